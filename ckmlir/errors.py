@@ -1,0 +1,25 @@
+"""What every error meant for a user has in common."""
+
+import difflib
+from collections.abc import Iterable
+
+
+class CkmlirError(Exception):
+    """An error about something the user wrote or has to provide.
+
+    Its text names what was written, what is wrong with it and what would be right. The command line tools print it as
+    one line and exit with status 2; anything that is not a CkmlirError is a defect of ckmlir.
+    """
+
+
+def suggest(name: str, choices: Iterable[str]) -> str:
+    """The end of a message about an unknown `name`: the nearest choice, or all of them when none is near.
+
+    >>> suggest("gfx924", ["gfx90a", "gfx942"])
+    'did you mean gfx942?'
+    """
+    known = sorted(choices)
+    near = difflib.get_close_matches(name, known, n=1)
+    if near:
+        return f"did you mean {near[0]}?"
+    return f"known: {', '.join(known)}" if known else "none is known"

@@ -1,0 +1,31 @@
+"""What all tests share."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+from hypothesis import HealthCheck, settings
+
+if TYPE_CHECKING:
+    from ckmlir.mlir import ir
+
+# Machines that run the tests are slow at times: no law fails for the time an example takes.
+settings.register_profile("ckmlir", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
+settings.load_profile("ckmlir")
+
+
+@pytest.fixture
+def context() -> Iterator[ir.Context]:
+    """The thread's MLIR context, entered."""
+    from ckmlir.mlir import shared_context
+
+    with shared_context() as shared:
+        yield shared
+
+
+@pytest.fixture(autouse=True)
+def _temporary_files_stay_here(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Reproducers of failures that tests provoke go to pytest's own temporary directory."""
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))

@@ -1,0 +1,162 @@
+"""Who may import whom: the table of the architecture, enforced; and how much importing the package costs."""
+
+from __future__ import annotations
+
+import ast
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+PACKAGE = ROOT / "ckmlir"
+
+# Modules that hold no knowledge of tiles and that everything but the bottom of the table may use.
+COMMON = {"errors", "files"}
+MLIR = {"mlir", "diagnostics"}
+BINDINGS = {"mlir", "flydsl"}
+
+# Package or top-level module -> what of ckmlir it may import besides itself.
+ALLOWED: dict[str, set[str]] = {
+    "__init__": set(),
+    "errors": set(),
+    "files": {"errors"},
+    "_irdl": set(),
+    "mlir": {"_irdl", "dialect"},  # the dialect is loaded into every context
+    "diagnostics": {"mlir"},
+    "targets": set(),
+    "codeobject": set(),
+    "dialect": {"targets", *COMMON, *MLIR},
+    "lang": {"dialect", "targets", *COMMON, *MLIR},
+    "passes": {"dialect", "targets", *COMMON, *MLIR},
+    "lowering": {"dialect", "targets", "codeobject", "passes", *COMMON, *MLIR},
+    "sim": {"codeobject", *COMMON},
+    "ops": {"lang", "passes", "targets", "dialect", *COMMON},
+    "compiler": {"ops", "lang", "passes", "lowering", "targets", "codeobject", "dialect", *COMMON, *MLIR},
+    "runtime": {"sim", "codeobject", "compiler", "ops", "targets", *COMMON},
+}
+MAY_IMPORT_ALL = {"tools"}
+
+
+def modules() -> list[Path]:
+    return sorted(PACKAGE.rglob("*.py"))
+
+
+def unit_of(file: Path) -> str:
+    """The package, or the module at the top level, that a file belongs to: its row of the table."""
+    first = file.relative_to(PACKAGE).parts[0]
+    return first.removesuffix(".py")
+
+
+def imports_of(file: Path) -> Iterator[tuple[str, int]]:
+    """Every imported module with its line: absolute names, deferred imports and `import_module("…")` included."""
+    for node in ast.walk(ast.parse(file.read_text(), str(file))):
+        if isinstance(node, ast.Import):
+            yield from ((alias.name, node.lineno) for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            assert node.level == 0, f"{file}:{node.lineno}: imports are absolute in this project"
+            assert node.module
+            yield from ((f"{node.module}.{alias.name}", node.lineno) for alias in node.names)
+        elif isinstance(node, ast.Call) and node.args:
+            called = node.func.attr if isinstance(node.func, ast.Attribute) else getattr(node.func, "id", "")
+            text = _leading_text(node.args[0])
+            if called in ("import_module", "__import__") and text:
+                yield text, node.lineno
+
+
+def _leading_text(node: ast.expr) -> str:
+    """The constant beginning of a string expression."""
+    if isinstance(node, ast.JoinedStr) and node.values:
+        node = node.values[0]
+    return node.value if isinstance(node, ast.Constant) and isinstance(node.value, str) else ""
+
+
+def violations(file: Path) -> list[str]:
+    unit = unit_of(file)
+    found = []
+    for name, line in imports_of(file):
+        parts = name.split(".")
+        where = f"{file.relative_to(ROOT)}:{line}"
+        if parts[0] in BINDINGS and unit not in ("mlir", "_irdl"):
+            found.append(f"{where}: imports {name}; only ckmlir/mlir.py imports the bindings")
+        if parts[0] == "ckmlir" and len(parts) > 1 and unit not in MAY_IMPORT_ALL:
+            other = parts[1]
+            if other != unit and other not in ALLOWED[unit] and _is_unit(other):
+                found.append(f"{where}: {unit} may not import {other}")
+    return found
+
+
+def _is_unit(name: str) -> bool:
+    return (PACKAGE / name).is_dir() or (PACKAGE / f"{name}.py").is_file()
+
+
+def test_every_unit_has_a_row() -> None:
+    units = {unit_of(file) for file in modules()}
+    assert units - set(ALLOWED) - MAY_IMPORT_ALL == set()
+
+
+@pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
+def test_imports_follow_the_table(file: Path) -> None:
+    assert violations(file) == []
+
+
+@pytest.mark.parametrize(
+    ("unit", "line"),
+    [
+        ("sim", "from ckmlir.mlir import ir"),
+        ("sim", "import ckmlir.dialect.types"),
+        ("targets", "from ckmlir import errors"),
+        ("dialect", "from ckmlir.passes.pipeline import PIPELINE"),
+        ("passes", "import importlib\nimportlib.import_module('ckmlir.ops.gemm')"),
+        ("ops", "def f():\n    from flydsl._mlir import ir"),
+        ("passes", "import mlir.ir"),
+    ],
+)
+def test_violations_are_found(unit: str, line: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("mlir", "errors"):
+        (tmp_path / "ckmlir").mkdir(exist_ok=True)
+        (tmp_path / "ckmlir" / f"{name}.py").touch()
+    for name in ("dialect", "passes", "ops", "sim", "targets"):
+        (tmp_path / "ckmlir" / name).mkdir()
+    file = tmp_path / "ckmlir" / unit / "example.py"
+    file.write_text(line + "\n")
+    monkeypatch.setattr(sys.modules[__name__], "PACKAGE", tmp_path / "ckmlir")
+    monkeypatch.setattr(sys.modules[__name__], "ROOT", tmp_path)
+    assert len(violations(file)) == 1
+
+
+def test_dialect_modules_do_not_postpone_annotations() -> None:
+    """Postponed annotations silently turn the operands of Python-defined operations into attributes."""
+    for file in (PACKAGE / "dialect").rglob("*.py"):
+        tree = ast.parse(file.read_text())
+        postponed = any(isinstance(node, ast.ImportFrom) and node.module == "__future__" for node in tree.body)
+        defines_operations = "Ck.Operation" in file.read_text() or "Ck.Type" in file.read_text()
+        assert not (postponed and defines_operations), file
+
+
+def run_python(code: str) -> str:
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, cwd=ROOT, timeout=60)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def test_importing_the_package_loads_nothing_heavy() -> None:
+    heavy = ("numpy", "llvmlite", "flydsl", "mlir", "elftools", "ckmlir.mlir")
+    assert run_python(f"import sys, ckmlir; print([name for name in {heavy} if name in sys.modules])") == "[]"
+
+
+def test_importing_the_package_is_fast() -> None:
+    code = "import time; start = time.perf_counter(); import ckmlir; print(time.perf_counter() - start)"
+    assert min(float(run_python(code)) for _ in range(3)) < 0.3
+
+
+def test_help_of_the_optimizer_loads_no_bindings() -> None:
+    code = (
+        "import sys\nfrom ckmlir.tools import opt\n"
+        "try: opt.main(['--help'])\n"
+        "except SystemExit: pass\n"
+        "print('flydsl' in sys.modules or 'mlir' in sys.modules)"
+    )
+    assert run_python(code).splitlines()[-1] == "False"
