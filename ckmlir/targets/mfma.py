@@ -1,0 +1,171 @@
+"""The matrix instructions (MFMA) of gfx9: shapes, types, and which lane holds which element.
+
+One wave of 64 lanes multiplies A (m, k) by the transpose of B (n, k) and adds C (m, n), in `blocks` independent copies.
+The layouts are strings in the notation of tile distributions, over (m, k), (n, k) and (m, n), with a leading block
+dimension where there are several blocks. They follow from the shape:
+
+- A and B: element (i, k) of block b lies in lane `i + rows * (b + blocks * (k // k_per_lane))`, register `k %
+  k_per_lane`.
+- C: a lane holds groups of `group` consecutive rows of one column: 4, or 1 for f64.
+- f8f6f4 with 8-bit operands: a lane's 32 elements are two chunks of 16, half of K apart.
+
+Sources: AMD CDNA2, CDNA3 and CDNA4 instruction set architecture, chapter "Matrix Arithmetic Instructions"; AMD matrix
+instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator); the chunks of f8f6f4: Composable Kernel,
+blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk.
+"""
+
+from dataclasses import dataclass
+
+LANES = 64
+NARROW = ("fp8", "bf8", "fp6", "bf6", "fp4")
+"""The operand types of the f8f6f4 instructions, in the order of their format codes (CBSZ and BLGP 0 to 4)."""
+ROCDL_FORMATS = {"fp8": "fp8_e4m3", "bf8": "fp8_e5m2", "fp6": "fp6_e2m3", "bf6": "fp6_e3m2", "fp4": "fp4_e2m1"}
+"""The words for those types in the ROCDL dialect."""
+
+
+@dataclass(frozen=True, slots=True)
+class MfmaInstruction:
+    """A matrix instruction, the same on every chip that has it.
+
+    `name` is unique; `op` the ROCDL operation, `intrinsic` the LLVM one; `a`, `b`, `acc` the element types; `a_type`,
+    `b_type`, `acc_type` the MLIR types of the operands of one lane, which holds `k_per_lane` elements of A and of B.
+    """
+
+    name: str
+    m: int
+    n: int
+    k: int
+    blocks: int
+    a: str
+    b: str
+    acc: str
+    a_type: str
+    b_type: str
+    acc_type: str
+    scaled: bool = False
+
+    @property
+    def op(self) -> str:
+        """The operation of the ROCDL dialect."""
+        if self.scaled:
+            return f"rocdl.mfma.scale.f32.{self.shape}.f8f6f4"
+        return f"rocdl.mfma.{self.name}"
+
+    @property
+    def intrinsic(self) -> str:
+        """The LLVM intrinsic."""
+        return f"llvm.amdgcn.{self.op.removeprefix('rocdl.')}"
+
+    @property
+    def shape(self) -> str:
+        """`32x32x8`: m, n and k."""
+        return f"{self.m}x{self.n}x{self.k}"
+
+    @property
+    def k_groups(self) -> int:
+        """Groups of lanes that hold different parts of K."""
+        return LANES // (self.m * self.blocks)
+
+    @property
+    def k_per_lane(self) -> int:
+        """Elements of A, and of B, that one lane holds."""
+        return self.k // self.k_groups
+
+    @property
+    def acc_per_lane(self) -> int:
+        """Accumulators that one lane holds."""
+        return self.m * self.n * self.blocks // LANES
+
+    @property
+    def a_layout(self) -> str:
+        """Distribution of A over (m, k)."""
+        return self._operand_layout("m", self.m, self.a)
+
+    @property
+    def b_layout(self) -> str:
+        """Distribution of B over (n, k)."""
+        return self._operand_layout("n", self.n, self.b)
+
+    def chunk(self, dtype: str) -> int:
+        """Consecutive elements of K that a lane holds of an operand of `dtype` before those of another lane."""
+        return 16 if self.scaled and dtype in ("fp8", "bf8") else self.k_per_lane
+
+    def _operand_layout(self, row: str, rows: int, dtype: str) -> str:
+        last = self.chunk(dtype)
+        chunks = self.k_per_lane // last
+        k = f"{chunks}@y0 {self.k_groups}@lane.0 {last}@y1" if chunks > 1 else f"{self.k_groups}@lane.0 {last}@y0"
+        if self.blocks == 1:
+            return f"{row}: {rows}@lane.1, k: {k}"
+        return f"b: {self.blocks}@lane.1, {row}: {rows}@lane.2, k: {k}"
+
+    @property
+    def c_layout(self) -> str:
+        """Distribution of the accumulators over (m, n)."""
+        group = 1 if self.acc == "f64" else 4
+        lane_blocks = max(1, LANES * group // (self.m * self.n))  # blocks side by side in the lanes
+        lane_rows = LANES // (lane_blocks * self.n)
+        groups = self.m // (group * lane_rows)
+        if self.blocks == 1:
+            return f"m: {groups}@y0 {lane_rows}@lane.0 {group}@y1, n: {self.n}@lane.1"
+        register_blocks = self.blocks // lane_blocks
+        return (
+            f"b: {register_blocks}@y0 {lane_blocks}@lane.1, "
+            f"m: {groups}@y1 {lane_rows}@lane.0 {group}@y2, n: {self.n}@lane.2"
+        )
+
+    @property
+    def operations(self) -> int:
+        """Multiplications and additions of one wave."""
+        return 2 * self.m * self.n * self.k * self.blocks
+
+
+# Spelling of each family: accumulator, suffix after the shape, operand type, and the shapes (m, n, k, blocks).
+_FAMILIES: tuple[tuple[str, str, str, str, str, tuple[tuple[int, int, int, int], ...]], ...] = (
+    ("f32", "f32", "f32", "f32", "f32",
+     ((32, 32, 2, 1), (16, 16, 4, 1), (32, 32, 1, 2), (16, 16, 1, 4), (4, 4, 1, 16))),
+    ("f32", "f16", "f16", "f16", "vector<4xf16>",
+     ((32, 32, 8, 1), (16, 16, 16, 1), (32, 32, 4, 2), (16, 16, 4, 4), (4, 4, 4, 16))),
+    ("f32", "bf16.1k", "bf16", "bf16", "vector<4xi16>",
+     ((32, 32, 8, 1), (16, 16, 16, 1), (32, 32, 4, 2), (16, 16, 4, 4), (4, 4, 4, 16))),
+    ("f32", "bf16", "bf16", "bf16", "vector<2xi16>",
+     ((32, 32, 4, 1), (16, 16, 8, 1), (32, 32, 2, 2), (16, 16, 2, 4), (4, 4, 2, 16))),
+    ("i32", "i8", "i8", "i8", "i32", ((32, 32, 8, 1), (16, 16, 16, 1), (32, 32, 4, 2), (16, 16, 4, 4), (4, 4, 4, 16))),
+    ("i32", ".i8", "i8", "i8", "i64", ((32, 32, 16, 1), (16, 16, 32, 1))),
+    ("f64", "f64", "f64", "f64", "f64", ((16, 16, 4, 1), (4, 4, 4, 4))),
+    ("f32", ".xf32", "xf32", "xf32", "vector<2xf32>", ((32, 32, 4, 1), (16, 16, 8, 1))),
+    *(("f32", f".{a}.{b}", a, b, "i64", ((32, 32, 16, 1), (16, 16, 32, 1)))
+      for a in ("fp8", "bf8") for b in ("fp8", "bf8")),
+    ("f32", ".f16", "f16", "f16", "vector<8xf16>", ((32, 32, 16, 1), (16, 16, 32, 1))),
+    ("f32", ".bf16", "bf16", "bf16", "vector<8xbf16>", ((32, 32, 16, 1), (16, 16, 32, 1))),
+    ("i32", ".i8", "i8", "i8", "vector<4xi32>", ((32, 32, 32, 1), (16, 16, 64, 1))),
+)  # fmt: skip
+
+_NARROW_TYPES = {
+    "fp8": "vector<8xi32>", "bf8": "vector<8xi32>",
+    "fp6": "vector<6xi32>", "bf6": "vector<6xi32>", "fp4": "vector<4xi32>",
+}  # fmt: skip
+
+
+def _accumulators(acc: str, m: int, n: int, blocks: int) -> str:
+    count = m * n * blocks // LANES
+    return f"vector<{count}x{acc}>" if count > 1 else acc
+
+
+def _table() -> dict[str, MfmaInstruction]:
+    table = {}
+    for acc, suffix, a, b, operand, shapes in _FAMILIES:
+        for m, n, k, blocks in shapes:
+            name = f"{acc}.{m}x{n}x{k}{suffix}"
+            accumulators = _accumulators(acc, m, n, blocks)
+            table[name] = MfmaInstruction(name, m, n, k, blocks, a, b, acc, operand, operand, accumulators)
+    for m, k in ((16, 128), (32, 64)):
+        for a in NARROW:
+            for b in NARROW:
+                name = f"f32.{m}x{m}x{k}.f8f6f4.{a}.{b}"
+                types = _NARROW_TYPES[a], _NARROW_TYPES[b], _accumulators("f32", m, m, 1)
+                table[name] = MfmaInstruction(name, m, m, k, 1, a, b, "f32", *types, scaled=True)
+    return table
+
+
+INSTRUCTIONS: dict[str, MfmaInstruction] = _table()
+"""Every matrix instruction by name; a target says which of them it has and how long each takes."""

@@ -1,0 +1,200 @@
+"""What a chip is and has, and the questions that the rest of the compiler asks it.
+
+A number comes with its source in the chip's module; one that no public source gives is marked assumed. Asking a chip
+for what it lacks raises a `TargetError` that says so in words, and what has it: the backend would abort the process
+instead.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ckmlir.targets.features import FEATURES
+from ckmlir.targets.mfma import INSTRUCTIONS, NARROW, MfmaInstruction
+
+
+class TargetError(ValueError):
+    """The chip lacks what was asked of it."""
+
+
+class UnsupportedTarget(ValueError):
+    """There is no such chip here."""
+
+
+@dataclass(frozen=True, slots=True)
+class LdsAccess:
+    """How one LDS instruction of a wave goes to the banks.
+
+    The lanes of one phase are served together; within a phase, two different dwords of one bank conflict and are served
+    one after the other. `bytes` is the width of a lane's access.
+    """
+
+    kind: str
+    bytes: int
+    banks: int
+    phases: tuple[tuple[int, ...], ...]
+    source: str
+
+    @property
+    def assumed(self) -> bool:
+        """Whether no public source confirms the phases."""
+        return self.source.startswith("assumed")
+
+
+@dataclass(frozen=True, slots=True)
+class Registers:
+    """Register files of one SIMD, as a wave can use them."""
+
+    vector_total: int
+    """32-bit vector registers of a lane, shared by the waves of a SIMD."""
+    vector_granule: int
+    """Vector registers are allocated in multiples of this."""
+    vector_per_wave: int
+    """Most vector registers of a wave, architectural and accumulation registers together."""
+    arch_per_wave: int
+    accumulation_per_wave: int
+    accumulation_granule: int
+    """Accumulation registers start at a multiple of this."""
+    scalar_per_wave: int
+    """Scalar registers that a wave can name. The file of 800 holds 96 for each of 8 waves; beyond that 7 waves fit."""
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    """A chip. `product` names the one that `compute_units` counts (for an MI250X: of one of its two dies)."""
+
+    name: str
+    product: str
+    architecture: str
+    compute_units: int
+    wave_size: int
+    simds: int
+    """SIMDs of a compute unit."""
+    waves_per_simd: int
+    workgroup_size: int
+    """Most threads of a workgroup."""
+    registers: Registers
+    lds_bytes: int
+    """Most LDS of a workgroup, which is that of a compute unit."""
+    lds_granule: int
+    """LDS is allocated in multiples of this many bytes."""
+    lds_accesses: tuple[LdsAccess, ...]
+    buffer_immediate: int
+    """Largest immediate offset of a buffer instruction, in bytes."""
+    lds_immediate: int
+    """Largest immediate offset of an LDS instruction, in bytes."""
+    kernarg_preload: int
+    """Most dwords of kernel arguments that the hardware loads into scalar registers beforehand."""
+    fp8: str | None
+    """Format of fp8 and bf8: "fnuz", "ocp", or None without them."""
+    direct_to_lds: tuple[int, ...]
+    """Bytes that one lane of a load straight to LDS may move."""
+    features: frozenset[str]
+    mfma_cycles: Mapping[str, int] = field(hash=False)
+    """The matrix instructions of the chip by name, with the cycles that one occupies its SIMD's matrix core."""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def has(self, feature: str) -> bool:
+        """Whether the chip has a feature of `features.FEATURES`; KeyError for a name that is none."""
+        FEATURES[feature]
+        return feature in self.features
+
+    def require(self, feature: str, what_for: str) -> None:
+        """Refuse with a diagnostic unless the chip has the feature.
+
+        Raises:
+            TargetError: "`what_for`: gfx90a has no …; … start with gfx942".
+        """
+        if not self.has(feature):
+            raise TargetError(f"{what_for}: {self.lacks(feature)}")
+
+    def lacks(self, feature: str) -> str:
+        """The sentence that says that this chip has no such feature, and which ones do."""
+        from ckmlir.targets import all_targets
+
+        owners = [target.name for target in all_targets() if feature in target.features]
+        return f"{self.name} has no {FEATURES[feature].words}; {', '.join(owners) or 'no chip here'} has"
+
+    def require_direct_to_lds(self, width: int, what_for: str) -> None:
+        """Refuse a load straight to LDS of `width` bytes a lane that the chip cannot do.
+
+        Raises:
+            TargetError: naming the widths that it can.
+        """
+        if width not in self.direct_to_lds:
+            able = ", ".join(map(str, self.direct_to_lds))
+            raise TargetError(f"{what_for}: {self.name} loads {able} bytes a lane straight to LDS, not {width}")
+
+    def lds_access(self, kind: str, width: int) -> LdsAccess:
+        """The phases of an LDS "read" or "write" of `width` bytes a lane (1 and 2 behave as 4).
+
+        Raises:
+            TargetError: no instruction of that width.
+        """
+        for access in self.lds_accesses:
+            if access.kind == kind and access.bytes == max(width, 4):
+                return access
+        raise TargetError(f"{self.name} has no LDS {kind} of {width} bytes a lane; it has 1, 2, 4, 8, 12 and 16")
+
+    # -- matrix instructions
+
+    def mfma(self, name: str) -> MfmaInstruction:
+        """The matrix instruction called `name`, e.g. `f32.32x32x8f16`.
+
+        Raises:
+            TargetError: no such instruction, or not on this chip.
+        """
+        if name not in INSTRUCTIONS:
+            raise TargetError(
+                f"there is no matrix instruction '{name}'; {self.name} has e.g. {', '.join(self._some())}"
+            )
+        if name not in self.mfma_cycles:
+            instruction = INSTRUCTIONS[name]
+            raise TargetError(
+                f"{self.name} has no {name}; its matrix instructions for {instruction.a} x {instruction.b} are "
+                f"{', '.join(i.name for i in self.mfmas(instruction.a, instruction.b)) or 'none'}"
+            )
+        return INSTRUCTIONS[name]
+
+    def mfmas(self, a: str, b: str | None = None) -> tuple[MfmaInstruction, ...]:
+        """The single-block matrix instructions for dtypes `a` and `b` (default: the same), fastest first."""
+        found = [
+            INSTRUCTIONS[name]
+            for name in self.mfma_cycles
+            if INSTRUCTIONS[name].blocks == 1 and (INSTRUCTIONS[name].a, INSTRUCTIONS[name].b) == (a, b or a)
+        ]
+        return tuple(sorted(found, key=lambda i: (self.mfma_cycles[i.name] / i.operations, i.scaled, -i.m)))
+
+    def find_mfma(self, shape: str, a: str, b: str | None = None) -> MfmaInstruction:
+        """The matrix instruction of `shape` ("32x32x8") for operands of dtypes `a` and `b` (default: the same).
+
+        Raises:
+            TargetError: the chip has none for these types, or not of this shape; the message lists those it has.
+        """
+        b = b or a
+        able = self.mfmas(a, b)
+        if not able:
+            raise TargetError(self._no_types(a, b))
+        for instruction in able:
+            if instruction.shape == shape:
+                return instruction
+        shapes = ", ".join(dict.fromkeys(instruction.shape for instruction in able))
+        raise TargetError(f"{self.name} has no {shape} MFMA for {a} x {b}; it has {shapes}")
+
+    def mfma_rate(self, instruction: MfmaInstruction) -> float:
+        """Operations that a compute unit does in a cycle with this instruction."""
+        return self.simds * instruction.operations / self.mfma_cycles[instruction.name]
+
+    def _some(self) -> list[str]:
+        return [name for name in self.mfma_cycles if INSTRUCTIONS[name].blocks == 1][:4]
+
+    def _no_types(self, a: str, b: str) -> str:
+        from ckmlir.targets import all_targets
+
+        owners = [target.name for target in all_targets() if target.mfmas(a, b)]
+        kind = f"{a} x {b}" if a != b else a
+        if not owners:
+            return f"no chip has an MFMA for {kind}; operands are f16, bf16, f32, f64, xf32, i8, {', '.join(NARROW)}"
+        where = f"start with {owners[0]}" if owners[-1] == "gfx950" else f"exist on {', '.join(owners)} only"
+        return f"{self.name} has no {kind} MFMA ({kind} matrix instructions {where})"
