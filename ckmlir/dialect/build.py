@@ -1,0 +1,104 @@
+"""Creation of operations: one thin function, because the generated builders bind signatures at a cost a
+compiler notices.
+"""
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from ckmlir.mlir import ir
+
+_defaults: dict[str, ir.Attribute] = {}
+
+
+@contextmanager
+def default_attributes(attributes: dict[str, ir.Attribute]) -> Iterator[None]:
+    """Every operation created inside carries these attributes too."""
+    global _defaults
+    outer, _defaults = _defaults, attributes
+    try:
+        yield
+    finally:
+        _defaults = outer
+
+
+def create(
+    name: str,
+    results: Sequence[ir.Type],
+    operands: Sequence[ir.Value],
+    attributes: dict[str, ir.Attribute] | None = None,
+    regions: int = 0,
+) -> ir.Operation:
+    """Append operation `name` at the current insertion point and location."""
+    return ir.Operation.create(
+        name, results=list(results), operands=list(operands), attributes=_merged(attributes), regions=regions
+    )
+
+
+def value(
+    name: str, result: ir.Type, operands: Sequence[ir.Value], attributes: dict[str, ir.Attribute] | None = None
+) -> ir.Value:
+    """Append an operation without regions and return its only result."""
+    return ir.Operation.create(name, results=[result], operands=list(operands), attributes=_merged(attributes)).results[
+        0
+    ]
+
+
+def _merged(attributes: dict[str, ir.Attribute] | None) -> dict[str, ir.Attribute]:
+    if not _defaults:
+        return attributes or {}
+    return {**_defaults, **attributes} if attributes else _defaults
+
+
+def integer(number: int, bits: int = 64) -> ir.Attribute:
+    """An integer attribute."""
+    return ir.IntegerAttr.get(ir.IntegerType.get_signless(bits), number)
+
+
+def string(text: str) -> ir.Attribute:
+    """A string attribute."""
+    return ir.StringAttr.get(text)
+
+
+def registers(numbers: Sequence[int]) -> ir.Attribute:
+    """Register numbers of a thread, as `array<i32: 0, 1, …>`."""
+    return ir.DenseI32ArrayAttr.get(list(numbers))
+
+
+def text_of(op: Any, name: str) -> str:
+    """A string attribute's text; ValueError in words when it is missing or of another kind."""
+    attributes = op.attributes
+    if name not in attributes:
+        raise ValueError(f"needs the attribute '{name}', a string")
+    attribute = attributes[name]
+    if not isinstance(attribute, ir.StringAttr):
+        raise ValueError(f"attribute '{name}' must be a string, not {attribute}")
+    return str(attribute.value)
+
+
+def integer_of(op: Any, name: str) -> int:
+    """An integer attribute's value; ValueError in words when it is missing or of another kind."""
+    attributes = op.attributes
+    if name not in attributes:
+        raise ValueError(f"needs the attribute '{name}', an integer")
+    attribute = attributes[name]
+    if not isinstance(attribute, ir.IntegerAttr):
+        raise ValueError(f"attribute '{name}' must be an integer, not {attribute}")
+    return int(attribute.value)
+
+
+def registers_of(op: Any, name: str = "registers") -> tuple[int, ...]:
+    """The numbers of an `array<i32: …>` attribute; ValueError in words when it is missing or of another kind."""
+    attributes = op.attributes
+    if name not in attributes:
+        raise ValueError(f"needs the attribute '{name}', array<i32: …>")
+    attribute = attributes[name]
+    if not isinstance(attribute, ir.DenseI32ArrayAttr):
+        raise ValueError(f"attribute '{name}' must be array<i32: …>, not {attribute}")
+    return tuple(attribute)
+
+
+def producer(value_: ir.Value) -> ir.Operation | None:
+    """The operation whose result a value is; None for a block argument."""
+    owner = value_.owner
+    return None if isinstance(owner, ir.Block) else owner.operation

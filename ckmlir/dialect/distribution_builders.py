@@ -1,0 +1,164 @@
+"""Distributions for moving tiles to and from memory, and for operators that work row by row.
+
+All of them fill the tile from its fastest dimension outwards: a vector of consecutive elements for each lane, then the
+lanes, then the waves, and registers iterate over what is left. Neighbouring lanes so access neighbouring memory.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
+
+LANES = 64
+
+
+def coalesced(
+    lengths: Sequence[int],
+    waves: int,
+    contiguous_dim: int,
+    vector: int,
+    lanes: int = LANES,
+    transposed_block: int = 1,
+) -> Distribution:
+    """A tile for loads and stores along `contiguous_dim` with vectors of up to `vector` elements.
+
+    The lanes fill the contiguous dimension first, then the others from the last to the first, then the waves do the
+    same. Register order: iterations by dimension, then the rows of a transposed block, then the vector. Vectors are
+    shorter where the contiguous dimension is no multiple of them, or where there would be fewer of them than threads;
+    with fewer elements than threads the rest of the threads hold copies.
+
+    `transposed_block` k gives every thread k consecutive indices of the last other dimension, each with its vector: the
+    k x vector block that is transposed in registers.
+
+    Raises:
+        ValueError: no such dimension, a number that is not positive, or a block that does not divide its dimension.
+    """
+    rank = len(lengths)
+    if not 0 <= contiguous_dim < rank:
+        raise ValueError(f"there is no dimension {contiguous_dim} in a tile of {rank}")
+    if min((*lengths, waves, vector, lanes, transposed_block)) < 1:
+        raise ValueError(f"lengths {list(lengths)}, waves {waves}, vector {vector} and lanes {lanes} must be positive")
+    order = [contiguous_dim, *(dim for dim in reversed(range(rank)) if dim != contiguous_dim)]
+    vector = gcd(vector, lengths[contiguous_dim])
+    packed = [1] * rank
+    packed[contiguous_dim] = vector
+    if transposed_block > 1:
+        if rank < 2 or lengths[order[1]] % transposed_block:
+            raise ValueError(f"blocks of {transposed_block} do not divide the rows of a tile {list(lengths)}")
+        packed[order[1]] = transposed_block
+    while packed[contiguous_dim] % 2 == 0 and not _all_busy(lengths, packed, order, (lanes, waves)):
+        packed[contiguous_dim] //= 2
+    return _filled(lengths, packed, order, lanes, waves, [waves] * rank)
+
+
+def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int, lanes: int = LANES) -> Distribution:
+    """A tile in cells of `cell` elements, one behind the other from lane to lane when dimensions follow each other in
+    `order`, the last the fastest; waves come after lanes and hold copies where there are too few cells.
+
+    Raises:
+        ValueError: rows are no whole cells, or the cells of a wave's lanes do not fill whole rows or a part of one.
+    """
+    row = lengths[order[-1]]
+    if row % cell:
+        raise ValueError(f"a row of {row} is no multiple of cells of {cell}")
+    packed = [1] * len(lengths)
+    packed[order[-1]] = cell
+    found = _filled(lengths, packed, list(reversed(order)), lanes, waves, [waves] * len(lengths))
+    cells: Any = 0
+    for dim in order:
+        cells = cells * lengths[dim] + found.coordinates()[dim, :, :, 0]
+    if ((cells - cells[:, :1]) != cell * np.arange(lanes)).any():
+        raise ValueError(
+            f"{lanes} lanes with {cell} elements each do not fill whole rows of {list(lengths)}, nor a part of one row"
+        )
+    return found
+
+
+def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> Distribution:
+    """`count` rows of `length` elements, each held by the lanes of `waves_per_row` waves in vectors of `vector`.
+
+    A row shorter than a wave's vectors takes part of the lanes, and the others take further rows. The waves that are
+    left take further rows too. `row_tile_length` gives the length to pad rows to, `rows_at_once` the rows of one
+    step.
+
+    Raises:
+        ValueError: waves_per_row does not divide the waves, the row is no multiple of what its lanes and waves take at
+            once, or the count is no multiple of the rows that all waves take at once.
+    """
+    if min(count, length, waves, vector, waves_per_row, lanes) < 1 or waves % waves_per_row:
+        raise ValueError(f"{waves_per_row} waves a row cannot be made of {waves} waves")
+    fitting = row_tile_length(length, vector, waves_per_row, lanes)
+    if length != fitting:
+        raise ValueError(
+            f"a row of {length} is not filled by {waves_per_row} wave(s) of {lanes} lanes with vectors of {vector}; "
+            f"pad it to {fitting}"
+        )
+    step = rows_at_once(length, waves, vector, waves_per_row, lanes)
+    if count % step:
+        raise ValueError(f"{count} rows are no multiple of the {step} that {waves} waves take at once")
+    return _filled((count, length), [1, vector], [1, 0], lanes, waves, [waves // waves_per_row, waves_per_row])
+
+
+def row_tile_length(length: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> int:
+    """The shortest row of at least `length` elements that `rows` takes: as many vectors as a divisor of the lanes, or
+    whole steps of all lanes of the waves of a row."""
+    vectors = -(-max(length, 1) // vector)
+    if waves_per_row == 1 and vectors <= lanes:
+        return vector * next(lanes // n for n in range(lanes, 0, -1) if lanes % n == 0 and lanes // n >= vectors)
+    step = lanes * waves_per_row
+    return vector * step * -(-vectors // step)
+
+
+def rows_at_once(length: int, waves: int, vector: int, waves_per_row: int = 1, lanes: int = LANES) -> int:
+    """Rows of `length` that all waves take in one step."""
+    return waves // waves_per_row * (lanes // gcd(lanes, length // vector))
+
+
+def _all_busy(lengths: Sequence[int], packed: Sequence[int], order: Sequence[int], parts: Sequence[int]) -> bool:
+    """Whether every lane and wave gets an element of its own."""
+    rest = [length // part for length, part in zip(lengths, packed, strict=True)]
+    for part in parts:
+        for dim in order:
+            taken = gcd(part, rest[dim])
+            part, rest[dim] = part // taken, rest[dim] // taken
+        if part > 1:
+            return False
+    return True
+
+
+def _filled(
+    lengths: Sequence[int],
+    packed: Sequence[int],
+    order: Sequence[int],
+    lanes: int,
+    waves: int,
+    wave_limits: Sequence[int],
+) -> Distribution:
+    """Each dimension, in `order`: `packed` registers, then lanes, then waves up to its limit, then registers."""
+    rest = [length // part for length, part in zip(lengths, packed, strict=True)]
+    lane_parts, wave_parts = [1] * len(lengths), [1] * len(lengths)
+    for dim in order:
+        lane_parts[dim] = gcd(lanes // prod(lane_parts), rest[dim])
+        rest[dim] //= lane_parts[dim]
+    for dim in order:
+        wave_parts[dim] = gcd(gcd(waves // prod(wave_parts), wave_limits[dim]), rest[dim])
+        rest[dim] //= wave_parts[dim]
+    # A part that comes earlier in `order` is less significant in its index; copies are the most significant.
+    rank = {dim: len(order) - position for position, dim in enumerate(order)}
+    copies = (Factor(waves // prod(wave_parts), WAVE, 0), Factor(lanes // prod(lane_parts), LANE, 0))
+    inner = {dim: len(lengths) + len(order) - 1 - position for position, dim in enumerate(order)}
+    dims = tuple(
+        (
+            Factor(rest[dim], REGISTER, dim),
+            Factor(wave_parts[dim], WAVE, rank[dim]),
+            Factor(lane_parts[dim], LANE, rank[dim]),
+            Factor(packed[dim], REGISTER, inner[dim]),
+        )
+        for dim in range(len(lengths))
+    )
+    return Distribution(copies, dims)

@@ -1,0 +1,55 @@
+"""Loops made of stages: what an iteration computes, apart from when.
+
+A loop is an `scf.for` over i32 with uniform bounds. Its attribute `ck.schedule` is the text of a `Schedule` (absent:
+unpipelined), and the operations of its body carry the stage that they belong to as `ck.stage`.
+"""
+
+from collections.abc import Sequence
+
+from ckmlir.dialect.build import create, string
+from ckmlir.dialect.schedule import UNPIPELINED, Schedule
+from ckmlir.mlir import ir
+
+LOOP = "scf.for"
+STAGE = "ck.stage"
+"""Attribute of an operation in a loop body: the stage that it belongs to."""
+SCHEDULE = "ck.schedule"
+"""Attribute of a loop: how it is to be pipelined."""
+
+
+def append_loop(
+    lower: ir.Value, upper: ir.Value, step: ir.Value, initial: Sequence[ir.Value], schedule: Schedule = UNPIPELINED
+) -> ir.Operation:
+    """Append an empty loop; its body block takes the index and the carried values and still needs operations
+    and an end.
+    """
+    carried = [value.type for value in initial]
+    operation = create(LOOP, carried, [lower, upper, step, *initial], {SCHEDULE: string(str(schedule))}, regions=1)
+    operation.regions[0].blocks.append(lower.type, *carried, arg_locs=[operation.location] * (1 + len(carried)))
+    return operation
+
+
+def end_loop(values: Sequence[ir.Value]) -> None:
+    """End a loop body, handing values to the next iteration."""
+    create("scf.yield", [], values)
+
+
+def schedule_of(loop_op: ir.Operation) -> Schedule:
+    """A loop's schedule.
+
+    Raises:
+        ValueError: the attribute is no string, or the text no schedule, or it names a stage that the loop lacks.
+    """
+    if SCHEDULE not in loop_op.attributes:
+        return UNPIPELINED
+    attribute = loop_op.attributes[SCHEDULE]
+    if not isinstance(attribute, ir.StringAttr):
+        raise ValueError(f"{SCHEDULE} is the text of a schedule, not {attribute}")
+    schedule = Schedule.parse(str(attribute.value))
+    body = loop_op.regions[0].blocks[0].operations
+    stages = {str(op.operation.attributes[STAGE].value) for op in body if STAGE in op.operation.attributes}
+    for stage in schedule.stages:
+        if stage not in stages:
+            have = ", ".join(sorted(stages)) or "no stages"
+            raise ValueError(f"schedule '{schedule.name}' speaks of stage '{stage}'; the loop has {have}")
+    return schedule

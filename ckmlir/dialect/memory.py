@@ -1,0 +1,214 @@
+"""Tile memory: between windows and tiles, and between tiles and LDS.
+
+None of these names a lane, a wait or a barrier: where the elements lie is the tile's distribution, when they arrive is
+the passes' business.
+"""
+
+from typing import Any
+
+from ckmlir.dialect.build import create, integer, integer_of, string, text_of, value
+from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.types import LdsType, TileType, WindowType
+from ckmlir.dialect.verify import expect, verified
+from ckmlir.dialect.views import described_as
+from ckmlir.mlir import ext, ir
+
+ATOMIC_KINDS = ("add", "max")
+
+
+class LoadOp(Ck.Operation, name="load"):
+    """`ck.load %window -> tile`: elements outside the view's validity are zero."""
+
+    window: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_pair(op.operation.operands[0].type, op.operation.results[0].type)
+
+
+class StoreOp(Ck.Operation, name="store"):
+    """`ck.store %tile, %window`: elements outside the view's validity are dropped."""
+
+    tile: ext.Operand[Any]
+    window: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        tile, window = op.operation.operands
+        _check_pair(window.type, tile.type)
+
+
+class AtomicUpdateOp(Ck.Operation, name="atomic_update"):
+    """`ck.atomic_update %tile, %window {kind = "add"}`: each element is combined with memory atomically, agent
+    scope.
+    """
+
+    tile: ext.Operand[Any]
+    window: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        tile, window = op.operation.operands
+        _check_pair(window.type, tile.type)
+        kind = text_of(op, "kind")
+        expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
+
+
+class GatherOp(Ck.Operation, name="gather"):
+    """`ck.gather %window, %indices {axis} -> tile`: like a load, but entry i along the axis is read at `indices[i]`.
+
+    Indices are counted from the window's origin; one that is negative or beyond the view gives zeros.
+    """
+
+    window: ext.Operand[Any]
+    indices: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        window, indices = op.operation.operands
+        _check_indexed(op, window.type, op.operation.results[0].type, indices.type)
+
+
+class ScatterOp(Ck.Operation, name="scatter"):
+    """`ck.scatter %tile, %window, %indices {axis}`: like a store, but entry i along the axis is written at
+    `indices[i]`.
+
+    Indices are counted from the window's origin; what has one that is negative or beyond the view is dropped. Where two
+    are equal either of the entries may remain.
+    """
+
+    tile: ext.Operand[Any]
+    window: ext.Operand[Any]
+    indices: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        tile, window, indices = op.operation.operands
+        _check_indexed(op, window.type, tile.type, indices.type)
+
+
+class ToLdsOp(Ck.Operation, name="to_lds"):
+    """`ck.to_lds %tile -> !ck.lds`: the tile's contents in LDS, visible to the whole workgroup."""
+
+    tile: ext.Operand[Any]
+    lds: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_same_tensor(op.operation.operands[0].type, op.operation.results[0].type)
+
+
+class CopyToLdsOp(Ck.Operation, name="copy_to_lds"):
+    """`ck.copy_to_lds %window -> !ck.lds`: the window's contents in LDS, without passing through registers.
+
+    Elements outside the view's validity are zero. The copy goes on while the wave does; what reads the tensor waits.
+    """
+
+    window: ext.Operand[Any]
+    lds: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        window = described_as(op.operation.operands[0].type, WindowType)
+        lds = described_as(op.operation.results[0].type, LdsType)
+        expect(
+            window.lengths == lds.lengths,
+            f"the window is {list(window.lengths)}, the LDS tensor {list(lds.lengths)}",
+        )
+        expect(window.element == lds.element, f"the window holds {window.element}, the LDS tensor {lds.element}")
+
+
+class FromLdsOp(Ck.Operation, name="from_lds"):
+    """`ck.from_lds %lds -> tile`: read with the result's distribution, whatever the writer's was."""
+
+    lds: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_same_tensor(op.operation.results[0].type, op.operation.operands[0].type)
+
+
+def _check_pair(window_type: ir.Type, tile_type: ir.Type) -> None:
+    window, tile = described_as(window_type, WindowType), described_as(tile_type, TileType)
+    expect(window.lengths == tile.lengths, f"the window is {list(window.lengths)}, the tile {list(tile.lengths)}")
+    expect(
+        window.element == tile.element,
+        f"the window holds {window.element}, the tile {tile.element}; cast the tile first",
+    )
+
+
+def _check_indexed(op: ir.OpView, window_type: ir.Type, tile_type: ir.Type, indices_type: ir.Type) -> None:
+    _check_pair(window_type, tile_type)
+    tile, indices = described_as(tile_type, TileType), described_as(indices_type, TileType)
+    axis = integer_of(op, "axis")
+    expect(0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions")
+    expect(
+        indices.lengths == (tile.lengths[axis],),
+        f"axis {axis} has {tile.lengths[axis]} entries and takes as many indices, not {list(indices.lengths)}",
+    )
+    expect(str(indices.element) == "i32", f"indices are i32, not {indices.element}")
+    if tile.distribution is not None and indices.distribution is not None:
+        wanted = tile.distribution.along(axis)
+        expect(
+            indices.distribution == wanted,
+            f"indices for axis {axis} of '{tile.distribution}' lie as '{wanted}', not '{indices.distribution}'",
+        )
+
+
+def _check_same_tensor(tile_type: ir.Type, lds_type: ir.Type) -> None:
+    tile, lds = described_as(tile_type, TileType), described_as(lds_type, LdsType)
+    expect(tile.lengths == lds.lengths, f"the LDS tensor is {list(lds.lengths)}, the tile {list(tile.lengths)}")
+    expect(tile.element == lds.element, f"the LDS tensor holds {lds.element}, the tile {tile.element}")
+
+
+def load(window: ir.Value, tile: TileType) -> ir.Value:
+    """Load a window into a tile of the given type."""
+    return value("ck.load", tile.mlir(), [window])
+
+
+def store(tile: ir.Value, window: ir.Value) -> None:
+    """Store a tile into a window."""
+    create("ck.store", [], [tile, window])
+
+
+def atomic_update(tile: ir.Value, window: ir.Value, kind: str) -> None:
+    """Combine a tile with a window's memory atomically; `kind` is one of ATOMIC_KINDS."""
+    create("ck.atomic_update", [], [tile, window], {"kind": string(kind)})
+
+
+def gather(window: ir.Value, indices: ir.Value, axis: int, tile: TileType) -> ir.Value:
+    """Load a window into a tile of the given type, the coordinate along an axis taken from an i32 tile."""
+    return value("ck.gather", tile.mlir(), [window, indices], {"axis": integer(axis)})
+
+
+def scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int) -> None:
+    """Store a tile into a window, the coordinate along an axis taken from an i32 tile."""
+    create("ck.scatter", [], [tile, window, indices], {"axis": integer(axis)})
+
+
+def to_lds(tile: ir.Value) -> ir.Value:
+    """Put a tile into LDS."""
+    described = described_as(tile.type, TileType)
+    return value("ck.to_lds", LdsType(described.lengths, described.element).mlir(), [tile])
+
+
+def copy_to_lds(window: ir.Value) -> ir.Value:
+    """Copy a window into LDS."""
+    described = described_as(window.type, WindowType)
+    return value("ck.copy_to_lds", LdsType(described.lengths, described.element).mlir(), [window])
+
+
+def from_lds(lds: ir.Value, tile: TileType) -> ir.Value:
+    """Read an LDS tensor as a tile of the given type."""
+    return value("ck.from_lds", tile.mlir(), [lds])

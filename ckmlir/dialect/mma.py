@@ -1,0 +1,375 @@
+"""Tiles for matrix instructions: how A, B and C of a workgroup lie in registers so that an MFMA can take them as they
+are.
+
+An `Mma` is an instruction of the chip with a choice of how its K indices are numbered. An MFMA sums over K, so any
+permutation of K is right as long as A and B use the same one. Two parameters choose it:
+
+- `k_pack` instructions share one operand vector: a lane holds `k_pack * k_per_lane` elements of K.
+- `k_chunk` of them are neighbours in the tile. By default (0) that is the whole vector, so that a lane reads 8 or 16
+  contiguous bytes (for f8f6f4 of 8-bit operands: 16 bytes, twice). Equal to 4, K lies as the accumulators of a 16x16
+  or 32x32 instruction do, so that the result of one product (the probabilities of attention) is an operand of the
+  next without leaving its lane.
+
+`transposed` swaps the operands: the instruction computes the transpose of C, and the accumulators that follow each
+other in a lane are neighbours along n instead of m.
+
+Waves are numbered row by row over (m, n). The iterations of a wave come first in the registers of an operand, rows
+before K (A: m then k, B: n then k, C: m then n), then the operand vectors; a vector is a run of consecutive
+registers. Iteration i of wave w covers tile i * waves + w of its dimension (CK's block GEMM).
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from typing import NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Coordinates, Distribution, Factor
+from ckmlir.targets import MfmaInstruction, Target
+from ckmlir.targets.mfma import INSTRUCTIONS, LANES
+
+ELEMENT_BITS = {
+    "f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16,
+    "fp8": 8, "bf8": 8, "i8": 8, "fp6": 6, "bf6": 6, "fp4": 4,
+}  # fmt: skip
+VECTOR_BITS = 128  # the widest memory access of a lane
+
+
+class Fragment(NamedTuple):
+    """One instruction of every wave: iteration (m, n, k) and the registers of A, B and C that it takes, in order."""
+
+    m: int
+    n: int
+    k: int
+    a: tuple[int, ...]
+    b: tuple[int, ...]
+    c: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Mma:
+    """A matrix instruction with its numbering of K; `k_chunk` 0 is the instruction's own.
+
+    Raises:
+        ValueError: an instruction of several blocks, or `k_pack` and `k_chunk` that do not divide what a lane holds.
+    """
+
+    instruction: MfmaInstruction
+    k_pack: int = 1
+    k_chunk: int = 0
+    transposed: bool = False
+
+    def __post_init__(self) -> None:
+        if self.instruction.blocks != 1:
+            raise ValueError(
+                f"{self.instruction.name} multiplies {self.instruction.blocks} blocks; tiles need one of a single block"
+            )
+        if self.k_pack < 1:
+            raise ValueError(f"k_pack {self.k_pack} must be at least 1")
+        if self.instruction.scaled and self.k_pack != 1:
+            raise ValueError(f"{self.instruction.name} scales blocks of K, so k_pack must be 1")
+        held = self.k_pack * self.instruction.k_per_lane
+        native = {self.k_pack * self.instruction.chunk(dtype) for dtype in (self.instruction.a, self.instruction.b)}
+        if native == {self.k_chunk}:
+            object.__setattr__(self, "k_chunk", 0)
+        if self.k_chunk < 0 or (self.k_chunk and held % self.k_chunk):
+            raise ValueError(f"k_chunk {self.k_chunk} does not divide the {held} elements of a lane")
+        if self.k_chunk and len(native) > 1:
+            raise ValueError(
+                f"{self.instruction.name} takes A and B in different orders of K, so k_chunk cannot be chosen"
+            )
+
+    @staticmethod
+    def select(
+        target: Target, shape: str, a: str, b: str | None = None, *, block_k: int = 0, transposed: bool = False
+    ) -> Mma:
+        """The chip's instruction of `shape` ("32x32x8") for dtypes `a` and `b`, with operand vectors of up to 16 bytes.
+
+        `block_k` is the depth of the tile that the vectors must divide (0: any).
+
+        Raises:
+            TargetError: the chip has no such instruction.
+            ValueError: the instruction is deeper than the tile, or does not divide it.
+        """
+        first, second = (b or a, a) if transposed else (a, b or a)
+        instruction = target.find_mfma(shape, first, second)
+        if block_k % instruction.k:
+            raise ValueError(f"a tile {block_k} deep is no multiple of the {instruction.k} of {instruction.name}")
+        bits = instruction.k_per_lane * ELEMENT_BITS[a]
+        pack = 1 if instruction.scaled else max(1, VECTOR_BITS // bits)
+        while block_k % (pack * instruction.k):
+            pack //= 2
+        return Mma(instruction, pack, transposed=transposed)
+
+    # -- facts
+
+    @property
+    def m(self) -> int:
+        """Rows of C of one instruction."""
+        return self.instruction.n if self.transposed else self.instruction.m
+
+    @property
+    def n(self) -> int:
+        """Columns of C of one instruction."""
+        return self.instruction.m if self.transposed else self.instruction.n
+
+    @property
+    def k(self) -> int:
+        """Depth of one operand vector of every lane: that of `k_pack` instructions."""
+        return self.instruction.k * self.k_pack
+
+    @property
+    def a_dtype(self) -> str:
+        """Element type of A."""
+        return self.instruction.b if self.transposed else self.instruction.a
+
+    @property
+    def b_dtype(self) -> str:
+        """Element type of B."""
+        return self.instruction.a if self.transposed else self.instruction.b
+
+    @property
+    def acc_dtype(self) -> str:
+        """Element type of C."""
+        return self.instruction.acc
+
+    def with_k_chunk(self, k_chunk: int) -> Mma:
+        """The same with `k_chunk` neighbours of K in a lane."""
+        return replace(self, k_chunk=k_chunk)
+
+    # -- distributions
+
+    @property
+    def a(self) -> Distribution:
+        """A (m, k) of one wave and one operand vector."""
+        return self._operand(self.m, self.a_dtype)
+
+    @property
+    def b(self) -> Distribution:
+        """B (n, k) of one wave and one operand vector."""
+        return self._operand(self.n, self.b_dtype)
+
+    @property
+    def c(self) -> Distribution:
+        """C (m, n) of one wave and one instruction."""
+        layout = Distribution.parse(self.instruction.c_layout)
+        return layout.permute((1, 0)) if self.transposed else layout
+
+    def _operand(self, rows: int, dtype: str) -> Distribution:
+        chunk = self.k_chunk or self.k_pack * self.instruction.chunk(dtype)
+        chunks = self.k_pack * self.instruction.k_per_lane // chunk
+        k = (Factor(chunks, REGISTER, 0), Factor(self.instruction.k_groups, LANE, 0), Factor(chunk, REGISTER, 1))
+        return Distribution((), ((Factor(rows, LANE, 1),), k))
+
+    def a_over(self, waves: tuple[int, int], m: int, k: int) -> Distribution:
+        """A (m, k) over `waves` (along m, along n): each row of waves holds its rows, copied along n.
+
+        Raises:
+            ValueError: the tile is no multiple of what the waves take at once.
+        """
+        _multiple("m", m, waves[0], self.m)
+        _multiple("k", k, 1, self.k)
+        rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 0))
+        outer = Distribution((Factor(waves[1], WAVE, 1),), (rows, (Factor(k // self.k, REGISTER, 1),)))
+        return outer.embed(self.a)
+
+    def b_over(self, waves: tuple[int, int], n: int, k: int) -> Distribution:
+        """B (n, k) over `waves` (along m, along n): each column of waves holds its columns, copied along m.
+
+        Raises:
+            ValueError: the tile is no multiple of what the waves take at once.
+        """
+        _multiple("n", n, waves[1], self.n)
+        _multiple("k", k, 1, self.k)
+        columns = (Factor(n // (waves[1] * self.n), REGISTER, 0), Factor(waves[1], WAVE, 1))
+        outer = Distribution((Factor(waves[0], WAVE, 0),), (columns, (Factor(k // self.k, REGISTER, 1),)))
+        return outer.embed(self.b)
+
+    def c_over(self, waves: tuple[int, int], m: int, n: int) -> Distribution:
+        """C (m, n) over `waves` (along m, along n).
+
+        Raises:
+            ValueError: the tile is no multiple of what the waves take at once.
+        """
+        _multiple("m", m, waves[0], self.m)
+        _multiple("n", n, waves[1], self.n)
+        rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 0))
+        columns = (Factor(n // (waves[1] * self.n), REGISTER, 1), Factor(waves[1], WAVE, 1))
+        return Distribution((), (rows, columns)).embed(self.c)
+
+    # -- agreement of three distributions
+
+    def check(self, a: Distribution, b: Distribution, c: Distribution) -> list[str]:
+        """Why A (m, k), B (n, k) and C (m, n) cannot be multiplied as they lie, in words; empty when they can.
+
+        The distributions are evaluated: every lane must hold the rows that the instruction expects of it, A and B must
+        number K alike, and all of K must be summed once for every element of C.
+        """
+        return list(_match(self, a, b, c)[0])
+
+    def fragments(self, a: Distribution, b: Distribution, c: Distribution) -> tuple[Fragment, ...]:
+        """The instructions that multiply the tiles, by m, n and k iteration.
+
+        Raises:
+            ValueError: `check` finds a problem.
+        """
+        problems, fragments = _match(self, a, b, c)
+        if problems:
+            raise ValueError("; ".join(problems))
+        return fragments
+
+    # -- text
+
+    def __str__(self) -> str:
+        chunk = f" k_chunk={self.k_chunk}" if self.k_chunk else ""
+        return f"{self.instruction.name} k_pack={self.k_pack}{chunk}{' transposed' if self.transposed else ''}"
+
+    @staticmethod
+    @lru_cache(maxsize=1024)
+    def parse(text: str) -> Mma:
+        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4` and `transposed`.
+
+        Raises:
+            ValueError: malformed text or an unknown instruction.
+        """
+        match = re.fullmatch(r"\s*([\w.]+)(?:\s+k_pack=(\d+))?(?:\s+k_chunk=(\d+))?(\s+transposed)?\s*", text)
+        if match is None:
+            raise ValueError(f"'{text}' is not 'instruction k_pack=2 [k_chunk=4] [transposed]'")
+        if match[1] not in INSTRUCTIONS:
+            raise ValueError(f"there is no matrix instruction '{match[1]}'; they are written like f32.32x32x8f16")
+        return Mma(INSTRUCTIONS[match[1]], int(match[2] or 1), int(match[3] or 0), bool(match[4]))
+
+
+def _multiple(name: str, length: int, waves: int, unit: int) -> None:
+    if length < 1 or length % (waves * unit):
+        by = f"{waves} waves of {unit}" if waves > 1 else str(unit)
+        raise ValueError(f"{name} = {length} is no multiple of {waves * unit} ({by})")
+
+
+@dataclass(frozen=True, slots=True)
+class _Vectors:
+    """Operand vectors of a distribution: [vector, wave] base row, [vector, wave, k position] coordinate along K."""
+
+    size: int
+    rows: Coordinates
+    ks: Coordinates
+
+    def registers(self, vector: int) -> tuple[int, ...]:
+        return tuple(range(vector * self.size, (vector + 1) * self.size))
+
+
+@lru_cache(maxsize=1024)
+def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
+    """Problems, or else the fragments."""
+    problems = _shape_problems(a, b, c)
+    if problems:
+        return tuple(problems), ()
+    size = mma.instruction.k_per_lane
+    first = _operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), size)
+    second = _operand_vectors("B", b, Distribution.parse(_native_operand(mma, transposed=True)), size)
+    accumulators = _accumulator_bases(c, mma.c)
+    found = [result for result in (first, second, accumulators) if isinstance(result, str)]
+    if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
+        return tuple(found), ()
+    return _pair(mma, first, second, accumulators, a.lengths[1])
+
+
+def _native_operand(mma: Mma, *, transposed: bool) -> str:
+    """The layout in which the instruction takes the tile's A (or B)."""
+    return mma.instruction.b_layout if mma.transposed != transposed else mma.instruction.a_layout
+
+
+def _shape_problems(a: Distribution, b: Distribution, c: Distribution) -> list[str]:
+    if not a.rank == b.rank == c.rank == 2:
+        return [f"A, B and C have two dimensions each, not {a.rank}, {b.rank} and {c.rank}"]
+    problems = []
+    if a.lengths[1] != b.lengths[1]:
+        problems.append(f"A (m, k) is {list(a.lengths)}, B (n, k) is {list(b.lengths)}: they differ in k")
+    if c.lengths != (a.lengths[0], b.lengths[0]):
+        problems.append(f"C (m, n) is {list(c.lengths)}, A and B make {[a.lengths[0], b.lengths[0]]}")
+    if len({(d.waves, d.lanes) for d in (a, b, c)}) != 1 or a.lanes != LANES:
+        problems.append(f"A, B, C lie over {a.waves}x{a.lanes}, {b.waves}x{b.lanes}, {c.waves}x{c.lanes} waves x lanes")
+    return problems
+
+
+def _operand_vectors(what: str, tile: Distribution, native: Distribution, size: int) -> _Vectors | str:
+    """The operand vectors of a tile; a sentence when its lanes hold other rows than the instruction expects."""
+    if tile.registers % size:
+        return f"{what} has {tile.registers} registers a lane, the instruction takes {size} at a time"
+    count = tile.registers // size
+    rows, ks = tile.coordinates().reshape(2, tile.waves, LANES, count, size)
+    lane_rows, lane_ks = native.coordinates()[:, 0]  # [lane, register]
+    bases = rows - lane_rows[None, :, None, :]
+    if (bases != bases[:, :1, :, :1]).any():
+        return f"{what} ({tile}) gives lanes other rows than the instruction takes ({native})"
+    positions = np.full((count, tile.waves, native.lengths[1]), -1, dtype=np.int64)
+    by_vector = ks.transpose(2, 0, 1, 3)
+    positions[:, :, lane_ks] = by_vector
+    if (positions[:, :, lane_ks] != by_vector).any():
+        return (
+            f"{what} ({tile}): lanes that hold the same part of K for the instruction disagree about which part it is"
+        )
+    return _Vectors(size, bases[:, 0, :, 0].T, positions)
+
+
+def _accumulator_bases(tile: Distribution, native: Distribution) -> Coordinates | str:
+    """[2, vector, wave] origins of the accumulator blocks; a sentence when they lie otherwise than written."""
+    if tile.registers % native.registers:
+        return f"C has {tile.registers} registers a lane, the instruction makes {native.registers} at a time"
+    count = tile.registers // native.registers
+    coordinates = tile.coordinates().reshape(2, tile.waves, LANES, count, native.registers)
+    bases = coordinates - native.coordinates()[:, 0][:, None, :, None, :]
+    if (bases != bases[:, :, :1, :, :1]).any():
+        return f"C ({tile}) does not lie as the instruction writes it ({native})"
+    origins: Coordinates = bases[:, :, 0, :, 0].transpose(0, 2, 1)
+    return origins
+
+
+def _pair(
+    mma: Mma, first: _Vectors, second: _Vectors, accumulators: Coordinates, depth: int
+) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
+    """Match accumulator blocks with the vectors of A in their rows and those of B in their columns, K by K."""
+    a_by_row, b_by_row = _by_row(first), _by_row(second)
+    per_block = mma.c.registers
+    order = {key: index for index, key in enumerate(a_by_row)}, {key: index for index, key in enumerate(b_by_row)}
+    fragments: list[Fragment] = []
+    for block in range(accumulators.shape[1]):
+        row, column = accumulators[0, block].tobytes(), accumulators[1, block].tobytes()
+        if row not in a_by_row or column not in b_by_row:
+            which = "A has no rows" if row not in a_by_row else "B has no columns"
+            return (
+                f"{which} for the accumulators {block * per_block} to {(block + 1) * per_block - 1} in every wave",
+            ), ()
+        partners = {second.ks[vector].tobytes(): vector for vector in b_by_row[column]}
+        registers = tuple(range(block * per_block, (block + 1) * per_block))
+        covered: list[npt.NDArray[np.int64]] = []
+        for index, vector in enumerate(a_by_row[row]):
+            partner = partners.get(first.ks[vector].tobytes())
+            if partner is None:
+                return (
+                    f"A and B number K differently: A has k = {_shorten(first.ks[vector, 0])} in one vector, B in none",
+                ), ()
+            covered.append(first.ks[vector])
+            place = order[0][row], order[1][column], index
+            fragments.append(Fragment(*place, first.registers(vector), second.registers(partner), registers))
+        summed = np.sort(np.concatenate(covered, axis=1), axis=1)
+        if summed.shape[1] != depth or (summed != np.arange(depth)).any():
+            return (f"the {depth} values of K are not summed exactly once",), ()
+    return (), tuple(sorted(fragments))
+
+
+def _by_row(vectors: _Vectors) -> dict[bytes, list[int]]:
+    """The vectors by their base row in every wave, in order of their registers."""
+    groups: dict[bytes, list[int]] = {}
+    for vector, rows in enumerate(vectors.rows):
+        groups.setdefault(rows.tobytes(), []).append(vector)
+    return groups
+
+
+def _shorten(ks: npt.NDArray[np.int64]) -> str:
+    shown = ", ".join(str(int(k)) for k in ks[:8])
+    return f"{shown}, …" if len(ks) > 8 else shown

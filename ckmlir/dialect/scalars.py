@@ -1,0 +1,48 @@
+"""Element types by their short names, and the names of MLIR types.
+
+`fp8` (e4m3) and `bf8` (e5m2) mean the chip's own format: FNUZ on gfx942, OCP on gfx950.
+"""
+
+from ckmlir.mlir import ir
+
+_NAMES = {name: name for name in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")}
+_EIGHT_BIT = {
+    ("fp8", "fnuz"): "f8E4M3FNUZ", ("bf8", "fnuz"): "f8E5M2FNUZ", ("fp8", "ocp"): "f8E4M3FN", ("bf8", "ocp"): "f8E5M2",
+}  # fmt: skip
+_BITS = {"f8E4M3FNUZ": 8, "f8E5M2FNUZ": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+
+
+def element_type(name: str, fp8: str | None) -> ir.Type:
+    """The MLIR type of a dtype name; `fp8` is the chip's flavour ("fnuz", "ocp" or None).
+
+    Raises:
+        ValueError: no such dtype, or the chip has no 8-bit floats.
+    """
+    if name in _NAMES:
+        return ir.Type.parse(_NAMES[name])
+    if name in ("fp8", "bf8"):
+        if fp8 is None:
+            raise ValueError(f"this chip has no {name}")
+        return ir.Type.parse(_EIGHT_BIT[name, fp8.lower()])
+    raise ValueError(f"unknown dtype '{name}'; there are {', '.join(_NAMES)}, fp8, bf8")
+
+
+def bits(type_: ir.Type | str) -> int:
+    """Bits of one element of a type, or of the type that a text writes."""
+    name = str(type_)
+    if name in _BITS:
+        return _BITS[name]
+    if name.startswith("i") and name[1:].isdigit():
+        return int(name[1:])
+    raise ValueError(f"{type_} is no element type")
+
+
+def is_float(type_: ir.Type) -> bool:
+    """Whether the type is a floating-point type."""
+    return str(type_) in _BITS
+
+
+def dtype_of(type_: ir.Type) -> str:
+    """The dtype name of an element type, as matrix instructions know it: either format of fp8 is `fp8`."""
+    name = str(type_)
+    return next((short for (short, _), full in _EIGHT_BIT.items() if full == name), name)

@@ -1,0 +1,86 @@
+"""Synchronisation and scheduling fences. Passes place these; operator code has none.
+
+Counters and masks are those of the hardware and of LLVM: see the CDNA3 ISA document, section 4.4 (s_waitcnt), and
+LLVM's documentation of `llvm.amdgcn.sched.barrier`.
+"""
+
+from ckmlir.dialect.build import create, integer, integer_of, string, text_of
+from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.verify import expect, verified
+from ckmlir.mlir import ir
+
+SCHED_MASKS = (
+    "none", "non_mem_non_sideeffect", "valu", "salu", "mfma_wmma", "all_vmem", "vmem_read", "vmem_write",
+    "all_ds", "ds_read", "ds_write", "transcendental", "ldsdma", "all",
+)  # fmt: skip
+"""What may cross a sched_barrier, in the spelling of the rocdl dialect."""
+
+COUNTERS = {"vector_memory": 63, "lds": 15, "copies": 63}
+"""What may be waited for, and the largest counts: those of s_waitcnt on gfx9 (vmcnt has 6 bits, lgkmcnt 4); copies to
+LDS are counted among the accesses to memory.
+"""
+
+
+class BarrierOp(Ck.Operation, name="barrier"):
+    """`ck.barrier`: every wave of the workgroup arrives before any passes. Waits for nothing else."""
+
+
+class WaitOp(Ck.Operation, name="wait"):
+    """`ck.wait {lds = 0}`: until at most so many accesses of a kind are outstanding in this wave."""
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        names = [name for name in COUNTERS if name in op.attributes]
+        expect(bool(names), f"names no counter; the counters are {', '.join(COUNTERS)}")
+        for name in names:
+            count = integer_of(op, name)
+            expect(0 <= count <= COUNTERS[name], f"{name} = {count} is outside 0..{COUNTERS[name]}")
+
+
+class SchedBarrierOp(Ck.Operation, name="sched_barrier"):
+    """`ck.sched_barrier {mask}`: only what the mask names may be moved across by the backend's scheduler."""
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        mask = text_of(op, "mask")
+        expect(mask in SCHED_MASKS, f"mask '{mask}' is not one of {', '.join(SCHED_MASKS)}")
+
+
+class SchedGroupBarrierOp(Ck.Operation, name="sched_group_barrier"):
+    """`ck.sched_group_barrier {mask, count, group}`: the next `count` instructions of a kind in the order asked for."""
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        mask = text_of(op, "mask")
+        expect(mask in SCHED_MASKS[1:], f"mask '{mask}' is not one of {', '.join(SCHED_MASKS[1:])}")
+        expect(integer_of(op, "count") > 0, "count must be positive")
+        expect(integer_of(op, "group") >= 0, "group must not be negative")
+
+
+class PriorityOp(Ck.Operation, name="priority"):
+    """`ck.priority {level}`: this wave's priority among those of its SIMD, 0 to 3."""
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        level = integer_of(op, "level")
+        expect(0 <= level <= 3, f"level {level} is outside 0..3")
+
+
+def barrier() -> None:
+    """Append a barrier of the workgroup."""
+    create("ck.barrier", [], [])
+
+
+def wait(*, vector_memory: int | None = None, lds: int | None = None, copies: int | None = None) -> None:
+    """Append a wait until at most so many accesses to memory, accesses to LDS or copies to LDS are outstanding."""
+    counts = {"vector_memory": vector_memory, "lds": lds, "copies": copies}
+    create("ck.wait", [], [], {name: integer(count) for name, count in counts.items() if count is not None})
+
+
+def sched_barrier(mask: str = "none") -> None:
+    """Append a scheduling fence; `mask` names what may cross it."""
+    create("ck.sched_barrier", [], [], {"mask": string(mask)})

@@ -1,0 +1,51 @@
+// Waits, fences and priorities outside what the hardware has are refused in words.
+
+// RUN: ckmlir-opt %s --split-input-file --verify-diagnostics
+
+// expected-error@+1 {{'ck.wait' names no counter; the counters are vector_memory, lds}}
+"ck.wait"() : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.wait' lds = 16 is outside 0..15}}
+"ck.wait"() {lds = 16 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.wait' vector_memory = -1 is outside 0..63}}
+"ck.wait"() {vector_memory = -1 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.wait' attribute 'lds' must be an integer, not "0"}}
+"ck.wait"() {lds = "0"} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.sched_barrier' mask 'mfma' is not one of none, non_mem_non_sideeffect,}}
+"ck.sched_barrier"() {mask = "mfma"} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.sched_barrier' needs the attribute 'mask', a string}}
+"ck.sched_barrier"() : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.sched_group_barrier' mask 'none' is not one of non_mem_non_sideeffect,}}
+"ck.sched_group_barrier"() {mask = "none", count = 1 : i64, group = 0 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.sched_group_barrier' count must be positive}}
+"ck.sched_group_barrier"() {mask = "ds_read", count = 0 : i64, group = 0 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.sched_group_barrier' group must not be negative}}
+"ck.sched_group_barrier"() {mask = "ds_read", count = 1 : i64, group = -1 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.priority' level 4 is outside 0..3}}
+"ck.priority"() {level = 4 : i64} : () -> ()
