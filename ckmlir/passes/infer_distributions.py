@@ -1,0 +1,245 @@
+"""Find the distribution of every tile, and check that those given agree.
+
+Element-wise operations and loops need one distribution for all their tiles; reductions, broadcasts and slices derive
+one from another. What follows from the distributions given is filled in. A tile that nothing constrains is one that is
+only loaded to be put into LDS or stored again: it gets the distribution whose memory accesses are widest.
+"""
+
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.compute import sources_of
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.loop import LOOP
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
+from ckmlir.mlir import ir
+from ckmlir.passes.accesses import run_length
+from ckmlir.passes.framework import Pass, fail
+from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read, transposed_reading
+from ckmlir.passes.walk import functions, named_target, operations, waves_of
+
+ACCESS_BYTES = 16
+INDEXED = {"ck.gather": 1, "ck.scatter": 2}
+"""Operations whose coordinate along an axis comes from a tile, and which operand that is."""
+
+
+@dataclass(frozen=True)
+class InferDistributions(Pass):
+    """Give every tile a distribution, from those given and from what its accesses want."""
+
+    name: ClassVar[str] = "ck-infer-distributions"
+
+    def apply(self, module: ir.Module) -> None:
+        for function in functions(module):
+            _Inference(function).run()
+
+
+@dataclass
+class _Group:
+    """Tiles that share one distribution."""
+
+    members: list[ir.Value]
+    distribution: Distribution | None = None
+    reason: Any = None  # the operation that determined it
+
+
+@dataclass
+class _Inference:
+    function: Any
+    group_of: dict[ir.Value, _Group] = field(default_factory=dict)
+
+    def run(self) -> None:
+        body = list(operations(self.function))
+        tiles = [value for op in body for value in _tiles_of(op)]
+        if all(tile_of(value).distribution is not None for value in tiles):
+            return
+        for value in tiles:
+            group = self.group_of[value] = _Group([value], tile_of(value).distribution)
+            group.reason = producer(value)
+        for op in body:
+            self._unify(op)
+        while self._propagate(body) or self._choose(body):
+            pass
+        for value, group in self.group_of.items():
+            tile = tile_of(value)
+            if group.distribution is None:
+                fail(
+                    _definer(value, self.function),
+                    f"nothing determines the distribution of this {list(tile.lengths)} tile; give one",
+                )
+            if tile.distribution is None:
+                value.set_type(TileType(tile.lengths, tile.element, group.distribution).mlir())
+
+    # -- tiles with one distribution
+
+    def _unify(self, op: ir.Operation) -> None:
+        if op.name == "ck.map":
+            self._merge(op, [*op.results, *sources_of(op)])
+        elif op.name == "ck.cast":
+            self._merge(op, [op.operands[0], op.results[0]])
+        elif op.name == "ck.mma":
+            self._merge(op, [op.operands[2], op.results[0]])
+        elif op.name == "ck.insert":
+            self._merge(op, [op.operands[1], op.results[0]])
+        elif op.name == "ck.reduce":
+            self._merge(op, list(op.operands))
+            self._merge(op, list(op.results))
+        elif op.name == LOOP:
+            block = op.regions[0].blocks[0]
+            yielded = list(block.operations)[-1].operation.operands
+            rows = zip(list(op.operands)[3:], list(block.arguments)[1:], yielded, op.results, strict=True)
+            for row in rows:
+                if is_tile(row[0].type):
+                    self._merge(op, list(row))
+
+    def _merge(self, op: ir.Operation, values: list[ir.Value]) -> None:
+        first = self.group_of[values[0]]
+        for value in values[1:]:
+            other = self.group_of[value]
+            if other is first:
+                continue
+            if other.distribution is not None and first.distribution is None:
+                first.distribution, first.reason = other.distribution, other.reason
+            elif other.distribution is not None:
+                self._set(first, other.distribution, op, other.reason)
+            first.members.extend(other.members)
+            for member in other.members:
+                self.group_of[member] = first
+
+    def _set(self, group: _Group, distribution: Distribution, op: ir.Operation, reason: Any = None) -> bool:
+        if group.distribution is None:
+            group.distribution, group.reason = distribution, op
+            return True
+        if group.distribution != distribution:
+            fail(
+                op,
+                f"its tiles need one distribution, but one lies as '{group.distribution}', "
+                f"another as '{distribution}'; redistribute one of them",
+                [
+                    (f"the {which} is determined here", place)
+                    for which, place in (("first", group.reason), ("other", reason))
+                    if place is not None
+                ],
+            )
+        return False
+
+    # -- tiles derived from others
+
+    def _propagate(self, body: list[ir.Operation]) -> bool:
+        changed = [self._derive(op) for op in body]
+        return any(changed)
+
+    def _derive(self, op: ir.Operation) -> bool:
+        if op.name == "ck.reduce":
+            source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
+            if source.distribution is not None and result.distribution is None:
+                return self._set(result, source.distribution.reduce(integer_of(op, "axis")), op)
+        elif op.name == "ck.broadcast":
+            source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
+            if result.distribution is not None and source.distribution is None:
+                return self._set(source, result.distribution.reduce(integer_of(op, "axis")), op)
+        elif op.name == "ck.slice":
+            return self._derive_part(op, op.operands[0], op.results[0])
+        elif op.name == "ck.insert":
+            return self._derive_part(op, op.results[0], op.operands[0])
+        elif op.name in INDEXED:
+            data, indices = self._data_and_indices(op)
+            if data.distribution is not None and indices.distribution is None:
+                return self._set(indices, data.distribution.along(integer_of(op, "axis")), op)
+        return False
+
+    def _data_and_indices(self, op: ir.Operation) -> tuple[_Group, _Group]:
+        data = op.results[0] if op.name == "ck.gather" else op.operands[0]
+        return self.group_of[data], self.group_of[op.operands[INDEXED[op.name]]]
+
+    def _derive_part(self, op: ir.Operation, whole: ir.Value, part: ir.Value) -> bool:
+        known, wanted = self.group_of[whole].distribution, self.group_of[part]
+        if known is None or wanted.distribution is not None:
+            return False
+        axis = integer_of(op, "axis")
+        try:
+            found = known.slice(axis, integer_of(op, "start"), tile_of(part).lengths[axis])[0]
+        except ValueError as problem:
+            fail(op, str(problem))
+        return self._set(wanted, found, op)
+
+    # -- tiles that only memory constrains
+
+    def _choose(self, body: list[ir.Operation]) -> bool:
+        open_loads = [
+            op
+            for op in body
+            if op.name in ("ck.load", "ck.gather") and self.group_of[op.results[0]].distribution is None
+        ]
+        if not open_loads:
+            return False
+        op = min(open_loads, key=self._is_index)  # what is indexed says how its indices lie, so it comes first
+        group = self.group_of[op.results[0]]
+        return self._set(group, self._for_load(op, group), op)
+
+    def _is_index(self, op: ir.Operation) -> bool:
+        """Whether what is loaded becomes the indices of a gather or scatter."""
+        uses = (use for member in self.group_of[op.results[0]].members for use in member.uses)
+        return any(use.operand_number == INDEXED.get(use.owner.operation.name) for use in uses)
+
+    def _for_load(self, op: ir.Operation, group: _Group) -> Distribution:
+        """Vectors as wide as the window allows; where LDS readers want the other dimension contiguous, also
+        blocks of it.
+        """
+        window = describe(op.operands[0].type)
+        assert isinstance(window, WindowType)
+        widest = ACCESS_BYTES * 8 // bits(window.element)
+        rank = len(window.lengths)
+        lengths = [window.descriptor.vector_length(dim, min(widest, window.lengths[dim])) for dim in range(rank)]
+        if op.name == "ck.gather":
+            lengths[integer_of(op, "axis")] = 1
+        contiguous = max(range(rank), key=lambda dim: (lengths[dim], dim))
+        waves = waves_of(self.function)
+        transposing = has_transposed_read(named_target(self.function), bits(window.element))
+        served = contiguous if transposing and lengths[contiguous] >= VECTOR else None
+        wanted = _wanted_by_readers(group.members, widest, served)
+        block = 1
+        others = [dim for dim in range(rank) if dim != contiguous]
+        if wanted is not None and others and wanted[0] == others[-1]:  # the dimension that a block can take
+            block = wanted[1]
+        try:
+            return coalesced(window.lengths, waves, contiguous, lengths[contiguous], transposed_block=block)
+        except ValueError as problem:
+            fail(op, f"no distribution for loading {list(window.lengths)} by {waves} waves: {problem}")
+
+
+def _wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | None) -> tuple[int, int] | None:
+    """(dimension, vector length) that the LDS readers of a tile read along, if it goes to LDS.
+
+    Those do not count that can transpose while they read a tensor whose contiguous dimension is `transposing`.
+    """
+    best: tuple[int, int] | None = None
+    for member in members:
+        for use in member.uses:
+            if use.owner.operation.name != "ck.to_lds":
+                continue
+            for read in use.owner.operation.results[0].uses:
+                tile = tile_of(read.owner.operation.results[0])
+                if tile.distribution is None:
+                    continue
+                if transposing is not None and transposed_reading(tile.distribution, transposing) is not None:
+                    continue
+                for dim in range(len(tile.lengths)):
+                    run = run_length(tile.distribution, dim, widest)
+                    if best is None or run > best[1]:
+                        best = (dim, run)
+    return best
+
+
+def _tiles_of(op: ir.Operation) -> list[ir.Value]:
+    tiles = [value for value in op.results if is_tile(value.type)]
+    if op.name == LOOP:
+        tiles.extend(value for value in op.regions[0].blocks[0].arguments if is_tile(value.type))
+    return tiles
+
+
+def _definer(value: ir.Value, function: Any) -> Any:
+    return producer(value) or function

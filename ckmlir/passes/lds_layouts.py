@@ -1,0 +1,112 @@
+"""Choosing how a tensor lies in LDS: the cheapest of plain, swizzled, skewed and padded rows for the accesses
+it sees.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from functools import lru_cache
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.passes.bank_conflicts import access_cycles
+from ckmlir.targets import Target
+
+SMALLEST_ALIGNMENT = 8
+"""Bytes to which skewed accesses of 16 bytes stay aligned; LLVM keeps them in one instruction down to this."""
+
+
+@dataclass(frozen=True)
+class Access:
+    """One LDS access: "read" or "write" of these registers; `transposed`: lanes exchange what they read."""
+
+    kind: str
+    distribution: Distribution
+    registers: tuple[int, ...]
+    transposed: bool = False
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A layout, and the cycles that its accesses take with and without bank conflicts."""
+
+    layout: LdsLayout
+    cycles: int
+    ideal: int
+
+    @property
+    def conflicts(self) -> int:
+        """Cycles lost to bank conflicts."""
+        return self.cycles - self.ideal
+
+
+@lru_cache(maxsize=1024)
+def choose_layout(
+    plain: LdsLayout, accesses: tuple[Access, ...], element_bytes: int, target: Target, padding: bool, cell: int = 0
+) -> Choice:
+    """The layout with the fewest cycles; among equals the first, and the search ends at the first without conflicts.
+
+    With copies straight to LDS, of cells of `cell` elements, only layouts that they can write; what they take there is
+    the same in all of them.
+
+    One access of every kind and distribution tells a bad layout from a good one; only where those improve are all
+    accesses evaluated.
+    """
+    representatives = tuple({(access.kind, access.distribution): access for access in accesses}.values())
+    best: Choice | None = None
+    hopeful: int | None = None  # the fewest cycles that representatives took so far
+    for layout in candidates(plain, accesses, element_bytes, padding, cell):
+        first = _cost(layout, representatives, element_bytes, target)
+        if best is not None and hopeful is not None and first.cycles >= hopeful:
+            continue
+        hopeful = first.cycles
+        choice = _cost(layout, accesses, element_bytes, target)
+        if best is None or choice.cycles < best.cycles:
+            best = choice
+        if best.conflicts == 0:
+            break
+    assert best is not None
+    return best
+
+
+def _cost(layout: LdsLayout, accesses: Sequence[Access], element_bytes: int, target: Target) -> Choice:
+    """What accesses cost together."""
+    pairs = [access_cycles(layout, a.distribution, a.registers, element_bytes, a.kind, target) for a in accesses]
+    return Choice(layout, sum(cycles for cycles, _ in pairs), sum(ideal for _, ideal in pairs))
+
+
+def candidates(
+    plain: LdsLayout, accesses: tuple[Access, ...], element_bytes: int, padding: bool, cell: int = 0
+) -> Iterator[LdsLayout]:
+    """Layouts that leave every access contiguous, from the simplest to the most elaborate.
+
+    Plain rows; swizzles of one term; of two terms, for writers and readers that walk along different bits of the row;
+    both with a skew of half a chunk; padded rows, which cost bytes. Copies (`cell` > 0) can write the first three.
+    """
+    yield plain
+    chunk = max((len(access.registers) for access in accesses), default=1)
+    chunk = max(chunk, cell)
+    swizzled = [replace(plain, chunk=chunk, terms=terms) for terms in _swizzles(plain, chunk)]
+    yield from swizzled
+    if any(access.transposed for access in accesses):  # their lanes read longer pieces of a row together
+        for longer in (2 * chunk, 4 * chunk):
+            yield from (replace(plain, chunk=longer, terms=terms) for terms in _swizzles(plain, longer))
+    if not padding or cell:
+        return
+    half = chunk // 2
+    if half * element_bytes >= SMALLEST_ALIGNMENT and plain.rows > 8:
+        for period in (8, 4, 16):
+            yield from (replace(layout, skew=half, period=period) for layout in swizzled)
+    for amount in (chunk, 2 * chunk):
+        yield replace(plain, pitch=plain.pitch + amount)
+
+
+def _swizzles(plain: LdsLayout, chunk: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Terms of swizzles: one over all of the row's chunks (at most 16), then two."""
+    masks = [mask for mask in (15, 7, 3, 1) if plain.row_length % (chunk * (mask + 1)) == 0]
+    bits = (plain.rows - 1).bit_length()
+    for mask in masks:
+        yield from (((shift, mask),) for shift in range(bits))
+    for mask in masks[:2]:
+        width = mask.bit_length()
+        for low in range(1, width + 1):
+            yield from (((0, (1 << low) - 1), (shift, mask)) for shift in range(1, bits))

@@ -1,0 +1,26 @@
+"""Which operations touch LDS, how, and which tensor: the one table for pipelining, allocation and barriers."""
+
+from typing import NamedTuple
+
+from ckmlir.mlir import ir
+
+
+class Traffic(NamedTuple):
+    """What an operation does to an LDS tensor: "read", "write", or "copy", a write that ends some time later."""
+
+    kind: str
+    tensor: ir.Value
+
+    @property
+    def writes(self) -> bool:
+        """Whether the tensor's contents change."""
+        return self.kind != "read"
+
+
+_OPERAND = {"ck.lds_read": ("read", 0), "ck.lds_write": ("write", 1), "ck.copy_fragment": ("copy", 1)}
+
+
+def traffic_of(op: ir.Operation) -> Traffic | None:
+    """What an operation does to LDS; None: nothing."""
+    found = _OPERAND.get(op.name)
+    return None if found is None else Traffic(found[0], op.operands[found[1]])

@@ -1,0 +1,312 @@
+"""A scheduled loop as a control-flow graph: prologue, remainder, steady loop.
+
+In step t an operation that runs a iterations ahead computes iteration t + a. The prologue holds the operations of the
+steps before step 0 whose iteration exists. Values that one step hands to a later one travel as block arguments.
+
+LDS buffers rotate without copies: iteration i uses slot i modulo the number of slots, and the steady loop is unrolled
+so often that slots are constants in it. A trip count that the unrolling does not divide runs its remainder first, one
+step a block, with slots numbered so that the steady loop begins at slot 0; each remainder has a prologue of its own.
+The steady loop then has one entry and one exit, which is what the backend keeps free of register moves.
+
+Operations that run ahead compute the last iteration once more when there is no later one: loads stay inside the tensor,
+and nobody reads what they write to LDS.
+"""
+
+from collections.abc import Sequence
+
+from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.mlir import arith, ir
+from ckmlir.passes.step_order import Placed
+from ckmlir.passes.walk import move_rest, nested
+
+PINNED = "ck.pinned"
+"""Set on memory fragments of a steady loop whose place a sched_barrier on both sides must keep."""
+
+PINNABLE = frozenset({
+    "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.lds_read", "ck.lds_write",
+    "ck.copy_fragment",
+})  # fmt: skip
+
+Key = tuple[object, int]
+"""A value of the body (or a carried argument's number) and the step, relative to the current one, that produces it."""
+
+
+class Expansion:
+    """Builds the control-flow graph of one loop, in place.
+
+    Args:
+        loop: the loop; erased by `run`.
+        steps: its body in the order of the steady step.
+        schedule: whose fences pin memory fragments.
+        slots: for every LDS tensor of the body, its rotating allocations outside the loop.
+        unroll: steps of the steady loop, a multiple of every number of slots.
+    """
+
+    def __init__(
+        self,
+        loop: ir.Operation,
+        steps: Sequence[Placed],
+        schedule: Schedule,
+        slots: dict[ir.Value, list[ir.Value]],
+        unroll: int,
+    ) -> None:
+        self.loop = loop
+        self.steps = [placed for placed in steps if placed.op.name != "ck.lds_alloc"]
+        self.schedule = schedule
+        self.slots = slots
+        self.unroll = unroll
+        self.body = loop.regions[0].blocks[0]
+        self.yielded = list(list(self.body.operations)[-1].operation.operands)
+        self.lower, self.upper, self.stride, *self.initial = loop.operands
+        self.ahead: dict[ir.Operation | None, int] = {placed.op: placed.ahead for placed in steps}
+        self.furthest = max(self.ahead.values(), default=0)
+        self.needed = self._needed()
+        self.ready: dict[Key, ir.Value] = {}
+        self.indices: dict[tuple[ir.Value, int], ir.Value] = {}
+
+    def run(self) -> None:
+        """Replace the loop."""
+        with self.loop.location:
+            results = [result.type for result in self.loop.results]
+            exit_block = self.loop.block.create_after(*results, arg_locs=[self.loop.location] * len(results))
+            move_rest(self.loop, exit_block)
+            start = exit_block.create_before()
+            with ir.InsertionPoint(self.loop):
+                some = arith.cmpi(arith.CmpIPredicate.slt, self.lower, self.upper)
+                _cond_branch(some, start, [], exit_block, self.initial)
+            self._build(start, exit_block)
+            for result, argument in zip(self.loop.results, exit_block.arguments, strict=True):
+                result.replace_all_uses_with(argument)
+            self.loop.erase()
+
+    def _build(self, start: ir.Block, exit_block: ir.Block) -> None:
+        with ir.InsertionPoint(start):
+            trips = self._trip_count()
+        steady = self._carrying_block(exit_block)
+        following = steady
+        entries = [steady]
+        for remainder in range(1, self.unroll):
+            block = self._carrying_block(following)
+            self._fill(
+                block,
+                first_slot=self.unroll - remainder,
+                steps=1,
+                again=following,
+                exit_block=exit_block if remainder == 1 else None,
+            )
+            entries.append(block)
+            following = block
+        self._fill(steady, first_slot=0, steps=self.unroll, again=steady, exit_block=exit_block)
+        block = start
+        for remainder in range(self.unroll - 1, 0, -1):
+            with ir.InsertionPoint(block):
+                left = arith.remui(trips, _constant(trips, self.unroll))
+                fits = arith.cmpi(arith.CmpIPredicate.eq, left, _constant(trips, remainder))
+                prologue, other = entries[-1].create_before(), entries[-1].create_before()
+                _cond_branch(fits, prologue, [], other, [])
+            self._prologue(prologue, entries[remainder], self.unroll - remainder)
+            block = other
+        self._prologue(block, steady, 0)
+
+    # -- iterations
+
+    def _trip_count(self) -> ir.Value:
+        """How often the loop runs; also where its last iteration lies. At least one iteration is known to run."""
+        one = _constant(self.lower, 1)
+        last = arith.divui(arith.subi(arith.subi(self.upper, self.lower), one), self.stride)
+        self.last = arith.addi(self.lower, arith.muli(last, self.stride))
+        return arith.addi(last, one)
+
+    def _index(self, base: ir.Value, iterations: int) -> ir.Value:
+        """The loop variable so many iterations after `base`, but never after the last."""
+        if iterations == 0:
+            return base
+        key = (base, iterations)
+        if key not in self.indices:
+            ahead = arith.addi(base, arith.muli(_constant(base, iterations), self.stride))
+            self.indices[key] = arith.minsi(ahead, self.last)
+        return self.indices[key]
+
+    # -- blocks
+
+    def _carrying_block(self, before: ir.Block) -> ir.Block:
+        """A block that takes the loop variable and the values that earlier steps hand on."""
+        types = [self.lower.type, *(self._type_of(what) for what, _ in self.needed)]
+        return before.create_before(*types, arg_locs=[self.loop.location] * len(types))
+
+    def _prologue(self, block: ir.Block, into: ir.Block, first_slot: int) -> None:
+        with ir.InsertionPoint(block):
+            self._begin_block({})
+            for step in range(-self.furthest, 0):
+                self._emit_step(step, self.lower, first_slot)
+            _branch(into, [self.lower, *(self._entry(key) for key in self.needed)])
+
+    def _fill(
+        self, block: ir.Block, *, first_slot: int, steps: int, again: ir.Block, exit_block: ir.Block | None
+    ) -> None:
+        """Steps 0, 1, … of a block that begins at slot `first_slot`, then on to `again` or, if no iteration is
+        left, out.
+        """
+        arguments = list(block.arguments)
+        with ir.InsertionPoint(block):
+            self._begin_block(dict(zip(self.needed, arguments[1:], strict=True)))
+            base = arguments[0]
+            for step in range(steps):
+                self._emit_step(step, base, first_slot)
+                self._finish_step(step, base)
+                base = arith.addi(base, self.stride)
+            carried = [base, *(self._value_at((what, at + steps)) for what, at in self.needed)]
+            if exit_block is None:
+                _branch(again, carried)
+                return
+            results = [
+                self._yielded(number, steps - 1 - self._producer_ahead(number)) for number in range(len(self.yielded))
+            ]
+            more = arith.cmpi(arith.CmpIPredicate.slt, base, self.upper)
+            _cond_branch(more, again, carried, exit_block, results)
+
+    def _begin_block(self, ready: dict[Key, ir.Value]) -> None:
+        self.ready = ready
+        self.indices = {}
+
+    # -- steps
+
+    def _emit_step(self, step: int, base: ir.Value, first_slot: int) -> None:
+        """The operations of a step; `base` is the loop variable of step 0 in a prologue, of this step otherwise."""
+        for placed in self.steps:
+            iteration = step + placed.ahead
+            if iteration < 0:
+                continue
+            index = self._index(base, iteration if step < 0 else placed.ahead)
+            self._emit(placed, step, index, first_slot)
+
+    def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
+        op = placed.op
+        operands = [self._operand(operand, step, placed.ahead, index, first_slot) for operand in op.operands]
+        copy = op.clone()
+        for number, operand in enumerate(operands):
+            copy.operands[number] = operand
+        for inner in nested(copy):
+            for number, operand in enumerate(inner.operands):
+                inner.operands[number] = self._operand(operand, step, placed.ahead, index, first_slot)
+        if step >= 0 and self.schedule.fences == "memory" and op.name in PINNABLE:
+            copy.attributes[PINNED] = ir.UnitAttr.get()
+        for old, new in zip(op.results, copy.results, strict=True):
+            self.ready[old, step] = new
+
+    def _operand(self, operand: ir.Value, step: int, ahead: int, index: ir.Value, first_slot: int) -> ir.Value:
+        if operand in self.slots:
+            slots = self.slots[operand]
+            return slots[(step + ahead + first_slot) % len(slots)]
+        if self._is_argument(operand):
+            number = operand.arg_number - 1
+            return index if number < 0 else self._yielded(number, step + ahead - 1 - self._producer_ahead(number))
+        source = producer(operand)
+        if source in self.ahead:
+            return self.ready[operand, step + ahead - self.ahead[source]]
+        return operand
+
+    def _is_argument(self, operand: ir.Value) -> bool:
+        return isinstance(operand, ir.BlockArgument) and operand.owner == self.body
+
+    # -- values carried from step to step
+
+    def _producer_ahead(self, number: int) -> int:
+        """How far ahead the operation runs whose result is handed on as carried value `number`."""
+        return self.ahead.get(producer(self.yielded[number]), 0)
+
+    def _yielded(self, number: int, step: int) -> ir.Value:
+        """What the body hands on in the iteration that its producer computes in `step`."""
+        if (number, step) in self.ready:
+            return self.ready[number, step]
+        if (self.yielded[number], step) in self.ready:
+            return self.ready[self.yielded[number], step]
+        if step + self._producer_ahead(number) == -1:
+            return self.initial[number]
+        item = self.yielded[number]
+        if self._is_argument(item):  # handed on as it came, an iteration before
+            source = item.arg_number - 1
+            return self._yielded(source, step - 1 - self._producer_ahead(source))
+        assert producer(item) not in self.ahead, "what runs before its operands passed the check"
+        return item
+
+    def _finish_step(self, step: int, index: ir.Value) -> None:
+        """Record what the body hands on although no operation of it computes it."""
+        for number, item in enumerate(self.yielded):
+            if producer(item) not in self.ahead:
+                self.ready[number, step] = self._operand(item, step, 0, index, 0)
+
+    def _needed(self) -> list[Key]:
+        """The values of earlier steps that a step uses itself, or has to pass on."""
+        needed: dict[Key, None] = {}
+        for placed in self.steps:
+            for operand in (*placed.op.operands, *(item for inner in nested(placed.op) for item in inner.operands)):
+                self._note(needed, operand, placed.ahead)
+        for number, item in enumerate(self.yielded):
+            self._note_yield(needed, number, -self._producer_ahead(number))
+            if producer(item) not in self.ahead:
+                self._note(needed, item, 0)
+        for what, step in list(needed):
+            for later in range(step + 1, 0):
+                needed[what, later] = None
+        return list(needed)
+
+    def _note(self, needed: dict[Key, None], operand: ir.Value, ahead: int) -> None:
+        if self._is_argument(operand):
+            number = operand.arg_number - 1
+            if number >= 0:
+                self._note_yield(needed, number, ahead - 1 - self._producer_ahead(number))
+        elif producer(operand) in self.ahead and operand not in self.slots:
+            produced = ahead - self.ahead[producer(operand)]
+            if produced < 0:
+                needed[operand, produced] = None
+
+    def _note_yield(self, needed: dict[Key, None], number: int, step: int) -> None:
+        item = self.yielded[number]
+        if step < 0:
+            needed[number, step] = None
+        elif self._is_argument(item) and item.arg_number > 0:
+            source = item.arg_number - 1
+            self._note_yield(needed, source, step - 1 - self._producer_ahead(source))
+
+    def _value_at(self, key: Key) -> ir.Value:
+        what, step = key
+        return self._yielded(what, step) if isinstance(what, int) else self.ready[key]
+
+    def _type_of(self, what: object) -> ir.Type:
+        if isinstance(what, int):
+            return self.initial[what].type
+        assert isinstance(what, ir.Value)
+        return what.type
+
+    def _entry(self, key: Key) -> ir.Value:
+        """A carried value on entry: from the prologue, or the loop's initial value; poison before the first
+        iteration.
+        """
+        what, step = key
+        if isinstance(what, int) and step + self._producer_ahead(what) >= -1:
+            return self._yielded(what, step)
+        if key in self.ready:
+            return self.ready[key]
+        return value("ub.poison", self._type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
+
+
+def _constant(like: ir.Value, number: int) -> ir.Value:
+    return value("arith.constant", like.type, [], {"value": ir.IntegerAttr.get(like.type, number)})
+
+
+def _branch(target: ir.Block, arguments: list[ir.Value]) -> None:
+    ir.Operation.create("cf.br", operands=arguments, successors=[target])
+
+
+def _cond_branch(
+    condition: ir.Value, yes: ir.Block, yes_arguments: list[ir.Value], no: ir.Block, no_arguments: list[ir.Value]
+) -> None:
+    sizes = ir.DenseI32ArrayAttr.get([1, len(yes_arguments), len(no_arguments)])
+    ir.Operation.create(
+        "cf.cond_br",
+        operands=[condition, *yes_arguments, *no_arguments],
+        successors=[yes, no],
+        attributes={"operandSegmentSizes": sizes},
+    )

@@ -1,0 +1,193 @@
+"""The chain of passes from tile IR to ROCDL as one table, and the driver that runs it or any other list of passes."""
+
+from __future__ import annotations
+
+import hashlib
+import shlex
+import sys
+import time
+import traceback
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import NamedTuple, TextIO
+
+from ckmlir.diagnostics import Diagnostic, collect
+from ckmlir.errors import CkmlirError
+from ckmlir.files import user_directory, write_atomically
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import Pass, PassFailure
+from ckmlir.passes.syntax import parse_pass
+
+
+class Step(NamedTuple):
+    """One row of the pipeline: a pass (or its pipeline text), and the name of what the IR is after it, if it has one.
+
+    The names in `produces` are those of `--keep` and of a compiled kernel's artifacts.
+    """
+
+    run: Pass | str
+    produces: str = ""
+
+
+TO_LLVM = (
+    "gpu.module(cse,convert-vector-to-llvm,convert-math-to-llvm,convert-arith-to-llvm,convert-ub-to-llvm),"
+    "convert-cf-to-llvm,reconcile-unrealized-casts"
+)
+
+PIPELINE: tuple[Step, ...] = (
+    Step("ck-infer-distributions", "tile"),
+    Step("ck-split-tiles", "fragments"),
+    Step("ck-pipeline-loops", "pipelined"),
+    Step("ck-allocate-lds"),
+    Step("ck-insert-barriers"),
+    Step("ck-place-sched-barriers", "scheduled"),
+    Step("ck-lower-fragments"),
+    Step(TO_LLVM, "rocdl"),
+)
+"""From tile IR to ROCDL: each row a pass, and the name of what the IR is after it."""
+
+
+@dataclass
+class PipelineRun:
+    """What a successful run leaves besides the changed module."""
+
+    timings: list[tuple[str, float]] = field(default_factory=list)
+    """(pass as text, seconds) in the order run, verification included."""
+    artifacts: dict[str, str] = field(default_factory=dict)
+    """IR text after the steps whose `produces` was asked for."""
+    diagnostics: list[Diagnostic] = field(default_factory=list)
+    """Warnings and remarks."""
+
+    def timing_report(self) -> str:
+        """A table of milliseconds and share, one line a pass, and the total."""
+        total = sum(seconds for _, seconds in self.timings)
+        rows = [*self.timings, ("total", total)]
+        return "\n".join(f"{1e3 * t:9.2f} ms {100 * t / total if total else 0:5.1f} %  {name}" for name, t in rows)
+
+
+class PipelineFailure(CkmlirError):
+    """A pass refused the program, broke the IR, or stopped with an unexpected exception (then the cause is attached).
+
+    `step` is the pass as text; `diagnostics` say why, the last of them where the reproducer is; `reproducer` is the
+    file that replays the failure, None where not asked for or not possible.
+    """
+
+    def __init__(self, step: str, diagnostics: list[Diagnostic], reproducer: Path | None) -> None:
+        self.step, self.diagnostics, self.reproducer = step, diagnostics, reproducer
+        super().__init__("\n".join(map(str, diagnostics)))
+
+
+def run_pipeline(
+    module: ir.Module,
+    steps: Iterable[Step | Pass | str],
+    *,
+    verify_each: bool = False,
+    print_after: Collection[str] = (),
+    keep: Collection[str] = (),
+    dump_on_failure: bool | Path = True,
+    stream: TextIO | None = None,
+) -> PipelineRun:
+    """Run `steps` on `module`, in place, with its context entered.
+
+    verify_each: verify the whole module after every pass.
+    print_after: names of passes, or "all", after which the IR is printed to `stream` (stderr by default).
+    keep: names of `Step.produces` whose IR text is wanted.
+    dump_on_failure: write the failing pass's input and replay command into this directory; True is the user's own
+        directory of temporary files. Costs one clone of the module a pass.
+
+    Raises PipelineFailure. After that the module is not to be used.
+    """
+    run = PipelineRun()
+    context = module.context
+    for step in steps:
+        row = step if isinstance(step, Step) else Step(step)
+        current = parse_pass(row.run) if isinstance(row.run, str) else row.run
+        before = module.operation.clone() if dump_on_failure else None
+        start = time.perf_counter()
+        with context, collect(context) as diagnostics:
+            cause = _attempt(current, module, verify_each)
+        run.timings.append((str(current), time.perf_counter() - start))
+        if cause or any(one.severity == "error" for one in diagnostics):
+            raise _failure(current, diagnostics, cause, before, verify_each, dump_on_failure) from cause
+        run.diagnostics += diagnostics
+        if row.produces and row.produces in keep:
+            run.artifacts[row.produces] = str(module)
+        if "all" in print_after or current.name in print_after or str(current) in print_after:
+            print(f"// -----// IR Dump After {current} //----- //\n{module}", file=stream or sys.stderr)
+    return run
+
+
+def _attempt(current: Pass, module: ir.Module, verify: bool) -> Exception | None:
+    """Apply one pass; the exception that stopped it, or None."""
+    try:
+        current.apply(module)
+    except Exception as error:  # whatever it is becomes a PipelineFailure that keeps the input
+        return error
+    if verify:
+        try:
+            module.operation.verify()
+        except ir.MLIRError:
+            return InvalidAfterPass(f"the IR is not valid after {current}")
+    return None
+
+
+class InvalidAfterPass(Exception):
+    """The pass returned, and left a module that does not verify; diagnostics say why."""
+
+
+def _failure(
+    current: Pass,
+    diagnostics: list[Diagnostic],
+    cause: Exception | None,
+    before: ir.Operation | None,
+    verify_each: bool,
+    dump: bool | Path,
+) -> PipelineFailure:
+    reasons = list(diagnostics)
+    if isinstance(cause, PassFailure):
+        reasons.append(cause.diagnostic)
+    elif isinstance(cause, InvalidAfterPass):
+        reasons.append(Diagnostic("note", None, str(cause)))
+    elif isinstance(cause, CkmlirError):
+        reasons.append(Diagnostic("error", None, str(cause)))
+    elif cause is not None and not isinstance(cause, ir.MLIRError):
+        what = f"{type(cause).__name__}: {cause}"
+        reasons.append(Diagnostic("error", None, f"{current} stopped with {what}; this is a defect of ckmlir"))
+    if not any(one.severity == "error" for one in reasons):
+        reasons.append(Diagnostic("error", None, f"{current} failed and MLIR gave no reason"))
+    path = None
+    if before is not None:
+        try:
+            directory = dump if isinstance(dump, Path) else user_directory("reproducers")
+            path = _reproduce(current, reasons, cause, before, verify_each, directory)
+            note = f"{current} failed; its input and the command that replays it are in {path}"
+        except (OSError, CkmlirError) as error:
+            note = f"{current} failed; its input could not be written: {error}"
+        reasons.append(Diagnostic("note", None, note))
+    return PipelineFailure(str(current), reasons, path)
+
+
+def _reproduce(
+    current: Pass,
+    reasons: list[Diagnostic],
+    cause: Exception | None,
+    before: ir.Operation,
+    verify_each: bool,
+    directory: Path,
+) -> Path:
+    """Write the file that replays a failure. The name follows from the content, so a failure met again adds no file."""
+    ir_text = before.get_asm(enable_debug_info=True)
+    digest = hashlib.sha256(f"{current}\n{ir_text}".encode()).hexdigest()[:12]
+    path = directory / f"{current.name}-{digest}.mlir"
+    options = " --verify-each" if verify_each else ""
+    pipeline = shlex.quote(f"builtin.module({current})")
+    lines = [f"Input of {current}, which failed. Replay it with", ""]
+    lines += [f"ckmlir-opt --pass-pipeline={pipeline}{options} {shlex.quote(str(path))}", ""]
+    lines += [line for one in reasons for line in str(one).splitlines()]
+    if cause is not None and not isinstance(cause, (CkmlirError, ir.MLIRError, InvalidAfterPass)):
+        lines += [line for entry in traceback.format_exception(cause) for line in entry.splitlines()]
+    header = "".join(f"// {line}".rstrip() + "\n" for line in lines)
+    directory.mkdir(parents=True, exist_ok=True)
+    write_atomically(path, (header + "\n" + ir_text).encode())
+    return path

@@ -1,0 +1,203 @@
+"""Apply each loop's schedule: check that it is legal, give LDS tensors their rotating buffers, and expand the loop.
+
+How the expanded loop looks is described in `loop_expansion`, how the steady step is ordered in `step_order`.
+"""
+
+from dataclasses import dataclass
+from math import lcm
+from typing import ClassVar
+
+from ckmlir.dialect.build import producer
+from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import Pass, fail
+from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.loop_expansion import Expansion
+from ckmlir.passes.step_order import MEMORY, Placed, handed_on, operands_of, order_step, source_of, stage_of
+from ckmlir.passes.walk import functions, nested
+
+REPEATABLE = frozenset({
+    "ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
+})  # fmt: skip
+"""Memory operations that may run for an iteration a second time."""
+
+DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
+"""Operations that compute nothing: they say where the memory operations that use them go."""
+
+
+@dataclass(frozen=True)
+class PipelineLoops(Pass):
+    """Apply the schedules of loops: prologue, steady loop and rotating LDS buffers."""
+
+    name: ClassVar[str] = "ck-pipeline-loops"
+
+    def apply(self, module: ir.Module) -> None:
+        for function in functions(module):
+            while (loop := _first_loop(function)) is not None:
+                pipeline(loop)
+
+
+def _first_loop(function: ir.Operation) -> ir.Operation | None:
+    for block in function.regions[0]:
+        for op in block:
+            if op.operation.name == LOOP:
+                return op.operation
+    return None
+
+
+def pipeline(loop: ir.Operation) -> None:
+    """Apply one loop's schedule; PassFailure where it would change what the loop computes."""
+    try:
+        schedule = schedule_of(loop)
+    except ValueError as problem:
+        fail(loop, str(problem))
+    _describe_for_each_user(loop.regions[0].blocks[0])
+    body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
+    steps = order_step(body, schedule)
+    if any(op.name == LOOP for op in body) and (any(placed.ahead for placed in steps) or schedule.buffers > 1):
+        fail(loop, f"schedule '{schedule.name}' pipelines a loop that holds another loop; only innermost loops can be")
+    _check_values(steps, schedule)
+    _check_kept(body, steps, schedule)
+    slots: dict[ir.Value, list[ir.Value]] = {}
+    for op in body:
+        if op.name == "ck.lds_alloc":
+            slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
+    Expansion(loop, steps, schedule, slots, lcm(1, *(len(copies) for copies in slots.values()))).run()
+
+
+def _describe_for_each_user(block: ir.Block) -> None:
+    """Give every user of a view or window its own: users may run different iterations, and no such value can travel."""
+    for op_view in reversed(list(block.operations)):
+        op = op_view.operation
+        if op.name in DESCRIPTIONS:
+            for use in list(op.results[0].uses)[1:]:
+                user = use.owner.operation
+                with ir.InsertionPoint(user):
+                    user.operands[use.operand_number] = op.clone().results[0]
+
+
+def _check_values(steps: list[Placed], schedule: Schedule) -> None:
+    """Every value is produced before it is used, and nothing that must happen once happens twice."""
+    position = {placed.op: number for number, placed in enumerate(steps)}
+    ahead = {placed.op: placed.ahead for placed in steps}
+    if not steps:
+        return
+    block = steps[0].op.block
+    handed = handed_on(block)
+    for placed in steps:
+        op = placed.op
+        if op.name in MEMORY and op.name not in REPEATABLE and placed.ahead:
+            fail(op, f"'{op.name}' in stage '{stage_of(op)}' cannot run ahead: its effect would happen twice")
+        for operand in operands_of(op):
+            value, iterations = source_of(operand, block, handed)
+            source = producer(value)
+            if source is not None and source.name == "ck.lds_alloc":
+                continue  # allocations leave the loop
+            if source is not None and source in position:
+                early = ahead[source] + iterations - placed.ahead
+                if early < 0 or (early == 0 and position[source] > position[op]):
+                    cause = _cause(op, ahead, schedule)
+                    fail(
+                        cause,
+                        f"schedule '{schedule.name}' runs this before what it "
+                        f"uses (stage '{stage_of(cause)}' {placed.ahead} ahead, "
+                        f"stage '{stage_of(source)}' {ahead[source]} ahead)",
+                        [("the value is computed here", source)],
+                    )
+            elif iterations and value == block.arguments[0] and placed.ahead >= iterations:
+                fail(
+                    op,
+                    f"schedule '{schedule.name}' runs this {placed.ahead} ahead, "
+                    "before the loop hands on the index that it uses; compute that from the loop's own index",
+                )
+
+
+def _cause(op: ir.Operation, ahead: dict[ir.Operation, int], schedule: Schedule) -> ir.Operation:
+    """The operation for whose sake a computation runs further ahead than its stage."""
+    while op.name not in MEMORY and ahead[op] > schedule.ahead_of(stage_of(op) or ""):
+        users = (use.owner.operation for result in op.results for use in result.uses)
+        later = next((user for user in users if ahead.get(user) == ahead[op]), None)
+        if later is None:
+            break
+        op = later
+    return op
+
+
+def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) -> int:
+    """Rotating slots of an LDS tensor, checked against the iterations that are in flight.
+
+    A tensor that is written and read in the same iteration of the step needs one; else it gets the schedule's number.
+    """
+    position = {placed.op: number for number, placed in enumerate(steps)}
+    ahead = {placed.op: placed.ahead for placed in steps}
+    writes, reads = lds_accesses(alloc.results[0], [placed.op for placed in steps])
+    slots = 1 if len({ahead[op] for op in (*writes, *reads)}) <= 1 else schedule.buffers
+    for write in writes:
+        for read in reads:
+            early = ahead[write] - ahead[read]
+            if early < 0 or (early == 0 and position[write] > position[read]):
+                fail(
+                    read,
+                    f"schedule '{schedule.name}' reads an LDS tensor before it is written",
+                    [("the write is here", write)],
+                )
+            if early > slots or (early == slots and position[write] < position[read]):
+                fail(
+                    write,
+                    f"schedule '{schedule.name}' overwrites an LDS tensor that is "
+                    f"still to be read: stage '{stage_of(write)}' writes {early} "
+                    f"iterations ahead of the read into {slots} buffer{'s' if slots > 1 else ''}; "
+                    f"{early + 1} are enough in any order",
+                    [("the read is here", read)],
+                )
+    return slots
+
+
+def lds_accesses(tensor: ir.Value, body: list[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Operation]]:
+    """The operations of a loop body that write an LDS tensor, and that read it, themselves or in a loop inside."""
+    writes: list[ir.Operation] = []
+    reads: list[ir.Operation] = []
+    for use in tensor.uses:
+        op = home = use.owner.operation
+        while home.block != body[0].block and home.parent is not None and home.parent.name != "func.func":
+            home = home.parent.operation
+        traffic = traffic_of(op)
+        if home.block == body[0].block and traffic is not None:
+            (writes if traffic.writes else reads).append(home)
+    return writes, reads
+
+
+def _check_kept(body: list[ir.Operation], steps: list[Placed], schedule: Schedule) -> None:
+    """LDS tensors from outside the loop have one buffer: the order of their accesses stays, over iterations too."""
+    every = [one for op in body for one in (op, *(nested(op) if len(op.regions) else ()))]
+    inside = set(every)
+    tensors = [traffic.tensor for op in every if (traffic := traffic_of(op)) is not None]
+    outside = [tensor for tensor in dict.fromkeys(tensors) if producer(tensor) not in inside]
+    now = {placed.op: (-placed.ahead, number) for number, placed in enumerate(steps)}
+    for tensor in outside:
+        writes, reads = lds_accesses(tensor, body)
+        for write in writes:
+            for other in (*writes, *reads):
+                if write == other:
+                    continue
+                kept = (body.index(write) < body.index(other)) == (now[write] < now[other])
+                if not kept or now[write][0] != now[other][0]:
+                    fail(
+                        write,
+                        f"schedule '{schedule.name}' moves this past another access to the same LDS tensor, which is "
+                        "allocated outside the loop and so has one buffer; allocate it inside",
+                        [("the other access is here", other)],
+                    )
+
+
+def _allocate(loop: ir.Operation, alloc: ir.Operation, count: int) -> list[ir.Value]:
+    """The slots of an LDS tensor, outside the loop."""
+    copies = []
+    for _ in range(count):
+        with ir.InsertionPoint(loop):
+            copy = alloc.clone()
+        if STAGE in copy.attributes:
+            del copy.attributes[STAGE]
+        copies.append(copy.results[0])
+    return copies

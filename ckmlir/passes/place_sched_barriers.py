@@ -1,0 +1,48 @@
+"""Place sched_barriers so that the backend keeps the order that a schedule asks for.
+
+Every memory fragment that ck-pipeline-loops pinned, and every barrier among them, gets a fence on both sides that
+nothing may cross. The order of a steady loop is then the order of the machine code, with waits and registers left to
+LLVM.
+"""
+
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ckmlir.dialect import synchronization
+from ckmlir.dialect.build import text_of
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import Pass
+from ckmlir.passes.loop_expansion import PINNED
+from ckmlir.passes.walk import functions
+
+BARRIERS = ("ck.barrier", "ck.wait")
+
+
+@dataclass(frozen=True)
+class PlaceSchedBarriers(Pass):
+    """Fence pinned memory fragments, and the barriers among them, with sched_barriers."""
+
+    name: ClassVar[str] = "ck-place-sched-barriers"
+
+    def apply(self, module: ir.Module) -> None:
+        for function in functions(module):
+            for block in function.regions[0]:
+                _fence(block)
+
+
+def _fence(block: ir.Block) -> None:
+    ops = [op.operation for op in block.operations]
+    if not any(PINNED in op.attributes for op in ops):
+        return
+    fenced = False  # whether nothing can come between the last operation and this one
+    due = False  # whether the last operation wants a fence behind it
+    for op in ops:
+        if op.name == "ck.sched_barrier" and text_of(op, "mask") == "none":
+            fenced, due = True, False
+            continue
+        pinned = PINNED in op.attributes or op.name in BARRIERS
+        if due or (pinned and not fenced):
+            with ir.InsertionPoint(op), op.location:
+                synchronization.sched_barrier()
+        fenced = op.name == "ck.wait"  # a wait and its barrier stay together
+        due = pinned and not fenced

@@ -1,0 +1,170 @@
+"""Splitting of tile arithmetic: the same registers of all operands meet in vectors."""
+
+from math import gcd
+
+from ckmlir.dialect import fragment
+from ckmlir.dialect.build import integer_of, string, text_of
+from ckmlir.dialect.compute import sources_of
+from ckmlir.dialect.distribution import broadcast_map, register_map
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.types import LdsType, TileType, tile_of
+from ckmlir.mlir import ir
+from ckmlir.passes import vectors
+from ckmlir.passes.elementwise import apply_region
+from ckmlir.passes.framework import fail
+from ckmlir.passes.registers import Registers
+from ckmlir.passes.split_memory import read_lds, write_lds
+from ckmlir.passes.split_state import CARRIED_CHUNK, SplitState
+
+
+def split_map(state: SplitState, op: ir.Operation) -> None:
+    """The scalar code once for every vector of registers."""
+    block, result = op.regions[0].blocks[0], tile_of(op.results[0])
+    count = result.placed.registers
+    sources = sources_of(op)
+    chunk = gcd(*(state.of(source).chunk for source in sources)) if sources else gcd(count, CARRIED_CHUNK)
+    tiles = {source: state.of(source).rechunked(chunk).chunks for source in sources}
+    chunks = [
+        apply_region(block, chunk, {}, {source: parts[number] for source, parts in tiles.items()})[0]
+        for number in range(count // chunk)
+    ]
+    state.bind(op.results[0], Registers(chunks, chunk, result.element))
+
+
+def split_cast(state: SplitState, op: ir.Operation) -> None:
+    """One conversion a vector."""
+    source, element = state.of(op.operands[0]), tile_of(op.results[0]).element
+    state.bind(
+        op.results[0], Registers([fragment.convert(chunk, element) for chunk in source.chunks], source.chunk, element)
+    )
+
+
+def split_splat(state: SplitState, op: ir.Operation) -> None:
+    """Vectors of the scalar, all the same value."""
+    tile = tile_of(op.results[0])
+    count = tile.placed.registers
+    chunk = gcd(count, CARRIED_CHUNK)
+    vector = vectors.splat(op.operands[0], chunk)
+    state.bind(op.results[0], Registers([vector] * (count // chunk), chunk, tile.element))
+
+
+def split_coordinates(state: SplitState, op: ir.Operation) -> None:
+    """The thread's own coordinate plus constants: registers lie at fixed distances from register 0."""
+    tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
+    distribution = tile.placed
+    chunk = gcd(distribution.registers, CARRIED_CHUNK)
+    base = vectors.splat(fragment.thread_coordinate(distribution, axis), chunk)
+    steps = [int(step) for step in distribution.coordinates()[axis, 0, 0]]
+    chunks = [
+        vectors.add(base, vectors.dense(steps[start : start + chunk], tile.element))
+        for start in range(0, len(steps), chunk)
+    ]
+    state.bind(op.results[0], Registers(chunks, chunk, tile.element))
+
+
+def split_broadcast(state: SplitState, op: ir.Operation) -> None:
+    """Registers repeated along the new axis; no data leaves its thread."""
+    source, result, axis = tile_of(op.operands[0]), tile_of(op.results[0]), integer_of(op, "axis")
+    homes = broadcast_map(source.placed, result.placed, axis)
+    if homes is None:
+        fail(
+            op,
+            f"'{source.placed}' cannot be repeated along axis {axis} to '{result.placed}' within each thread; "
+            "redistribute it first",
+        )
+    registers = state.of(op.operands[0])
+    chunk = gcd(len(homes), CARRIED_CHUNK)
+    made: dict[tuple[int, ...], ir.Value] = {}
+    chunks: list[ir.Value] = []
+    for start in range(0, len(homes), chunk):
+        numbers = homes[start : start + chunk]
+        if numbers not in made:
+            made[numbers] = registers.gather(numbers)
+        chunks.append(made[numbers])
+    state.bind(op.results[0], Registers(chunks, chunk, result.element))
+
+
+def split_slice(state: SplitState, op: ir.Operation) -> None:
+    """A selection of registers."""
+    result = tile_of(op.results[0])
+    numbers = _registers_of_part(op, tile_of(op.operands[0]), result)
+    registers = state.of(op.operands[0])
+    chunk = gcd(registers.chunk, len(numbers))
+    chunks = [registers.gather(numbers[i : i + chunk]) for i in range(0, len(numbers), chunk)]
+    state.bind(op.results[0], Registers(chunks, chunk, result.element))
+
+
+def split_insert(state: SplitState, op: ir.Operation) -> None:
+    """Every vector from the part or from the whole; vectors short enough that none needs both."""
+    part, whole = (state.of(operand) for operand in op.operands)
+    numbers = _registers_of_part(op, tile_of(op.results[0]), tile_of(op.operands[0]))
+    place = {number: position for position, number in enumerate(numbers)}
+    chunk = gcd(whole.chunk, part.chunk)
+    while any(_mixed(place, start, chunk) for start in range(0, whole.count, chunk)):
+        chunk = next(length for length in range(chunk - 1, 0, -1) if chunk % length == 0)
+    chunks = []
+    for start in range(0, whole.count, chunk):
+        wanted = range(start, start + chunk)
+        chunks.append(part.gather([place[n] for n in wanted]) if start in place else whole.gather(wanted))
+    state.bind(op.results[0], Registers(chunks, chunk, whole.element))
+
+
+def _mixed(place: dict[int, int], start: int, length: int) -> bool:
+    """Whether some of the registers from `start` on are in `place`, and others not."""
+    return len({number in place for number in range(start, start + length)}) == 2
+
+
+def _registers_of_part(op: ir.Operation, whole: TileType, part: TileType) -> tuple[int, ...]:
+    """The registers of a whole tile that its part along the op's axis has, in the part's order."""
+    axis, start = integer_of(op, "axis"), integer_of(op, "start")
+    try:
+        distribution, numbers = whole.placed.slice(axis, start, part.lengths[axis])
+    except ValueError as problem:
+        fail(op, str(problem))
+    if distribution != part.placed:
+        fail(op, f"this part lies as '{distribution}', it is declared as '{part.placed}'")
+    return numbers
+
+
+def split_redistribute(state: SplitState, op: ir.Operation) -> None:
+    """A permutation of each thread's registers where that suffices, else a trip through LDS."""
+    source, result = tile_of(op.operands[0]), tile_of(op.results[0])
+    registers = state.of(op.operands[0])
+    homes = register_map(source.placed, result.placed)
+    if homes is not None:
+        chunk = gcd(len(homes), registers.chunk)
+        chunks = [registers.gather(homes[i : i + chunk]) for i in range(0, len(homes), chunk)]
+        state.bind(op.results[0], Registers(chunks, chunk, result.element))
+        return
+    contiguous = len(result.lengths) - 1
+    layout = LdsLayout.plain(result.lengths, range(len(result.lengths)))
+    buffer = fragment.lds_alloc(LdsType(result.lengths, result.element), layout, f"redistribute{len(state.buffers)}")
+    state.buffers[buffer] = buffer
+    write_lds(registers, buffer, source.placed, contiguous, source.element)
+    state.bind(op.results[0], read_lds(buffer, result.placed, contiguous, result.element))
+
+
+def split_mma(state: SplitState, op: ir.Operation) -> None:
+    """One matrix instruction for every block of accumulators and step along K; K is the outer order."""
+    a, b, c = op.operands
+    mma = Mma.parse(text_of(op, "instruction"))
+    instruction = string(mma.instruction.name)
+    sources = [state.of(value) for value in (a, b)]
+    size = accumulator_registers(op)
+    accumulators = state.of(c).rechunked(size)
+    chunks = list(accumulators.chunks)
+    steps = mma.fragments(tile_of(a).placed, tile_of(b).placed, tile_of(c).placed)
+    for step in sorted(steps, key=lambda fragment_: (fragment_.k, fragment_.m, fragment_.n)):
+        home = step.c[0] // size
+        left, right = sources[0].gather(step.a), sources[1].gather(step.b)
+        if mma.transposed:
+            left, right = right, left
+        chunks[home] = fragment.mfma(instruction, left, right, chunks[home])
+    state.bind(op.results[0], Registers(chunks, size, accumulators.element))
+
+
+def accumulator_registers(op: ir.Operation) -> int:
+    """Accumulator registers a lane of one matrix instruction of a ck.mma."""
+    a, b, c = (tile_of(value).placed for value in op.operands)
+    return len(Mma.parse(text_of(op, "instruction")).fragments(a, b, c)[0].c)

@@ -1,0 +1,226 @@
+"""Splitting of loads, stores and LDS transfers into accesses of one vector a thread."""
+
+from collections.abc import Callable
+
+from ckmlir.dialect import fragment
+from ckmlir.dialect.build import integer_of, producer, string, text_of
+from ckmlir.dialect.distribution import Distribution, axis_map
+from ckmlir.dialect.distribution_builders import lane_cells
+from ckmlir.dialect.fragment_checks import COPY_BYTES
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.types import LdsType, WindowType, describe, tile_of
+from ckmlir.mlir import ir
+from ckmlir.passes import vectors
+from ckmlir.passes.accesses import plan_accesses, run_length
+from ckmlir.passes.framework import fail
+from ckmlir.passes.registers import Registers
+from ckmlir.passes.split_state import SplitState
+from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read, transposed_dimension, transposed_reading
+
+ACCESS_BITS = 128
+"""The widest access of a lane to memory or LDS (dwordx4, b128)."""
+
+
+def split_load(state: SplitState, op: ir.Operation) -> None:
+    """One load_fragment an access."""
+    window, tile = op.operands[0], tile_of(op.results[0])
+    distribution = tile.placed
+    text = string(str(distribution))
+    pieces = [
+        (registers, fragment.load_fragment(window, text, registers, tile.element))
+        for registers in _window_accesses(window, distribution)
+    ]
+    state.bind(op.results[0], Registers.scatter(pieces, tile.element))
+
+
+def split_store(state: SplitState, op: ir.Operation) -> None:
+    """One store_fragment an access."""
+    tile, window = op.operands
+    distribution = tile_of(tile).placed
+    text = string(str(distribution))
+    for registers in _window_accesses(window, distribution):
+        fragment.store_fragment(state.of(tile).gather(registers), window, text, registers)
+
+
+def split_atomic_update(state: SplitState, op: ir.Operation) -> None:
+    """One atomic_fragment an element: hardware atomics are 32 bits wide, or two 16-bit halves."""
+    tile, window = op.operands
+    described = tile_of(tile)
+    text = string(str(described.placed))
+    width = max(1, 32 // bits(described.element))
+    for registers in _window_accesses(window, described.placed, width):
+        fragment.atomic_fragment(state.of(tile).gather(registers), window, text_of(op, "kind"), text, registers)
+
+
+def split_gather(state: SplitState, op: ir.Operation) -> None:
+    """One gather_fragment an access."""
+    window, indices = op.operands
+    tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
+    text = string(str(tile.placed))
+    own = _index_of(state, op, indices, tile.placed, axis)
+    pieces = [
+        (registers, fragment.gather_fragment(window, own(registers[0]), axis, text, registers, tile.element))
+        for registers in _window_accesses(window, tile.placed, across=axis)
+    ]
+    state.bind(op.results[0], Registers.scatter(pieces, tile.element))
+
+
+def split_scatter(state: SplitState, op: ir.Operation) -> None:
+    """One scatter_fragment an access."""
+    value, window, indices = op.operands
+    tile, axis = tile_of(value), integer_of(op, "axis")
+    text = string(str(tile.placed))
+    own = _index_of(state, op, indices, tile.placed, axis)
+    for registers in _window_accesses(window, tile.placed, across=axis):
+        data = state.of(value).gather(registers)
+        fragment.scatter_fragment(data, window, own(registers[0]), axis, text, registers)
+
+
+def _index_of(
+    state: SplitState, op: ir.Operation, indices: ir.Value, distribution: Distribution, axis: int
+) -> Callable[[int], ir.Value]:
+    """The index (i32) of a register of the data, from the tile of indices."""
+    homes = axis_map(tile_of(indices).placed, distribution, axis)
+    if homes is None:
+        fail(op, f"its indices lie as '{tile_of(indices).placed}', where some threads lack those of their own elements")
+    known = state.of(indices)
+    made: dict[int, ir.Value] = {}
+
+    def index(register: int) -> ir.Value:
+        home = homes[register]
+        if home not in made:
+            made[home] = vectors.element(known.chunks[home // known.chunk], home % known.chunk)
+        return made[home]
+
+    return index
+
+
+def _window_accesses(
+    window: ir.Value, distribution: Distribution, maximum: int | None = None, across: int | None = None
+) -> tuple[tuple[int, ...], ...]:
+    """Accesses along the dimension where the descriptor and the distribution together allow the longest vectors; not
+    along `across`.
+    """
+    described = describe(window.type)
+    assert isinstance(described, WindowType)
+    widest = maximum or ACCESS_BITS // bits(described.element)
+
+    def length(dimension: int) -> int:
+        return run_length(distribution, dimension, described.descriptor.vector_length(dimension, widest))
+
+    dimensions = [dimension for dimension in range(len(described.lengths)) if dimension != across]
+    if not dimensions:
+        return plan_accesses(distribution, 0, 1)
+    best = max(dimensions, key=lambda dimension: (length(dimension), dimension))
+    return plan_accesses(distribution, best, described.descriptor.vector_length(best, widest))
+
+
+def split_to_lds(state: SplitState, op: ir.Operation) -> None:
+    """An allocation whose contiguous dimension suits the readers, and one lds_write an access."""
+    tile = tile_of(op.operands[0])
+    readers = [tile_of(use.owner.operation.results[0]).placed for use in op.results[0].uses]
+    lds = describe(op.results[0].type)
+    assert isinstance(lds, LdsType)
+    transposing = has_transposed_read(state.named_target, bits(tile.element))
+    contiguous = _contiguous_dimension(readers, tile.placed, bits(tile.element), transposing)
+    rank = len(tile.lengths)
+    order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
+    buffer = fragment.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), f"lds{len(state.buffers)}")
+    state.buffers[op.results[0]] = buffer
+    write_lds(state.of(op.operands[0]), buffer, tile.placed, contiguous, tile.element)
+
+
+def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
+    """An allocation whose contiguous dimension is the memory's, and one copy_fragment for every cell of a thread."""
+    window, lds = op.operands[0], describe(op.results[0].type)
+    assert isinstance(lds, LdsType)
+    order, distribution, cell = _copy_plan(state, op, lds)
+    buffer = fragment.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), f"lds{len(state.buffers)}")
+    state.buffers[op.results[0]] = buffer
+    text = string(str(distribution))
+    for registers in plan_accesses(distribution, order[-1], cell):
+        fragment.copy_fragment(window, buffer, text, registers)
+
+
+def _copy_plan(state: SplitState, op: ir.Operation, lds: LdsType) -> tuple[list[int], Distribution, int]:
+    """Order of the dimensions in LDS, distribution of the places, and elements of a cell: the widest that fits."""
+    window, rank, size = describe(op.operands[0].type), len(lds.lengths), bits(lds.element)
+    assert isinstance(window, WindowType)
+    problems = []
+    widths = [width for width in COPY_BYTES if width in state.target.direct_to_lds]
+    for width in reversed(widths):
+        cell = width * 8 // size
+        runs = [window.descriptor.vector_length(dim, max(cell, 1)) for dim in range(rank)]
+        contiguous = max(range(rank), key=lambda dim: (runs[dim], dim))
+        if cell < 1 or runs[contiguous] < cell:
+            problems.append(f"{width} bytes are not contiguous and aligned in memory")
+            continue
+        order = [dim for dim in range(rank) if dim != contiguous] + [contiguous]
+        try:
+            return order, lane_cells(lds.lengths, order, state.waves, cell), cell
+        except ValueError as problem:
+            problems.append(str(problem))
+    able = " or ".join(map(str, widths))
+    fail(
+        op,
+        f"{state.target.name} copies {able} bytes a lane to LDS, which does not suit this window: "
+        f"{'; '.join(problems)}; load it and use to_lds",
+    )
+
+
+def split_from_lds(state: SplitState, op: ir.Operation) -> None:
+    """One lds_read an access."""
+    tile = tile_of(op.results[0])
+    buffer = state.buffer_of(op.operands[0])
+    contiguous = LdsLayout.parse(text_of(producer(buffer), "layout")).contiguous
+    transposing = has_transposed_read(state.named_target, bits(tile.element))
+    state.bind(op.results[0], read_lds(buffer, tile.placed, contiguous, tile.element, transposing=transposing))
+
+
+def write_lds(
+    registers: Registers, buffer: ir.Value, distribution: Distribution, contiguous: int, element: ir.Type
+) -> None:
+    """Write registers to an LDS tensor, as wide as the distribution allows along the contiguous dimension."""
+    text = string(str(distribution))
+    for numbers in plan_accesses(distribution, contiguous, ACCESS_BITS // bits(element)):
+        fragment.lds_write(registers.gather(numbers), buffer, text, numbers)
+
+
+def read_lds(
+    buffer: ir.Value, distribution: Distribution, contiguous: int, element: ir.Type, *, transposing: bool = False
+) -> Registers:
+    """Read an LDS tensor into registers, as wide as the distribution allows along the contiguous dimension.
+
+    `transposing`: with reads that transpose, where these give longer vectors.
+    """
+    accesses = plan_accesses(distribution, contiguous, ACCESS_BITS // bits(element))
+    reading = transposed_reading(distribution, contiguous) if transposing and len(accesses[0]) < VECTOR else None
+    if reading is not None:
+        distribution, accesses = reading, plan_accesses(reading, contiguous, VECTOR)
+    text = string(str(distribution))
+    pieces = [
+        (numbers, fragment.lds_read(buffer, text, numbers, element, transposed=reading is not None))
+        for numbers in accesses
+    ]
+    return Registers.scatter(pieces, element)
+
+
+def _contiguous_dimension(
+    readers: list[Distribution], writer: Distribution, element_bits: int, transposing: bool
+) -> int:
+    """The dimension along which readers, and after them the writer, move the longest vectors.
+
+    A reader that can transpose is served as well by rows along the other dimension as by those along its own vectors.
+    """
+    widest = ACCESS_BITS // element_bits
+
+    def reach(reader: Distribution, dimension: int) -> int:
+        other = transposed_dimension(reader, dimension) if transposing else None
+        return max(run_length(reader, one, widest) for one in (dimension, other) if one is not None)
+
+    def score(dimension: int) -> tuple[int, int, int]:
+        read = min((reach(reader, dimension) for reader in readers), default=1)
+        return read, run_length(writer, dimension, widest), dimension
+
+    return max(range(writer.rank), key=score)

@@ -1,0 +1,136 @@
+"""Splitting of reductions: within a thread, across lanes by butterfly exchanges, across waves through LDS."""
+
+from collections.abc import Sequence
+from math import prod
+
+from ckmlir.dialect import fragment
+from ckmlir.dialect.build import integer_of
+from ckmlir.dialect.distribution import LANE, Distribution, broadcast_map
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.types import LdsType, tile_of
+from ckmlir.mlir import ir
+from ckmlir.passes import vectors
+from ckmlir.passes.elementwise import apply_region
+from ckmlir.passes.framework import fail
+from ckmlir.passes.registers import Registers
+from ckmlir.passes.split_memory import read_lds, write_lds
+from ckmlir.passes.split_state import SplitState
+
+Partial = list[ir.Value]
+"""One vector for each tile reduced together; their elements are the result's registers."""
+
+
+def split_reduce(state: SplitState, op: ir.Operation) -> None:
+    """Fold registers, then lanes, then waves."""
+    axis = integer_of(op, "axis")
+    source = tile_of(op.operands[0]).placed
+    result = source.reduce(axis)
+    declared = tile_of(op.results[0]).placed
+    if declared != result:
+        fail(op, f"reducing axis {axis} of '{source}' gives '{result}', not '{declared}'; redistribute the result")
+    body = op.regions[0].blocks[0]
+    partial = _within_thread(state, op, body, source, result, axis)
+    partial = _across_lanes(op, body, partial, source, axis)
+    partial = _across_waves(state, op, body, partial, source, result, axis)
+    for value, vector in zip(op.results, partial, strict=True):
+        element = tile_of(value).element
+        state.bind(value, Registers([vector], result.registers, element))
+
+
+def _combine(body: ir.Block, left: Partial, right: Partial) -> Partial:
+    return apply_region(body, vectors.length_of(left[0]), dict(zip(body.arguments, [*left, *right], strict=True)), {})
+
+
+def _within_thread(
+    state: SplitState, op: ir.Operation, body: ir.Block, source: Distribution, result: Distribution, axis: int
+) -> Partial:
+    homes = broadcast_map(result, source, axis)
+    if homes is None:
+        fail(op, f"the registers of '{source}' do not fold into '{result}'")
+    inputs = [state.of(operand) for operand in op.operands]
+    rows: list[list[ir.Value]] = []
+    for register in range(result.registers):
+        members = [number for number, home in enumerate(homes) if home == register]
+        rows.append(_fold(body, [registers.gather(members) for registers in inputs]))
+    if len(rows) == 1:
+        return rows[0]
+    return [vectors.from_elements([vectors.element(row[tile], 0) for row in rows]) for tile in range(len(inputs))]
+
+
+def _fold(body: ir.Block, values: Partial) -> Partial:
+    """Halve vectors until one element is left; an odd element joins at the end."""
+    length = vectors.length_of(values[0])
+    if length == 1:
+        return values
+    half = length // 2
+    left = [vectors.part(value, 0, half) for value in values]
+    right = [vectors.part(value, half, half) for value in values]
+    folded = _fold(body, _combine(body, left, right))
+    if length % 2:
+        folded = _combine(body, folded, [vectors.part(value, length - 1, 1) for value in values])
+    return folded
+
+
+def _across_lanes(op: ir.Operation, body: ir.Block, partial: Partial, source: Distribution, axis: int) -> Partial:
+    masks: list[int] = []
+    for digit in source.digits(axis):
+        if digit.source == LANE:
+            if digit.length & (digit.length - 1):
+                fail(op, f"cannot reduce over {digit.length} lanes: not a power of two")
+            masks.extend(digit.source_weight << bit for bit in range(digit.length.bit_length() - 1))
+    folded = 0
+    for mask in sorted(masks):
+        others = [fragment.exchange(vector, mask, equal_below=folded == mask - 1) for vector in partial]
+        partial = _combine(body, partial, others)
+        folded |= mask
+    return partial
+
+
+def _across_waves(
+    state: SplitState,
+    op: ir.Operation,
+    body: ir.Block,
+    partial: Partial,
+    source: Distribution,
+    result: Distribution,
+    axis: int,
+) -> Partial:
+    """Every wave leaves its partial result in LDS and folds those of all waves in order, so that all agree."""
+    written = source.wave_partials(axis)
+    waves = written.lengths[0]
+    if waves == 1:
+        return partial
+    read = result.expand(0, waves)
+    gathered: list[Registers] = []
+    for value, vector in zip(op.results, partial, strict=True):
+        element = tile_of(value).element
+        buffer = _allocate(state, written.lengths, element)
+        write_lds(Registers([vector], written.registers, element), buffer, written, 0, element)
+        gathered.append(read_lds(buffer, read, 0, element))
+    rows = [
+        [registers.gather(range(row * waves, (row + 1) * waves)) for registers in gathered]
+        for row in range(result.registers)
+    ]
+    folded = [_in_order(body, row, waves) for row in rows]
+    if len(folded) == 1:
+        return folded[0]
+    return [vectors.from_elements([vectors.element(row[tile], 0) for row in folded]) for tile in range(len(partial))]
+
+
+def _in_order(body: ir.Block, values: Partial, count: int) -> Partial:
+    total = [vectors.part(value, 0, 1) for value in values]
+    for position in range(1, count):
+        total = _combine(body, total, [vectors.part(value, position, 1) for value in values])
+    return total
+
+
+def _allocate(state: SplitState, lengths: Sequence[int], element: ir.Type) -> ir.Value:
+    """Room for partial results: the wave dimension is contiguous, so one access fetches all of an element's
+    partials.
+    """
+    order = [*range(1, len(lengths)), 0]
+    assert prod(lengths) > 0
+    name = f"partials{len(state.buffers)}"
+    buffer = fragment.lds_alloc(LdsType(tuple(lengths), element), LdsLayout.plain(lengths, order), name)
+    state.buffers[buffer] = buffer
+    return buffer

@@ -1,0 +1,67 @@
+"""Builtin vectors of one thread: taking them apart and putting them together."""
+
+from collections.abc import Sequence
+
+from ckmlir.dialect.build import value
+from ckmlir.mlir import ir
+
+
+def vector_type(length: int, element: ir.Type) -> ir.Type:
+    """`vector<length x element>`."""
+    return ir.VectorType.get([length], element)
+
+
+def length_of(vector: ir.Value) -> int:
+    """Number of elements."""
+    return int(vector.type.shape[0])
+
+
+def part(vector: ir.Value, start: int, length: int) -> ir.Value:
+    """Elements [start, start + length)."""
+    if start == 0 and length == length_of(vector):
+        return vector
+    i64 = ir.IntegerType.get_signless(64)
+    array = {
+        name: ir.ArrayAttr.get([ir.IntegerAttr.get(i64, number)])
+        for name, number in (("offsets", start), ("sizes", length), ("strides", 1))
+    }
+    return value("vector.extract_strided_slice", vector_type(length, vector.type.element_type), [vector], array)
+
+
+def element(vector: ir.Value, position: int) -> ir.Value:
+    """One element as a scalar."""
+    return value(
+        "vector.extract", vector.type.element_type, [vector], {"static_position": ir.DenseI64ArrayAttr.get([position])}
+    )
+
+
+def shuffle(left: ir.Value, right: ir.Value, positions: Sequence[int]) -> ir.Value:
+    """Elements of two vectors of one type; positions count through `left`, then `right`."""
+    return value(
+        "vector.shuffle",
+        vector_type(len(positions), left.type.element_type),
+        [left, right],
+        {"mask": ir.DenseI64ArrayAttr.get(list(positions))},
+    )
+
+
+def splat(scalar: ir.Value, length: int) -> ir.Value:
+    """A vector of equal elements."""
+    return value("vector.broadcast", vector_type(length, scalar.type), [scalar])
+
+
+def from_elements(elements: Sequence[ir.Value]) -> ir.Value:
+    """A vector of scalars."""
+    return value("vector.from_elements", vector_type(len(elements), elements[0].type), elements)
+
+
+def dense(numbers: Sequence[int], element_type: ir.Type) -> ir.Value:
+    """A constant integer vector."""
+    type_ = vector_type(len(numbers), element_type)
+    attribute = ir.DenseElementsAttr.get([ir.IntegerAttr.get(element_type, number) for number in numbers], type=type_)
+    return value("arith.constant", type_, [], {"value": attribute})
+
+
+def add(left: ir.Value, right: ir.Value) -> ir.Value:
+    """The sum of two integer vectors."""
+    return value("arith.addi", left.type, [left, right])

@@ -1,0 +1,103 @@
+"""Finding one's way in a module: kernels, their operations, their waves."""
+
+import re
+from collections.abc import Iterator
+
+from ckmlir.dialect.build import integer_of
+from ckmlir.dialect.types import is_ck
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import fail
+from ckmlir.targets import Target, get_target
+
+REGION_VALUES = {"ck.map", "ck.reduce"}  # their regions are scalar code, not part of the tile program
+
+
+def functions(module: ir.Module) -> Iterator[ir.Operation]:
+    """The kernels of a module: functions with a body inside its gpu.modules and at its top level.
+
+    PassFailure for a function whose blocks take tiles, windows or other values of this dialect: nothing could say where
+    they lie.
+    """
+    for top in module.body.operations:
+        inside = top.operation.regions[0].blocks[0].operations if top.operation.name == "gpu.module" else (top,)
+        for op in inside:
+            if op.operation.name == "func.func" and len(op.operation.regions[0].blocks):
+                _check_arguments(op.operation)
+                yield op.operation
+
+
+def _check_arguments(function: ir.Operation) -> None:
+    for block in function.regions[0]:
+        for argument in block.arguments:
+            if is_ck(argument.type):
+                fail(function, f"its blocks take pointers, scalars and vectors, not {argument.type}")
+
+
+def operations(root: ir.Operation) -> Iterator[ir.Operation]:
+    """All operations inside `root` in program order, without the scalar code of element-wise operations."""
+    for region in root.regions:
+        for block in region:
+            for op in block:
+                operation = op.operation
+                yield operation
+                if operation.name not in REGION_VALUES and len(operation.regions):
+                    yield from operations(operation)
+
+
+def nested(root: ir.Operation) -> Iterator[ir.Operation]:
+    """All operations inside `root`, scalar code included."""
+    for region in root.regions:
+        for block in region:
+            for op in block:
+                yield op.operation
+                yield from nested(op.operation)
+
+
+def target_of(function: ir.Operation) -> Target:
+    """The chip a kernel is for: that of its gpu.module's `#rocdl.target`, or the attribute `ck.target` of its parent.
+
+    PassFailure where none is named, or one that does not exist.
+    """
+    target = named_target(function)
+    if target is None:
+        fail(
+            function,
+            'no chip is named: put it in a gpu.module with #rocdl.target<chip = "…">, or set ck.target on its module',
+        )
+    return target
+
+
+def named_target(function: ir.Operation) -> Target | None:
+    """The chip a kernel is for, None where none is named; PassFailure for one that does not exist."""
+    parent = function.parent.operation
+    name = ""
+    if "targets" in parent.attributes:
+        match = re.search(r'chip = "(\w+)"', str(parent.attributes["targets"]))
+        name = match[1] if match else ""
+    elif "ck.target" in parent.attributes:
+        name = str(parent.attributes["ck.target"].value)
+    if not name:
+        return None
+    try:
+        return get_target(name)
+    except ValueError as problem:
+        fail(function, str(problem))
+
+
+def waves_of(function: ir.Operation) -> int:
+    """Waves of a kernel's workgroup (attribute `ck.waves`)."""
+    try:
+        return integer_of(function, "ck.waves")
+    except ValueError as problem:
+        fail(function, f"the kernel {problem}: its workgroup's waves, `ck.waves = 4 : i32`")
+
+
+def move_rest(op: ir.Operation, block: ir.Block, *, itself: bool = False) -> None:
+    """Move what follows an operation in its block, or it too, into an empty block."""
+    following = [one.operation for one in op.block.operations]
+    following = following[following.index(op) + (not itself) :]
+    with ir.InsertionPoint(block):
+        anchor = ir.Operation.create("ck.barrier")  # something to move operations in front of
+    for one in following:
+        one.move_before(anchor)
+    anchor.erase()

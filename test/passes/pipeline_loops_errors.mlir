@@ -1,0 +1,113 @@
+// A schedule that would change what the loop computes is refused; the message names stages, and both operations' lines.
+
+// RUN: ckmlir-opt %s --ck-pipeline-loops --split-input-file --verify-diagnostics
+
+!lds = !ck.lds<[64], i32>
+func.func @overwritten(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.for %i = %zero to %n step %one : i32 {
+    %l = "ck.lds_alloc"() {ck.stage = "to_lds", layout = "lengths 64 order 0 pitch 64"} : () -> !lds
+    %v = vector.broadcast %i {ck.stage = "to_lds"} : i32 to vector<1xi32>
+    // expected-error@+1 {{schedule 's' overwrites an LDS tensor that is still to be read: stage 'to_lds' writes 1 iterations ahead of the read into 1 buffer; 2 are enough in any order}}
+    "ck.lds_write"(%v, %l) {ck.stage = "to_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !lds) -> ()
+    // expected-note@+1 {{the read is here}}
+    %r = "ck.lds_read"(%l) {ck.stage = "from_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xi32>
+  } {ck.schedule = "schedule s 1; ahead to_lds 1"}
+  return
+}
+
+// -----
+
+!lds = !ck.lds<[64], i32>
+func.func @read_too_early(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  scf.for %i = %zero to %n step %one : i32 {
+    %l = "ck.lds_alloc"() {ck.stage = "to_lds", layout = "lengths 64 order 0 pitch 64"} : () -> !lds
+    %v = vector.broadcast %i {ck.stage = "to_lds"} : i32 to vector<1xi32>
+    // expected-note@+1 {{the write is here}}
+    "ck.lds_write"(%v, %l) {ck.stage = "to_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !lds) -> ()
+    // expected-error@+1 {{schedule 's' reads an LDS tensor before it is written}}
+    %r = "ck.lds_read"(%l) {ck.stage = "from_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xi32>
+  } {ck.schedule = "schedule s 1; ahead from_lds 1; buffers 2"}
+  return
+}
+
+// -----
+
+!view = !ck.view<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
+!window = !ck.window<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [64]>
+func.func @used_before(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %v = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  %l = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"} : () -> !ck.lds<[64], i32>
+  scf.for %i = %zero to %n step %one : i32 {
+    %w = "ck.make_window"(%v, %i) {ck.stage = "load"} : (!view, i32) -> !window
+    // expected-note@+1 {{the value is computed here}}
+    %t = "ck.load_fragment"(%w) {ck.stage = "load", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!window) -> vector<1xi32>
+    // expected-error@+1 {{schedule 's' runs this before what it uses (stage 'to_lds' 1 ahead, stage 'load' 0 ahead)}}
+    "ck.lds_write"(%t, %l) {ck.stage = "to_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !ck.lds<[64], i32>) -> ()
+  } {ck.schedule = "schedule s 1; ahead to_lds 1"}
+  return
+}
+
+// -----
+
+!view = !ck.view<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
+!window = !ck.window<i32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [64]>
+func.func @store_ahead(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xi32>) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %v = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  scf.for %i = %zero to %n step %one : i32 {
+    %w = "ck.make_window"(%v, %i) {ck.stage = "store"} : (!view, i32) -> !window
+    // expected-error@+1 {{'ck.store_fragment' in stage 'store' cannot run ahead: its effect would happen twice}}
+    "ck.store_fragment"(%x, %w) {ck.stage = "store", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !window) -> ()
+  } {ck.schedule = "schedule s 1; ahead store 1"}
+  return
+}
+
+// -----
+
+func.func @unknown_stage(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' speaks of stage 'load'; the loop has math}}
+  scf.for %i = %zero to %n step %n : i32 {
+    %x = arith.addi %i, %i {ck.stage = "math"} : i32
+  } {ck.schedule = "schedule s 1; ahead load 1"}
+  return
+}
+
+// -----
+
+func.func @no_schedule(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule: unknown statement 'as'; there are schedule, ahead, buffers, step, order, fences}}
+  scf.for %i = %zero to %n step %n : i32 {
+  } {ck.schedule = "as fast as you can"}
+  return
+}
+
+// -----
+
+func.func @no_text(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{ck.schedule is the text of a schedule, not 1 : i64}}
+  scf.for %i = %zero to %n step %n : i32 {
+  } {ck.schedule = 1 : i64}
+  return
+}
+
+// -----
+
+func.func @outer(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' pipelines a loop that holds another loop; only innermost loops can be}}
+  scf.for %i = %zero to %n step %n : i32 {
+    scf.for %j = %zero to %n step %n : i32 {
+    }
+  } {ck.schedule = "schedule s 1; buffers 2"}
+  return
+}

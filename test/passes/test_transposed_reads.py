@@ -1,0 +1,85 @@
+"""Transposing LDS reads deliver every element where the distribution wants it, by a model of the instruction."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.mma import Mma
+from ckmlir.passes.accesses import plan_accesses
+from ckmlir.passes.transposed_reads import transposed_dimension, transposed_reading
+from ckmlir.targets import get_target
+
+
+def delivered(reading: Distribution, contiguous: int) -> np.ndarray:
+    """[wave, lane, register]: the element that each register holds after all transposing reads, lane by lane."""
+    elements = reading.elements()
+    found = np.full(elements.shape, -1)
+    for registers in plan_accesses(reading, contiguous, 4):
+        assert len(registers) == 4
+        for wave in range(reading.waves):
+            for lane in range(64):
+                group, i = lane // 16 * 16, lane % 16
+                for j in range(4):
+                    # row j comes from lanes 4 j to 4 j + 3 of the group, four columns from each
+                    found[wave, lane, registers[j]] = elements[wave, group + 4 * j + i // 4, registers[i % 4]]
+    return found
+
+
+def check_reading(wanted: Distribution, contiguous: int) -> None:
+    reading = transposed_reading(wanted, contiguous)
+    assert reading is not None
+    assert reading.lengths == wanted.lengths
+    np.testing.assert_array_equal(delivered(reading, contiguous), wanted.elements())
+
+
+@pytest.mark.parametrize("shape", ["32x32x16", "16x16x32", "32x32x8", "16x16x16"])
+@pytest.mark.parametrize("chunk", [0, 4])
+@pytest.mark.parametrize("transposed", [False, True])
+def test_operands_of_matrix_instructions(shape: str, chunk: int, transposed: bool) -> None:
+    """Every operand tile of f16 can be read from rows along M or N, over several waves too."""
+    mma = Mma.select(get_target("gfx950"), shape, "f16", block_k=64, transposed=transposed).with_k_chunk(chunk)
+    for wanted in (mma.a, mma.b, mma.a_over((2, 2), 128, 64), mma.b_over((1, 4), 128, 64)):
+        check_reading(wanted, 0)
+        assert transposed_dimension(wanted, 0) == 1
+
+
+def test_vectors_along_the_rows_need_none() -> None:
+    """What lanes hold along the contiguous dimension is not read transposed."""
+    assert transposed_reading(Mma.select(get_target("gfx950"), "32x32x16", "f16").a, 1) is None
+
+
+@pytest.mark.parametrize("text", [
+    "d0: 8@lane.1, d1: 8@lane.0 4@y0",  # 8 neighbouring lanes
+    "d0: 16@lane.0, d1: 4@lane.1 4@y0",  # lanes 4 apart
+    "d0: 16@lane.1, d1: 4@lane.0 2@y0",  # 2 registers
+    "d0: 16@lane.1 2@y1, d1: 4@lane.0 4@y0",  # neighbours in registers, not lanes
+    "d0: 16@lane.1, d1: 4@y0 4@lane.0",  # registers far apart
+])  # fmt: skip
+def test_what_does_not_fit(text: str) -> None:
+    assert transposed_reading(Distribution.parse(text), 0) is None
+
+
+@st.composite
+def distributions(draw: st.DrawFn) -> tuple[Distribution, int]:
+    """Tiles of two or three dimensions with 64 lanes; some fit."""
+    rank = draw(st.integers(2, 3))
+    dims: list[list[str]] = [[] for _ in range(rank)]
+    for rank_of_lane, length in enumerate(draw(st.permutations([16, 4]) | st.just([4, 16]) | st.just([2, 32]))):
+        dims[draw(st.integers(0, rank - 1))].append(f"{length}@lane.{rank_of_lane}")
+    for register in range(draw(st.integers(1, 3))):
+        row = dims[draw(st.integers(0, rank - 1))]
+        row.insert(draw(st.integers(0, len(row))), f"{draw(st.sampled_from([2, 4, 8]))}@y{register}")
+    text = ", ".join(f"d{i}: {' '.join(row) or '1'}" for i, row in enumerate(dims))
+    return Distribution.parse(text), draw(st.integers(0, rank - 1))
+
+
+@settings(max_examples=150)
+@given(distributions())
+def test_any_reading_found_is_right(case: tuple[Distribution, int]) -> None:
+    wanted, contiguous = case
+    if transposed_reading(wanted, contiguous) is not None:
+        check_reading(wanted, contiguous)
