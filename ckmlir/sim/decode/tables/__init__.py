@@ -1,0 +1,1 @@
+"""The opcode table as text, one module a family of encodings."""

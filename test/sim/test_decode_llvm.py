@@ -1,0 +1,123 @@
+"""The decoder against LLVM's disassembler, on random words. Needs llvm-mc of LLVM 22 or later; skipped without.
+
+What may differ is listed here with the reason; anything else fails.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections import Counter
+
+import pytest
+from decode_words import random_instructions
+
+from ckmlir.sim.decode import UnknownInstruction, decode
+from ckmlir.sim.decode.opcodes import TARGETS
+
+LLVM_MC = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
+WORDS_PER_TARGET = 9000
+CHUNK = 400
+
+# Every input is followed by s_nop words, so that an instruction that wants a literal takes one of those.
+FILLER, END = "0x5b,0x5a,0x80,0xbf", "0x5c,0x5a,0x80,0xbf"
+LINES_PER_INPUT = 6
+LISTING = re.compile(r"\s*(.*?)\s*(?:;|//) .*?encoding: \[(.*)\]")
+
+DIFFERENT_TEXT = {
+    r"ds_gws": "LLVM prints an AccVGPR for the address when the ACC bit is set",
+    r"s_sendmsg": "LLVM names the operations of graphics messages, this decoder prints their numbers",
+    r"lit\(": "LLVM marks a 16-bit literal that an inline constant would also express",
+    r"v_pk_fmac_f16_sdwa": "LLVM prints no neg and abs although the bits are set",
+}
+ONLY_LLVM = {
+    r"null|src_flat_scratch_base": "scalar operands of later chips, which gfx9 does not have",
+    r"image_": "texture instructions, which compute kernels do not use",
+    r"v_mfma_ld_scale_b32": "only the first half of a scaled MFMA",
+}
+ONLY_LLVM_REASONS = {
+    r"no operand of type": "a register range that is misaligned or ends behind the last register, which LLVM rounds "
+    "down or prints past the end; a literal of VOP3, which gfx9 does not have",
+    r"reserved bits": "bits that LLVM ignores",
+    r"cut off": "a literal where LLVM reads the next instruction as one",
+}
+ONLY_OURS = {
+    r"global_atomic_\w+ a": "LLVM lacks some forms with an AccVGPR result and a scalar address",
+    r"_sdwa .*src0_sel": "LLVM wants the default dst_sel in conversions from fp8, which have none to print",
+    r"buffer_(inv|wb)": "LLVM checks the cache bits of gfx90a's cache instructions",
+    r"ds_gws|ds_swizzle|permute|ds_consume|ds_append|addtid": "LLVM checks the GDS bit",
+}
+
+
+def disassemble(target: str, inputs: list[bytes]) -> list[str | None]:
+    """LLVM's text of each input; None where it is no instruction, has another size, or makes LLVM crash."""
+    lines = [",".join(f"0x{byte:02x}" for byte in item) for item in inputs]
+    text = "".join("\n".join([line, *[FILLER] * (LINES_PER_INPUT - 2), END, ""]) for line in lines)
+    command = [str(LLVM_MC), "-disassemble", "-triple=amdgcn", f"-mcpu={target}", "-show-encoding"]
+    environment = {**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"}
+    run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=environment)
+    if run.returncode < 0 or "Stack dump" in run.stderr:  # it crashes on some words: narrow down which
+        if len(inputs) == 1:
+            return [None]
+        half = len(inputs) // 2
+        return disassemble(target, inputs[:half]) + disassemble(target, inputs[half:])
+    invalid = {(int(line) - 1) // LINES_PER_INPUT for line in re.findall(r"<stdin>:(\d+):\d+: warning", run.stderr)}
+    found: list[str | None] = []
+    pieces: list[str] = []
+    fillers = 0
+    for line in run.stdout.splitlines():
+        match = LISTING.match(line)
+        if match is None:
+            continue
+        if match[2] == END:
+            whole = len(pieces) == 1 and fillers == LINES_PER_INPUT - 2 and len(found) not in invalid
+            found.append(pieces[0] if whole and "/*" not in pieces[0] else None)
+            pieces, fillers = [], 0
+        elif match[2] == FILLER:
+            fillers += 1
+        else:
+            pieces.append(match[1])
+    assert len(found) == len(inputs)
+    return found
+
+
+def decode_text(target: str, data: bytes) -> tuple[str | None, str]:
+    """Our text, or None and the reason."""
+    try:
+        instruction = decode(data, 0, target)
+    except UnknownInstruction as error:
+        return None, str(error)
+    return (instruction.text, "") if instruction.size == len(data) else (None, "another size")
+
+
+def explained(table: dict[str, str], text: str) -> bool:
+    return any(re.search(pattern, text) for pattern in table)
+
+
+@pytest.mark.skipif(LLVM_MC is None, reason="llvm-mc is not installed: the decoder is not compared with LLVM")
+@pytest.mark.parametrize("target", TARGETS)
+def test_decoder_agrees_with_llvm_on_random_words(target: str) -> None:
+    inputs = random_instructions(target, WORDS_PER_TARGET, seed=20)
+    listed = [text for i in range(0, len(inputs), CHUNK) for text in disassemble(target, inputs[i : i + CHUNK])]
+    counts: Counter[str] = Counter()
+    wrong: list[str] = []
+    for data, theirs in zip(inputs, listed):
+        ours, reason = decode_text(target, data)
+        if ours == theirs:
+            counts["instruction" if ours else "no instruction"] += 1
+        elif ours is None and theirs is not None:
+            counts["only LLVM"] += 1
+            if not explained(ONLY_LLVM, theirs) and not explained(ONLY_LLVM_REASONS, reason):
+                wrong.append(f"{data.hex()}: LLVM {theirs}; {reason}")
+        elif theirs is None and ours is not None:
+            counts["only ours"] += 1
+            if not explained(ONLY_OURS, ours):
+                wrong.append(f"{data.hex()}: LLVM none, ours {ours}")
+        else:
+            counts["different text"] += 1
+            if not explained(DIFFERENT_TEXT, str(theirs)):
+                wrong.append(f"{data.hex()}: LLVM {theirs}, ours {ours}")
+    assert not wrong, f"{len(wrong)} disagreements, {dict(counts)}:\n" + "\n".join(wrong[:20])
+    assert counts["instruction"] > 0.7 * WORDS_PER_TARGET, counts
+    assert counts["only LLVM"] + counts["only ours"] + counts["different text"] < 0.05 * WORDS_PER_TARGET, counts
+    print(target, dict(counts))
