@@ -1,0 +1,139 @@
+"""Atomic updates of global memory: an instruction a fragment where the chip has one, and no loops of compare-and-swap.
+
+Where the chip only has the instruction for pointers (gfx942: packed bf16), the lanes that have nothing to update branch
+around it. Updates are of agent scope and relaxed: they order nothing else.
+
+Sources: CDNA2, CDNA3 and CDNA4 ISA, "MUBUF instructions" and "FLAT, scratch and global instructions".
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from ckmlir.dialect.build import create, integer, text_of
+from ckmlir.dialect.types import WindowType
+from ckmlir.dialect.views import described_as
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy, inside_of, pointer_to
+from ckmlir.lowering.storage import bitcast
+from ckmlir.mlir import arith, ir
+from ckmlir.passes import vectors
+from ckmlir.passes.framework import fail
+from ckmlir.passes.walk import move_rest
+
+Issue = Callable[[Lowering, ir.Value, BufferAddress], None]
+"""Appends the instructions that update an address with a fragment's value."""
+
+
+@dataclass(frozen=True)
+class Update:
+    """How an update of so many elements at once is done: in a buffer, if the chip has the feature (None: all have)."""
+
+    elements: int
+    issue: Issue
+    feature: str | None = None
+    pointer_feature: str | None = None
+    """The feature that lets chips without `feature` do it through pointers."""
+
+
+def _plain(name: str) -> Issue:
+    def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> None:
+        create(f"rocdl.raw.ptr.buffer.atomic.{name}", [data.type], [data, *address.operands], {"aux": integer(0, 32)})
+
+    return issue
+
+
+def _intrinsic(name: str) -> Issue:
+    """For what ROCDL has no operation."""
+
+    def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> None:
+        attributes = {
+            "intrin": ir.StringAttr.get(f"llvm.amdgcn.raw.ptr.buffer.atomic.{name}"),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([5, 0]),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        }
+        operands = [data, *address.operands, state.emit.constant(0)]
+        create("llvm.call_intrinsic", [data.type], operands, attributes)
+
+    return issue
+
+
+def _float_maximum(state: Lowering, data: ir.Value, address: BufferAddress) -> None:
+    """No gfx9 chip has a 32-bit float maximum. As integers, floats without their sign are in order, and negative ones,
+    as unsigned integers, in reverse: so a signed maximum serves lanes with positive data, an unsigned minimum the rest.
+    """
+    whole = bitcast(data, ir.IntegerType.get_signless(32))
+    positive = arith.cmpi(arith.CmpIPredicate.sge, whole, state.emit.constant(0))
+    negative = arith.cmpi(arith.CmpIPredicate.slt, whole, state.emit.constant(0))
+    _plain("smax")(state, whole, address.only_where(positive, state))
+    _plain("umin")(state, whole, address.only_where(negative, state))
+
+
+UPDATES: dict[tuple[str, str], Update] = {
+    ("add", "f32"): Update(1, _plain("fadd"), "buffer_atomic_add_f32"),
+    ("add", "f64"): Update(1, _plain("fadd")),
+    ("add", "i32"): Update(1, _intrinsic("add")),
+    ("add", "f16"): Update(2, _plain("fadd"), "buffer_atomic_pk_add_f16"),
+    ("add", "bf16"): Update(2, _plain("fadd"), "buffer_atomic_pk_add_bf16", "global_atomic_pk_add_bf16"),
+    ("max", "f32"): Update(1, _float_maximum),
+    ("max", "f64"): Update(1, _plain("fmax")),
+    ("max", "i32"): Update(1, _plain("smax")),
+}
+"""By kind and element type."""
+
+
+def lower_atomic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.atomic_fragment to the chip's instruction."""
+    fragment, window = op.operands
+    kind, element = text_of(op, "kind"), str(described_as(window.type, WindowType).element)
+    update = UPDATES.get((kind, element))
+    if update is None:
+        able = ", ".join(name for one, name in UPDATES if one == kind)
+        fail(op, f"no chip here has an atomic {kind} of {element}; there are those of {able}")
+    if vectors.length_of(fragment) != update.elements:
+        fail(
+            op,
+            f"{element} is updated in pairs, which this window or distribution does not give: both elements must be "
+            "neighbours in memory and in one thread, the first at an even place",
+        )
+    data = fragment if update.elements > 1 else vectors.element(fragment, 0)
+    inside, condition = inside_of(state, op), first_copy(state, op)
+    if update.feature is None or state.target.has(update.feature):
+        update.issue(state, data, buffer_address(state, window, inside, condition=condition))
+    elif update.pointer_feature is not None and state.target.has(update.pointer_feature):
+        pointer, valid = pointer_to(state, window, inside, condition)
+        if valid is None:
+            _add_to(pointer, data)
+        else:
+            _only_where(op, valid.value, lambda: _add_to(pointer, data))
+    else:
+        fail(op, f"atomic {kind} of {element}: {state.target.lacks(update.pointer_feature or update.feature)}")
+    return []
+
+
+def _add_to(pointer: ir.Value, data: ir.Value) -> None:
+    """The attributes promise ordinary device memory; without them LLVM makes a loop of compare-and-swap."""
+    promises = ("no_fine_grained_memory", "no_remote_memory", "ignore_denormal_mode")
+    create("llvm.atomicrmw", [data.type], [pointer, data], {
+        "bin_op": integer(ADD_FLOAT), "ordering": integer(MONOTONIC), "syncscope": ir.StringAttr.get("agent"),
+        **{f"rocdl.{name}": ir.UnitAttr.get() for name in promises},
+    })  # fmt: skip
+
+
+ADD_FLOAT, MONOTONIC = 11, 2
+"""llvm.atomicrmw: `fadd`, and the weakest ordering that is atomic between threads."""
+
+
+def _only_where(op: ir.Operation, condition: ir.Value, build: Callable[[], None]) -> None:
+    """What `build` appends, for the lanes that fulfil a condition; `op` and what follows it move behind that."""
+    block = op.block
+    rest = block.create_after()
+    inner = rest.create_before()
+    move_rest(op, rest, itself=True)
+    with ir.InsertionPoint(block):
+        sizes = ir.DenseI32ArrayAttr.get([1, 0, 0])
+        ir.Operation.create(
+            "cf.cond_br", operands=[condition], successors=[inner, rest], attributes={"operandSegmentSizes": sizes}
+        )
+    with ir.InsertionPoint(inner):
+        build()
+        ir.Operation.create("cf.br", successors=[rest])

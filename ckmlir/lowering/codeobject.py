@@ -1,0 +1,177 @@
+"""From a module of llvm and rocdl operations to a loadable code object: backend, then linker.
+
+The backend runs inside this process, through MLIR's own `gpu-module-to-binary`. That pass insists on calling a linker
+in `TOOLKIT/llvm/bin/ld.lld`; a two-line script there copies its input, so that the relocatable object comes back and
+linking is ours: timed apart, with its own messages, and exchangeable (`ckmlir.lowering.linker`).
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import functools
+import re
+import sys
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ckmlir.diagnostics import collect
+from ckmlir.errors import CkmlirError
+from ckmlir.files import cache_directory, user_directory, write_atomically
+from ckmlir.lowering.linker import Linker, find_linker
+from ckmlir.lowering.standard_error import captured_standard_error
+from ckmlir.mlir import PassManager, gpu, ir, llvm
+
+if TYPE_CHECKING:
+    from ckmlir.codeobject import CodeObject
+
+KEEPABLE = ("rocdl", "llvm", "asm", "obj")
+
+# Code object format 5 is what ROCm 5.5 and later load (LLVM AMDGPUUsage, "Code Object V5"); LLVM's default is newer.
+CODE_OBJECT_ABI = "500"
+LINE_TABLE_PASS = "ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"
+
+# `gpu-module-to-binary` runs `ld.lld -shared INPUT -o OUTPUT`.
+COPYING_LINKER = b'#!/bin/sh\nexec cp "$2" "$4"\n'
+
+
+class CodeGenerationError(CkmlirError):
+    """The module is not made of the right operations, or LLVM found that the chip cannot run it."""
+
+
+@dataclass
+class CompiledObject:
+    """One code object and what was asked to be kept on the way to it."""
+
+    hsaco: bytes
+    target: str
+    artifacts: dict[str, str | bytes] = field(default_factory=dict)
+    """By name of KEEPABLE: `rocdl`, `llvm` and `asm` are text, `obj` is the relocatable object."""
+    timings: dict[str, float] = field(default_factory=dict)
+    """Seconds: `llvm` (passes and backend, to the object), `link`, and where kept `llvm text` and `asm`."""
+
+    @functools.cached_property
+    def code_object(self) -> CodeObject:
+        """The parsed code object: kernels, arguments, registers, LDS, spills, line table."""
+        from ckmlir.codeobject import CodeObject
+
+        return CodeObject.parse(self.hsaco)
+
+
+def emit_code_object(
+    module: ir.Module,
+    target: str,
+    *,
+    opt_level: int = 3,
+    line_table: bool = True,
+    keep: Collection[str] = (),
+    linker: Linker | None = None,
+) -> CompiledObject:
+    """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
+
+    `module` itself is not changed. `line_table` carries the operations' locations into the code object. `keep` names
+    artifacts, see KEEPABLE. Every instruction has to be one the chip has: LLVM aborts the process on others, so
+    legality is checked by the passes before.
+
+    Raises CodeGenerationError, LinkerNotFound, LinkError, and UnsupportedTarget for an unknown chip.
+    """
+    unknown = sorted(set(keep) - set(KEEPABLE))
+    if unknown:
+        raise CodeGenerationError(f"no artifact is called {unknown[0]!r}; they are {', '.join(KEEPABLE)}")
+    linker = linker or find_linker()
+    compiled = CompiledObject(b"", target)
+
+    def timed(name: str, seconds: float) -> None:
+        compiled.timings[name] = compiled.timings.get(name, 0.0) + seconds
+
+    work = module.operation.clone()
+    kernels = _prepare(work, target, opt_level)
+    if "rocdl" in keep:
+        compiled.artifacts["rocdl"] = str(work)
+    if line_table:
+        start = time.perf_counter()
+        _run(work, LINE_TABLE_PASS)
+        timed("llvm", time.perf_counter() - start)
+    if "llvm" in keep:
+        start = time.perf_counter()
+        compiled.artifacts["llvm"] = llvm.translate_module_to_llvmir(kernels.operation)
+        timed("llvm text", time.perf_counter() - start)
+    if "asm" in keep:
+        start = time.perf_counter()
+        compiled.artifacts["asm"] = _serialize(work.clone(), "isa").decode()
+        timed("asm", time.perf_counter() - start)
+    start = time.perf_counter()
+    relocatable = _serialize(work, "bin")
+    timed("llvm", time.perf_counter() - start)
+    if "obj" in keep:
+        compiled.artifacts["obj"] = relocatable
+    start = time.perf_counter()
+    compiled.hsaco = linker.link(relocatable)
+    timed("link", time.perf_counter() - start)
+    return compiled
+
+
+def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp:
+    """The one gpu.module of `work`, with its target set. Raises CodeGenerationError where it is not to be compiled."""
+    from ckmlir.targets import get_target
+
+    if get_target(target).name != target:
+        raise CodeGenerationError(f"{target}: features after the chip's name are not supported; compile for the chip")
+    if opt_level not in range(4):
+        raise CodeGenerationError(f"optimization level {opt_level} is not one of 0, 1, 2, 3")
+    modules = [op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.module"]
+    if len(modules) != 1:
+        raise CodeGenerationError(f"a code object is made from exactly one gpu.module; this module has {len(modules)}")
+    attributes = modules[0].attributes
+    named = str(attributes["targets"]) if "targets" in attributes else ""
+    other = [chip for chip in re.findall(r'chip = "([^"]*)"', named) if chip != target]
+    if other:
+        raise CodeGenerationError(f"the gpu.module is for {other[0]}: it cannot be compiled for {target}")
+    chip = f'#rocdl.target<O = {opt_level}, chip = "{target}", abi = "{CODE_OBJECT_ABI}">'
+    attributes["targets"] = ir.Attribute.parse(f"[{chip}]", work.context)
+    return modules[0]
+
+
+def _serialize(work: ir.Operation, form: str) -> bytes:
+    """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
+    with captured_standard_error() as lines:
+        _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
+    errors = [line for line in lines if re.search(r"\berror\b|not a recognized|LLVM ERROR", line, re.IGNORECASE)]
+    if errors:
+        # Turned round from LLVM's `error: file:line:column: text`.
+        raise CodeGenerationError(re.sub(r"^(?:error:\s*)?(\S.*?:\d+:\d+:\s)?", r"\1error: LLVM: ", errors[0]))
+    for line in lines:
+        print(line, file=sys.stderr)
+    binary = next(op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.binary")
+    content: bytes = gpu.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
+    return content
+
+
+def _run(work: ir.Operation, pipeline: str) -> None:
+    manager = PassManager.parse(f"builtin.module({pipeline})", work.context)
+    manager.enable_verifier(False)  # the module was verified by whoever made it
+    with collect(work.context) as diagnostics:
+        try:
+            manager.run(work)
+        except ir.MLIRError:
+            # The first error names the operation; those after it follow from it, and notes repeat whole modules.
+            first = next((one for one in diagnostics if one.severity == "error"), None)
+            reason = dataclasses.replace(first, notes=()) if first else "error: MLIR gave no reason"
+            raise CodeGenerationError(str(reason)) from None
+
+
+@functools.cache
+def _toolkit() -> Path:
+    """The directory whose `llvm/bin/ld.lld` copies objects: made once per user, in the cache if that can be."""
+    for root in (cache_directory, lambda: user_directory("cache")):
+        linker = root() / "toolkit" / "llvm" / "bin" / "ld.lld"
+        try:
+            linker.parent.mkdir(parents=True, exist_ok=True)
+            if not linker.exists() or linker.read_bytes() != COPYING_LINKER:
+                write_atomically(linker, COPYING_LINKER, executable=True)
+            return linker.parents[2]
+        except OSError as error:
+            reason = error
+    raise CodeGenerationError(f"no directory to keep a two-line script in: {reason}; set XDG_CACHE_HOME or TMPDIR")

@@ -1,0 +1,132 @@
+"""What lowering knows of the kernel: its target, its threads, its LDS, and how to make address arithmetic."""
+
+from dataclasses import dataclass, field
+
+from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
+from ckmlir.lowering.index import Emitter, Index, Rate
+from ckmlir.mlir import ir
+from ckmlir.targets import Target
+
+WAVE_SIZE = 64
+
+
+@dataclass
+class Lowering:
+    """State of lowering one kernel."""
+
+    function: ir.Operation
+    target: Target
+    waves: int
+    emit: Emitter = field(default_factory=Emitter)
+    rates: dict[ir.Value, Rate] = field(default_factory=dict)
+    origins: dict[Distribution, list[Index]] = field(default_factory=dict)
+    thread: ir.Value | None = None
+    lane: ir.Value | None = None
+    wave: ir.Value | None = None
+    lds: ir.Value | None = None
+
+    def begin(self, uses_lds: bool) -> None:
+        """Create the thread's own indices at the start of the kernel, where they dominate everything."""
+        i32 = ir.IntegerType.get_signless(32)
+        entry = self.function.regions[0].blocks[0]
+        with ir.InsertionPoint.at_block_begin(entry), self.function.location:
+            bound = ir.Attribute.parse(f"#llvm.constant_range<i32, 0, {self.waves * WAVE_SIZE}>")
+            self.thread = value("rocdl.workitem.id.x", i32, [], {"range": bound})
+            self.lane, self.wave = self.thread, None
+            if self.waves > 1:
+                mask = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, WAVE_SIZE - 1)})
+                self.lane = value("arith.andi", i32, [self.thread, mask])
+                shift = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, 6)})
+                # A wave's own number is the same for all its lanes; LLVM does not know and would use vector registers.
+                self.wave = value("rocdl.readfirstlane", i32, [value("arith.shrui", i32, [self.thread, shift])])
+            if uses_lds:
+                self.lds = value(
+                    "llvm.mlir.addressof",
+                    ir.Type.parse("!llvm.ptr<3>"),
+                    [],
+                    {"global_name": ir.FlatSymbolRefAttr.get(lds_symbol(self.function))},
+                )
+
+    def lane_index(self) -> Index:
+        """This thread's lane."""
+        assert self.lane is not None
+        return self.emit.index(self.lane, Rate.LANE, WAVE_SIZE)
+
+    def wave_index(self) -> Index:
+        """This thread's wave in its workgroup."""
+        if self.wave is None:
+            return self.emit.number(0)
+        return self.emit.index(self.wave, Rate.FIXED, self.waves)
+
+    def begin_block(self) -> None:
+        """Forget what was emitted in other blocks: it may not dominate what follows."""
+        self.emit.begin_block()
+        self.origins.clear()
+
+    def coordinates(self, distribution: Distribution, register: int) -> list[Index]:
+        """Where a register of this thread lies in the tile."""
+        constants = distribution.coordinates()[:, 0, 0, register]
+        return [origin + int(step) for origin, step in zip(self._origin(distribution), constants, strict=True)]
+
+    def wave_coordinates(self, distribution: Distribution, register: int) -> list[Index]:
+        """Where a register of this wave's lane 0 lies in the tile: the same for all lanes."""
+        constants = distribution.coordinates()[:, 0, 0, register]
+        return [self._weighted(distribution, dim, (WAVE,)) + int(step) for dim, step in enumerate(constants)]
+
+    def _weighted(self, distribution: Distribution, dimension: int, owners: tuple[str, ...]) -> Index:
+        """What the digits of these owners add to a coordinate."""
+        digits = (digit for digit in distribution.digits(dimension) if digit.source in owners)
+        return sum((self.digit(digit) * digit.weight for digit in digits), start=self.emit.number(0))
+
+    def _origin(self, distribution: Distribution) -> list[Index]:
+        """Where register 0 of this thread lies in the tile."""
+        found = self.origins.get(distribution)
+        if found is None:
+            found = self.origins[distribution] = [
+                self._weighted(distribution, dimension, (LANE, WAVE)) for dimension in range(distribution.rank)
+            ]
+        return found
+
+    def digit(self, digit: Digit) -> Index:
+        """A digit of this thread's lane or wave."""
+        whole = self.lane_index() if digit.source == LANE else self.wave_index()
+        return whole // digit.source_weight % digit.length
+
+    def uniform(self, item: ir.Value, *, origin: bool = False) -> Index:
+        """A uniform run-time scalar; `origin`: a position in a whole tensor, whose products may need 64 bits."""
+        number = constant_of(item)
+        if number is not None:
+            return self.emit.number(number)
+        rate = self._rate(item)
+        if rate == Rate.FIXED and origin:
+            return self.emit.index(item, Rate.ORIGIN)
+        return self.emit.index(item, rate)
+
+    def _rate(self, item: ir.Value) -> Rate:
+        """FIXED, or STEP for what depends on a block argument of a loop."""
+        found = self.rates.get(item)
+        if found is None:
+            self.rates[item] = Rate.STEP  # what depends on itself goes round a loop
+            found = self.rates[item] = self._rate_of(item)
+        return found
+
+    def _rate_of(self, item: ir.Value) -> Rate:
+        owner = producer(item)
+        if owner is None:
+            return Rate.FIXED if item.owner == self.function.regions[0].blocks[0] else Rate.STEP
+        return max((self._rate(operand) for operand in owner.operands), default=Rate.FIXED)
+
+
+def lds_symbol(function: ir.Operation) -> str:
+    """The name of the array that is a kernel's LDS; each kernel of a module has its own."""
+    return f"lds_{function.attributes['sym_name'].value}"
+
+
+def constant_of(item: ir.Value) -> int | None:
+    """The value of an integer arith.constant, None for anything else."""
+    owner = producer(item)
+    if owner is None or owner.name != "arith.constant":
+        return None
+    attribute = owner.attributes["value"]
+    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None

@@ -1,0 +1,183 @@
+"""Conversions of vectors between element types: round to nearest even; i8 and 8-bit floats saturate.
+
+What is legal is the target's data: packed conversions exist on some chips only, and asking the backend for others
+aborts the process. NaN stays NaN in every floating-point result, except that saturating i8 turns it into 0.
+"""
+
+from ckmlir.dialect.build import value
+from ckmlir.dialect.scalars import bits, element_type, is_float
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.storage import as_fragment, as_integers, bitcast
+from ckmlir.mlir import arith, ir
+from ckmlir.passes import vectors
+from ckmlir.passes.framework import fail
+
+EIGHT_BIT = {
+    "f8E4M3FNUZ": ("fp8", 240.0),
+    "f8E5M2FNUZ": ("bf8", 57344.0),
+    "f8E4M3FN": ("fp8", 448.0),
+    "f8E5M2": ("bf8", 57344.0),
+}
+"""(name in instructions, largest finite value) of the 8-bit floats."""
+
+
+def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.convert to conversion instructions."""
+    source, result = op.operands[0], op.results[0].type
+    return [convert(state, op, source, result.element_type)]
+
+
+def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type) -> ir.Value:
+    """A vector's elements in another type; through f32 where there is no direct way."""
+    have, want = str(source.type.element_type), str(target)
+    if have == want:
+        return source
+    if have == "f32" and want in EIGHT_BIT:
+        return _to_eight_bit(state, source, target)
+    if have in EIGHT_BIT and want == "f32":
+        return _from_eight_bit(state, source)
+    if have == "f32" and want == "bf16" and not state.target.has("packed_bf16_convert"):
+        return _to_bf16(source)
+    if have == "f32" and want == "i8":
+        return _to_i8(source)
+    if (have in ("f16", "bf16") and want == "f32") or (have == "f32" and want in ("f16", "bf16")):
+        return value(
+            "arith.extf" if want == "f32" else "arith.truncf",
+            vectors.vector_type(vectors.length_of(source), target),
+            [source],
+        )
+    if not is_float(source.type.element_type) and not is_float(target):
+        if want == "i8" and bits(source.type.element_type) > 8:
+            return _saturate_to_i8(source)
+        widened = "arith.extui" if have == "i1" else "arith.extsi"  # a condition that holds is 1
+        name = widened if bits(target) > bits(source.type.element_type) else "arith.trunci"
+        return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
+    if have in ("i8", "i32") and want == "f32":
+        return value("arith.sitofp", vectors.vector_type(vectors.length_of(source), target), [source])
+    if have == "f32" and want == "i32":
+        rounded = value("math.roundeven", source.type, [source])
+        return value("arith.fptosi", vectors.vector_type(vectors.length_of(source), target), [rounded])
+    if "f32" not in (have, want):
+        return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
+    fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
+
+
+def _to_bf16(source: ir.Value) -> ir.Value:
+    """Round to nearest even by adding just under half a unit, plus one where the kept part is odd; NaN made quiet.
+
+    gfx90a and gfx942 have no such instruction.
+    """
+    length = vectors.length_of(source)
+    i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
+    i16 = vectors.vector_type(length, ir.IntegerType.get_signless(16))
+    raw = bitcast(source, i32)
+    odd = arith.andi(arith.shrui(raw, _splat(16, i32)), _splat(1, i32))
+    rounded = arith.addi(raw, arith.addi(odd, _splat(0x7FFF, i32)))
+    quiet = arith.ori(raw, _splat(0x400000, i32))
+    not_number = arith.cmpf(arith.CmpFPredicate.UNO, source, source)
+    chosen = arith.select(not_number, quiet, rounded)
+    high = arith.trunci(i16, arith.shrui(chosen, _splat(16, i32)))
+    return bitcast(high, vectors.vector_type(length, ir.BF16Type.get()))
+
+
+def _to_eight_bit(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value:
+    """Two values an instruction, saturated before: the instruction makes NaN (or infinity) of what is too large."""
+    name, largest = _eight_bit(state, target, "to")
+    length = vectors.length_of(source)
+    clamped = _clamp(source, largest)
+    i32 = ir.IntegerType.get_signless(32)
+    zero = value("arith.constant", ir.F32Type.get(), [], {"value": ir.FloatAttr.get(ir.F32Type.get(), 0.0)})
+    scalars = [vectors.element(clamped, position) for position in range(length)]
+    scalars += [zero] * (-length % 4)
+    words = []
+    for first in range(0, len(scalars), 4):
+        word = value("llvm.mlir.poison", i32, [])
+        for half in range(2):
+            pair = scalars[first + 2 * half : first + 2 * half + 2]
+            word = value(f"rocdl.cvt.pk.{name}.f32", i32, [*pair, word], {"wordSel": ir.BoolAttr.get(bool(half))})
+        words.append(word)
+    i8 = ir.IntegerType.get_signless(8)
+    octets = bitcast(vectors.from_elements(words), vectors.vector_type(4 * len(words), i8))
+    return as_fragment(vectors.part(octets, 0, length), vectors.vector_type(length, target))
+
+
+def _eight_bit(state: Lowering, type_: ir.Type, way: str) -> tuple[str, float]:
+    """The name in instructions and the largest value of an 8-bit float.
+
+    Raises:
+        TargetError: the chip converts no 8-bit floats.
+        ValueError: its instructions work on the other format.
+    """
+    name, largest = EIGHT_BIT[str(type_)]
+    state.target.require("fp8_convert", f"conversion {way} {name}")
+    own = element_type(name, state.target.fp8)
+    if own != type_:
+        raise ValueError(f"{type_} is not {state.target}'s format of {name}, {own}")
+    return name, largest
+
+
+def _clamp(source: ir.Value, largest: float) -> ir.Value:
+    """Limited to ±largest; NaN stays NaN, which the minimum and maximum instructions would drop."""
+    high, low = _splat_float(largest, source.type), _splat_float(-largest, source.type)
+    limited = value("arith.maxnumf", source.type, [value("arith.minnumf", source.type, [source, high]), low])
+    not_number = arith.cmpf(arith.CmpFPredicate.UNO, source, source)
+    return arith.select(not_number, source, limited)
+
+
+def _from_eight_bit(state: Lowering, source: ir.Value) -> ir.Value:
+    """Two values an instruction."""
+    name, _ = _eight_bit(state, source.type.element_type, "from")
+    length = vectors.length_of(source)
+    octets = as_integers(source)
+    if length % 4:
+        zero = value(
+            "arith.constant",
+            ir.IntegerType.get_signless(8),
+            [],
+            {"value": ir.IntegerAttr.get(ir.IntegerType.get_signless(8), 0)},
+        )
+        singles = [vectors.element(octets, position) for position in range(length)]
+        octets = vectors.from_elements(singles + [zero] * (-length % 4))
+    words = bitcast(octets, vectors.vector_type(vectors.length_of(octets) // 4, ir.IntegerType.get_signless(32)))
+    pair_type = vectors.vector_type(2, ir.F32Type.get())
+    floats = []
+    for position in range(vectors.length_of(words)):
+        word = vectors.element(words, position)
+        for half in (False, True):
+            pair = value(f"rocdl.cvt.pk.f32.{name}", pair_type, [word], {"wordSel": ir.BoolAttr.get(half)})
+            floats += [vectors.element(pair, 0), vectors.element(pair, 1)]
+    return vectors.from_elements(floats[:length])
+
+
+def _to_i8(source: ir.Value) -> ir.Value:
+    """Round to nearest even, then saturate; NaN becomes 0."""
+    length = vectors.length_of(source)
+    not_number = arith.cmpf(arith.CmpFPredicate.UNO, source, source)
+    numbers = arith.select(not_number, _splat_float(0.0, source.type), source)
+    limited = value(
+        "arith.maxnumf",
+        source.type,
+        [
+            value("arith.minnumf", source.type, [numbers, _splat_float(127.0, source.type)]),
+            _splat_float(-128.0, source.type),
+        ],
+    )
+    rounded = value("math.roundeven", source.type, [limited])
+    whole = value("arith.fptosi", vectors.vector_type(length, ir.IntegerType.get_signless(32)), [rounded])
+    return value("arith.trunci", vectors.vector_type(length, ir.IntegerType.get_signless(8)), [whole])
+
+
+def _saturate_to_i8(source: ir.Value) -> ir.Value:
+    limited = arith.maxsi(arith.minsi(source, _splat(127, source.type)), _splat(-128, source.type))
+    i8 = ir.IntegerType.get_signless(8)
+    return value("arith.trunci", vectors.vector_type(vectors.length_of(source), i8), [limited])
+
+
+def _splat(number: int, type_: ir.Type) -> ir.Value:
+    attribute = ir.DenseElementsAttr.get_splat(type_, ir.IntegerAttr.get(type_.element_type, number))
+    return value("arith.constant", type_, [], {"value": attribute})
+
+
+def _splat_float(number: float, type_: ir.Type) -> ir.Value:
+    attribute = ir.DenseElementsAttr.get_splat(type_, ir.FloatAttr.get(type_.element_type, number))
+    return value("arith.constant", type_, [], {"value": attribute})

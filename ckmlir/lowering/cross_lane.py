@@ -1,0 +1,77 @@
+"""Exchanges between lanes of a wave: data-parallel-primitive moves, swizzles and permutes.
+
+Controls of DPP: CDNA3 ISA, 6.4 "DPP"; ds_swizzle and ds_bpermute: 12.14 of the same, and LLVM's AMDGPU usage.
+"""
+
+from ckmlir.dialect.build import integer_of, value
+from ckmlir.dialect.scalars import bits
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.storage import bitcast
+from ckmlir.mlir import arith, ir
+from ckmlir.passes import vectors
+
+QUAD_XOR_1 = 0xB1  # quad_perm [1, 0, 3, 2]
+QUAD_XOR_2 = 0x4E  # quad_perm [2, 3, 0, 1]
+ROW_HALF_MIRROR = 0x141  # lane 7 - i of each 8
+ROW_ROTATE_8 = 0x128  # lane i ^ 8 of each 16
+DPP = {1: QUAD_XOR_1, 2: QUAD_XOR_2, 8: ROW_ROTATE_8}
+
+
+def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.exchange, one 32-bit move a dword of the vector."""
+    source, mask = op.operands[0], integer_of(op, "mask")
+    equal_below = "equal_below" in op.attributes
+    words = _words(source)
+    moved = vectors.from_elements(
+        [_move(state, vectors.element(words, i), mask, equal_below) for i in range(vectors.length_of(words))]
+    )
+    return [_unwords(moved, source.type)]
+
+
+def _words(source: ir.Value) -> ir.Value:
+    """A vector as dwords, widened where its bits do not fill them."""
+    i32 = ir.IntegerType.get_signless(32)
+    type_ = source.type
+    width, length = bits(type_.element_type), vectors.length_of(source)
+    if width == 32:
+        return bitcast(source, vectors.vector_type(length, i32))
+    if width == 64:
+        return bitcast(source, vectors.vector_type(2 * length, i32))
+    integers = bitcast(source, vectors.vector_type(length, ir.IntegerType.get_signless(width)))
+    return value("arith.extui", vectors.vector_type(length, i32), [integers])
+
+
+def _unwords(words: ir.Value, type_: ir.Type) -> ir.Value:
+    width, length = bits(type_.element_type), int(type_.shape[0])
+    if width >= 32:
+        return bitcast(words, type_)
+    narrow = vectors.vector_type(length, ir.IntegerType.get_signless(width))
+    return bitcast(value("arith.trunci", narrow, [words]), type_)
+
+
+def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.Value:
+    if mask in DPP:
+        return _dpp(word, DPP[mask])
+    if mask == 4 and equal_below:
+        return _dpp(word, ROW_HALF_MIRROR)
+    if mask <= 16:
+        # Bit-mask mode within 32 lanes: lane = ((i & and) | or) ^ xor, fields of five bits from the lowest.
+        pattern = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 0x1F | mask << 10)})
+        return value("rocdl.ds_swizzle", word.type, [word, pattern])
+    assert state.lane is not None
+    other = arith.xori(
+        state.lane, value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, mask)})
+    )
+    address = arith.shli(other, value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 2)}))
+    return value("rocdl.ds_bpermute", word.type, [address, word])
+
+
+def _dpp(word: ir.Value, control: int) -> ir.Value:
+    i32 = ir.IntegerType.get_signless(32)
+    attributes = {
+        "dppCtrl": ir.IntegerAttr.get(i32, control), "rowMask": ir.IntegerAttr.get(i32, 15),
+        "bankMask": ir.IntegerAttr.get(i32, 15), "boundCtrl": ir.BoolAttr.get(True),
+    }  # fmt: skip
+    # Every lane has a source, so the old value is never kept; poison leaves LLVM free to fold the move into its user.
+    old = value("llvm.mlir.poison", word.type, [])
+    return value("rocdl.update.dpp", word.type, [old, word], attributes)

@@ -1,0 +1,106 @@
+"""Fragments that are one instruction, or a few: matrix multiplication, mathematics, thread indices, synchronisation."""
+
+from ckmlir.dialect.build import create, integer, integer_of, text_of, value
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.storage import as_integers, bitcast
+from ckmlir.mlir import ir
+from ckmlir.passes import vectors
+from ckmlir.passes.framework import fail
+from ckmlir.targets import TargetError
+
+MATH = {"math.exp2": "rocdl.exp2", "math.log2": "rocdl.log", "math.rsqrt": "rocdl.rsq", "math.sqrt": "rocdl.sqrt"}
+"""Transcendental instructions: about 1 ulp, denormal inputs and results flushed (CDNA3 ISA, 7.4)."""
+
+WORKGROUP = ("rocdl.workgroup.id.x", "rocdl.workgroup.id.y", "rocdl.workgroup.id.z")
+
+
+def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.mfma to the target's instruction."""
+    name = text_of(op, "instruction")
+    try:
+        instruction = state.target.mfma(name)
+    except TargetError as problem:
+        fail(op, str(problem))
+    a, b, c = op.operands
+    left = bitcast(as_integers(a), ir.Type.parse(instruction.a_type))
+    right = bitcast(as_integers(b), ir.Type.parse(instruction.b_type))
+    i32 = ir.IntegerType.get_signless(32)
+    zero = ir.IntegerAttr.get(i32, 0)
+    plain = {"cbsz": zero, "abid": zero, "blgp": ir.Attribute.parse("#rocdl<mfma_perm_b none>")}
+    return [value(instruction.op, c.type, [left, right, c], plain)]
+
+
+def lower_math(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """A transcendental function, element by element: the instructions are not vectors."""
+    source = op.operands[0]
+    name = MATH[op.name]
+    if not isinstance(source.type, ir.VectorType):
+        return [value(name, source.type, [source])]
+    if str(source.type.element_type) != "f32":
+        fail(op, f"'{op.name}' works on f32, not {source.type.element_type}; cast first")
+    scalar = source.type.element_type
+    results = [value(name, scalar, [vectors.element(source, i)]) for i in range(vectors.length_of(source))]
+    return [vectors.from_elements(results)]
+
+
+def lower_thread_coordinate(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.thread_coordinate to arithmetic on the lane and wave."""
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    return [state.coordinates(distribution, 0)[integer_of(op, "axis")].emit()]
+
+
+def lower_workgroup_id(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.workgroup_id to the register that the hardware sets."""
+    return [value(WORKGROUP[integer_of(op, "axis")], op.results[0].type, [])]
+
+
+def lower_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.barrier to s_barrier alone: waits are operations of their own."""
+    ir.Operation.create("rocdl.s.barrier")
+    return []
+
+
+def lower_wait(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.wait to s_waitcnt, with the largest value (no wait) of counters that are not named; copies to LDS are waited
+    for by their marks, from which LLVM finds the count.
+    """
+    if "copies" in op.attributes:
+        create("rocdl.wait.asyncmark", [], [], {"count": integer(integer_of(op, "copies"), 16)})
+    if "lds" not in op.attributes and "vector_memory" not in op.attributes:
+        return []
+    vector_memory = integer_of(op, "vector_memory") if "vector_memory" in op.attributes else 63
+    lds = integer_of(op, "lds") if "lds" in op.attributes else 15
+    # gfx9 encoding: vmcnt bits 3:0 and 15:14, expcnt 6:4, lgkmcnt 11:8 (CDNA3 ISA, 4.4).
+    bitfield = (vector_memory & 15) | 7 << 4 | lds << 8 | (vector_memory >> 4) << 14
+    ir.Operation.create(
+        "rocdl.s.waitcnt", attributes={"bitfield": ir.IntegerAttr.get(ir.IntegerType.get_signless(32), bitfield)}
+    )
+    return []
+
+
+def lower_sched_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.sched_barrier to LLVM's."""
+    mask = ir.Attribute.parse(f"#rocdl<sched_group_mask {text_of(op, 'mask')}>")
+    ir.Operation.create("rocdl.sched.barrier", attributes={"mask": mask})
+    return []
+
+
+def lower_sched_group_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.sched_group_barrier to LLVM's."""
+    i32 = ir.IntegerType.get_signless(32)
+    ir.Operation.create("rocdl.sched.group.barrier", attributes={
+        "mask": ir.Attribute.parse(f"#rocdl<sched_group_mask {text_of(op, 'mask')}>"),
+        "size": ir.IntegerAttr.get(i32, integer_of(op, "count")),
+        "groupId": ir.IntegerAttr.get(i32, integer_of(op, "group")),
+    })  # fmt: skip
+    return []
+
+
+def lower_priority(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.priority to s_setprio."""
+    ir.Operation.create(
+        "rocdl.s.setprio",
+        attributes={"priority": ir.IntegerAttr.get(ir.IntegerType.get_signless(16), integer_of(op, "level"))},
+    )
+    return []

@@ -1,0 +1,89 @@
+"""Accesses to LDS, and copies from memory to it: one array for the workgroup, constants in the immediate offset."""
+
+from ckmlir.dialect.build import create, integer, integer_of, producer, registers_of, text_of, value
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.types import describe
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.global_access import buffer_address
+from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
+from ckmlir.mlir import ir
+
+TRANSPOSED_BYTES = 8
+"""What a transposing read moves for a lane, and is aligned to."""
+DYNAMIC = -(1 << 31)  # llvm.getelementptr: this index is an operand
+
+
+def lower_read(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.lds_read to a load, or to the instruction that transposes."""
+    fragment = op.results[0].type
+    pointer, alignment = _pointer(state, op, producer(op.operands[0]), fragment)
+    if "transposed" in op.attributes:
+        state.target.require("lds_transpose_read", "a transposing LDS read")
+        if alignment["alignment"].value < TRANSPOSED_BYTES:
+            raise ValueError(f"a transposing LDS read is aligned to {TRANSPOSED_BYTES} bytes, which the layout is not")
+        return [value("rocdl.ds.read.tr16.b64", fragment, [pointer])]
+    loaded = value("llvm.load", integers_of(fragment), [pointer], alignment)
+    return [as_fragment(loaded, fragment)]
+
+
+def lower_write(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.lds_write to a store."""
+    fragment = op.operands[0]
+    pointer, alignment = _pointer(state, op, producer(op.operands[1]), fragment.type)
+    ir.Operation.create("llvm.store", operands=[as_integers(fragment), pointer], attributes=alignment)
+    return []
+
+
+def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.copy_fragment to a buffer load straight to LDS, in the form whose waits LLVM leaves to marks.
+
+    The instruction takes one LDS address for the wave and adds the lane's number in cells (CDNA3 ISA, 9.1.9). Its
+    constant offset would move the LDS address too, and stays 0. Every copy gets a mark, so that waits count copies.
+    """
+    alloc = producer(op.operands[1])
+    assert alloc is not None and state.lds is not None
+    layout, element = LdsLayout.parse(text_of(alloc, "layout")), describe(op.operands[1].type).element
+    distribution, numbers, size = Distribution.parse(text_of(op, "distribution")), registers_of(op), bits(element) // 8
+    width = len(numbers) * size
+    state.target.require_direct_to_lds(width, "a copy to LDS")
+    inside = layout.element_at(state.coordinates(distribution, numbers[0]))
+    address = buffer_address(state, op.operands[0], inside)
+    place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + integer_of(alloc, "offset")
+    pointer = state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
+    zero = state.emit.constant(0)
+    operands = [address.resource, pointer, state.emit.constant(width), address.vector, address.scalar, zero]
+    create("rocdl.raw.ptr.buffer.load.async.lds", [], operands, {"aux": integer(0, 32)})
+    create("rocdl.asyncmark", [], [])
+    return []
+
+
+def _pointer(
+    state: Lowering, op: ir.Operation, alloc: ir.Operation | None, fragment: ir.Type
+) -> tuple[ir.Value, dict[str, ir.Attribute]]:
+    """The address, and the attribute that says how far it is aligned.
+
+    The lanes' part comes first, the constant last, so that the constant becomes the instruction's offset.
+    """
+    assert alloc is not None and state.lds is not None
+    layout = LdsLayout.parse(text_of(alloc, "layout"))
+    distribution, size = Distribution.parse(text_of(op, "distribution")), bits(fragment.element_type) // 8
+    offset = layout.offset(state.coordinates(distribution, registers_of(op)[0])) * size
+    constant = offset.constant + integer_of(alloc, "offset")
+    lanes = offset - offset.constant
+    pointer = state.emit.once(("lds", lanes.key), lambda: _step(state.lds, lanes.emit()) if lanes.terms else state.lds)
+    if constant:
+        base = pointer
+        pointer = state.emit.once(("lds", lanes.key, constant), lambda: _step(base, constant))
+    return pointer, {"alignment": integer(layout.alignment(fragment.shape[0]) * size)}
+
+
+def _step(pointer: ir.Value | None, distance: ir.Value | int) -> ir.Value:
+    assert pointer is not None
+    fixed = isinstance(distance, int)
+    attributes = {
+        "rawConstantIndices": ir.DenseI32ArrayAttr.get([distance if fixed else DYNAMIC]),
+        "elem_type": ir.TypeAttr.get(ir.IntegerType.get_signless(8)),
+    }
+    return value("llvm.getelementptr", pointer.type, [pointer] if fixed else [pointer, distance], attributes)

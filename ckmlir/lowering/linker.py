@@ -1,0 +1,115 @@
+"""From the backend's relocatable object to a loadable code object, with whichever `ld.lld` there is.
+
+LLVM's AMDGPU objects are linked by LLVM's own linker only. It is looked for, in this order, in
+
+1. `$CKMLIR_LLD`, the path of an `ld.lld`;
+2. ROCm: `$ROCM_PATH/llvm/bin/ld.lld`, else `/opt/rocm/llvm/bin/ld.lld`;
+3. `PATH`: `ld.lld`, else the newest `ld.lld-NN`;
+4. the Python package `ziglang`, whose `zig ld.lld` is the same linker.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+from ckmlir.errors import CkmlirError
+
+HOW_TO_GET_ONE = (
+    "get one in any of three ways: `pip install ziglang` (or `ckmlir[lld]`); install LLVM's lld, such as "
+    "`apt install lld`; or install ROCm. CKMLIR_LLD=/path/to/ld.lld names one in another place"
+)
+TIMEOUT_SECONDS = 60
+
+
+class LinkerNotFound(CkmlirError):
+    """There is no usable `ld.lld`; the text tells how to get one."""
+
+
+class LinkError(CkmlirError):
+    """The linker refused an object; the text is what it said."""
+
+
+@dataclass(frozen=True)
+class Linker:
+    """A command that behaves as `ld.lld`, and where it was found."""
+
+    command: tuple[str, ...]
+    origin: str
+
+    def link(self, relocatable: bytes) -> bytes:
+        """The shared object (`.hsaco`) made of one relocatable object.
+
+        Raises LinkError when the linker fails, as for symbols that nothing defines, and LinkerNotFound when it cannot
+        be run at all.
+        """
+        with tempfile.TemporaryDirectory(prefix="ckmlir-link-") as directory:
+            source, result = Path(directory, "kernel.o"), Path(directory, "kernel.hsaco")
+            source.write_bytes(relocatable)
+            command = [*self.command, "-shared", "--no-undefined", str(source), "-o", str(result)]
+            try:
+                done = subprocess.run(command, capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+            except OSError as error:
+                raise LinkerNotFound(f"cannot run the linker {self} ({error.strerror}); {HOW_TO_GET_ONE}") from None
+            except subprocess.TimeoutExpired:
+                raise LinkError(f"the linker {self} did not finish within {TIMEOUT_SECONDS} s") from None
+            if done.returncode != 0 or not result.exists():
+                said = " ".join((done.stderr or done.stdout).replace(f"{source}:", "").split())
+                raise LinkError(f"the linker {self} failed with status {done.returncode}: {said or 'it said nothing'}")
+            return result.read_bytes()
+
+    def __str__(self) -> str:
+        return f"{' '.join(self.command)} ({self.origin})"
+
+
+def find_linker() -> Linker:
+    """The first linker of the list in the module's text. Raises LinkerNotFound.
+
+    Looked for once per value of the environment variables that matter.
+    """
+    variables = ("CKMLIR_LLD", "ROCM_PATH", "PATH")
+    return _find(*(os.environ.get(variable, "") for variable in variables))
+
+
+@functools.cache
+def _find(named: str, rocm: str, path: str) -> Linker:
+    if named:
+        if not _is_executable(Path(named)):
+            raise LinkerNotFound(f"CKMLIR_LLD={named} is not an executable file; {HOW_TO_GET_ONE}")
+        return Linker((named,), "CKMLIR_LLD")
+    for linker in _candidates(rocm, path):
+        return linker
+    raise LinkerNotFound(f"no ld.lld found to link code objects; {HOW_TO_GET_ONE}")
+
+
+def _candidates(rocm: str, path: str) -> Iterator[Linker]:
+    in_rocm = Path(rocm or "/opt/rocm", "llvm/bin/ld.lld")
+    if _is_executable(in_rocm):
+        yield Linker((str(in_rocm),), "ROCm")
+    if plain := shutil.which("ld.lld", path=path):
+        yield Linker((plain,), "PATH")
+    numbered = {
+        int(match[1]): file
+        for directory in reversed(path.split(os.pathsep))
+        for file in Path(directory or ".").glob("ld.lld-*")
+        if (match := re.fullmatch(r"ld\.lld-(\d+)", file.name)) and _is_executable(file)
+    }
+    if numbered:
+        yield Linker((str(numbered[max(numbered)]),), "PATH")
+    package = importlib.util.find_spec("ziglang")
+    for directory in (package.submodule_search_locations or []) if package else []:
+        zig = Path(directory, "zig")
+        if _is_executable(zig):
+            yield Linker((str(zig), "ld.lld"), "ziglang")
+
+
+def _is_executable(file: Path) -> bool:
+    return file.is_file() and os.access(file, os.X_OK)

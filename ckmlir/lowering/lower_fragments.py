@@ -1,0 +1,154 @@
+"""Lower fragments to the llvm and rocdl dialects: the kernel that is left runs on the chip as it stands.
+
+Ck operations become address arithmetic, buffer and LDS accesses, matrix instructions and exchanges. What remains is
+arith, math, vector and cf, for which upstream passes exist; the pipeline runs those next.
+"""
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import ClassVar
+
+from ckmlir.dialect.build import integer, integer_of
+from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access
+from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
+from ckmlir.mlir import ir
+from ckmlir.passes.allocate_lds import LDS_BYTES
+from ckmlir.passes.framework import Pass, fail
+from ckmlir.passes.walk import functions, target_of, waves_of
+
+Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
+
+LOWERINGS: dict[str, Lower] = {
+    "ck.load_fragment": global_access.lower_load,
+    "ck.store_fragment": global_access.lower_store,
+    "ck.gather_fragment": global_access.lower_gather,
+    "ck.scatter_fragment": global_access.lower_scatter,
+    "ck.atomic_fragment": atomics.lower_atomic,
+    "ck.lds_read": lds_access.lower_read,
+    "ck.lds_write": lds_access.lower_write,
+    "ck.copy_fragment": lds_access.lower_copy,
+    "ck.mfma": instructions.lower_mfma,
+    "ck.exchange": cross_lane.lower_exchange,
+    "ck.convert": convert.lower_convert,
+    "ck.thread_coordinate": instructions.lower_thread_coordinate,
+    "ck.workgroup_id": instructions.lower_workgroup_id,
+    "ck.barrier": instructions.lower_barrier,
+    "ck.wait": instructions.lower_wait,
+    "ck.sched_barrier": instructions.lower_sched_barrier,
+    "ck.sched_group_barrier": instructions.lower_sched_group_barrier,
+    "ck.priority": instructions.lower_priority,
+    **dict.fromkeys(instructions.MATH, instructions.lower_math),
+}
+DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.lds_alloc")
+"""Operations that only their users turn into code."""
+
+GLOBAL_ALIGNMENT = 1024
+
+
+@dataclass(frozen=True)
+class LowerFragments(Pass):
+    """Lower fragments to buffer and LDS accesses, matrix instructions and exchanges of the target."""
+
+    name: ClassVar[str] = "ck-lower-fragments"
+
+    def apply(self, module: ir.Module) -> None:
+        for function in list(functions(module)):
+            lower_function(function)
+
+
+def lower_function(function: ir.Operation) -> None:
+    """Lower one kernel in place and give it the attributes of one."""
+    target, waves = target_of(function), waves_of(function)
+    if waves * WAVE_SIZE > target.workgroup_size:
+        fail(
+            function,
+            f"{waves} waves are {waves * WAVE_SIZE} threads; a workgroup "
+            f"of {target.name} has at most {target.workgroup_size}",
+        )
+    lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
+    state = Lowering(function, target, waves)
+    state.begin(lds_bytes > 0)
+    finished: list[ir.Operation] = []
+    for block in list(function.regions[0]):  # lowering may add blocks, for lanes that take part in nothing
+        state.begin_block()
+        for op_view in list(block.operations):
+            _lower(state, op_view.operation, finished)
+    for op in reversed(finished):
+        op.erase()
+    if lds_bytes:
+        _declare_lds(function, lds_bytes)
+    _finish_function(function, waves)
+
+
+def _lower(state: Lowering, op: ir.Operation, finished: list[ir.Operation]) -> None:
+    lower = LOWERINGS.get(op.name)
+    if lower is None:
+        if op.name in DECLARATIONS:
+            finished.append(op)
+        elif op.name.startswith("ck."):
+            fail(
+                op,
+                f"'{op.name}' is still here: run the passes that split tiles and pipeline loops "
+                "before ck-lower-fragments",
+            )
+        return
+    with ir.InsertionPoint(op), op.location:
+        try:
+            results = lower(state, op)
+        except ValueError as problem:
+            fail(op, str(problem))
+    for old, new in zip(op.results, results, strict=True):
+        old.replace_all_uses_with(new)
+    finished.append(op)
+
+
+def _declare_lds(function: ir.Operation, size: int) -> None:
+    """The workgroup's LDS as one array; its size is what the kernel descriptor will ask for."""
+    array = ir.Type.parse(f"!llvm.array<{size} x i8>")
+    with ir.InsertionPoint(function), function.location:
+        attributes = {
+            "sym_name": ir.StringAttr.get(lds_symbol(function)),
+            "global_type": ir.TypeAttr.get(array),
+            "addr_space": integer(3, 32),
+            "linkage": ir.Attribute.parse("#llvm.linkage<internal>"),
+            "alignment": integer(GLOBAL_ALIGNMENT),
+            "dso_local": ir.UnitAttr.get(),
+        }
+        ir.Operation.create("llvm.mlir.global", regions=1, attributes=attributes)
+
+
+def _finish_function(function: ir.Operation, waves: int) -> None:
+    """The kernel as an llvm.func with the attributes of one."""
+    threads = waves * WAVE_SIZE
+    types = ", ".join(
+        str(type_).removeprefix("!llvm.")
+        for type_ in ir.FunctionType(function.attributes["function_type"].value).inputs
+    )
+    attributes = {
+        "sym_name": function.attributes["sym_name"],
+        "function_type": ir.TypeAttr.get(ir.Type.parse(f"!llvm.func<void ({types})>")),
+        "linkage": ir.Attribute.parse("#llvm.linkage<external>"),
+        "CConv": ir.Attribute.parse("#llvm.cconv<ccc>"),
+        "rocdl.kernel": ir.UnitAttr.get(),
+        "gpu.kernel": ir.UnitAttr.get(),
+        "rocdl.flat_work_group_size": ir.StringAttr.get(f"{threads},{threads}"),
+    }
+    if "arg_attrs" in function.attributes:
+        attributes["arg_attrs"] = ir.ArrayAttr.get(
+            [_without_ck(argument) for argument in function.attributes["arg_attrs"]]
+        )
+    with ir.InsertionPoint(function), function.location:
+        kernel = ir.Operation.create("llvm.func", attributes=attributes, regions=1)
+    for block in list(function.regions[0]):
+        block.append_to(kernel.regions[0])
+    for block in kernel.regions[0]:
+        last = list(block.operations)[-1].operation
+        if last.name == "func.return":
+            with ir.InsertionPoint(last), last.location:
+                ir.Operation.create("llvm.return")
+            last.erase()
+    function.erase()
+
+
+def _without_ck(attributes: ir.Attribute) -> ir.Attribute:
+    return ir.DictAttr.get({item.name: item.attr for item in attributes if not item.name.startswith("ck.")})

@@ -1,0 +1,51 @@
+"""What a C++ library writes to the process's standard error, caught so that it can become an exception.
+
+LLVM's backend reports some errors (too much LDS, no registers left) there only, and then carries on with wrong code.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import signal
+import sys
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+_lock = threading.Lock()
+
+
+@contextmanager
+def captured_standard_error() -> Iterator[list[str]]:
+    """Collect everything written to file descriptor 2 inside the `with` block, by whatever library.
+
+    Yields a list that holds the lines after the block. One thread at a time may be inside; others wait. If the process
+    is aborted inside, as LLVM does for an instruction that it cannot select, what was collected is printed first.
+    """
+    lines: list[str] = []
+    with _lock, tempfile.TemporaryFile() as file:
+        sys.stderr.flush()
+        real = os.dup(2)
+
+        def release() -> str:
+            """Give standard error back; what was written meanwhile."""
+            os.dup2(real, 2)
+            return os.pread(file.fileno(), os.fstat(file.fileno()).st_size, 0).decode(errors="replace")
+
+        def on_abort(_: int) -> None:
+            # Called by abort() itself, at a known place of the same thread, so Python code may run here.
+            os.write(real, release().encode())
+
+        handler = ctypes.CFUNCTYPE(None, ctypes.c_int)(on_abort)
+        libc = ctypes.CDLL(None)
+        libc.signal.restype, libc.signal.argtypes = ctypes.c_void_p, [ctypes.c_int, ctypes.c_void_p]
+        before = libc.signal(signal.SIGABRT, ctypes.cast(handler, ctypes.c_void_p))
+        os.dup2(file.fileno(), 2)
+        try:
+            yield lines
+        finally:
+            lines += release().splitlines()
+            libc.signal(signal.SIGABRT, before)
+            os.close(real)

@@ -1,0 +1,82 @@
+// A conversion becomes what the chip has: packed instructions, or arithmetic that rounds and saturates the same.
+
+// RUN: sed 's/CHIP/gfx950/' %s > %t.950
+// RUN: ckmlir-opt %t.950 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX950
+// RUN: sed 's/CHIP/gfx942/; s/f8E4M3FN\b/f8E4M3FNUZ/g' %s > %t.942
+// RUN: ckmlir-opt %t.942 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX942
+
+module attributes {ck.target = "CHIP"} {
+  // CHECK-LABEL: llvm.func @half
+  // CHECK: arith.truncf %{{.*}} : vector<4xf32> to vector<4xf16>
+  // CHECK-NEXT: llvm.return
+  func.func @half(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xf16>
+    return
+  }
+
+  // gfx950 has an instruction for bf16; elsewhere integers round to nearest even and keep NaN quiet.
+  // CHECK-LABEL: llvm.func @bfloat
+  // GFX950: arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>
+  // GFX942-NOT: arith.truncf
+  // GFX942: llvm.bitcast %{{.*}} : vector<4xf32> to vector<4xi32>
+  // GFX942: arith.constant dense<32767> : vector<4xi32>
+  // GFX942: arith.cmpf uno
+  // GFX942: arith.trunci %{{.*}} : vector<4xi32> to vector<4xi16>
+  // CHECK: llvm.return
+  func.func @bfloat(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xbf16>
+    return
+  }
+
+  // Two elements an instruction, clamped before to the largest value of the chip's format.
+  // CHECK-LABEL: llvm.func @eight_bit
+  // GFX950: arith.constant dense<4.480000e+02> : vector<4xf32>
+  // GFX942: arith.constant dense<2.400000e+02> : vector<4xf32>
+  // CHECK: arith.minnumf
+  // CHECK: arith.maxnumf
+  // CHECK: arith.cmpf uno
+  // CHECK: rocdl.cvt.pk.fp8.f32 %{{.*}}, %{{.*}} -> %{{.*}}[false]
+  // CHECK: rocdl.cvt.pk.fp8.f32 %{{.*}}, %{{.*}} -> %{{.*}}[true]
+  // CHECK-NOT: rocdl.cvt
+  // CHECK: llvm.return
+  func.func @eight_bit(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xf8E4M3FN>
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @from_eight_bit
+  // CHECK: rocdl.cvt.pk.f32.fp8 %{{.*}}[false]
+  // CHECK: rocdl.cvt.pk.f32.fp8 %{{.*}}[true]
+  // CHECK: arith.truncf %{{.*}} : vector<4xf32> to vector<4xf16>
+  func.func @from_eight_bit(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %y = arith.bitcast %x : vector<4xi8> to vector<4xf8E4M3FN>
+    %0 = "ck.convert"(%y) : (vector<4xf8E4M3FN>) -> vector<4xf16>
+    return
+  }
+
+  // i8 saturates, from floats and from wider integers.
+  // CHECK-LABEL: llvm.func @saturate
+  // CHECK: arith.constant dense<1.270000e+02> : vector<4xf32>
+  // CHECK: arith.constant dense<-1.280000e+02> : vector<4xf32>
+  // CHECK: math.roundeven
+  // CHECK: arith.fptosi
+  // CHECK: arith.minsi %{{.*}} : vector<4xi32>
+  // CHECK: arith.maxsi %{{.*}} : vector<4xi32>
+  // CHECK: arith.minsi %{{.*}} : vector<4xi16>
+  // CHECK: arith.maxsi %{{.*}} : vector<4xi16>
+  // CHECK: arith.trunci %{{.*}} : vector<4xi16> to vector<4xi8>
+  func.func @saturate(%x: vector<4xf32>, %i: vector<4xi32>, %s: vector<4xi16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xi8>
+    %1 = "ck.convert"(%i) : (vector<4xi32>) -> vector<4xi8>
+    %2 = "ck.convert"(%s) : (vector<4xi16>) -> vector<4xi8>
+    return
+  }
+
+  // A condition becomes 1, not -1.
+  // CHECK-LABEL: llvm.func @condition
+  // CHECK: arith.extui %{{.*}} : vector<4xi1> to vector<4xi32>
+  func.func @condition(%x: vector<4xi1>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xi1>) -> vector<4xi32>
+    return
+  }
+}

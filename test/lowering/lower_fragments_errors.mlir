@@ -1,0 +1,88 @@
+// What the chip lacks, or an earlier pass has left, is refused where it stands; nothing reaches the backend.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments --split-input-file --verify-diagnostics
+
+module attributes {ck.target = "gfx90a"} {
+  func.func @fp8(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{conversion to fp8: gfx90a has no conversion between f32 and fp8 or bf8 (v_cvt_pk_fp8_f32); gfx942, gfx950 has}}
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xf8E4M3FNUZ>
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx90a"} {
+  func.func @from_fp8(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %y = arith.bitcast %x : vector<4xi8> to vector<4xf8E4M3FNUZ>
+    // expected-error@+1 {{conversion from fp8: gfx90a has no conversion between f32 and fp8 or bf8}}
+    %0 = "ck.convert"(%y) : (vector<4xf8E4M3FNUZ>) -> vector<4xf32>
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  func.func @other_format(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{f8E4M3FN is not gfx942's format of fp8, f8E4M3FNUZ}}
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xf8E4M3FN>
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx90a"} {
+  func.func @mfma(%a: vector<8xi8>, %c: vector<4xi32>) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{gfx90a has no i32.16x16x32.i8; its matrix instructions for i8 x i8 are}}
+    %0 = "ck.mfma"(%a, %a, %c) {instruction = "i32.16x16x32.i8"} : (vector<8xi8>, vector<8xi8>, vector<4xi32>) -> vector<4xi32>
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  func.func @conversion(%x: vector<4xf64>) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{no conversion from f64 to f16}}
+    %0 = "ck.convert"(%x) : (vector<4xf64>) -> vector<4xf16>
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  func.func @math(%x: vector<4xf16>) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{'math.exp2' works on f32, not f16; cast first}}
+    %0 = math.exp2 %x : vector<4xf16>
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  func.func @tile(%x: f32) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{'ck.splat' is still here: run the passes that split tiles and pipeline loops before ck-lower-fragments}}
+    %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[64], f32, "d0: 64@lane">
+    return
+  }
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  // expected-error@+1 {{32 waves are 2048 threads; a workgroup of gfx942 has at most 1024}}
+  func.func @threads() attributes {ck.waves = 32 : i32} {
+    return
+  }
+}
+
+// -----
+
+// expected-error@+1 {{no chip is named: put it in a gpu.module with #rocdl.target<chip = "…">, or set ck.target on its module}}
+func.func @no_chip() attributes {ck.waves = 1 : i32} {
+  return
+}
