@@ -1,0 +1,115 @@
+"""From an operator's specification to a code object: the whole chain in one call."""
+
+import time
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from functools import cached_property
+from typing import TYPE_CHECKING, Any
+
+from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from ckmlir.codeobject import CodeObject
+    from ckmlir.lang import Kernel
+    from ckmlir.ops.operator import Operator
+
+IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
+OBJECT_STAGES = ("llvm", "asm", "obj")
+KEEPABLE = (*IR_STAGES, *OBJECT_STAGES)
+"""What can be kept of the way to a code object, in its order."""
+
+
+@dataclass
+class CompiledKernel:
+    """A code object with one kernel, and what was asked to be kept on the way to it.
+
+    Attributes:
+        artifacts: by name of `KEEPABLE`: text, or bytes for `obj`.
+        timings: seconds by step: `trace`, every pass, `llvm`, `link`.
+    """
+
+    hsaco: bytes
+    kernel_name: str
+    target: str
+    artifacts: dict[str, str | bytes] = field(default_factory=dict)
+    timings: dict[str, float] = field(default_factory=dict)
+
+    @cached_property
+    def code_object(self) -> "CodeObject":
+        """The parsed code object: arguments, registers, LDS, spills, line table."""
+        from ckmlir.codeobject import CodeObject
+
+        return CodeObject.parse(self.hsaco)
+
+
+def compile_kernel(
+    operator: "Operator[Any, Any]",
+    spec: Any,
+    target: Target,
+    *,
+    keep: Collection[str] = (),
+    print_after: Collection[str] = (),
+    verify_each: bool = False,
+) -> CompiledKernel:
+    """Compile the kernel of a specification for a chip.
+
+    Args:
+        keep: names of `KEEPABLE` to return as artifacts.
+        print_after: passes (or "all") after which the IR goes to standard error.
+        verify_each: verify the IR after every pass; slower, for work on the compiler.
+
+    Raises:
+        RequestError: the chip cannot run it; the text gives every reason.
+        PipelineFailure: a pass refuses the program.
+        CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
+    """
+    from ckmlir.ops.operator import require_valid
+    from ckmlir.passes.pipeline import PipelineFailure
+
+    require_valid(operator, spec, target)
+    start = time.perf_counter()
+    kernel = operator.build(spec, target)
+    traced = time.perf_counter() - start
+    try:
+        compiled = compile_traced(kernel, keep=keep, print_after=print_after, verify_each=verify_each)
+    except PipelineFailure as failure:
+        # Keeping every pass's input costs time, so it is done a second time only where there is something to replay.
+        compile_traced(operator.build(spec, target), verify_each=verify_each, reproducer=True)
+        raise failure  # it did not fail again
+    compiled.timings = {"trace": traced, **compiled.timings}
+    return compiled
+
+
+def compile_traced(
+    kernel: "Kernel",
+    *,
+    keep: Collection[str] = (),
+    print_after: Collection[str] = (),
+    verify_each: bool = False,
+    reproducer: bool = False,
+) -> CompiledKernel:
+    """Compile a kernel that was traced with `ckmlir.lang`; its module is used up.
+
+    With `reproducer`, a pass that refuses the kernel leaves its input and the command that replays it in a file. The
+    other options and the errors are those of `compile_kernel`.
+    """
+    unknown = sorted(set(keep) - set(KEEPABLE))
+    if unknown:
+        raise ValueError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
+
+    from ckmlir.lowering.codeobject import emit_code_object
+    from ckmlir.passes.pipeline import PIPELINE, run_pipeline
+
+    with kernel.module.context:
+        run = run_pipeline(
+            kernel.module,
+            PIPELINE,
+            verify_each=verify_each,
+            print_after=print_after,
+            keep=keep,
+            dump_on_failure=reproducer,
+        )
+        compiled = emit_code_object(kernel.module, kernel.target.name, keep=set(keep) & set(OBJECT_STAGES))
+    timings = {**dict(run.timings), **compiled.timings}
+    artifacts = {**run.artifacts, **compiled.artifacts}
+    return CompiledKernel(compiled.hsaco, kernel.name, kernel.target.name, artifacts, timings)

@@ -1,0 +1,44 @@
+"""Authoring: operators written as Python functions over tiles, traced once into tile IR.
+
+from ckmlir.lang import cast, i32, kernel, load, loop, mma, ptr, stage, store, to_lds, view, zeros
+"""
+
+from ckmlir.lang.kernel import Kernel, f32, i32, i64, kernel, ptr, workgroup_id
+from ckmlir.lang.loops import loop
+from ckmlir.lang.tiles import (
+    LdsTensor,
+    absolute,
+    cast,
+    coordinates,
+    copy_to_lds,
+    exp2,
+    full,
+    insert_tile,
+    log2,
+    maximum,
+    minimum,
+    mma,
+    redistribute,
+    reduce,
+    reduce_max,
+    reduce_min,
+    reduce_sum,
+    rsqrt,
+    slice_tile,
+    sqrt,
+    to_lds,
+    where,
+    zeros,
+)  # fmt: skip
+from ckmlir.lang.trace import TracingError, current, stage
+from ckmlir.lang.values import Pointer, Scalar, Tile
+from ckmlir.lang.views import View, Window, atomic_add, atomic_max, gather, load, scatter, store, view
+
+__all__ = [
+    "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
+    "atomic_max", "cast",
+    "coordinates", "copy_to_lds", "current", "exp2", "f32", "full", "gather",
+    "i32", "i64", "insert_tile", "kernel", "load", "log2", "loop", "maximum", "minimum",
+    "mma", "ptr", "redistribute", "reduce", "reduce_max", "reduce_min", "reduce_sum", "rsqrt", "scatter", "slice_tile",
+    "sqrt", "stage", "store", "to_lds", "view", "where", "workgroup_id", "zeros",
+]  # fmt: skip

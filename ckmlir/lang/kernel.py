@@ -1,0 +1,158 @@
+"""The kernel decorator: tracing a Python function once gives a module with one GPU function."""
+
+import inspect
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+from typing import Any
+
+from ckmlir.dialect import fragment
+from ckmlir.dialect.build import create, integer
+from ckmlir.lang.trace import Trace, located, tracing, user_location
+from ckmlir.lang.values import Pointer, Scalar, dtype
+from ckmlir.mlir import ir, shared_context
+from ckmlir.targets import Target
+
+
+@dataclass(frozen=True)
+class PointerArgument:
+    """Annotation of a kernel argument that points to global memory; `alignment` in bytes is guaranteed by the
+    caller.
+    """
+
+    dtype: str
+    alignment: int = 16
+
+
+@dataclass(frozen=True)
+class ScalarArgument:
+    """Annotation of a scalar kernel argument."""
+
+    dtype: str
+
+
+def ptr(name: str, alignment: int = 16) -> PointerArgument:
+    """A pointer to elements of a dtype, aligned to so many bytes."""
+    return PointerArgument(name, alignment)
+
+
+i32 = ScalarArgument("i32")
+i64 = ScalarArgument("i64")
+f32 = ScalarArgument("f32")
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A traced kernel: its module (tile IR), function name, target and waves a workgroup."""
+
+    module: ir.Module
+    name: str
+    target: Target
+    waves: int
+
+
+Argument = PointerArgument | ScalarArgument
+
+
+def kernel(
+    name: str, *, target: Target, waves: int, arguments: Mapping[str, Argument] | None = None
+) -> Callable[[Callable[..., None]], Kernel]:
+    """Trace the decorated function into a kernel.
+
+    `arguments` says what the kernel's arguments are, in order: `ptr(dtype)`, `i32`, `i64` or `f32` by name. Without
+    it the function's annotations say so. The function takes them by name, or all together as attributes of one
+    parameter called `given`. Its body runs once; what it does to traced values becomes the kernel's tile IR.
+    """
+
+    def decorate(function: Callable[..., None]) -> Kernel:
+        context = shared_context()
+        with context, user_location(), tracing(Trace(target, waves)):
+            module = ir.Module.create()
+            module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
+            with ir.InsertionPoint(module.body):
+                body = _gpu_module(target)
+            with ir.InsertionPoint(body):
+                _trace_function(name, function, waves, arguments)
+        return Kernel(module, name, target, waves)
+
+    return decorate
+
+
+def _gpu_module(target: Target) -> ir.Block:
+    attributes = {
+        "sym_name": ir.StringAttr.get("kernels"),
+        "targets": ir.ArrayAttr.get([ir.Attribute.parse(f'#rocdl.target<O = 3, chip = "{target.name}">')]),
+    }
+    operation = create("gpu.module", [], [], attributes, regions=1)
+    return operation.regions[0].blocks.append()
+
+
+def _trace_function(
+    name: str, function: Callable[..., None], waves: int, arguments: Mapping[str, Argument] | None
+) -> None:
+    annotations: list[tuple[str, Any]] = (
+        list(arguments.items())
+        if arguments is not None
+        else [
+            (argument, parameter.annotation) for argument, parameter in inspect.signature(function).parameters.items()
+        ]
+    )
+    types, attributes = [], []
+    for argument, annotation in annotations:
+        type_, attribute = _argument(argument, annotation)
+        types.append(type_)
+        attributes.append(attribute)
+    operation = create(
+        "func.func",
+        [],
+        [],
+        {
+            "sym_name": ir.StringAttr.get(name),
+            "function_type": ir.TypeAttr.get(ir.FunctionType.get(types, [])),
+            "arg_attrs": ir.ArrayAttr.get(attributes),
+            "ck.waves": integer(waves, 32),
+        },
+        regions=1,
+    )
+    block = operation.regions[0].blocks.append(*types, arg_locs=[operation.location] * len(types))
+    with ir.InsertionPoint(block):
+        traced = {
+            key: _traced(value, annotation)
+            for value, (key, annotation) in zip(block.arguments, annotations, strict=True)
+        }
+        if list(inspect.signature(function).parameters) == ["given"]:
+            function(SimpleNamespace(**traced))
+        else:
+            function(**traced)
+        create("func.return", [], [])
+
+
+def _argument(name: str, annotation: Any) -> tuple[ir.Type, ir.Attribute]:
+    if isinstance(annotation, PointerArgument):
+        i64_type = ir.IntegerType.get_signless(64)
+        return ir.Type.parse("!llvm.ptr<1>"), ir.DictAttr.get(
+            {
+                "llvm.noalias": ir.UnitAttr.get(),
+                "llvm.align": ir.IntegerAttr.get(i64_type, annotation.alignment),
+                "ck.name": ir.StringAttr.get(name),
+                "llvm.inreg": ir.UnitAttr.get(),
+            }
+        )
+    if isinstance(annotation, ScalarArgument):
+        return dtype(annotation.dtype), ir.DictAttr.get(
+            {"ck.name": ir.StringAttr.get(name), "llvm.inreg": ir.UnitAttr.get()}
+        )
+    why = "; it is text: `from __future__ import annotations` hides its value" if isinstance(annotation, str) else ""
+    raise TypeError(f"argument '{name}' needs an annotation: ptr(dtype), i32, i64 or f32{why}")
+
+
+def _traced(value: ir.Value, annotation: Any) -> Pointer | Scalar:
+    if isinstance(annotation, PointerArgument):
+        return Pointer(value, dtype(annotation.dtype), annotation.alignment)
+    return Scalar(value)
+
+
+@located
+def workgroup_id(axis: int) -> Scalar:
+    """This workgroup's position along axis 0 (x), 1 (y) or 2 (z) of the grid."""
+    return Scalar(fragment.workgroup_id(axis))

@@ -1,0 +1,371 @@
+"""Traced values: run-time scalars, pointers and tiles with Python's operators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import gcd
+from typing import Any
+
+from ckmlir.dialect import compute
+from ckmlir.dialect.build import create, value
+from ckmlir.dialect.scalars import bits, element_type, is_float
+from ckmlir.dialect.types import TileType, is_tile, tile_of
+from ckmlir.lang.trace import current, located
+from ckmlir.mlir import arith, ir
+
+Number = int | float
+
+
+def dtype(name: str) -> ir.Type:
+    """The element type of a dtype name on the target being traced."""
+    return element_type(name, current().target.fp8)
+
+
+@located
+def constant(number: Number, type_: ir.Type) -> ir.Value:
+    """A scalar constant.
+
+    Raises:
+        TypeError: a number with a fraction for an integer type.
+        ValueError: an integer that the type cannot hold, signed or unsigned.
+    """
+    if is_float(type_):
+        return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, float(number))})
+    if not isinstance(number, int):
+        raise TypeError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")
+    width = bits(type_)
+    if not -(1 << (width - 1)) <= number < 1 << width:
+        raise ValueError(f"{number} does not fit into {type_}")
+    wrapped = number - (1 << width) if width > 1 and number >> (width - 1) > 0 else int(number)
+    return value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, wrapped)})
+
+
+# (operator, float) -> operation; None where the combination has no meaning.
+_BINARY: dict[tuple[str, bool], str] = {
+    ("+", True): "arith.addf", ("+", False): "arith.addi", ("-", True): "arith.subf", ("-", False): "arith.subi",
+    ("*", True): "arith.mulf", ("*", False): "arith.muli", ("/", True): "arith.divf", ("//", False): "arith.divsi",
+    ("%", False): "arith.remsi", ("maximum", True): "arith.maxnumf", ("maximum", False): "arith.maxsi",
+    ("minimum", True): "arith.minnumf", ("minimum", False): "arith.minsi", ("&", False): "arith.andi",
+    ("|", False): "arith.ori", ("^", False): "arith.xori", ("<<", False): "arith.shli", (">>", False): "arith.shrsi",
+}  # fmt: skip
+_COMPARE = {
+    "<": ("slt", "olt"),
+    "<=": ("sle", "ole"),
+    ">": ("sgt", "ogt"),
+    ">=": ("sge", "oge"),
+    "==": ("eq", "oeq"),
+    "!=": ("ne", "une"),
+}
+_CONTRACT = "#arith.fastmath<contract>"
+
+
+def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """One arithmetic operation on scalars of one type.
+
+    Raises:
+        TypeError: the types differ, or the operation has no meaning for them.
+    """
+    _check_same_type(symbol, left, right)
+    floating = is_float(left.type)
+    name = _BINARY.get((symbol, floating))
+    if name is None:
+        raise TypeError(f"'{symbol}' has no meaning for {left.type}")
+    attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if floating else {}
+    return value(name, left.type, [left, right], attributes)
+
+
+def emit_compare(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    """One comparison of scalars of one type; TypeError when they differ."""
+    _check_same_type(symbol, left, right)
+    signed, ordered = _COMPARE[symbol]
+    if is_float(left.type):
+        predicate = getattr(arith.CmpFPredicate, ordered.upper())
+        return arith.cmpf(predicate, left, right)
+    return arith.cmpi(getattr(arith.CmpIPredicate, signed), left, right)
+
+
+def _check_same_type(symbol: str, left: ir.Value, right: ir.Value) -> None:
+    if left.type != right.type:
+        raise TypeError(f"'{symbol}' meets {left.type} and {right.type}; cast one to the other's type")
+
+
+def _negate(operand: ir.Value) -> ir.Value:
+    if is_float(operand.type):
+        return value("arith.negf", operand.type, [operand], {"fastmath": ir.Attribute.parse(_CONTRACT)})
+    return emit_binary("-", constant(0, operand.type), operand)
+
+
+class Operators:
+    """Python's operators for scalars and tiles; subclasses say how a binary function is applied."""
+
+    def _apply(self, function: Callable[..., ir.Value], *others: Any) -> Any:
+        raise NotImplementedError
+
+    def _binary(self, symbol: str, other: Any, *, swapped: bool = False) -> Any:
+        def function(left: ir.Value, right: ir.Value) -> ir.Value:
+            return emit_binary(symbol, right, left) if swapped else emit_binary(symbol, left, right)
+
+        return self._apply(function, other)
+
+    def __add__(self, other: Any) -> Any:
+        return self._binary("+", other)
+
+    def __radd__(self, other: Any) -> Any:
+        return self._binary("+", other, swapped=True)
+
+    def __sub__(self, other: Any) -> Any:
+        return self._binary("-", other)
+
+    def __rsub__(self, other: Any) -> Any:
+        return self._binary("-", other, swapped=True)
+
+    def __mul__(self, other: Any) -> Any:
+        return self._binary("*", other)
+
+    def __rmul__(self, other: Any) -> Any:
+        return self._binary("*", other, swapped=True)
+
+    def __truediv__(self, other: Any) -> Any:
+        return self._binary("/", other)
+
+    def __rtruediv__(self, other: Any) -> Any:
+        return self._binary("/", other, swapped=True)
+
+    def __floordiv__(self, other: Any) -> Any:
+        return self._binary("//", other)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("%", other)
+
+    def __and__(self, other: Any) -> Any:
+        return self._binary("&", other)
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("|", other)
+
+    def __rfloordiv__(self, other: Any) -> Any:
+        return self._binary("//", other, swapped=True)
+
+    def __rmod__(self, other: Any) -> Any:
+        return self._binary("%", other, swapped=True)
+
+    def __xor__(self, other: Any) -> Any:
+        return self._binary("^", other)
+
+    def __lshift__(self, other: Any) -> Any:
+        return self._binary("<<", other)
+
+    def __rshift__(self, other: Any) -> Any:
+        return self._binary(">>", other)
+
+    def __neg__(self) -> Any:
+        return self._apply(_negate)
+
+    def __lt__(self, other: Any) -> Any:
+        return self._apply(lambda left, right: emit_compare("<", left, right), other)
+
+    def __le__(self, other: Any) -> Any:
+        return self._apply(lambda left, right: emit_compare("<=", left, right), other)
+
+    def __gt__(self, other: Any) -> Any:
+        return self._apply(lambda left, right: emit_compare(">", left, right), other)
+
+    def __ge__(self, other: Any) -> Any:
+        return self._apply(lambda left, right: emit_compare(">=", left, right), other)
+
+    def maximum(self, other: Any) -> Any:
+        """The larger of two; a number beats NaN."""
+        return self._binary("maximum", other)
+
+    def minimum(self, other: Any) -> Any:
+        """The smaller of two; a number beats NaN."""
+        return self._binary("minimum", other)
+
+    def equals(self, other: Any) -> Any:
+        """Element-wise equality (`==` keeps its Python meaning)."""
+        return self._apply(lambda left, right: emit_compare("==", left, right), other)
+
+    def __bool__(self) -> bool:
+        raise TypeError("a traced value has no truth at tracing time; use where(condition, a, b)")
+
+
+class Scalar(Operators):
+    """A uniform run-time scalar: i32, i64 or f32; `multiple` is what an i32 is known to be divisible by."""
+
+    def __init__(self, ir_value: ir.Value, multiple: int = 1) -> None:
+        self.value = ir_value
+        self.multiple = multiple
+
+    def multiple_of(self, divisor: int) -> Scalar:
+        """The same scalar with a promise of the caller's: it is divisible by `divisor`."""
+        return Scalar(self.value, max(divisor, 1))
+
+    @property
+    def type(self) -> ir.Type:
+        """The MLIR type."""
+        return self.value.type
+
+    @located
+    def _apply(self, function: Callable[..., ir.Value], *others: Any) -> Any:
+        if any(isinstance(other, Tile) for other in others):
+            return map_elements(function, self, *others)
+        return Scalar(function(self.value, *(as_scalar(other, self.type).value for other in others)))
+
+    @located
+    def to(self, name: str) -> Scalar:
+        """Converted to i32, i64 (sign extended) or f32 (from i32)."""
+        target = dtype(name)
+        if target == self.type:
+            return self
+        if is_float(target) and not is_float(self.type):
+            return Scalar(value("arith.sitofp", target, [self.value]))
+        if not is_float(target) and not is_float(self.type):
+            return Scalar(
+                value("arith.extsi" if bits(target) > bits(self.type) else "arith.trunci", target, [self.value])
+            )
+        raise TypeError(f"a scalar of {self.type} does not become {name}")
+
+    def __repr__(self) -> str:
+        return f"Scalar({self.type})"
+
+
+class Pointer:
+    """A pointer into global memory: the type of the elements it points to, and its alignment in bytes."""
+
+    def __init__(self, ir_value: ir.Value, element: ir.Type, alignment: int) -> None:
+        self.value = ir_value
+        self.element = element
+        self.alignment = alignment
+
+    @located
+    def offset(self, elements: Scalar | int) -> Pointer:
+        """The pointer some elements further on; the arithmetic is 64 bits wide."""
+        i64 = ir.IntegerType.get_signless(64)
+        wide = as_scalar(elements, i64) if isinstance(elements, int) else elements.to("i64")
+        dynamic = ir.DenseI32ArrayAttr.get([-2147483648])
+        step = value(
+            "llvm.getelementptr",
+            self.value.type,
+            [self.value, wide.value],
+            {"rawConstantIndices": dynamic, "elem_type": ir.TypeAttr.get(storage_type(self.element))},
+        )
+        known = abs(elements) if isinstance(elements, int) else elements.multiple
+        return Pointer(step, self.element, gcd(self.alignment, known * bits(self.element) // 8))
+
+
+def storage_type(element: ir.Type) -> ir.Type:
+    """The type that LLVM uses for an element in memory: 8-bit floats are i8."""
+    return ir.IntegerType.get_signless(8) if str(element).startswith("f8") else element
+
+
+def as_scalar(number: Any, type_: ir.Type) -> Scalar:
+    """A scalar of the given type from a Python number or a scalar of that type."""
+    if isinstance(number, Scalar):
+        if number.type != type_:
+            raise TypeError(f"a scalar of {number.type} meets {type_}; convert one with .to(…)")
+        return number
+    if isinstance(number, (int, float)):
+        return Scalar(constant(number, type_))
+    raise TypeError(f"expected a number or a scalar, got {type(number).__name__}")
+
+
+class Tile(Operators):
+    """A tile: a tensor of static lengths spread over the workgroup's registers."""
+
+    def __init__(self, ir_value: ir.Value) -> None:
+        self.value = ir_value
+
+    @property
+    def type(self) -> TileType:
+        """Lengths, element type and distribution."""
+        return tile_of(self.value)
+
+    @property
+    def element(self) -> ir.Type:
+        """The element type."""
+        return self.type.element
+
+    @property
+    def lengths(self) -> tuple[int, ...]:
+        """The tensor's lengths."""
+        return self.type.lengths
+
+    def _apply(self, function: Callable[..., ir.Value], *others: Any) -> Any:
+        return map_elements(function, self, *others)
+
+    def __getitem__(self, index: Any) -> Stretched:
+        """`row[:, None]`: a new axis; it is broadcast against what the tile meets."""
+        from ckmlir.lang.tiles import new_axis
+
+        return new_axis(self, index)
+
+    def __repr__(self) -> str:
+        return f"Tile({self.value.type})"
+
+
+class Stretched(Operators):
+    """A tile with a new axis that takes its length from the tile it meets (`row[:, None]`)."""
+
+    def __init__(self, tile: Tile, axis: int) -> None:
+        self.tile = tile
+        self.axis = axis
+
+    @property
+    def element(self) -> ir.Type:
+        """The element type."""
+        return self.tile.element
+
+    def against(self, other: Tile) -> Tile:
+        """Broadcast to the other tile's shape."""
+        lengths, mine = other.lengths, self.tile.lengths
+        if lengths[: self.axis] + lengths[self.axis + 1 :] != mine:
+            raise ValueError(f"a tile of {list(mine)} with a new axis {self.axis} does not fit {list(lengths)}")
+        return Tile(
+            compute.broadcast(self.tile.value, self.axis, TileType(lengths, self.element, other.type.distribution))
+        )
+
+    def _apply(self, function: Callable[..., ir.Value], *others: Any) -> Any:
+        return map_elements(function, self, *others)
+
+
+@located
+def map_elements(function: Callable[..., ir.Value], *operands: Any, result: ir.Type | None = None) -> Tile:
+    """Apply a function of scalar IR values to every element; numbers and scalars are broadcast."""
+    tiles = [operand for operand in operands if isinstance(operand, Tile)]
+    if not tiles:
+        raise TypeError("an element-wise operation needs at least one whole tile to take its shape from")
+    shape = max(tiles, key=lambda tile: tile.type.distribution is not None)
+    different = [tile for tile in tiles if tile.lengths != shape.lengths]
+    if different:
+        raise ValueError(
+            f"tiles of {list(shape.lengths)} and {list(different[0].lengths)} do not meet element by element; "
+            "a new axis (tile[:, None]) repeats one along another"
+        )
+    element = next(operand.element for operand in operands if isinstance(operand, (Tile, Stretched)))
+    inputs = [_operand(operand, shape, element) for operand in operands]
+    return Tile(build_map(function, inputs, shape.type, result))
+
+
+def _operand(operand: Any, shape: Tile, element: ir.Type) -> ir.Value:
+    if isinstance(operand, Stretched):
+        return operand.against(shape).value
+    if isinstance(operand, Tile):
+        return operand.value
+    if isinstance(operand, Scalar):
+        return operand.value
+    return as_scalar(operand, element).value
+
+
+def build_map(
+    function: Callable[..., ir.Value], inputs: Sequence[ir.Value], shape: TileType, result: ir.Type | None = None
+) -> ir.Value:
+    """Append a ck.map of tiles and scalars; the element type of the result is the function's unless given."""
+    guess = result or next(tile_of(item).element for item in inputs if is_tile(item.type))
+    operation = create("ck.map", [TileType(shape.lengths, guess, shape.distribution).mlir()], [], regions=1)
+    block = operation.regions[0].blocks.append()
+    with ir.InsertionPoint(block):
+        outcome = function(*(compute.element(item) if is_tile(item.type) else item for item in inputs))
+        compute.end([outcome])
+    if outcome.type != guess:
+        operation.results[0].set_type(TileType(shape.lengths, outcome.type, shape.distribution).mlir())
+    return operation.results[0]

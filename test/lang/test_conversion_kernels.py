@@ -1,0 +1,99 @@
+"""Conversions between element types give the nearest value, ties to even; i8 and 8-bit floats saturate; NaN stays NaN.
+
+Every f16, bf16, i8 and 8-bit value is converted; from f32, values that lie on, between and next to the results'.
+"""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from kernel_runner import CHIPS, compile_traced
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import cast, i32, kernel, load, ptr, store, view, workgroup_id
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.targets import get_target
+
+TILE = 512
+FLOATS = ("f16", "bf16", "f32")
+PAIRS = [
+    (source, result)
+    for source in (*FLOATS, "fp8", "bf8", "i8", "i32")
+    for result in (*FLOATS, "fp8", "bf8", "i8")
+    if source != result and not (source == "i32" and result in ("fp8", "bf8"))
+]
+
+
+def values(dtype: str, target: Any) -> np.ndarray:
+    """Every value of a narrow type; of f32 and i32 a selection around all interesting ones."""
+    made = numpy_dtype(dtype, target)
+    bits = np.dtype(made).itemsize * 8
+    if bits <= 16:
+        return np.arange(1 << bits).astype(f"u{bits // 8}").view(made)
+    if dtype == "i32":
+        near = np.array([-(2**31), 2**31 - 1, 0, 127, 128, -128, -129, 255, 2**24 + 1])
+        return np.concatenate([near, np.arange(-4000, 4000)]).astype(np.int32)
+    whole = [0.0, -0.0, 127.5, -128.5, 126.5, 0.5, 1.5, 2.5, np.inf, -np.inf, np.nan, 1e-45, 3.4e38]
+    special = np.array(whole, np.float32)
+    kinds = (np.float16, ml_dtypes.bfloat16)
+    narrow = [np.arange(1 << 16).astype(np.uint16).view(kind).astype(np.float32) for kind in kinds]
+    narrow += [np.arange(1 << 8).astype(np.uint8).view(numpy_dtype(kind, get_target("gfx942"))).astype(np.float32)
+               for kind in ("fp8", "bf8")]  # fmt: skip
+    exact = np.concatenate([special, *narrow])
+    with np.errstate(all="ignore"):
+        neighbours = [np.nextafter(exact, np.float32(end)) for end in (np.inf, -np.inf)]
+        between = (exact[:-1] / 2 + exact[1:] / 2).astype(np.float32)  # halfway between neighbours of a narrow type
+    return np.concatenate([exact, *neighbours, between])
+
+
+def expected(source: np.ndarray, result: Any) -> np.ndarray:
+    """What the conversion should give, through f64, which holds every source exactly."""
+    kind = np.dtype(result)
+    with np.errstate(all="ignore"):
+        wide = source.astype(np.float64)
+        if kind == np.int8:
+            return np.where(np.isnan(wide), 0, np.clip(np.rint(wide), -128, 127)).astype(np.int8)
+        if kind.itemsize == 1:
+            largest = float(ml_dtypes.finfo(result).max)
+            wide = np.clip(wide, -largest, largest)
+        return wide.astype(np.float32).astype(result)
+
+
+CASES = [
+    (chip, source, result)
+    for chip in CHIPS
+    for source, result in PAIRS
+    if get_target(chip).fp8 is not None or not {"fp8", "bf8"} & {source, result}
+]
+
+
+@pytest.mark.parametrize(("chip", "source", "result"), CASES)
+def test_conversion(chip: str, source: str, result: str) -> None:
+    """A tile of every value, cast and stored."""
+    target = get_target(chip)
+
+    @kernel("convert", target=target, waves=1, arguments={"x": ptr(source), "y": ptr(result), "n": i32})
+    def convert(x: Any, y: Any, n: Any) -> None:
+        start = workgroup_id(0) * TILE
+        tile = load(view(x, (n,), (1,)).pad(TILE).window((TILE,), (start,)), coalesced((TILE,), 1, 0, 4))
+        store(cast(tile, result), view(y, (n,), (1,)).pad(TILE).window((TILE,), (start,)))
+
+    given = values(source, target)
+    wanted = expected(given, numpy_dtype(result, target))
+    raw = given.view(f"u{given.dtype.itemsize}")
+    output = np.zeros(given.size, f"u{wanted.dtype.itemsize}")
+    _, output = compile_traced(convert).run(raw, output, given.size, grid=(-(-given.size // TILE), 1, 1))
+    got = output.view(wanted.dtype)
+    same = (output == wanted.view(output.dtype)) | (_is_nan(got) & _is_nan(wanted)) | _both_zero(got, wanted)
+    wrong = np.flatnonzero(~same)
+    assert not wrong.size, f"{wrong.size} wrong, e.g. {given[wrong[:4]]} gave {got[wrong[:4]]}, not {wanted[wrong[:4]]}"
+
+
+def _is_nan(array: np.ndarray) -> np.ndarray:
+    return np.isnan(array.astype(np.float32))
+
+
+def _both_zero(left: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """Zeros of either sign: a format without negative zero has one only."""
+    return (left.astype(np.float32) == 0) & (right.astype(np.float32) == 0)

@@ -1,0 +1,51 @@
+"""The chain in one call: what it keeps, what it refuses, and what a refusal leaves behind."""
+
+from pathlib import Path
+
+import pytest
+
+from ckmlir.compiler import KEEPABLE, compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.passes.framework import fail
+from ckmlir.passes.insert_barriers import InsertBarriers
+from ckmlir.passes.pipeline import PipelineFailure
+from ckmlir.targets import get_target
+
+GEMM = find_operator("gemm")
+GFX942 = get_target("gfx942")
+
+
+def test_every_stage_can_be_kept_and_parses_back() -> None:
+    """IR stages are MLIR text that this dialect reads; timings name every step."""
+    from ckmlir.mlir import ir, shared_context
+
+    spec = GEMM.spec(GEMM.problem(m=64, n=64, k=64), GFX942)
+    compiled = compile_kernel(GEMM, spec, GFX942, keep=KEEPABLE, verify_each=True)
+    assert set(compiled.artifacts) == set(KEEPABLE)
+    with shared_context():
+        for stage in ("tile", "fragments", "pipelined", "scheduled", "rocdl"):
+            assert ir.Module.parse(str(compiled.artifacts[stage])).operation.verify()
+    assert {"trace", "ck-pipeline-loops", "llvm", "link"} <= set(compiled.timings)
+    assert compiled.code_object.target == "gfx942"
+
+
+def test_an_invalid_spec_is_refused_with_every_reason() -> None:
+    spec = GEMM.spec(GEMM.problem(block="512x512x128"), GFX942)
+    with pytest.raises(RequestError, match=r"LDS.*accumulators"):
+        compile_kernel(GEMM, spec, GFX942)
+
+
+def test_a_failing_pass_leaves_its_input(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The error names a file with the IR before the pass and the command that replays it."""
+
+    def refuse(self: InsertBarriers, module: object) -> None:
+        fail(next(iter(module.body.operations)).operation, "no barriers today")  # type: ignore[attr-defined]
+
+    monkeypatch.setattr(InsertBarriers, "apply", refuse)
+    spec = GEMM.spec(GEMM.problem(m=64, n=64, k=64), GFX942)
+    with pytest.raises(PipelineFailure, match="no barriers today") as failure:
+        compile_kernel(GEMM, spec, GFX942)
+    file = failure.value.reproducer
+    assert isinstance(file, Path) and "ck.lds_alloc" in file.read_text() and "ckmlir-opt" in file.read_text()
+    file.unlink()
