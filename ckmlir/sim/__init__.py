@@ -1,0 +1,27 @@
+"""A simulator of gfx9 code objects: runs the machine code of gfx90a, gfx942 and gfx950 kernels on NumPy arrays.
+
+    from ckmlir.codeobject import CodeObject
+    from ckmlir.sim import Simulator
+    simulator = Simulator()
+    x, y = simulator.upload(array), simulator.allocate(array.nbytes)
+    simulator.launch(CodeObject.parse("kernel.hsaco"), grid=(4, 1, 1), block=(256, 1, 1), arguments=[x, y, len(array)])
+    result = y.read(array.dtype, array.shape)
+
+Knows nothing of MLIR. `operation.py` and `semantics/` say what instructions compute; `selection.py` finds an
+instruction's handler; `library.py` compiles handlers; `program.py`, `launch.py` and `scheduler.py` run kernels.
+"""
+
+from ckmlir.sim.errors import LaunchError, MissingInstruction, SimulationError, UnsupportedInstruction
+from ckmlir.sim.memory import DeviceMemory
+from ckmlir.sim.simulator import Simulator
+from ckmlir.sim.statistics import RunStatistics
+
+__all__ = [
+    "DeviceMemory",
+    "LaunchError",
+    "MissingInstruction",
+    "RunStatistics",
+    "SimulationError",
+    "Simulator",
+    "UnsupportedInstruction",
+]

@@ -1,0 +1,224 @@
+"""Families of instructions, first part: vector and scalar ALU, program flow, lanes to lanes, matrices.
+
+What a family's `select` puts into slots, its `emit` or the function that emits the handler reads from them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+
+from ckmlir.sim import control, cross_lane
+from ckmlir.sim.control import NO_OPERATION
+from ckmlir.sim.decode.instruction import Instruction, Operand
+from ckmlir.sim.handler import HandlerBuilder, HandlerKey
+from ckmlir.sim.matrix import matrix_multiply, parse_matrix
+from ckmlir.sim.operation import OPERATIONS, Operation
+from ckmlir.sim.scalar_alu import emit_scalar
+from ckmlir.sim.selected import Environment, Selected, Unsupported, constant, select_operands
+from ckmlir.sim.vector_alu import dpp_source_lanes, emit_vector
+
+Emitted = tuple[str, set[str]]
+"""A handler's text and the declarations it needs."""
+
+# -- vector and scalar ALU -------------------------------------------------------------------------------------------
+
+
+def _sixteen_bit_fields(operation: Operation, op_sel: int) -> int:
+    """The op_sel bits that choose halves of this operation's 16-bit operands and result."""
+    position, bits = 0, 0
+    for place in operation.operands:
+        if not place.implicit:
+            bits |= (place.type.bits == 16) << position
+            position += 1
+    bits |= (operation.results[0].type.bits == 16) << 3
+    return op_sel & bits
+
+
+def _alu_modifiers(i: Instruction, operation: Operation, environment: Environment) -> dict[str, int]:
+    given, kept = i.modifiers, {}
+    for name in ("clamp", "omod"):
+        if given.get(name):
+            kept[name] = given[name]
+    if i.encoding == "SDWA":
+        kept |= {name: given[name] for name in ("dst_sel", "dst_unused", "src0_sel", "src1_sel") if name in given}
+    elif i.encoding == "DPP":
+        kept |= {name: given[name] for name in ("dpp_ctrl", "row_mask", "bank_mask", "bound_ctrl")}
+        dpp_source_lanes(kept["dpp_ctrl"])
+    if operation.packed:
+        kept |= {name: given[name] for name in ("op_sel", "op_sel_hi", "neg_lo", "neg_hi")}
+    elif given.get("op_sel") and (op_sel := _sixteen_bit_fields(operation, given["op_sel"])):
+        kept["op_sel"] = op_sel
+    for name in operation.modifiers:
+        kept[name] = int(environment.target != "gfx950") if name == "fnuz" else given.get(name, 0)
+    if environment.dynamic_mode and operation.uses_float_mode:
+        kept["mode"] = 1
+    return kept
+
+
+def _sources(i: Instruction) -> tuple[Operand, ...]:
+    """The sources as the operation's semantics takes them.
+
+    fma_mix has its signs in the modifiers neg_lo and neg_hi, which its semantics applies; the text shows them at the
+    operands. Its inline constants that op_sel_hi makes f16 have the f16 of their value.
+    """
+    if "_mix" not in i.mnemonic:
+        return i.sources
+    as_half = i.modifiers.get("op_sel_hi", 0)
+    sources = []
+    for position, source in enumerate(i.sources):
+        plain = source._replace(negate=False, absolute=False)
+        if source.kind == "imm" and as_half >> position & 1 and not source.literal and source.index >> 23:
+            half = np.float16(np.uint32(source.index).view(np.float32)).view(np.uint16)
+            plain = plain._replace(index=int(half))
+        sources.append(plain)
+    return tuple(sources)
+
+
+class AluFamily:
+    """Instructions in the table of simple operations."""
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        operation = OPERATIONS.get(i.mnemonic)
+        if operation is None:
+            return None
+        operands = (*i.destinations, *_sources(i))
+        if len(operands) != operation.named_operands:
+            raise Unsupported(f"{len(operands)} operands where {operation.named_operands} are expected")
+        return select_operands(i.mnemonic, operands, _alu_modifiers(i, operation, environment))
+
+    def emit(self, key: HandlerKey, name: str) -> Emitted | None:
+        operation = OPERATIONS.get(key.mnemonic)
+        if operation is None:
+            return None
+        return emit_vector(key, operation, name) if operation.is_vector else emit_scalar(key, operation, name)
+
+
+# -- everything that emits a whole handler ---------------------------------------------------------------------------
+
+Emit = Callable[[HandlerBuilder], None]
+
+
+class EmitterFamily:
+    """A family whose handlers are emitted by functions; `scalar` ones build scalars."""
+
+    scalar = False
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        raise NotImplementedError
+
+    def emit(self, key: HandlerKey, name: str) -> Emitted | None:
+        emitter = self.emitter(key)
+        if emitter is None:
+            return None
+        b = HandlerBuilder(key, 0) if self.scalar else HandlerBuilder(key)
+        emitter(b)
+        return b.function(name), b.text.declarations
+
+
+class ControlFamily(EmitterFamily):
+    """Branches, barriers, the end, hardware registers, and what does nothing."""
+
+    scalar = True
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        name = i.mnemonic
+        if name in NO_OPERATION:
+            return Selected(HandlerKey("no_operation"))
+        if name not in control.EMITTERS:
+            return None
+        if name == "s_branch" or name.startswith("s_cbranch"):
+            return Selected(HandlerKey(name), (0,), branch=0)
+        if name == "s_getpc_b64":
+            return select_operands(name, (*i.destinations, constant(0)), after=1)
+        if name == "s_swappc_b64":
+            return select_operands(name, (*i.destinations, *i.sources, constant(0)), after=2)
+        if name == "s_call_b64":
+            return select_operands(name, (*i.destinations, constant(0), constant(0)), branch=1, after=2)
+        if name == "s_getreg_b32":
+            return select_operands(name, i.destinations, {"register": i.sources[-1].index})
+        if name.startswith("s_setreg"):
+            source = next(item for item in i.sources if not item.text.startswith("hwreg"))
+            register = next(item for item in i.sources if item.text.startswith("hwreg"))
+            return select_operands(name, (source,), {"register": register.index})
+        if name == "s_trap":
+            return Selected(
+                HandlerKey(name, ("i",)), (i.sources[0].index if i.sources else i.modifiers.get("simm16", 0),)
+            )
+        return select_operands(name, (*i.destinations, *(s for s in i.sources if s.kind == "s")))
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        return control.EMITTERS.get(key.mnemonic)
+
+
+class CrossLaneFamily(EmitterFamily):
+    """Lanes to lanes."""
+
+    emitters: dict[str, Emit] = {
+        "v_readlane_b32": cross_lane.read_lane,
+        "v_readfirstlane_b32": cross_lane.read_first_lane,
+        "v_writelane_b32": cross_lane.write_lane,
+        "v_permlane16_swap_b32": partial(cross_lane.swap_rows, row=16),
+        "v_permlane32_swap_b32": partial(cross_lane.swap_rows, row=32),
+        "ds_bpermute_b32": cross_lane.backward_permute,
+        "ds_permute_b32": cross_lane.forward_permute,
+        "ds_swizzle_b32": cross_lane.swizzle,
+        "ds_read_b64_tr_b16": partial(cross_lane.transposed_read, bits=16),
+        "ds_read_b64_tr_b8": partial(cross_lane.transposed_read, bits=8),
+        "ds_read_b64_tr_b4": partial(cross_lane.transposed_read, bits=4),
+        "ds_read_b96_tr_b6": partial(cross_lane.transposed_read, bits=6),
+    }
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if i.mnemonic not in self.emitters:
+            return None
+        operands = (*i.destinations, *i.sources)
+        if i.mnemonic == "ds_swizzle_b32":
+            offset = i.modifiers["offset"]
+            try:
+                cross_lane.swizzle_lanes(offset)
+            except ValueError as error:
+                raise Unsupported(str(error)) from error
+            return select_operands(i.mnemonic, operands, {"offset": offset})
+        if i.mnemonic.startswith("v_permlane"):
+            return select_operands(i.mnemonic, i.destinations)
+        if i.mnemonic.startswith("ds_"):
+            return select_operands(i.mnemonic, (*operands, constant(i.modifiers["offset"])))
+        return select_operands(i.mnemonic, operands)
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        return self.emitters.get(key.mnemonic)
+
+
+class MatrixFamily(EmitterFamily):
+    """MFMA."""
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if not i.mnemonic.startswith("v_mfma"):
+            return None
+        fields = {name: i.modifiers.get(name, 0) for name in ("cbsz", "abid", "blgp")}
+        matrix = parse_matrix(i.mnemonic, fields["cbsz"], fields["blgp"])
+        if matrix is None:
+            return None
+        d, c = i.destinations[0], i.sources[2]
+        modifiers = {name: number for name, number in fields.items() if number}
+        if c.kind != "imm" and c != d and c.kind == d.kind and abs(c.index - d.index) < d.count and c.index != d.index:
+            modifiers["overlap"] = 1
+        if any(name in ("fp8", "bf8") for name in (matrix.a, matrix.b)):
+            modifiers["fnuz"] = int(environment.target != "gfx950")
+        if environment.target == "gfx90a" and matrix.a[:4] in ("f16", "bf16"):
+            # CDNA2 flushes denormal operands and results of its f16 and bf16 MFMA (PyTorch, "Numerical accuracy",
+            # MI200).
+            modifiers["flush"] = 1
+        if len(i.sources) > 3:
+            modifiers |= {name: i.modifiers.get(name, 0) for name in ("op_sel", "op_sel_hi")}
+        sources = [source._replace(negate=False) for source in i.sources]  # f64 negates by BLGP
+        return select_operands(i.mnemonic, (d, *sources), modifiers)
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        if not key.mnemonic.startswith("v_mfma"):
+            return None
+        matrix = parse_matrix(key.mnemonic, key.modifier("cbsz"), key.modifier("blgp"))
+        return partial(matrix_multiply, matrix=matrix) if matrix else None

@@ -1,0 +1,42 @@
+"""What the simulator refuses, and what it finds wrong in a running kernel."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+class SimulationError(RuntimeError):
+    """A kernel did something that hardware would fault on, or that is certainly wrong (for example an access out of
+    bounds)."""
+
+
+class LaunchError(ValueError):
+    """A launch that cannot start: a wrong argument, block, grid, LDS size or code object for this simulator."""
+
+
+@dataclass(frozen=True)
+class MissingInstruction:
+    """One instruction of a kernel that the simulator has no semantics for."""
+
+    text: str
+    words: tuple[int, ...]
+    address: int
+    source: str | None = None
+
+    def __str__(self) -> str:
+        encoding = " ".join(f"0x{word:08x}" for word in self.words)
+        place = f", from {self.source}" if self.source else ""
+        return f"{self.text} (encoding {encoding}, at 0x{self.address:x}{place})"
+
+
+class UnsupportedInstruction(SimulationError):
+    """The kernel contains instructions without semantics; raised before anything runs, with all of them in
+    `missing`."""
+
+    def __init__(self, kernel: str, missing: Sequence[MissingInstruction]) -> None:
+        self.kernel = kernel
+        self.missing = tuple(missing)
+        listed = "".join(f"\n  {instruction}" for instruction in self.missing)
+        count = len(self.missing)
+        super().__init__(f"kernel {kernel} has {count} instruction(s) the simulator cannot execute:{listed}")

@@ -1,0 +1,210 @@
+"""The library of compiled handlers: made when first needed, kept in memory for the process and on disk for the next
+one.
+
+On disk: `$XDG_CACHE_HOME/ckmlir/simulator/<key>/`, one file a batch of handlers, each the names of its handlers as JSON
+on the first line, then a relocatable object. The key covers the processor and its features, llvmlite, LLVM, Python's
+byte order and the source of this package, so a stale file is never found. Files are written beside and renamed into
+place. CKMLIR_CACHE=off leaves the disk alone.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import os
+import re
+import shutil
+import sys
+import tempfile
+import time
+from collections.abc import Iterable
+from functools import cached_property, lru_cache
+from pathlib import Path
+from typing import Any
+
+import llvmlite
+import llvmlite.binding as llvm
+
+from ckmlir.sim import cross_lane
+from ckmlir.sim.access import helper_texts
+from ckmlir.sim.handler import HandlerKey
+from ckmlir.sim.scheduler import SCHEDULER
+
+_DECLARED_BY_HELPERS = "declare i64 @llvm.cttz.i64(i64, i1 immarg)\n"
+# Nothing after a handler needs its frame: no unwinding, no stack protector; vzeroupper would cost a few cycles an
+# instruction and only matters on the way back to Python.
+_ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind noinline }\n"
+
+_RUNTIME_CALL = re.compile(rb"\0(__[a-z]+[sdthx]f[a-z]*\d)\0")  # such as __truncdfhf2, in the object's string table
+
+
+def handler_symbol(key: HandlerKey) -> str:
+    """The linker name of a handler: readable, and unique through a digest of the whole key."""
+    digest = hashlib.blake2b(str(key).encode(), digest_size=8).hexdigest()
+    return f"ckmlir_{key.mnemonic}_{digest}"
+
+
+@lru_cache(maxsize=1)
+def _host() -> tuple[Any, str, str]:
+    """The host's LLVM target, processor and features."""
+    llvm.initialize_native_target()
+    llvm.initialize_native_asmprinter()
+    return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+
+
+def target_machine() -> Any:
+    """A target machine for the host. A new one each time, because an execution engine takes ownership of its own."""
+    target, cpu, features = _host()
+    return target.create_target_machine(cpu=cpu, features=features, opt=2, codemodel="jitdefault", jit=True)
+
+
+def _helpers_for(text: str) -> str:
+    """The helper functions that a text calls, with those that they call."""
+    available = {**helper_texts(), **cross_lane.HELPERS}
+    wanted, pending = {}, [text]
+    while pending:
+        for name in re.findall(r"call \w+ @([a-z]\w+)\(", pending.pop()):
+            if name in available and name not in wanted:
+                wanted[name] = available[name]
+                pending.append(available[name])
+    return "".join(wanted.values())
+
+
+def module_text(keys: Iterable[HandlerKey]) -> str:
+    """The LLVM module with the handlers of these keys."""
+    from ckmlir.sim.selection import emit
+
+    functions, declarations = [], set()
+    for key in keys:
+        text, needed = emit(key, handler_symbol(key))
+        functions.append(text)
+        declarations |= needed
+    body = "\n".join(functions)
+    helpers = _helpers_for(body)
+    declared = "".join(f"{line}\n" for line in sorted(declarations) if "@llvm.cttz.i64(" not in line)
+    return f"{_DECLARED_BY_HELPERS}{declared}{_ATTRIBUTES}{helpers}{body}"
+
+
+def compile_object(text: str) -> bytes:
+    """A relocatable object of an LLVM module's text."""
+    module = llvm.parse_assembly(text)
+    module.verify()
+    compiled = bytes(target_machine().emit_object(module))
+    if missing := _RUNTIME_CALL.search(compiled):
+        raise RuntimeError(f"a handler needs the compiler run-time function {missing[1].decode()}, which is not linked")
+    return compiled
+
+
+class HandlerLibrary:
+    """Addresses of compiled handlers by key; compiles and loads what is missing."""
+
+    def __init__(self, directory: Path | None) -> None:
+        self.directory = directory
+        self._addresses: dict[str, int] = {}
+        self._engines: list[Any] = []  # they own the code
+        self.compiled = 0  # handlers compiled by this process
+
+    @cached_property
+    def _on_disk(self) -> dict[str, tuple[Path, list[str]]]:
+        """Handler symbol to the file that has it and the file's handlers."""
+        found: dict[str, tuple[Path, list[str]]] = {}
+        for path in sorted(self.directory.glob("*.handlers")) if self.directory else ():
+            try:
+                with path.open("rb") as file:
+                    names = json.loads(file.readline())
+            except (OSError, ValueError):
+                continue
+            found.update((name, (path, names)) for name in names)
+        return found
+
+    def addresses(self, keys: Iterable[HandlerKey]) -> dict[HandlerKey, int]:
+        """The entry address of each handler."""
+        wanted = {key: handler_symbol(key) for key in keys}
+        self._load_from_disk(symbol for symbol in wanted.values() if symbol not in self._addresses)
+        missing = {symbol: key for key, symbol in wanted.items() if symbol not in self._addresses}
+        if missing:
+            compiled = compile_object(module_text(missing.values()))
+            self.compiled += len(missing)
+            self._store(list(missing), compiled)
+            self._link(compiled, list(missing))
+        return {key: self._addresses[symbol] for key, symbol in wanted.items()}
+
+    def scheduler(self) -> int:
+        """The address of the function that runs a workgroup."""
+        name = "ckmlir_run_workgroups"
+        if name not in self._addresses:
+            self._load_from_disk([name])
+        if name not in self._addresses:
+            compiled = compile_object(SCHEDULER)
+            self._store([name], compiled)
+            self._link(compiled, [name])
+        return self._addresses[name]
+
+    def _link(self, compiled: bytes, symbols: list[str]) -> None:
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(compiled))
+        engine.finalize_object()
+        self._engines.append(engine)
+        for symbol in symbols:
+            address = engine.get_function_address(symbol)
+            if not address:
+                raise RuntimeError(f"handler {symbol} is missing from its object")
+            self._addresses[symbol] = address
+
+    def _load_from_disk(self, symbols: Iterable[str]) -> None:
+        for symbol in symbols:
+            if symbol in self._addresses or symbol not in self._on_disk:
+                continue
+            path, names = self._on_disk[symbol]
+            try:
+                self._link(path.read_bytes().split(b"\n", 1)[1], names)
+            except (OSError, IndexError, RuntimeError):
+                for name in names:
+                    self._on_disk.pop(name, None)
+
+    def _store(self, symbols: list[str], compiled: bytes) -> None:
+        """Keep a batch on disk. Failing to is no error: the cache only saves time."""
+        if self.directory is None:
+            return
+        header = json.dumps(symbols).encode() + b"\n"
+        name = hashlib.blake2b(header, digest_size=12).hexdigest() + ".handlers"
+        try:
+            if not self.directory.exists():
+                self.directory.mkdir(parents=True, exist_ok=True)
+                _remove_old(self.directory.parent)
+            handle, temporary = tempfile.mkstemp(dir=self.directory)
+            with os.fdopen(handle, "wb") as file:
+                file.write(header + compiled)
+            os.replace(temporary, self.directory / name)
+        except OSError:
+            return
+
+
+def _remove_old(root: Path) -> None:
+    """Remove what earlier versions left: configurations not written for 30 days."""
+    limit = time.time() - 30 * 86400
+    for directory in root.iterdir():
+        if directory.is_dir() and directory.stat().st_mtime < limit:
+            shutil.rmtree(directory, ignore_errors=True)
+
+
+def cache_directory() -> Path | None:
+    """Where this configuration keeps its handlers, or None if the disk cache is off."""
+    if os.environ.get("CKMLIR_CACHE", "").lower() in ("off", "0", "no"):
+        return None
+    base = os.environ.get("CKMLIR_CACHE") or os.environ.get("XDG_CACHE_HOME")
+    root = Path(base) if base else Path.home() / ".cache"
+    digest = hashlib.blake2b(digest_size=12)
+    for item in (sys.byteorder, llvmlite.__version__, str(llvm.llvm_version_info), llvm.get_host_cpu_name()):
+        digest.update(item.encode())
+    digest.update(llvm.get_host_cpu_features().flatten().encode())
+    package = Path(__file__).parent
+    for path in sorted([*package.glob("*.py"), *(package / "semantics").glob("*.py")]):
+        digest.update(path.name.encode() + path.read_bytes())
+    return root / "ckmlir" / "simulator" / digest.hexdigest()
+
+
+@lru_cache(maxsize=1)
+def library() -> HandlerLibrary:
+    """The process's handler library."""
+    return HandlerLibrary(cache_directory())

@@ -1,0 +1,155 @@
+"""Families of instructions, second part: scalar memory, LDS, global, flat, scratch and buffer instructions."""
+
+from __future__ import annotations
+
+import re
+from functools import partial
+
+from ckmlir.sim import scalar_memory
+from ckmlir.sim.access import ACCESSES, Access
+from ckmlir.sim.alu_families import Emit, EmitterFamily
+from ckmlir.sim.atomics import buffer_atomic, global_atomic, lds_atomic, parse_atomic
+from ckmlir.sim.buffer_access import buffer_access
+from ckmlir.sim.decode.instruction import Instruction
+from ckmlir.sim.direct_to_lds import buffer_to_lds, global_to_lds
+from ckmlir.sim.handler import HandlerKey
+from ckmlir.sim.memory_access import flat_access, global_access, lds_access, scratch_access
+from ckmlir.sim.selected import OFF, Environment, Selected, constant, select_operands
+
+
+class ScalarMemoryFamily(EmitterFamily):
+    """s_load_dword*, s_buffer_load_dword*."""
+
+    scalar = True
+    pattern = re.compile(r"s_(buffer_)?load_dword(?:x(\d+))?$")
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if not self.pattern.match(i.mnemonic):
+            return None
+        offset = next((item for item in i.sources[1:]), OFF)
+        return select_operands(
+            i.mnemonic,
+            (i.destinations[0], i.sources[0], offset, constant(i.modifiers.get("offset", 0)), constant(0)),
+            remembered=4,
+        )
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        match = self.pattern.match(key.mnemonic)
+        if not match:
+            return None
+        return partial(scalar_memory.buffer_load if match[1] else scalar_memory.load, dwords=int(match[2] or 1))
+
+
+class LdsFamily(EmitterFamily):
+    """ds_read*, ds_write* and LDS atomics."""
+
+    pattern = re.compile(r"ds_(read|write)(2?)(st64)?_(\w+)$")
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if i.encoding != "DS" or i.modifiers.get("gds"):
+            return None
+        match = self.pattern.match(i.mnemonic)
+        if match and match[4] in ACCESSES:
+            offsets = ("offset0", "offset1") if match[2] else ("offset",)
+            address, *data = i.sources
+            registers = data if match[1] == "write" else list(i.destinations)
+            return select_operands(
+                i.mnemonic, (*registers, address, *(constant(i.modifiers[name]) for name in offsets))
+            )
+        atomic = parse_atomic(i.mnemonic)
+        if atomic is None or len(i.sources) != 1 + atomic.data_count:
+            return None
+        result = i.destinations[0] if i.destinations else OFF
+        second = i.sources[2] if len(i.sources) > 2 else OFF
+        return select_operands(
+            i.mnemonic, (result, i.sources[0], i.sources[1], second, constant(i.modifiers["offset"]))
+        )
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        match = self.pattern.match(key.mnemonic)
+        if match and match[4] in ACCESSES:
+            access = ACCESSES[match[4]]
+            spacing = access.bytes * (64 if match[3] else 1) if match[2] else 1
+            return partial(
+                lds_access, access=access, store=match[1] == "write", pairs=2 if match[2] else 1, spacing=spacing
+            )
+        atomic = parse_atomic(key.mnemonic) if key.mnemonic.startswith("ds_") else None
+        return partial(lds_atomic, atomic=atomic) if atomic else None
+
+
+_VMEM = re.compile(r"(global|flat|scratch|buffer)_(load|store)_(lds_)?(\w+)$")
+
+
+def _vector_access(mnemonic: str) -> tuple[str, bool, bool, Access] | None:
+    """(segment, store, to LDS by name, access) of a vector memory instruction."""
+    match = _VMEM.match(mnemonic)
+    if not match or match[4] not in ACCESSES:
+        return None
+    return match[1], match[2] == "store", bool(match[3]), ACCESSES[match[4]]
+
+
+class FlatFamily(EmitterFamily):
+    """global, flat and scratch instructions, their atomics, and global_load_lds."""
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if i.encoding not in ("FLAT", "GLOBAL", "SCRATCH"):
+            return None
+        offset, remember = constant(i.modifiers["offset"]), constant(0)
+        found = _vector_access(i.mnemonic)
+        if found:
+            segment, store, to_lds, _ = found
+            to_lds = to_lds or (bool(i.modifiers.get("lds")) and segment == "global")
+            address, *rest = i.sources
+            data = rest.pop(0) if store else i.destinations[0] if i.destinations else OFF
+            scalar = rest[0] if rest else OFF
+            return select_operands(
+                i.mnemonic, (data, address, scalar, offset, remember), {"lds": 1} if to_lds else {}, remembered=4
+            )
+        if parse_atomic(i.mnemonic) is None:
+            return None
+        address, data, *rest = i.sources
+        result = i.destinations[0] if i.destinations else OFF
+        return select_operands(
+            i.mnemonic, (data, address, rest[0] if rest else OFF, offset, remember, result), remembered=4
+        )
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        found = _vector_access(key.mnemonic)
+        if found and found[0] != "buffer":
+            segment, store, _, access = found
+            if key.modifier("lds"):
+                return partial(global_to_lds, access=access)
+            emitters = {"global": global_access, "flat": flat_access, "scratch": scratch_access}
+            return partial(emitters[segment], access=access, store=store)
+        atomic = parse_atomic(key.mnemonic) if key.mnemonic.startswith(("global", "flat")) else None
+        return partial(global_atomic, atomic=atomic) if atomic else None
+
+
+class BufferFamily(EmitterFamily):
+    """MUBUF."""
+
+    def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if i.encoding != "MUBUF":
+            return None
+        modifiers = {name: 1 for name in ("offen", "idxen", "lds") if i.modifiers.get(name)}
+        sources = list(i.sources)
+        if (found := _vector_access(i.mnemonic)) is not None:
+            data = sources.pop(0) if found[1] else i.destinations[0] if i.destinations else OFF
+        elif parse_atomic(i.mnemonic) is not None:
+            data = sources.pop(0)
+            modifiers |= {"returns": 1} if i.destinations else {}
+        else:
+            return None
+        address, resource, scalar = sources
+        slots = (data, address, resource, scalar, constant(i.modifiers["offset"]), constant(0))
+        return select_operands(i.mnemonic, slots, modifiers, remembered=5)
+
+    def emitter(self, key: HandlerKey) -> Emit | None:
+        if not key.mnemonic.startswith("buffer"):
+            return None
+        if (found := _vector_access(key.mnemonic)) is not None:
+            if key.modifier("lds"):
+                return partial(buffer_to_lds, access=found[3])
+            return partial(buffer_access, access=found[3], store=found[1])
+        atomic = parse_atomic(key.mnemonic)
+        return partial(buffer_atomic, atomic=atomic) if atomic else None

@@ -1,0 +1,193 @@
+"""A kernel made ready to run: its code in memory, decoded, and an array of records with the handlers' addresses."""
+
+from __future__ import annotations
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.sim import selection
+from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
+from ckmlir.sim.decode.decoder import decode_all
+from ckmlir.sim.errors import MissingInstruction, UnsupportedInstruction
+from ckmlir.sim.library import HandlerLibrary
+from ckmlir.sim.memory import DeviceMemory, MemoryTable
+from ckmlir.sim.selected import Environment, Selected
+from ckmlir.sim.state import RECORD_BYTES
+
+MODE_REGISTER = 1
+_INDIRECT = ("s_swappc_b64", "s_setpc_b64", "s_call_b64")
+_MODE_WRITES = ("s_setreg_b32", "s_setreg_imm32_b32")
+
+
+def initial_mode(kernel: Kernel) -> int:
+    """The MODE register at the start (AMDGPU user guide, COMPUTE_PGM_RSRC1)."""
+    descriptor = kernel.descriptor
+    return (
+        descriptor.float_mode
+        | descriptor.dx10_clamp << 8
+        | descriptor.ieee_mode << 9
+        | descriptor.fp16_overflow << 23
+    )  # fmt: skip
+
+
+def writes_mode(instruction: Instruction) -> bool:
+    if instruction.mnemonic not in _MODE_WRITES:
+        return False
+    register = next(item.index for item in instruction.sources if item.text.startswith("hwreg"))
+    return register & 63 == MODE_REGISTER
+
+
+class Program:
+    """A kernel placed in memory.
+
+    Attributes:
+        code_object, kernel: Where it comes from.
+        instructions: In order of address, addresses from the image's start.
+        image: The code object in device memory.
+        records: One row of eight u64 an instruction (`state.py`).
+        index: Record number of each dword of the image, -1 where no instruction starts.
+        start: Record number of the first instruction.
+    """
+
+    def __init__(self, code_object: CodeObject, kernel: Kernel, library: HandlerLibrary, table: MemoryTable) -> None:
+        self.code_object, self.kernel = code_object, kernel
+        self.image = DeviceMemory(table, len(code_object.image.contents), None, "the code object")
+        contents = code_object.image.load(self.image.address)
+        self.image.write(np.frombuffer(contents, np.uint8))
+        self.instructions = _instructions(code_object, kernel, contents)
+        dynamic = initial_mode(kernel) != 0x3F0 or any(map(writes_mode, self.instructions))
+        environment = Environment(code_object.target, dynamic)
+        chosen = self._select(environment)
+        self.index = np.full(len(code_object.image.contents) // 4 + 1, -1, np.int32)
+        self.index[[instruction.address // 4 for instruction in self.instructions]] = np.arange(len(self.instructions))
+        self.start = self._record_at(self.first_address())
+        self.records = np.zeros((len(self.instructions) + 1, RECORD_BYTES // 8), np.uint64)
+        self._remembered: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
+        self._fill(chosen, library)
+
+    def first_address(self) -> int:
+        """Where waves start. With preloaded arguments the hardware skips 256 bytes that load them for firmware that
+        cannot (AMDGPU user guide, "Preloaded Kernel Arguments")."""
+        skip = 256 if self.kernel.descriptor.kernarg_preload_length else 0
+        return self.kernel.address + skip
+
+    def _select(self, environment: Environment) -> list[Selected]:
+        chosen, missing = [], []
+        ends = {instruction.address for instruction in self.instructions}
+        known: dict[tuple[int, ...], Selected | None] = {}  # a selection depends on the words alone
+        for instruction in self.instructions:
+            words, target = instruction.words, instruction.branch_target
+            if words not in known:
+                known[words] = selection.select(instruction, environment)
+            selected = known[words]
+            if selected is None or (selected.branch >= 0 and target not in ends):
+                missing.append(self.missing(instruction))
+            else:
+                chosen.append(selected)
+        if missing:
+            raise UnsupportedInstruction(self.kernel.name, missing)
+        return chosen
+
+    def missing(self, instruction: Instruction) -> MissingInstruction:
+        return MissingInstruction(
+            instruction.text, instruction.words, instruction.address, self.source_of(instruction.address)
+        )
+
+    def source_of(self, address: int) -> str | None:
+        """ "file:line" of an instruction, None without a line table."""
+        try:
+            found = self.code_object.line_table.lookup(address)
+        except CodeObjectError:
+            return None
+        return f"{found.file}:{found.line}" if found else None
+
+    def _record_at(self, address: int) -> int:
+        index = int(self.index[address // 4]) if 0 <= address // 4 < len(self.index) else -1
+        if index < 0:
+            raise UnsupportedInstruction(
+                self.kernel.name, [MissingInstruction("no instruction to start at", (), address)]
+            )
+        return index
+
+    def _fill(self, chosen: list[Selected], library: HandlerLibrary) -> None:
+        addresses = library.addresses(dict.fromkeys(selected.key for selected in chosen))
+        rows, columns = [], []
+        for number, (selected, instruction) in enumerate(zip(chosen, self.instructions)):
+            slots = list(selected.slots)
+            if selected.branch >= 0 and instruction.branch_target is not None:
+                target = int(self.index[instruction.branch_target // 4])
+                slots[selected.branch] = (target - number) * RECORD_BYTES
+            if selected.after >= 0:
+                slots[selected.after] = self.image.address + instruction.address + instruction.size
+            if selected.remembered >= 0:
+                rows.append(number)
+                columns.append(2 + selected.remembered)
+            words = [addresses[selected.key], 0, *slots]
+            self.records[number, : len(words)] = [word & 0xFFFF_FFFF_FFFF_FFFF for word in words]
+        self._remembered = (np.array(rows, np.intp), np.array(columns, np.intp))
+        # Falling off the end of the code is an error, not a crash: the last record traps.
+        end = library.addresses([selection.TRAP])[selection.TRAP]
+        self.records[-1, :3] = (end, 0, 0xDEAD)
+
+    def prepare(self, table_address: int) -> None:
+        """Reset the counters, and let every memory instruction start its search at the table's first entry."""
+        self.records[:, 1] = 0
+        self.records[self._remembered] = table_address
+
+    def record_number(self, address: int) -> int:
+        return (address - int(self.records.ctypes.data)) // RECORD_BYTES
+
+
+def _instructions(code_object: CodeObject, kernel: Kernel, contents: bytes) -> list[Instruction]:
+    """The kernel's instructions; with indirect jumps in it, those of all other functions of the code object too.
+    `contents` is the image after relocation, since literals may be relocated."""
+    target = code_object.target
+    found = _decode_range(contents, kernel.name, kernel.address, kernel.size, target)
+    if any(instruction.mnemonic in _INDIRECT for instruction in found):
+        known = {instruction.address for instruction in found}
+        kernels = {other.address for other in code_object.kernels.values()}
+        for name, (address, size) in sorted(code_object.image.symbols.items(), key=lambda item: item[1]):
+            if (
+                size
+                and address % 4 == 0
+                and address not in known
+                and address not in kernels
+                and not name.endswith(".kd")
+            ):
+                try:
+                    found += _decode_range(contents, name, address, size, target)
+                except UnsupportedInstruction:
+                    continue  # data; a jump into it is caught when it happens
+    unique = {instruction.address: instruction for instruction in found}
+    return [unique[address] for address in sorted(unique)]
+
+
+def _decode_range(contents: bytes, name: str, address: int, size: int, target: str) -> list[Instruction]:
+    try:
+        return decode_all(contents[address : address + size], address, target)
+    except UnknownInstruction:
+        return _decode_reachable(contents, name, address, size, target)
+
+
+def _decode_reachable(contents: bytes, name: str, address: int, size: int, target: str) -> list[Instruction]:
+    """Decode only what control flow reaches from the start: there may be padding or data between the instructions."""
+    pending, missing = [address], []
+    found: dict[int, Instruction] = {}
+    while pending:
+        place = pending.pop()
+        while place not in found and address <= place < address + size:
+            try:
+                instruction = decode(contents[place : address + size], place, target)
+            except UnknownInstruction as error:
+                missing.append(MissingInstruction("unknown instruction", error.words, place))
+                break
+            found[place] = instruction
+            if instruction.branch_target is not None:
+                pending.append(instruction.branch_target)
+            if instruction.mnemonic in ("s_endpgm", "s_branch", "s_setpc_b64"):
+                break
+            place += instruction.size
+    if missing:
+        raise UnsupportedInstruction(name, missing)
+    return list(found.values())

@@ -1,0 +1,106 @@
+"""Byte offsets of all that handlers read and write: the state of a wave, of its workgroup, and of the instruction.
+
+Three memory blocks, all plain bytes shared by Python and the compiled handlers:
+
+- record: 64 bytes an instruction: the handler's address, an execution counter and six operands. A register operand is
+  the byte offset of the register in the wave block, so that the handler need not know its register file.
+- wave: scalar registers by encoding number, special registers, then 512 vector registers of 64 lanes, the second half
+  of them AccVGPRs.
+- context: what a workgroup's waves share: LDS, the table of allocations, code addresses, counters, the error found.
+"""
+
+from __future__ import annotations
+
+from ckmlir.sim.decode.instruction import Operand
+
+# -- record ----------------------------------------------------------------------------------------------------------
+RECORD_BYTES = 64
+RECORD_COUNT = 8
+RECORD_OPERANDS = 16
+MAX_OPERANDS = 6
+
+# -- wave ------------------------------------------------------------------------------------------------------------
+LANES = 64
+SGPR = 0  # by encoding number: vcc 106, m0 124, exec 126
+VCC, M0, EXEC = 4 * 106, 4 * 124, 4 * 126
+SCC = 512  # u32, 0 or 1
+HARDWARE_REGISTERS = 520  # u32 by s_getreg number; MODE is number 1
+MODE = HARDWARE_REGISTERS + 4 * 1
+RESUME = 648  # address of the record at which the wave goes on
+CONTEXT = 656  # address of the workgroup's context
+SCRATCH = 664  # address of lane 0's private memory
+SCRATCH_BYTES = 672  # private bytes a lane
+APERTURES = 680  # four u64: shared base and limit, private base and limit
+WAVE_NUMBER = 712  # u32
+STATUS = 716  # u32: how the wave stopped last (a Status)
+VGPR = 1024
+VGPR_BYTES = 4 * LANES
+WAVE_BYTES = VGPR + 512 * VGPR_BYTES
+
+# -- context: u64 each -----------------------------------------------------------------------------------------------
+LDS_BASE, LDS_SIZE = 0, 8
+ALLOCATIONS, ALLOCATION_COUNT = 16, 24  # pairs (first address, bytes), sorted, closed by a sentinel
+CODE_BASE, CODE_SIZE, CODE_INDEX, RECORDS = 32, 40, 48, 56  # CODE_INDEX: i32 record number of each dword of code, or -1
+BRANCH_BUDGET = 64  # branches that may still be taken before the launch is given up as endless
+TIME = 72
+READ_GLOBAL, WRITTEN_GLOBAL, READ_LDS, WRITTEN_LDS = 80, 88, 96, 104  # bytes
+ERROR_KIND, ERROR_ADDRESS, ERROR_LANE, ERROR_SIZE, ERROR_RECORD, ERROR_WAVE = 112, 120, 128, 136, 144, 152
+WAVES, WAVE_COUNT = 160, 168  # address of the first wave block, waves in the workgroup
+WAVE_ORDER, WAVE_ORDER_ROWS = 176, 184  # rows of WAVE_COUNT u32: the order in which waves run, one row a round
+ROUND = 192
+TEMPLATE = 200  # address of the wave blocks as they are at the start
+LDS_TEMPLATE = 208
+GRID_X, GRID_Y = 216, 224
+WORKGROUP_ID_SGPR = 232  # three i64: byte offset of the register for the id of each dimension, or -1
+USED_VGPR_BYTES = 256  # bytes from the first VGPR that are set up, and the same for AccVGPRs
+USED_AGPR_BYTES = 264
+# Room for the instruction that executes; nothing in it outlives the instruction.
+WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
+WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes
+WORK_MATRIX_A = 2048  # elements of A and of B as f32 or f64, 64 lanes a row, at most 32 rows of f32
+WORK_MATRIX_B = WORK_MATRIX_A + 32 * 256
+WORK_MATRIX_C = WORK_MATRIX_B + 32 * 256  # 32 rows of 64 dwords: a C that partly overlaps D, or an accumulator in f64
+CONTEXT_BYTES = WORK_MATRIX_C + 32 * 256
+
+# Apertures of flat addresses: LLVM only looks at the upper 32 bits (AMDGPU user guide, "Flat" address space).
+SHARED_APERTURE = 0x0001_0000_0000_0000
+PRIVATE_APERTURE = 0x0002_0000_0000_0000
+
+
+class Status:
+    """What a chain of handlers returns to the scheduler."""
+
+    ENDED = 0
+    BARRIER = 1
+    FAILED = 2
+    YIELDED = 3
+
+
+class ErrorKind:
+    """Values of ERROR_KIND in the context."""
+
+    NONE = 0
+    GLOBAL_BOUNDS = 1
+    LDS_BOUNDS = 2
+    SCRATCH_BOUNDS = 3
+    BAD_BRANCH = 4
+    TRAP = 5
+    ENDLESS = 6
+    MISALIGNED = 7
+
+
+_SPECIAL_SCALARS = {235: APERTURES, 236: APERTURES + 8, 237: APERTURES + 16, 238: APERTURES + 24, 253: SCC}
+
+
+def scalar_offset(number: int) -> int | None:
+    """Byte offset of a scalar register by encoding number; None for what is no storage (vccz, execz, lds_direct)."""
+    return SGPR + 4 * number if number < 128 else _SPECIAL_SCALARS.get(number)
+
+
+def register_offset(operand: Operand) -> int:
+    """Byte offset in the wave block of a register operand."""
+    if operand.kind == "s":
+        offset = scalar_offset(operand.index)
+        assert offset is not None
+        return offset
+    return VGPR + VGPR_BYTES * (operand.index + (256 if operand.kind == "a" else 0))
