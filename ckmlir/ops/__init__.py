@@ -1,0 +1,33 @@
+"""The operators, by name. An operator's module is imported when it is first asked for.
+
+from ckmlir.ops import find_operator
+gemm = find_operator("gemm")
+problem = gemm.problem(m=128, n=128, k=64, dtype="bf16")
+"""
+
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING, Any
+
+from ckmlir.errors import suggest
+
+if TYPE_CHECKING:
+    from ckmlir.ops.operator import Operator
+
+OPERATORS = {
+    "gemm": "ckmlir.ops.gemm.gemm",
+    "layernorm2d": "ckmlir.ops.normalization.layernorm2d",
+    "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
+}
+"""Name -> the module whose `OPERATOR` it is."""
+
+
+def find_operator(name: str) -> Operator[Any, Any]:
+    """The operator called `name`. Raises RequestError when there is none."""
+    if name not in OPERATORS:
+        from ckmlir.ops.request import RequestError
+
+        raise RequestError(f"unknown operator {name!r}; {suggest(name, OPERATORS)}")
+    found: Operator[Any, Any] = importlib.import_module(OPERATORS[name]).OPERATOR
+    return found

@@ -1,0 +1,240 @@
+"""fmha_fwd: O = softmax(scale · Q·Kᵀ)·V for every batch and head, with masks and grouped heads.
+
+Arrays have the shape of memory: with layout bhsd, q is (b, h, sq, d), k is (b, hk, sk, d), v is (b, hk, sk, dv) and o
+is (b, h, sq, dv); with bshd the sequence stands before the heads. lse is (b, h, sq) in f32: the natural logarithm of
+the sum of exponentials. Head i of Q uses head i / (h / hk) of K and V. A query with nothing to attend to gives O = 0
+and LSE = -inf.
+
+Kernel arguments: q, k, v, o, and lse where the specification has it; sq, sk, h, h / hk (i32); scale·log2(e) (f32); for
+q, k, v, o the strides of the sequence (i32), the head and the batch (i64); with a mask its coordinate y, x (i32).
+Grid: (blocks of queries, heads, batches).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.attention.fmha_fwd_spec import (
+    CHANNEL_MULTIPLE,
+    DTYPES,
+    HEAD_TILES,
+    MASK_KINDS,
+    FmhaFwdSpec,
+    choose_spec,
+    invalid_fields,
+)  # fmt: skip
+from ckmlir.ops.attention.masks import Mask, MaskKey
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
+from ckmlir.ops.schedules import ATTENTION as SCHEDULES
+from ckmlir.ops.spec import Reason
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+LAYOUTS = ("bhsd", "bshd")
+REFERENCE_ROWS = 512
+"""Queries that the reference takes at a time, so that its scores stay small."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """An attention to compute."""
+
+    b: int
+    h: int
+    hk: int
+    sq: int
+    sk: int
+    d: int
+    dv: int
+    dtype: str
+    mask: Mask
+    layout: str
+    lse: bool
+    scale: float
+    schedule: str
+
+    def shape(self, name: str) -> tuple[int, int, int, int]:
+        """The shape of q, k, v or o in memory."""
+        heads, sequence, channels = {
+            "q": (self.h, self.sq, self.d),
+            "k": (self.hk, self.sk, self.d),
+            "v": (self.hk, self.sk, self.dv),
+            "o": (self.h, self.sq, self.dv),
+        }[name]
+        return (self.b, heads, sequence, channels) if self.layout == "bhsd" else (self.b, sequence, heads, channels)
+
+    def by_head(self, array: Array) -> Array:
+        """A view of q, k, v or o with the axes (batch, head, sequence, channel)."""
+        return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
+
+
+class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
+    """See the module's text."""
+
+    name = "fmha_fwd"
+    summary = "attention forward, O = softmax(scale · Q·Kᵀ)·V, with masks, grouped heads and LSE"
+    spec_type = FmhaFwdSpec
+    keys = (
+        Integer("b", 1, "batches"),
+        Integer("h", 2, "heads of Q and O", minimum=1),
+        Integer("hk", None, "heads of K and V; divides h, by default h", minimum=1),
+        Integer("sq", 256, "queries"),
+        Integer("sk", None, "keys; by default sq"),
+        Integer("d", 128, "channels of Q and K: a multiple of 8 up to 256", minimum=1),
+        Integer("dv", None, "channels of V and O: a multiple of 8 up to 256, by default d", minimum=1),
+        Choice("dtype", "f16", "of Q, K, V and O", DTYPES),
+        MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
+        Choice("layout", "bhsd", "order of the dimensions in memory", LAYOUTS),
+        Flag("lse", False, "also write the logarithm of the sum of exponentials"),
+        Real("scale", None, "of the scores, by default 1 / sqrt(d)"),
+        Choice("schedule", "prefetch", "of the loop over keys", tuple(SCHEDULES)),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        fields = dict(values)
+        for key, other in (("hk", "h"), ("sk", "sq"), ("dv", "d")):
+            if fields[key] is None:
+                fields[key] = fields[other]
+        if fields["h"] % fields["hk"]:
+            raise RequestError(f"hk={fields['hk']}: h={fields['h']} is not a multiple of it; expected a divisor of h")
+        for key in ("d", "dv"):
+            if fields[key] % CHANNEL_MULTIPLE or fields[key] > HEAD_TILES[-1]:
+                right = f"a multiple of {CHANNEL_MULTIPLE} from {CHANNEL_MULTIPLE} to {HEAD_TILES[-1]}"
+                raise RequestError(f"{key}={fields[key]}: heads have {right} channels")
+        if fields["scale"] is None:
+            fields["scale"] = 1 / math.sqrt(fields["d"])
+        if fields["scale"] <= 0:
+            raise RequestError(
+                f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
+            )
+        problem = Problem(**fields)
+        self.arrays(problem)  # refuses what is too large
+        return problem
+
+    def spec(self, problem: Problem, target: Target) -> FmhaFwdSpec:
+        return choose_spec(
+            d=problem.d, dv=problem.dv, sq=problem.sq, sk=problem.sk, dtype=problem.dtype, mask=problem.mask.kind,
+            lse=problem.lse, schedule=problem.schedule, target=target,
+        )  # fmt: skip
+
+    def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
+        return invalid_fields(spec, target)
+
+    def kernels(self, target: Target) -> list[FmhaFwdSpec]:
+        masks = dict(zip(MASK_KINDS, ("none", "top_left", "window:128,0"), strict=True))
+        specs = [
+            self.spec(self.problem(sq=1024, d=d, dtype=dtype, mask=masks[kind], lse=lse), target)
+            for dtype in DTYPES
+            for d in HEAD_TILES
+            for kind in MASK_KINDS
+            for lse in (False, True)
+        ]
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        roles = {"q": "in", "k": "in", "v": "in", "o": "out"}
+        arrays = [array_spec(name, problem.shape(name), problem.dtype, role) for name, role in roles.items()]
+        if problem.lse:
+            arrays.append(array_spec("lse", (problem.b, problem.h, problem.sq), "f32", "out"))
+        return tuple(arrays)
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        """Normal; queries are doubled so that scores are uneven enough for a wrong key to show in O."""
+        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
+        return 2 * values if array.name == "q" else values
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """O, and LSE where asked for, in float64."""
+        o = np.zeros(problem.shape("o"))
+        lse = np.zeros((problem.b, problem.h, problem.sq))
+        outputs = problem.by_head(o)
+        for batch, head, key, value in _heads(problem, arrays):
+            query = problem.by_head(arrays["q"])[batch, head].astype(np.float64)
+            for start in range(0, problem.sq, REFERENCE_ROWS):
+                rows = range(start, min(start + REFERENCE_ROWS, problem.sq))
+                scores = problem.scale * (query[rows.start : rows.stop] @ key.T)
+                scores[~problem.mask.kept(rows, problem.sq, problem.sk)] = -np.inf
+                weights, total = _softmax(scores)
+                outputs[batch, head, rows.start : rows.stop] = weights @ value
+                lse[batch, head, rows.start : rows.stop] = total
+        return {"o": o, "lse": lse} if problem.lse else {"o": o}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """First-order error bounds; u is f32's unit roundoff, every sum is over f32 products.
+
+        A score s = scale·q·k has error E = (d + 8) u scale |q| |k|, by Euclidean lengths: d products, the scaling and
+        the exponent's argument. The exponential, the running maximum's rescaling of every block of 32 keys and the row
+        sum add r = 2 (sk / 32 + 8) u, relative; so a weight has the relative error 2 E + r, and P, rounded to the dtype
+        towards zero at worst, up to 2 unit roundoffs more, and the absolute error of underflow, which dividing by the
+        row sum does not enlarge since that is at least one; where matrix instructions take denormals for zero, that is
+        the smallest normal number. With p the exact weights:
+
+            O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_dtype |o|
+            LSE  E + r + 4 u |lse|
+        """
+        u, dtype = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype)
+        score = (problem.d + 8) * u * abs(problem.scale) * _longest(arrays["q"]) * _longest(arrays["k"])
+        sums = 2 * (problem.sk / 32 + 8) * u
+        values = np.abs(arrays["v"].astype(np.float32))
+        magnitude = self.reference(problem, {**arrays, "v": values})["o"]
+        smallest = dtype.underflow if target.has("mfma_denormals") else dtype.least_normal
+        lost = problem.sk * float(values.max(initial=0.0)) * smallest + dtype.underflow
+        output = (2 * score + sums + 2 * dtype.unit_roundoff) * magnitude + lost
+        single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
+        rounded = f"P and O rounded to {problem.dtype}, {single}"
+        found = {
+            "o": Tolerance(dtype.unit_roundoff, output, rounded),
+            "lse": Tolerance(4 * u, score + sums, single),
+        }
+        return {name: found[name] for name in reference}
+
+    def launch(self, problem: Problem, spec: FmhaFwdSpec) -> Launch:
+        arguments: list[Argument] = [array.name for array in self.arrays(problem)]
+        arguments += map(np.int32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))
+        arguments.append(np.float32(problem.scale * math.log2(math.e)))
+        for array in self.arrays(problem)[:4]:
+            batch, *middle, _ = array.strides
+            head, sequence = middle if problem.layout == "bhsd" else reversed(middle)
+            arguments += (np.int32(sequence), np.int64(head), np.int64(batch))
+        if spec.mask != "none":
+            arguments += map(np.int32, problem.mask.coordinates(problem.sq, problem.sk))
+        grid = (ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
+        return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+
+
+def _heads(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, Array, Array]]:
+    """Batch, head of Q, and its keys and values in float64."""
+    for batch in range(problem.b):
+        for head in range(problem.h):
+            shared = head // (problem.h // problem.hk)
+            key, value = (problem.by_head(arrays[name])[batch, shared].astype(np.float64) for name in ("k", "v"))
+            yield batch, head, key, value
+
+
+def _softmax(scores: Array) -> tuple[Array, Array]:
+    """Weights and the logarithm of the sum of exponentials of every row; rows of -inf give zeros and -inf."""
+    largest = scores.max(axis=1, initial=-np.inf)
+    shift = np.where(largest == -np.inf, 0.0, largest)
+    weights = np.exp(scores - shift[:, None])
+    total = weights.sum(axis=1)
+    with np.errstate(divide="ignore"):
+        return weights / np.where(total == 0, 1.0, total)[:, None], shift + np.log(total)
+
+
+def _longest(array: Array) -> float:
+    """The largest Euclidean length along the last axis."""
+    lengths = np.linalg.norm(np.nan_to_num(array.astype(np.float32), posinf=0, neginf=0), axis=-1)
+    return float(lengths.max(initial=0.0))
+
+
+OPERATOR = FmhaFwd()

@@ -1,0 +1,149 @@
+"""Which attention forward kernels there are: the specification, how it is chosen, and what a chip can run.
+
+A workgroup of four waves takes 128 queries of one head, 32 a wave, and walks over the keys in blocks.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.resources import Resources, excess
+from ckmlir.ops.schedules import ATTENTION as SCHEDULES
+from ckmlir.ops.schedules import lds_buffers
+from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
+from ckmlir.targets import Target, TargetError
+
+DTYPES = ("f16", "bf16")
+MASK_KINDS = ("none", "causal", "window")
+HEAD_TILES = (32, 64, 96, 128, 256)
+"""Channels that a tile may have; a head is padded to the next of them."""
+CHANNEL_MULTIPLE = 8
+"""Channels of a head come in multiples of 16 bytes, so that rows are aligned for the widest loads."""
+WAVES = 4
+QUERIES_PER_WAVE = 32
+KEY_BLOCKS = (64, 32)
+
+
+@dataclass(frozen=True)
+class FmhaFwdSpec(Spec):
+    """What an attention forward kernel's code depends on.
+
+    Attributes:
+        d, dv: channels of Q and K, and of V and O.
+        block: tile (queries, keys) of a workgroup in one step of the loop.
+        waves: waves of a workgroup, side by side along the queries.
+        mfma: shape (m, n, k) of the matrix instruction of both products.
+        mask: none, causal (only the bound x of the mask's coordinate is tested) or window (both bounds).
+        lse: the logarithm of the sum of exponentials is an output.
+        pad_sq, pad_sk: the number of queries, of keys, need not be a multiple of the block.
+    """
+
+    dtype: str
+    d: int
+    dv: int
+    block: tuple[int, int]
+    waves: int
+    mfma: tuple[int, int, int]
+    mask: str
+    lse: bool
+    pad_sq: bool
+    pad_sk: bool
+    schedule: str
+
+    @property
+    def name(self) -> str:
+        parts = [
+            "fmha_fwd", self.dtype, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
+            f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
+        ]  # fmt: skip
+        pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
+        return "_".join(parts + ["lse"] * self.lse + (["pad", *pad] if pad else []))
+
+    @property
+    def d_tile(self) -> int:
+        """Channels of Q's and K's tiles: d padded to the next of `HEAD_TILES`."""
+        return head_tile(self.d)
+
+    @property
+    def dv_tile(self) -> int:
+        """Channels of V's and O's tiles: dv padded to the next of `HEAD_TILES`."""
+        return head_tile(self.dv)
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule of the loop over keys in the language of `ckmlir.dialect.schedule`."""
+        return SCHEDULES[self.schedule]
+
+
+def head_tile(channels: int) -> int:
+    """The channels of the tile that holds a head. Raises ValueError beyond the largest of `HEAD_TILES`."""
+    return min(tile for tile in HEAD_TILES if tile >= channels)
+
+
+def choose_spec(
+    *, d: int, dv: int, sq: int, sk: int, dtype: str, mask: str, lse: bool, schedule: str, target: Target
+) -> FmhaFwdSpec:
+    """The kernel for a problem: the largest block of keys that fits the chip."""
+    queries = WAVES * QUERIES_PER_WAVE
+    able = [one for one in target.mfmas(dtype) if one.m == QUERIES_PER_WAVE and not one.scaled]
+    mfma = (able[0].m, able[0].n, able[0].k) if able else (32, 32, 8)  # the fastest comes first
+    spec = FmhaFwdSpec(
+        dtype=dtype, d=d, dv=dv, block=(queries, KEY_BLOCKS[-1]), waves=WAVES, mfma=mfma, mask=mask, lse=lse,
+        pad_sq=sq % queries != 0, pad_sk=False, schedule=schedule,
+    )  # fmt: skip
+    candidates = [replace(spec, block=(queries, keys), pad_sk=sk % keys != 0) for keys in KEY_BLOCKS]
+    return next((one for one in candidates if not invalid_fields(one, target)), candidates[-1])
+
+
+def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
+    """Why `target` cannot run this kernel; empty when it can."""
+    reasons = [
+        *not_a_choice(spec, dtype=DTYPES, mask=MASK_KINDS, schedule=tuple(SCHEDULES)),
+        *not_powers_of_two(spec, "block", "waves"),
+        *_channels(spec),
+    ]
+    # Each group of checks relies on the ones before it.
+    return reasons or list(_matrix_instruction(spec, target)) or excess(_resources(spec, target), target)
+
+
+def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    for field in ("d", "dv"):
+        channels = getattr(spec, field)
+        if channels < 1 or channels % CHANNEL_MULTIPLE or channels > HEAD_TILES[-1]:
+            right = f"expected a multiple of {CHANNEL_MULTIPLE} from {CHANNEL_MULTIPLE} to {HEAD_TILES[-1]}"
+            yield Reason(field, channels, "no tile holds so many channels in whole vectors", right)
+
+
+def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
+    try:
+        target.find_mfma(by(spec.mfma), spec.dtype)
+    except TargetError as error:
+        why, _, right = str(error).partition("; ")
+        yield Reason("mfma", spec.mfma, why, right)
+        return
+    m, n, k = spec.mfma
+    if spec.block[0] % (spec.waves * m):
+        why = f"{spec.waves} waves of {m} queries do not divide {spec.block[0]}"
+        yield Reason("block", spec.block, why, f"expected a multiple of {spec.waves * m} queries")
+    if spec.block[1] % n or spec.block[1] % k:
+        why = f"the matrix instruction takes {n} keys of K and {k} of V at a time"
+        yield Reason("block", spec.block, why, f"expected a multiple of {max(n, k)} keys")
+    for field, tile, step in (("d", spec.d_tile, k), ("dv", spec.dv_tile, n)):
+        if tile % step:
+            why = f"{step} does not divide the {tile} channels of {field}"
+            yield Reason("mfma", spec.mfma, why, "expected a smaller shape")
+
+
+def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
+    """Rotating buffers of K and V in LDS; accumulators of S and O, P, Q, loads of K and V in flight, and an operand."""
+    queries, keys = spec.block
+    size = find_dtype(spec.dtype).bytes
+    threads = spec.waves * target.wave_size
+    keys_and_values = keys * (spec.d_tile + spec.dv_tile) * size
+    output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
+    tiles = (queries * (keys + spec.d_tile) * size + keys_and_values) // threads // 4
+    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
+    lds = lds_buffers(spec.schedule_text) * keys_and_values
+    return Resources("block", spec.block, threads, lds, output, output + scores + tiles + operand)

@@ -1,0 +1,109 @@
+"""Comparing a kernel's output with its reference: |output - reference| <= atol + rtol * |reference|, elementwise.
+
+Where the reference, rounded to the output's dtype, is infinite or NaN, the output has to be the same.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+Array = npt.NDArray[Any]
+
+
+@dataclass(frozen=True, eq=False)
+class Tolerance:
+    """The largest accepted error, and the one-line reason for it. `atol` may differ from element to element."""
+
+    rtol: float
+    atol: float | Array
+    reason: str
+
+    @property
+    def largest_atol(self) -> float:
+        """The largest finite `atol`."""
+        bounds = np.asarray(self.atol, np.float64)
+        return float(bounds.max(initial=0.0, where=np.isfinite(bounds)))
+
+
+@dataclass(frozen=True)
+class Difference:
+    """One element that is compared: where, what came out, what was expected."""
+
+    index: tuple[int, ...]
+    actual: float
+    expected: float
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The outcome for one array.
+
+    Attributes:
+        elements: how many elements were compared.
+        mismatches: how many of them are out of tolerance.
+        max_abs_err: largest |output - reference|; infinite where only one of them is finite.
+        max_rel_err: largest |output - reference| / |reference| of the elements whose reference exceeds their absolute
+            tolerance (below it that decides); 0 when there is none.
+        worst: the element that exceeds its tolerance by most, None when all agree.
+    """
+
+    name: str
+    elements: int
+    mismatches: int
+    max_abs_err: float
+    max_rel_err: float
+    worst: Difference | None
+    tolerance: Tolerance
+
+    @property
+    def ok(self) -> bool:
+        return self.mismatches == 0
+
+    def __str__(self) -> str:
+        """One line: agreement with the largest errors, or where it disagrees and by how much."""
+        limits = f"rtol {self.tolerance.rtol:.3g}, atol {self.tolerance.largest_atol:.3g}"
+        errors = f"max abs err {self.max_abs_err:.3g}, max rel err {self.max_rel_err:.3g} ({limits})"
+        if self.worst is None:
+            return f"{self.name}: {self.elements} elements agree, {errors}"
+        place = ", ".join(map(str, self.worst.index))
+        return (
+            f"{self.name}: {self.mismatches} of {self.elements} elements disagree, worst at [{place}]: "
+            f"got {self.worst.actual:.9g}, expected {self.worst.expected:.9g}, {errors}"
+        )
+
+
+def compare(name: str, actual: Array, reference: Array, tolerance: Tolerance) -> Comparison:
+    """Compare an output with its reference of the same shape. Raises ValueError for another shape."""
+    if actual.shape != reference.shape:
+        raise ValueError(f"{name}: output of shape {actual.shape}, reference of shape {reference.shape}")
+    with np.errstate(over="ignore", invalid="ignore"):
+        rounded = reference.astype(actual.dtype).astype(np.float64)
+        got, wanted = actual.astype(np.float64), reference.astype(np.float64)
+        finite = np.isfinite(rounded)
+        error = np.abs(got - wanted)
+        same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
+        error = np.where(finite, error, np.where(same, 0.0, np.inf))
+        error = np.where(np.isnan(error), np.inf, error)  # NaN where a number was expected
+        magnitude = np.where(finite, np.abs(wanted), 0.0)
+        atol = np.nan_to_num(np.asarray(tolerance.atol, np.float64), nan=0.0, posinf=0.0)  # no bound: no error accepted
+        excess = error - (atol + tolerance.rtol * magnitude)
+        counted = magnitude > atol
+        relative = error[counted] / magnitude[counted]
+    mismatches = int(np.count_nonzero(excess > 0))
+    worst = None
+    if mismatches:
+        index = tuple(int(i) for i in np.unravel_index(int(np.argmax(excess)), excess.shape))
+        worst = Difference(index, float(got[index]), float(wanted[index]))
+    return Comparison(
+        name=name,
+        elements=actual.size,
+        mismatches=mismatches,
+        max_abs_err=float(error.max(initial=0.0)),
+        max_rel_err=float(relative.max(initial=0.0)),
+        worst=worst,
+        tolerance=tolerance,
+    )

@@ -1,0 +1,101 @@
+"""Element types of operators: their names, sizes and precisions, and the NumPy types that hold them.
+
+"fp8" is e4m3 and "bf8" is e5m2 in the flavour of the chip: FNUZ on gfx942, OCP on gfx950 (CDNA3 and CDNA4 ISA
+documents, "8-bit floating point"). So their NumPy type depends on the target; that of every other dtype does not.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ckmlir.errors import suggest
+from ckmlir.ops.request import RequestError
+from ckmlir.targets import Target
+
+
+@dataclass(frozen=True)
+class Dtype:
+    """An element type.
+
+    Attributes:
+        bytes: size of an element.
+        mantissa: stored bits of the significand; 0 for integers, which are exact.
+        least_exponent: exponent of the smallest normal number; 0 for integers.
+    """
+
+    name: str
+    bytes: int
+    mantissa: int = 0
+    least_exponent: int = 0
+
+    @property
+    def is_integer(self) -> bool:
+        return self.mantissa == 0
+
+    @property
+    def unit_roundoff(self) -> float:
+        """Largest relative error of rounding a normal number to the nearest; 0 for integers."""
+        return 0.0 if self.is_integer else 2.0 ** -(self.mantissa + 1)
+
+    @property
+    def least_normal(self) -> float:
+        """The smallest normal number; 0 for integers."""
+        return 0.0 if self.is_integer else 2.0**self.least_exponent
+
+    @property
+    def underflow(self) -> float:
+        """Largest absolute error of rounding a subnormal number to the nearest; 0 for integers."""
+        return 0.0 if self.is_integer else 2.0 ** (self.least_exponent - self.mantissa - 1)
+
+
+DTYPES = {
+    dtype.name: dtype
+    for dtype in (
+        Dtype("f16", 2, 10, -14),
+        Dtype("bf16", 2, 7, -126),
+        Dtype("f32", 4, 23, -126),
+        Dtype("fp8", 1, 3, -7),
+        Dtype("bf8", 1, 2, -15),
+        Dtype("i8", 1),
+        Dtype("i32", 4),
+    )
+}
+
+_NUMPY: dict[str, Any] = {
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "i8": np.int8, "i32": np.int32,
+}  # fmt: skip
+_NUMPY_8_BIT: dict[tuple[str, str], Any] = {
+    ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz,
+    ("bf8", "fnuz"): ml_dtypes.float8_e5m2fnuz,
+    ("fp8", "ocp"): ml_dtypes.float8_e4m3fn,
+    ("bf8", "ocp"): ml_dtypes.float8_e5m2,
+}
+
+
+def find_dtype(name: str) -> Dtype:
+    """The element type called `name`. Raises RequestError when there is none."""
+    if name not in DTYPES:
+        raise RequestError(f"unknown dtype {name!r}; {suggest(name, DTYPES)}")
+    return DTYPES[name]
+
+
+def numpy_dtype(name: str, target: Target) -> np.dtype[Any]:
+    """The NumPy type of a dtype on a chip. Raises RequestError where the chip has no such 8-bit float."""
+    find_dtype(name)
+    if name in _NUMPY:
+        found: np.dtype[Any] = np.dtype(_NUMPY[name])
+        return found
+    flavour = target.fp8
+    if flavour is None:
+        raise RequestError(f"dtype {name}: {target.name} has no 8-bit floating point; it starts with gfx942")
+    found = np.dtype(_NUMPY_8_BIT[name, flavour])
+    return found
+
+
+def storage_dtype(dtype: np.dtype[Any]) -> np.dtype[Any]:
+    """The type that an array has in a .npy file: its own, or the unsigned integer of its size where NumPy lacks it."""
+    return dtype if dtype.isbuiltin == 1 else np.dtype(f"u{dtype.itemsize}")

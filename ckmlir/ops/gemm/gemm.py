@@ -1,0 +1,188 @@
+"""gemm: C = A·B, accumulated in f32 (floats) or i32 (i8).
+
+Arrays have the shape of memory: `a` is (m, k) where the first letter of the layout is R and (k, m) where it is C; `b`
+is (k, n) or (n, k) by the second letter; `c` is (m, n). `lda`, `ldb`, `ldc` are the distances of their rows in
+elements.
+
+Kernel arguments: a, b, c; m, n, k; lda, ldb, ldc (i32). Grid: one dimension, the tiles of C row by row.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.gemm_spec import (
+    EPILOGUES,
+    LAYOUTS,
+    OUTPUTS,
+    SMALL,
+    GemmSpec,
+    default_block,
+    default_mfma,
+    invalid_fields,
+)  # fmt: skip
+from ckmlir.ops.gemm.tolerance import gemm_tolerance
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
+from ckmlir.ops.request import Choice, Integer, Lengths, RequestError
+from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.spec import Reason
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A product to compute. `block`, `waves` and `mfma` are None where the operator chooses."""
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    out: str
+    layout: str
+    lda: int
+    ldb: int
+    ldc: int
+    block: tuple[int, int, int] | None
+    waves: tuple[int, int]
+    mfma: tuple[int, int, int] | None
+    epilogue: str
+    schedule: str
+
+    @property
+    def a_shape(self) -> tuple[int, int]:
+        return (self.m, self.k) if self.layout[0] == "R" else (self.k, self.m)
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        return (self.k, self.n) if self.layout[1] == "R" else (self.n, self.k)
+
+
+class Gemm(Operator[Problem, GemmSpec]):
+    """See the module's text."""
+
+    name = "gemm"
+    summary = "C = A·B, four layouts, any sizes"
+    spec_type = GemmSpec
+    keys = (
+        Integer("m", 512, "rows of C"),
+        Integer("n", 512, "columns of C"),
+        Integer("k", 512, "length of the sums; 0 gives zeros"),
+        Choice("dtype", "f16", "of A and B", tuple(OUTPUTS)),
+        Choice(
+            "out", None, "of C; by default dtype, or f16 for fp8 and bf8, i32 for i8", ("f16", "bf16", "f32", "i32")
+        ),
+        Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
+        Integer("lda", None, "elements from one row of array a to the next", minimum=1),
+        Integer("ldb", None, "elements from one row of array b to the next", minimum=1),
+        Integer("ldc", None, "elements from one row of array c to the next", minimum=1),
+        Lengths("block", None, "tile m x n x k of a workgroup", 3),
+        Lengths("wave", (2, 2), "waves of a workgroup along m x n", 2),
+        Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
+        Choice("epilogue", "cshuffle", "C through LDS (cshuffle) or straight from the accumulators", EPILOGUES),
+        Choice("schedule", "single_buffer", "of the K loop", tuple(SCHEDULES)),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        dtype = values["dtype"]
+        out = values["out"] or OUTPUTS[dtype][0]
+        if out not in OUTPUTS[dtype]:
+            raise RequestError(f"out={out}: dtype={dtype} gives {' or '.join(OUTPUTS[dtype])}")
+        fields = {**values, "out": out, "waves": values["wave"]}
+        del fields["wave"]
+        packed = Problem(**fields)
+        for name, shape in (("lda", packed.a_shape), ("ldb", packed.b_shape), ("ldc", (packed.m, packed.n))):
+            row = shape[1]
+            fields[name] = max(row, 1) if values[name] is None else values[name]
+            if fields[name] < row:
+                wrong = f"rows of array {name[2]} have {row} elements; expected at least that"
+                raise RequestError(f"{name}={fields[name]}: {wrong}")
+        problem = Problem(**fields)
+        self.arrays(problem)  # refuses what is too large
+        return problem
+
+    def spec(self, problem: Problem, target: Target) -> GemmSpec:
+        block = problem.block or default_block(problem.m, problem.n, problem.dtype)
+        sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
+        a, b = find_dtype(problem.dtype).bytes, find_dtype(problem.out).bytes
+        return GemmSpec(
+            dtype=problem.dtype,
+            out=problem.out,
+            layout=problem.layout,
+            block=block,
+            waves=problem.waves,
+            mfma=problem.mfma or default_mfma(block, problem.waves, problem.dtype, target),
+            epilogue=problem.epilogue,
+            schedule=problem.schedule,
+            pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
+            align=(
+                alignment(a, problem.lda, problem.a_shape[1]),
+                alignment(a, problem.ldb, problem.b_shape[1]),
+                alignment(b, problem.ldc, problem.n),
+            ),
+        )
+
+    def validate(self, spec: GemmSpec, target: Target) -> list[Reason]:
+        return invalid_fields(spec, target)
+
+    def kernels(self, target: Target) -> list[GemmSpec]:
+        specs = []
+        for dtype, outputs in OUTPUTS.items():
+            for out in outputs:
+                for layout in LAYOUTS:
+                    for size in (SMALL, 1024):
+                        problem = self.problem(m=size, n=size, k=1024, dtype=dtype, out=out, layout=layout)
+                        specs.append(self.spec(problem, target))
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        return (
+            array_spec("a", problem.a_shape, problem.dtype, "in", problem.lda),
+            array_spec("b", problem.b_shape, problem.dtype, "in", problem.ldb),
+            array_spec("c", (problem.m, problem.n), problem.out, "out", problem.ldc),
+        )
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if problem.dtype == "i8":
+            return generator.integers(-128, 128, array.shape, dtype=np.int16)
+        return generator.standard_normal(array.shape, dtype=np.float32)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """C in float64, in i32 for i8 (sums beyond its range wrap around, as in the matrix instruction)."""
+        a, b = _matrices(problem, arrays)
+        c = np.zeros((problem.m, problem.n), np.float64)
+        step = 1024  # bounds the float64 copies of A's and B's parts
+        for n in range(0, problem.n, step):
+            columns = b[:, n : n + step].astype(np.float64)
+            for m in range(0, problem.m, step):
+                c[m : m + step, n : n + step] = a[m : m + step].astype(np.float64) @ columns
+        if problem.out == "i32":
+            return {"c": c.astype(np.int64).astype(np.int32)}  # exact: |c| < k * 2^14 < 2^53
+        return {"c": c}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        flushes = problem.dtype in ("f16", "bf16") and not target.has("mfma_denormals")
+        flushed = find_dtype(problem.dtype).least_normal if flushes else 0.0
+        return {"c": gemm_tolerance(*_matrices(problem, arrays), reference["c"], problem.out, flushed)}
+
+    def launch(self, problem: Problem, spec: GemmSpec) -> Launch:
+        tiles = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
+        sizes = (problem.m, problem.n, problem.k, problem.lda, problem.ldb, problem.ldc)
+        return Launch((tiles, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), ("a", "b", "c", *map(np.int32, sizes)))
+
+
+def _matrices(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """A as (m, k) and B as (k, n), views of the arrays."""
+    a, b = arrays["a"], arrays["b"]
+    return (a if problem.layout[0] == "R" else a.T), (b if problem.layout[1] == "R" else b.T)
+
+
+OPERATOR = Gemm()

@@ -1,0 +1,71 @@
+"""How far a matrix product may be from the exact one: CK Tile's rule, from mantissas and K.
+
+CK Tile accepts |c - r| <= atol + rtol * |r| with, for a result of dtype `out` accumulated in f32 over K products,
+
+    rtol = max(2^-mant(compute), 2^-mant(out), K * 2^-mant(f32)) / 2
+    atol = the same with 2^(e - mant) for 2^-mant, e the exponent of the largest |r|
+
+Here `compute` is f32 for every float dtype: matrix instructions form the products of f16, bf16 and 8-bit floats
+exactly, so, unlike CK Tile, the mantissa of the inputs does not loosen the bound.
+
+With few results the largest |r| can be small by cancellation although the partial sums were not. So e is taken of
+max(max |r|, max_i |a_i| * max_j |b_j| / sqrt(K)), |a_i| and |b_j| being the Euclidean lengths of A's rows and B's
+columns: the second term is what a sum of K products of random signs comes to.
+"""
+
+from __future__ import annotations
+
+import math
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+
+
+def gemm_tolerance(a: Array, b: Array, reference: Array, out: str, flushed: float = 0.0) -> Tolerance:
+    """The tolerance of `reference` = a @ b with a of shape (m, k) and b of shape (k, n), rounded to dtype `out`.
+
+    Elements of A and B below `flushed` may count as zero: the products that are then missing are added.
+    """
+    dtype = find_dtype(out)
+    if dtype.is_integer:
+        return Tolerance(0.0, 0.0, "integer arithmetic is exact")
+    k = a.shape[1]
+    relative = max(dtype.unit_roundoff, max(k, 1) * find_dtype("f32").unit_roundoff)
+    scale = _exponent_scale(max(_largest(reference), _random_sum(a, b)))
+    reason = f"CK Tile's rule: half an ulp of {out}, or {k} f32 roundings, of the element and of the largest result"
+    absolute: float | Array = max(relative * scale, dtype.underflow)
+    if flushed:
+        absolute = absolute + _missing(a, b, flushed)
+        reason += "; denormal inputs count as zero"
+    return Tolerance(relative, absolute, reason)
+
+
+def _missing(a: Array, b: Array, flushed: float) -> Array | float:
+    """The magnitude of all products that have a factor below `flushed`."""
+    sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
+    small = [np.where(size < flushed, size, 0.0) for size in sizes]
+    if not any(part.any() for part in small):
+        return 0.0
+    missing: Array = small[0] @ sizes[1] + sizes[0] @ small[1]
+    return missing
+
+
+def _largest(values: Array) -> float:
+    """The largest finite magnitude, 0 if there is none."""
+    magnitudes = np.abs(values.astype(np.float64))
+    return float(magnitudes.max(initial=0.0, where=np.isfinite(magnitudes)))
+
+
+def _random_sum(a: Array, b: Array) -> float:
+    if 0 in (*a.shape, *b.shape):
+        return 0.0
+    rows = np.linalg.norm(np.nan_to_num(a.astype(np.float32), posinf=0, neginf=0), axis=1)
+    columns = np.linalg.norm(np.nan_to_num(b.astype(np.float32), posinf=0, neginf=0), axis=0)
+    return float(rows.max()) * float(columns.max()) / math.sqrt(a.shape[1])
+
+
+def _exponent_scale(largest: float) -> float:
+    """The power of two at or below `largest`; 0 for 0."""
+    return 2.0 ** math.floor(math.log2(largest)) if largest else 0.0

@@ -1,0 +1,195 @@
+"""What an operator is: a request becomes a problem, a problem a kernel, and its results are compared with NumPy's.
+
+| step | method | depends on |
+|---|---|---|
+| read the user's keys | `problem` | nothing else |
+| what to compile | `spec`, `validate`, `kernels` | the chip's data; never a compiler |
+| the kernel itself | `build` | the authoring language and MLIR, imported on first use |
+| arrays and launch | `arrays`, `inputs`, `launch` | the problem |
+| what is right | `reference`, `tolerances` | NumPy |
+"""
+
+from __future__ import annotations
+
+import importlib
+import math
+import zlib
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.request import Key, RequestError, read_keys
+from ckmlir.ops.spec import Reason, Spec
+from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Kernel
+
+P = TypeVar("P")
+S = TypeVar("S", bound=Spec)
+
+MAXIMUM_ARRAY_BYTES = 2**31 - 1
+"""Kernels address an array with 32-bit byte offsets from its start."""
+
+Argument = str | np.int32 | np.int64 | np.float32
+"""A kernel argument: the name of an array, or a scalar of the type that the kernel takes."""
+
+
+@dataclass(frozen=True)
+class ArraySpec:
+    """An array that a kernel reads or writes.
+
+    Attributes:
+        shape: the shape of memory, outermost dimension first.
+        dtype: element type by name.
+        role: "in" or "out".
+        strides: distance of neighbours along each dimension, in elements; the last is 1.
+    """
+
+    name: str
+    shape: tuple[int, ...]
+    dtype: str
+    role: str
+    strides: tuple[int, ...]
+
+    @property
+    def elements(self) -> int:
+        """Elements from the first to one past the last, gaps between rows included."""
+        if 0 in self.shape:
+            return 0
+        return 1 + sum((length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True))
+
+    @property
+    def nbytes(self) -> int:
+        """Bytes from the first to one past the last element."""
+        return self.elements * find_dtype(self.dtype).bytes
+
+
+def array_spec(name: str, shape: Sequence[int], dtype: str, role: str, pitch: int | None = None) -> ArraySpec:
+    """An array whose rows lie `pitch` elements apart (default: packed); all other dimensions are packed.
+
+    Raises RequestError for an array that is too large to be addressed.
+    """
+    strides = [1] * len(shape)
+    for place in range(len(shape) - 2, -1, -1):
+        row = shape[-1] if pitch is None else pitch
+        strides[place] = row if place == len(shape) - 2 else strides[place + 1] * shape[place + 1]
+    array = ArraySpec(name, tuple(shape), dtype, role, tuple(strides))
+    if array.nbytes > MAXIMUM_ARRAY_BYTES:
+        raise RequestError(
+            f"array {name} of shape {'x'.join(map(str, shape))} takes {array.nbytes} bytes; "
+            f"kernels address at most {MAXIMUM_ARRAY_BYTES}"
+        )
+    return array
+
+
+@dataclass(frozen=True)
+class Launch:
+    """How a kernel is started: workgroups, work-items a workgroup, and arguments in the kernel's order.
+
+    A grid with a zero means that there is nothing to launch.
+    """
+
+    grid: tuple[int, int, int]
+    block: tuple[int, int, int]
+    arguments: tuple[Argument, ...]
+
+    @property
+    def is_empty(self) -> bool:
+        return math.prod(self.grid) == 0
+
+
+class Operator(ABC, Generic[P, S]):
+    """An operator; each has one instance, found by name in `ckmlir.ops`."""
+
+    name: ClassVar[str]
+    summary: ClassVar[str]
+    keys: tuple[Key, ...]
+    spec_type: type[S]
+
+    def problem(self, **keys: object) -> P:
+        """The problem that `keys` describe; values are Python's or text as on the command line.
+
+        Raises RequestError naming the key, its value, what is wrong and what would be right.
+        """
+        try:
+            return self._problem(read_keys(self.keys, keys))
+        except RequestError as error:
+            raise RequestError(f"{self.name}: {error}") from None
+
+    @abstractmethod
+    def _problem(self, values: Mapping[str, Any]) -> P:
+        """The problem of keys that have been read one by one; checks them against each other."""
+
+    @abstractmethod
+    def spec(self, problem: P, target: Target) -> S:
+        """The kernel to compile for a problem on a chip. It may be invalid there: `validate` says."""
+
+    @abstractmethod
+    def validate(self, spec: S, target: Target) -> list[Reason]:
+        """Why the chip cannot run this kernel; empty when it can."""
+
+    @abstractmethod
+    def kernels(self, target: Target) -> list[S]:
+        """The kernels that default problems select on this chip, all valid. Costs no compilation."""
+
+    def build(self, spec: S, target: Target) -> Kernel:
+        """The kernel's tile IR. Imports the compiler; the code is in the module `<operator's module>_kernel`."""
+        kernel: Kernel = importlib.import_module(f"{type(self).__module__}_kernel").build(spec, target)
+        return kernel
+
+    @abstractmethod
+    def arrays(self, problem: P) -> tuple[ArraySpec, ...]:
+        """The arrays that take part in this problem, in the order of the kernel's arguments."""
+
+    def inputs(self, problem: P, target: Target, seed: int = 0) -> dict[str, Array]:
+        """Input arrays made from the seed; each depends on the seed and its own name and shape only."""
+        made = {}
+        for array in self.arrays(problem):
+            if array.role == "in":
+                generator = np.random.default_rng([seed, zlib.crc32(array.name.encode())])
+                made[array.name] = self._values(problem, array, generator).astype(numpy_dtype(array.dtype, target))
+        return made
+
+    @abstractmethod
+    def _values(self, problem: P, array: ArraySpec, generator: np.random.Generator) -> Array:
+        """Values of an input array before rounding to its dtype; shape `array.shape`."""
+
+    @abstractmethod
+    def reference(self, problem: P, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output as NumPy computes it from the input arrays: in float64, or exactly for integers."""
+
+    @abstractmethod
+    def tolerances(
+        self, problem: P, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """How far each output may be from `reference` on a chip, given the input arrays."""
+
+    @abstractmethod
+    def launch(self, problem: P, spec: S) -> Launch:
+        """How the kernel of `spec` is started for this problem."""
+
+
+def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
+    """Raise RequestError with every reason why the chip cannot run the kernel, if there is any."""
+    reasons = operator.validate(spec, target)
+    if reasons:
+        raise RequestError(f"{operator.name} on {target.name}: " + " | ".join(map(str, reasons)))
+
+
+def alignment(element_bytes: int, *sizes: int) -> int:
+    """The widest vector, in elements, up to 16 bytes, that divides every one of `sizes` (each a length or a stride).
+
+    A vector that starts at a multiple of it is then aligned and never crosses the end of a row.
+    """
+    return math.gcd(16 // element_bytes, *sizes)
+
+
+def ceil_div(numerator: int, denominator: int) -> int:
+    """The quotient rounded up."""
+    return -(-numerator // denominator)

@@ -1,0 +1,59 @@
+"""Whether what a workgroup needs fits a chip: work-items, LDS, accumulators and vector registers."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckmlir.ops.spec import Reason
+from ckmlir.targets import Target
+
+
+@dataclass(frozen=True)
+class Resources:
+    """The least that a kernel needs.
+
+    Attributes:
+        field, value: of the specification, what decides the need and is named when it is too much.
+        threads: work-items of a workgroup.
+        lds: bytes of LDS of a workgroup.
+        accumulators: 32-bit accumulators of a work-item.
+        registers: 32-bit registers that a work-item's tiles take, accumulators included.
+    """
+
+    field: str
+    value: object
+    threads: int
+    lds: int
+    accumulators: int
+    registers: int
+
+
+def excess(need: Resources, target: Target) -> list[Reason]:
+    """Why the need exceeds the chip; empty when it fits."""
+
+    def reason(why: str, right: str) -> Reason:
+        return Reason(need.field, need.value, why, right)
+
+    if need.threads > target.workgroup_size:
+        most = target.workgroup_size
+        return [reason(f"a workgroup of {need.threads} work-items", f"expected at most {most} on {target.name}")]
+    reasons = []
+    if need.lds > target.lds_bytes:
+        reasons.append(reason(f"needs {need.lds} bytes of LDS", f"{target.name} has {target.lds_bytes}"))
+    most = target.registers.accumulation_per_wave
+    available = registers_per_lane(need.threads, target) * 5 // 6  # the rest: indices, addresses, temporaries
+    if need.accumulators > most:
+        reasons.append(reason(f"needs {need.accumulators} accumulators a work-item", f"{target.name} has {most}"))
+    elif need.registers > available:
+        why = f"its tiles need {need.registers} registers a work-item"
+        reasons.append(reason(why, f"{target.name} has {available} for them with {need.threads} work-items"))
+    return reasons
+
+
+def registers_per_lane(threads: int, target: Target) -> int:
+    """Vector registers of a lane when a whole workgroup has to be resident on the SIMDs of one compute unit."""
+    waves = -(-threads // target.wave_size)
+    waves_a_simd = -(-waves // target.simds)
+    granule = target.registers.vector_granule
+    share = target.registers.vector_total // waves_a_simd // granule * granule
+    return min(share, target.registers.vector_per_wave)

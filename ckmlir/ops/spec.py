@@ -1,0 +1,105 @@
+"""Kernel specifications as records: frozen dataclasses with a JSON form, and the reasons why one is not valid."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import typing
+from collections.abc import Iterator
+from typing import Any, TypeVar
+
+from ckmlir.ops.request import RequestError, show
+
+S = TypeVar("S", bound="Spec")
+
+
+@dataclasses.dataclass(frozen=True)
+class Reason:
+    """Why a specification cannot be compiled for a chip: the field, its value, what is wrong, what would be right."""
+
+    field: str
+    value: object
+    why: str
+    right: str
+
+    def __str__(self) -> str:
+        return f"{self.field}={show(self.value)}: {self.why}; {self.right}"
+
+
+@dataclasses.dataclass(frozen=True)
+class Spec:
+    """What has to be compiled: everything that the kernel's code depends on, and nothing else.
+
+    Fields of subclasses are str, int, bool or tuples of int, so that specifications can be compared, hashed and written
+    as JSON.
+    """
+
+    @property
+    def name(self) -> str:
+        """A stable, readable identifier of the kernel in letters, digits and underscores; no two specs share it."""
+        raise NotImplementedError(f"{type(self).__name__} has no name")
+
+    def to_dict(self) -> dict[str, Any]:
+        """The fields by name, in JSON's types."""
+        fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+
+    def to_json(self) -> str:
+        """One line of JSON; `from_json` gives back an equal specification."""
+        return json.dumps(self.to_dict())
+
+    @classmethod
+    def from_dict(cls: type[S], values: object) -> S:
+        """The inverse of `to_dict`. Raises RequestError for missing, unknown and wrongly typed fields."""
+        if not isinstance(values, dict):
+            raise RequestError(f"{cls.__name__}: expected an object of fields, got {show(values)}")
+        types = typing.get_type_hints(cls)
+        names = [field.name for field in dataclasses.fields(cls)]
+        missing, unknown = set(names) - set(values), set(values) - set(names)
+        if missing or unknown:
+            which = f"{'no' if missing else 'unknown'} field {sorted(missing or map(str, unknown))[0]}"
+            raise RequestError(f"{cls.__name__}: {which}; the fields are {', '.join(names)}")
+        return cls(**{name: _read(cls, name, types[name], values[name]) for name in names})
+
+    @classmethod
+    def from_json(cls: type[S], text: str) -> S:
+        """The inverse of `to_json`. Raises RequestError for text that is not such a specification."""
+        try:
+            values = json.loads(text)
+        except json.JSONDecodeError as error:
+            raise RequestError(f"{cls.__name__}: not JSON ({error})") from None
+        return cls.from_dict(values)
+
+
+def by(lengths: tuple[int, ...]) -> str:
+    """Lengths as the command line writes them: `128x128x64`."""
+    return "x".join(map(str, lengths))
+
+
+def not_a_choice(spec: Spec, **choices: tuple[object, ...]) -> Iterator[Reason]:
+    """A reason for every named field whose value is not among its choices."""
+    for field, allowed in choices.items():
+        value = getattr(spec, field)
+        if value not in allowed:
+            yield Reason(field, value, "there is no such choice", f"expected {'|'.join(map(str, allowed))}")
+
+
+def not_powers_of_two(spec: Spec, *fields: str) -> Iterator[Reason]:
+    """A reason for every field that holds something else than powers of two, which tiles are made of."""
+    for field in fields:
+        value = getattr(spec, field)
+        for number in value if isinstance(value, tuple) else (value,):
+            if number < 1 or number & (number - 1):
+                yield Reason(field, value, f"{number} is not a power of two", "expected 1, 2, 4, 8, …")
+                break
+
+
+def _read(cls: type[Spec], name: str, expected: Any, value: object) -> object:
+    """A field's value of its annotated type, from JSON's types."""
+    arguments = typing.get_args(expected)
+    if arguments and isinstance(value, (list, tuple)) and len(value) == len(arguments):
+        return tuple(_read(cls, name, part, item) for part, item in zip(arguments, value, strict=True))
+    if not arguments and type(value) is expected:
+        return value
+    what = f"{len(arguments)} whole numbers" if arguments else expected.__name__
+    raise RequestError(f"{cls.__name__}: {name}={show(value)}: expected {what}")

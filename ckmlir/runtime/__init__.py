@@ -1,0 +1,32 @@
+"""Running code objects: the `Device` protocol, its devices, and operators run and compared on them.
+
+from ckmlir.runtime import open_device, run_operator
+"""
+
+from ckmlir.runtime.device import (
+    Device,
+    DeviceError,
+    DeviceProperties,
+    Event,
+    KernelFault,
+    Memory,
+    Module,
+    Stream,
+    open_device,
+)
+from ckmlir.runtime.run import RunResult, check_outputs, run_operator
+
+__all__ = [
+    "Device",
+    "DeviceError",
+    "DeviceProperties",
+    "Event",
+    "KernelFault",
+    "Memory",
+    "Module",
+    "RunResult",
+    "Stream",
+    "check_outputs",
+    "open_device",
+    "run_operator",
+]

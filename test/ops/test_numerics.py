@@ -1,0 +1,159 @@
+"""Every operator, through its real code object on the simulator, against its reference within the derived tolerance.
+
+Sizes are small but not kind: they fit the tile, miss it by one, are prime, are one; strides leave gaps. A case names
+the chip first, so that `-k gfx950` selects.
+"""
+
+import itertools
+
+import pytest
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.gemm.gemm_spec import LAYOUTS, OUTPUTS
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.targets import get_target
+
+CHIPS = ("gfx90a", "gfx942", "gfx950")
+
+
+def agree(name: str, chip: str, **keys: object) -> None:
+    """Run a request and compare every output; every array must have been compared."""
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(**keys)
+    arrays = operator.inputs(problem, target, seed=7)
+    result = run_operator(operator, problem, arrays, target, open_device("sim", target, seed=11))
+    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+    assert {one.name for one in comparisons} == {a.name for a in operator.arrays(problem) if a.role == "out"}
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+
+
+# -- gemm
+
+GEMM_SIZES = {"fits": (128, 128, 128), "one": (1, 1, 1), "primes": (131, 67, 71), "below": (127, 129, 63)}
+
+
+def gemm_cases() -> list[tuple[str, str, str, str, str]]:
+    """Every dtype, layout and chip at two sizes; every output dtype and further sizes at one layout."""
+    cases = []
+    for chip, dtype in itertools.product(CHIPS, OUTPUTS):
+        if dtype in ("fp8", "bf8") and chip == "gfx90a":
+            continue  # CDNA2 has no 8-bit floats; a test below says that it is refused
+        for layout, size in itertools.product(LAYOUTS, ("fits", "primes")):
+            cases.append((chip, dtype, OUTPUTS[dtype][0], layout, size))
+        cases += [(chip, dtype, out, "RCR", size) for out in OUTPUTS[dtype] for size in ("one", "below")]
+    return cases
+
+
+@pytest.mark.parametrize(("chip", "dtype", "out", "layout", "size"), gemm_cases())
+def test_gemm(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
+    """C = A·B for every dtype, layout and chip."""
+    m, n, k = GEMM_SIZES[size]
+    agree("gemm", chip, m=m, n=n, k=k, dtype=dtype, out=out, layout=layout)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("k", [0, 1, 63, 64, 65, 128, 192, 256, 320, 449])
+@pytest.mark.parametrize("schedule", ["unpipelined", "single_buffer", "prefetch"])
+def test_gemm_trip_counts(chip: str, k: int, schedule: str) -> None:
+    """Every schedule for trip counts from 0 to 8, odd and even, with and without a remainder."""
+    agree("gemm", chip, m=64, n=64, k=k, schedule=schedule)
+
+
+@pytest.mark.parametrize("layout", LAYOUTS)
+def test_gemm_strides(layout: str) -> None:
+    """Rows with gaps between them: nothing is read from or written to the gaps."""
+    agree("gemm", "gfx942", m=100, n=72, k=40, layout=layout, lda=131, ldb=160, ldc=77)
+
+
+@pytest.mark.parametrize("keys", [
+    {"block": "256x128x32", "wave": "2x2"},
+    {"block": "128x256x64", "wave": "1x4", "mfma": "16x16x16"},
+    {"block": "64x128x128", "wave": "2x1", "mfma": "32x32x8"},
+    {"block": "64x64x64", "wave": "1x1", "mfma": "32x32x8"},
+    {"epilogue": "direct"},
+    {"epilogue": "direct", "mfma": "16x16x16", "out": "f32"},
+])  # fmt: skip
+def test_gemm_tiles(keys: dict[str, str]) -> None:
+    """Blocks, waves, instructions and epilogues that are not the default."""
+    agree("gemm", "gfx942", m=257, n=131, k=200, **keys)
+
+
+def test_gemm_large() -> None:
+    """A problem of several workgroups and many iterations."""
+    agree("gemm", "gfx942", m=512, n=640, k=1024, dtype="f16")
+
+
+@pytest.mark.parametrize(("m", "n", "k"), [(0, 5, 7), (5, 0, 7), (5, 7, 0), (0, 0, 0)])
+def test_gemm_empty(m: int, n: int, k: int) -> None:
+    """No rows or columns: nothing to do; no terms: zeros."""
+    agree("gemm", "gfx942", m=m, n=n, k=k)
+
+
+# -- layernorm2d
+
+LAYERNORM_LENGTHS = (1, 7, 64, 100, 127, 512, 1000, 1024, 1025, 2048, 4096, 8192, 8193, 12289)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("n", LAYERNORM_LENGTHS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+def test_layernorm2d(chip: str, n: int, dtype: str) -> None:
+    """Rows shorter and longer than a wave, a workgroup and its registers."""
+    agree("layernorm2d", chip, m=5, n=n, dtype=dtype)
+
+
+@pytest.mark.parametrize("n", [96, 4096, 9000])
+@pytest.mark.parametrize("add", ["none", "add", "store"])
+@pytest.mark.parametrize("save_stats", [0, 1])
+def test_layernorm2d_options(n: int, add: str, save_stats: int) -> None:
+    """Residual add, stored sums and saved statistics, in one pass and in two."""
+    agree("layernorm2d", "gfx942", m=3, n=n, add=add, save_stats=save_stats)
+
+
+@pytest.mark.parametrize("m", [0, 1, 4, 17])
+def test_layernorm2d_rows(m: int) -> None:
+    """Row counts around those of a workgroup, with gaps between the rows."""
+    agree("layernorm2d", "gfx942", m=m, n=200, stride=333, ystride=208)
+
+
+# -- attention
+
+MASKS = ("none", "top_left", "bottom_right", "window:20,5", "window_bottom_right:7,0")
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
+def test_fmha_fwd(chip: str, dtype: str, d: int) -> None:
+    """Every head dimension, type and chip, with lengths that do not fit the tile."""
+    agree("fmha_fwd", chip, b=1, h=2, sq=150, sk=203, d=d, dtype=dtype, lse=1)
+
+
+@pytest.mark.parametrize("mask", MASKS)
+@pytest.mark.parametrize(("sq", "sk"), [(128, 128), (1, 130), (200, 70), (70, 200), (257, 1)])
+def test_fmha_fwd_masks(mask: str, sq: int, sk: int) -> None:
+    """Every mask, for more queries than keys and the reverse; rows that attend to nothing give zeros and -inf."""
+    agree("fmha_fwd", "gfx942", b=1, h=1, sq=sq, sk=sk, d=64, mask=mask, lse=1)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+def test_fmha_fwd_heads(chip: str, dtype: str, layout: str) -> None:
+    """Grouped heads, several batches, both layouts, dv different from d."""
+    keys = {"b": 2, "h": 4, "hk": 2, "d": 64, "dv": 40, "dtype": dtype, "layout": layout, "mask": "bottom_right"}
+    agree("fmha_fwd", chip, sq=40, sk=100, **keys)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("sq", "sk"), [(128, 256), (127, 63), (129, 65), (1, 1)])
+def test_fmha_fwd_lengths(chip: str, sq: int, sk: int) -> None:
+    """Lengths that fit the tile exactly, miss it by one, and are one."""
+    agree("fmha_fwd", chip, sq=sq, sk=sk, d=64, lse=1)
+
+
+@pytest.mark.parametrize(("d", "dv"), [(8, 8), (40, 72), (64, 128), (200, 96)])
+def test_fmha_fwd_channels(d: int, dv: int) -> None:
+    """Head dimensions that no tile has exactly."""
+    agree("fmha_fwd", "gfx942", b=1, h=1, sq=64, sk=64, d=d, dv=dv)
