@@ -1,0 +1,96 @@
+"""`ckmlir`: list the kernels, compile them, run and check them, look into code objects.
+
+Exit status: 0 done, 1 a result that disagrees with its reference or a kernel that faulted, 2 a bad request. Every error
+is one message on stderr, `ckmlir: error: …`; nothing is written to a file unless it is written whole.
+"""
+
+from __future__ import annotations
+
+import argparse
+import importlib
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn, Protocol
+
+from ckmlir import __version__
+from ckmlir.errors import CkmlirError, suggest
+
+DISAGREES, BAD_REQUEST = 1, 2
+
+COMMANDS = {
+    "list": "operators and their kernels, without compiling anything",
+    "compile": "one kernel to a code object",
+    "run": "compile a kernel, run it and compare the result with NumPy",
+    "inspect": "what is in a code object",
+}
+"""Name -> summary; the code is in the module of the same name beside this one."""
+
+
+class Command(Protocol):
+    """What the module of a command offers."""
+
+    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+        """Declare its arguments."""
+
+    def execute(self, options: argparse.Namespace) -> int:
+        """Do it; returns the exit status. Raises CkmlirError for bad requests."""
+
+
+class Parser(argparse.ArgumentParser):
+    """argparse, with errors as exceptions and without guessing abbreviated options."""
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+        super().__init__(
+            prog=prog,
+            description=description,
+            epilog=epilog,
+            allow_abbrev=False,
+            formatter_class=argparse.RawDescriptionHelpFormatter,
+        )
+
+    def error(self, message: str) -> NoReturn:
+        raise CkmlirError(f"{message}; see {self.prog} --help")
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the tool with `arguments` (default: the process's); returns the exit status."""
+    try:
+        status = _run(sys.argv[1:] if arguments is None else list(arguments))
+        sys.stdout.flush()
+        return status
+    except CkmlirError as error:
+        from ckmlir.runtime.device import KernelFault
+
+        print(f"ckmlir: error: {error}", file=sys.stderr)
+        return DISAGREES if isinstance(error, KernelFault) else BAD_REQUEST
+    except MemoryError:
+        print("ckmlir: error: not enough memory for arrays of this size", file=sys.stderr)
+        return BAD_REQUEST
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone; flush nowhere at exit
+        return BAD_REQUEST
+    except KeyboardInterrupt:
+        return 130
+
+
+def _run(arguments: list[str]) -> int:
+    commands = "\n".join(f"  {name:<9}{summary}" for name, summary in COMMANDS.items())
+    top = Parser("ckmlir", "CK Tile operators for AMD gfx9 chips.", f"commands:\n{commands}")
+    top.add_argument("--version", action="version", version=f"ckmlir {__version__}")
+    top.add_argument("command", metavar="COMMAND")
+    top.add_argument("arguments", nargs=argparse.REMAINDER, metavar="…", help="see ckmlir COMMAND --help")
+    options = top.parse_args(arguments)
+    if options.command not in COMMANDS:
+        raise CkmlirError(f"unknown command {options.command!r}; {suggest(options.command, COMMANDS)}")
+    command: Command = importlib.import_module(f"ckmlir.tools.{options.command}")
+    parser = Parser(
+        f"ckmlir {options.command}", COMMANDS[options.command][:1].upper() + COMMANDS[options.command][1:] + "."
+    )
+    command.add_arguments(parser)
+    # Intermixed: keys of an operator may stand before and after options.
+    return command.execute(parser.parse_intermixed_args(options.arguments))
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,121 @@
+"""`ckmlir inspect`: what is in an AMDGPU code object: kernels, arguments, registers, LDS, spills, instructions."""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Iterator
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.errors import CkmlirError
+from ckmlir.lowering.occupancy import kernel_occupancy
+from ckmlir.sim.decode import disassemble, instruction_mix
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("file", metavar="FILE", type=Path, help="a code object (.hsaco)")
+    parser.add_argument("--json", action="store_true", help="one JSON object")
+
+
+def execute(options: argparse.Namespace) -> int:
+    try:
+        code_object = CodeObject.parse(options.file)
+    except CodeObjectError as error:
+        text = str(error)
+        raise CkmlirError(text if str(options.file) in text else f"{options.file}: {text}") from None
+    report = describe(code_object)
+    print(json.dumps(report) if options.json else _text(report))
+    return 0
+
+
+def describe(code_object: CodeObject) -> dict[str, Any]:
+    """Everything that `inspect` says, in JSON's types."""
+    return {
+        "target": code_object.target_id,
+        "code_object_version": code_object.version,
+        "bytes": len(code_object.data),
+        "kernels": [_kernel(code_object, kernel) for kernel in code_object.kernels.values()],
+    }
+
+
+def _kernel(code_object: CodeObject, kernel: Kernel) -> dict[str, Any]:
+    metadata = kernel.metadata
+    mix, mix_missing = _instruction_mix(code_object, kernel)
+    occupied, occupancy_missing = _occupancy(code_object, kernel)
+    return {
+        "name": kernel.name,
+        "code_bytes": kernel.size,
+        "arguments": [
+            {
+                "name": argument.name,
+                "offset": argument.offset,
+                "size": argument.size,
+                "kind": argument.value_kind,
+                "address_space": argument.address_space,
+            }
+            for argument in kernel.arguments
+        ],
+        "kernarg_bytes": metadata.kernarg_size,
+        "vector_registers": metadata.vgpr_count,
+        "accumulation_registers": metadata.agpr_count,
+        "scalar_registers": metadata.sgpr_count,
+        "vector_spills": metadata.vgpr_spill_count,
+        "scalar_spills": metadata.sgpr_spill_count,
+        "lds_bytes": metadata.group_segment_size,
+        "scratch_bytes": metadata.private_segment_size,
+        "max_workgroup_size": metadata.max_flat_workgroup_size,
+        "occupancy": occupied,
+        "occupancy_missing": occupancy_missing,
+        "instructions": mix,
+        "instructions_missing": mix_missing,
+    }
+
+
+def _instruction_mix(code_object: CodeObject, kernel: Kernel) -> tuple[dict[str, int] | None, str | None]:
+    """Instructions by category, or None and why they cannot be counted."""
+    try:
+        return dict(instruction_mix(disassemble(code_object, kernel.name))), None
+    except ValueError as error:  # UnknownInstruction, or a chip that is not described
+        return None, str(error)
+
+
+def _occupancy(code_object: CodeObject, kernel: Kernel) -> tuple[dict[str, Any] | None, str | None]:
+    """What fits on a compute unit with the largest workgroup, or None and why that is not known."""
+    try:
+        return asdict(kernel_occupancy(code_object, kernel.name)), None
+    except ValueError as error:  # a chip that is not described, or a kernel that fits none
+        return None, str(error)
+
+
+def _text(report: dict[str, Any]) -> str:
+    lines = [f"{report['target']}, code object version {report['code_object_version']}, {report['bytes']} bytes"]
+    for kernel in report["kernels"]:
+        lines += ["", f"{kernel['name']}: {kernel['code_bytes']} bytes of code"]
+        lines += [f"  {name:<18}{value}" for name, value in _rows(kernel)]
+        lines += [
+            f"    {argument['offset']:>4} {argument['size']:>3}  {argument['kind']:<24}{argument['name']}".rstrip()
+            for argument in kernel["arguments"]
+        ]
+    return "\n".join(lines)
+
+
+def _rows(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
+    """What a kernel uses, as label and value."""
+    accumulation, spilled = kernel["accumulation_registers"], kernel["vector_spills"]
+    yield "vector registers", f"{kernel['vector_registers']}, {accumulation} for accumulation; {spilled} spilled"
+    yield "scalar registers", f"{kernel['scalar_registers']}; {kernel['scalar_spills']} spilled"
+    yield "memory", f"{kernel['lds_bytes']} bytes of LDS, {kernel['scratch_bytes']} of scratch a work-item"
+    yield "workgroup", f"at most {kernel['max_workgroup_size']} work-items"
+    occupied, mix = kernel["occupancy"], kernel["instructions"]
+    if occupied:
+        yield "occupancy", f"{occupied['waves_per_simd']:g} waves a SIMD, limited by {occupied['limiter']}"
+    else:
+        yield "occupancy", f"unknown: {kernel['occupancy_missing']}"
+    if mix is not None:
+        yield "instructions", ", ".join(f"{count} {category}" for category, count in mix.items() if count)
+    else:
+        yield "instructions", f"unknown: {kernel['instructions_missing']}"
+    yield "arguments", f"{kernel['kernarg_bytes']} bytes"

@@ -1,0 +1,128 @@
+"""`ckmlir run`: compile an operator, run it on a device, compare the result with NumPy.
+
+Exit status 0: every output agrees with its reference (or --no-check); 1: one disagrees, or the kernel faulted.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import math
+from collections.abc import Mapping
+
+from ckmlir.ops.comparison import Comparison
+from ckmlir.ops.operator import require_valid
+from ckmlir.ops.spec import Spec
+from ckmlir.runtime import Device, RunResult, check_outputs, open_device, run_operator
+from ckmlir.runtime.device import DEVICES
+from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
+from ckmlir.tools.cli import DISAGREES
+from ckmlir.tools.request import Request, add_operator_arguments, check_writable, progress, read_request, write_file
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_operator_arguments(parser)
+    add = parser.add_argument
+    add("--device", default="auto", metavar="|".join(DEVICES), help="where to run; auto takes what is there")
+    add(
+        "--input", nargs="+", action="extend", default=[], metavar="name=file.npy", help="arrays not made from the seed"
+    )
+    add("--output", nargs="+", action="extend", default=[], metavar="name=file.npy", help="arrays to write")
+    add("--seed", type=_seed, default=0, metavar="N", help="of arrays and of the simulator")
+    add("--no-check", action="store_true", help="do not compare with the reference")
+    add("--json", action="store_true", help="one JSON object on stdout")
+
+
+def execute(options: argparse.Namespace) -> int:
+    request = read_request(options)
+    operator, problem, target = request
+    specs = {spec.name: spec for spec in operator.arrays(problem)}
+    given = read_assignments("--input", options.input, [spec for spec in specs.values() if spec.role == "in"])
+    wanted = read_assignments("--output", options.output, specs.values())
+    check_writable(list(wanted.values()))
+    kernel = operator.spec(problem, target)
+    require_valid(operator, kernel, target)
+    device = open_device(options.device, target, seed=options.seed)
+
+    arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}
+    with progress("making arrays"):
+        made = operator.inputs(problem, target, options.seed)
+    arrays = {**made, **arrays}
+    with progress(f"compiling and running {kernel.name} on the {device.properties.name}"):
+        result = run_operator(operator, problem, arrays, target, device)
+    comparisons = None
+    if not options.no_check:
+        with progress("computing the reference"):
+            comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+    for name, path in wanted.items():
+        write_file(path, npy_bytes({**arrays, **result.outputs}[name]))
+
+    report = _json if options.json else _text
+    print(report(request, kernel, device, result, comparisons))
+    return 0 if comparisons is None or all(one.ok for one in comparisons) else DISAGREES
+
+
+def _seed(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) >= 2**32:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def _text(
+    request: Request, kernel: Spec, device: Device, result: RunResult, comparisons: list[Comparison] | None
+) -> str:
+    what = f"{request.operator.name} on the {device.properties.name}: {kernel.name}"
+    times = f"compiled in {result.compile_seconds:.3f} s, ran in {result.run_seconds:.3f} s"
+    if result.kernel is None:
+        times = "nothing to launch"
+    outcome = ["not compared"] if comparisons is None else [str(one) for one in comparisons]
+    return "\n".join([what, times, *outcome])
+
+
+def _json(
+    request: Request, kernel: Spec, device: Device, result: RunResult, comparisons: list[Comparison] | None
+) -> str:
+    """The report of `--json`. Errors are the largest of all outputs; infinite ones are written as text, "inf"."""
+    checked = comparisons or []
+    worst = max(checked, key=lambda one: (not one.ok, one.max_rel_err), default=None)
+    report = {
+        "op": request.operator.name,
+        "arch": request.target.name,
+        "kernel": kernel.name,
+        "spec": kernel.to_dict(),
+        "device": device.properties.name,
+        "compile_s": result.compile_seconds,
+        "run_s": result.run_seconds,
+        "max_abs_err": _number(max(one.max_abs_err for one in checked)) if checked else None,
+        "max_rel_err": _number(max(one.max_rel_err for one in checked)) if checked else None,
+        "tolerance": None if worst is None else _tolerance(worst),
+        "ok": None if comparisons is None else all(one.ok for one in checked),
+        "outputs": {one.name: _comparison(one) for one in checked},
+    }
+    return json.dumps(report, allow_nan=False)
+
+
+def _comparison(one: Comparison) -> Mapping[str, object]:
+    return {
+        "ok": one.ok,
+        "elements": one.elements,
+        "mismatches": one.mismatches,
+        "max_abs_err": _number(one.max_abs_err),
+        "max_rel_err": _number(one.max_rel_err),
+        "tolerance": _tolerance(one),
+        "worst": None
+        if one.worst is None
+        else {
+            "index": list(one.worst.index),
+            "actual": _number(one.worst.actual),
+            "expected": _number(one.worst.expected),
+        },
+    }
+
+
+def _tolerance(one: Comparison) -> Mapping[str, object]:
+    return {"rtol": one.tolerance.rtol, "atol": one.tolerance.largest_atol, "reason": one.tolerance.reason}
+
+
+def _number(value: float) -> float | str:
+    return value if math.isfinite(value) else str(value)

@@ -1,0 +1,193 @@
+"""`ckmlir` list and compile, and what every bad request comes to: one line on stderr, exit 2, no file."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.targets import TARGETS, get_target
+from ckmlir.tools import compile as compile_command
+from ckmlir.tools.cli import COMMANDS, main
+
+
+def refused(capsys: pytest.CaptureFixture[str], *arguments: str) -> str:
+    """The one line that a bad request is answered with."""
+    assert main(list(arguments)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ckmlir: error: ")
+    assert err.count("\n") == 1
+    return err
+
+
+def test_list_names_every_kernel_of_every_chip(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--json"]) == 0
+    listed = json.loads(capsys.readouterr().out)
+    assert [operator["name"] for operator in listed["operators"]] == list(OPERATORS)
+    for operator in listed["operators"]:
+        assert {key["name"] for key in operator["keys"]} == {key.name for key in find_operator(operator["name"]).keys}
+    kernels = listed["kernels"]
+    assert {(kernel["arch"], kernel["op"]) for kernel in kernels} == {(t, o) for t in TARGETS for o in OPERATORS}
+    for kernel in kernels:
+        spec = find_operator(kernel["op"]).spec_type.from_dict(kernel["spec"])
+        assert spec.name == kernel["name"]
+
+    assert main(["list", "--arch", "gfx950"]) == 0
+    lines = [line.split() for line in capsys.readouterr().out.splitlines() if line.startswith("  ")]
+    assert sorted(map(tuple, lines)) == sorted(("gfx950", k["name"]) for k in kernels if k["arch"] == "gfx950")
+
+
+def test_list_imports_no_compiler() -> None:
+    program = (
+        "import sys; from ckmlir.tools.cli import main; main(['list', '--arch', 'gfx942']); "
+        "sys.exit(any(name.split('.')[0] in ('mlir', 'flydsl', 'llvmlite') for name in sys.modules))"
+    )
+    done = subprocess.run([sys.executable, "-c", program], stdout=subprocess.DEVNULL, timeout=60, check=False)
+    assert done.returncode == 0
+
+
+@pytest.mark.parametrize("command", COMMANDS)
+def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main([command, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    assert f"ckmlir {command}" in text
+    if command in ("compile", "run"):
+        for name in OPERATORS:
+            assert all(f"  {key.name} " in text for key in find_operator(name).keys)
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        ("", "required: COMMAND"),
+        ("lst", "unknown command 'lst'; did you mean list?"),
+        ("list --arch gfx924", "unknown target 'gfx924'"),
+        ("list --arch gfx924", "did you mean gfx942?"),
+        ("list --arc gfx942", "unrecognized arguments"),
+        ("run gem --arch gfx942", "unknown operator 'gem'; did you mean gemm?"),
+        ("run gemm", "required: --arch"),
+        ("run gemm m --arch gfx942", "'m' is not of the form key=value"),
+        ("run gemm m= --arch gfx942", "'m=' is not of the form key=value"),
+        ("run gemm m=1 --arch gfx942 m=2", "m=2: m is given twice"),
+        ("run gemm kk=1 --arch gfx942", "gemm: kk=1: unknown key; did you mean k?"),
+        ("run gemm m=nan --arch gfx942", "m=nan: expected a whole number"),
+        ("run gemm m=1e999 --arch gfx942", "m=1e999"),
+        ("run gemm m=99999999999999999999999 --arch gfx942", "expected a whole number from 0 to 2147483647"),
+        ("run gemm m=2000000000 --arch gfx942", "kernels address at most"),
+        ("run gemm dtype=f8 --arch gfx942", "dtype=f8: expected f16|bf16|fp8|bf8|i8"),
+        ("run gemm dtype=fp8 --arch gfx90a", "gfx90a has no fp8 MFMA"),
+        ("run gemm mfma=32x32x16 --arch gfx942", "gfx942 has no 32x32x16 MFMA for f16"),
+        ("run gemm block=256x256x64 --arch gfx942", "needs 131072 bytes of LDS; gfx942 has 65536"),
+        ("run gemm block=512x256x8 wave=4x2 epilogue=direct --arch gfx942", "registers a work-item"),
+        ("run fmha_fwd mask=causal --arch gfx942", "mask=causal: expected none|top_left"),
+        ("run gemm --device gpu --arch gfx942", "unknown device 'gpu'; expected sim|hip|auto"),
+        ("run gemm --device hip --arch gfx942", "not supported yet"),
+        ("run gemm --seed -1 --arch gfx942", "seed"),
+        ("run gemm --input d=x.npy --arch gfx942", "--input d=x.npy: there is no such array; known: a, b"),
+        ("run gemm --input c=x.npy --arch gfx942", "--input c=x.npy: there is no such array"),
+        ("run gemm --input a --arch gfx942", "--input a: expected name=file.npy"),
+        ("run gemm --output x=x.npy --arch gfx942", "there is no such array; known: a, b, c"),
+        ("run gemm --output c=/nowhere/c.npy --arch gfx942", "cannot write /nowhere/c.npy: there is no directory"),
+        ("compile gemm --arch gfx942", "required: -o"),
+        ("compile gemm --arch gfx942 -o /nowhere/k.hsaco", "there is no directory /nowhere"),
+        ("compile gemm --arch gfx942 -o /dev/null", "cannot write /dev/null: it is no regular file"),
+        ("compile gemm --arch gfx942 -o k.o --keep obj", "two results would be written to k.o"),
+        ("compile gemm --arch gfx942 -o k.hsaco --keep tlie", "--keep tlie: unknown form; did you mean tile?"),
+        ("compile gemm --arch gfx942 -o k.hsaco --print-after ck-split-tile", "did you mean ck-split-tiles?"),
+        ("inspect /nowhere/k.hsaco", "cannot read /nowhere/k.hsaco: No such file or directory"),
+    ],
+)
+def test_bad_requests(
+    arguments: str, words: str, capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    assert words in refused(capsys, *arguments.split())
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_running_out_of_memory_is_one_line(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    def exhausted(*_: object) -> None:
+        raise MemoryError
+
+    monkeypatch.setattr("ckmlir.tools.list.find_operator", exhausted)
+    assert "not enough memory" in refused(capsys, "list")
+
+
+@pytest.fixture
+def compiler(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
+    """A compiler that returns fixed bytes; what it was asked for."""
+    asked: list[dict[str, Any]] = []
+    metadata = SimpleNamespace(vgpr_count=9, vgpr_spill_count=0, sgpr_count=8, group_segment_size=7)
+
+    def compile_kernel(operator: Any, spec: Any, target: Any, **options: Any) -> SimpleNamespace:
+        asked.append({"op": operator.name, "spec": spec, "target": target.name, **options})
+        texts = {name: b"object" if name == "obj" else f"text of {name}" for name in options["keep"]}
+        kernel = SimpleNamespace(kernel=lambda name: SimpleNamespace(metadata=metadata))
+        return SimpleNamespace(
+            hsaco=b"code", kernel_name=spec.name, artifacts=texts, timings={"llvm": 0.25}, code_object=kernel
+        )
+
+    monkeypatch.setattr(compile_command, "compile_kernel", compile_kernel)
+    return asked
+
+
+def test_compile_writes_the_code_object_and_what_is_kept(
+    compiler: list[dict[str, Any]], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    output = tmp_path / "gemm.hsaco"
+    words = ["compile", "gemm", "m=100", "--arch", "gfx942", "n=200", "-o", str(output)]
+    assert main([*words, "--keep", "tile,asm,obj", "--timing", "--print-after", "all", "layout=CRR"]) == 0
+    out, err = capsys.readouterr()
+    written = {path.name: path.read_bytes() for path in tmp_path.iterdir()}
+    assert written == {
+        "gemm.hsaco": b"code",
+        "gemm.tile.mlir": b"text of tile",
+        "gemm.s": b"text of asm",
+        "gemm.o": b"object",
+    }
+    (asked,) = compiler
+    gemm = find_operator("gemm")
+    assert asked["spec"] == gemm.spec(gemm.problem(m=100, n=200, layout="CRR"), get_target("gfx942"))
+    assert asked["target"] == "gfx942"
+    assert list(asked["print_after"]) == ["all"]
+    assert asked["spec"].name in out
+    assert "9 vector registers (0 spilled)" in out
+    assert "250.00 ms  llvm" in err
+
+
+def test_a_failed_compilation_leaves_an_old_file_alone(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ckmlir.errors import CkmlirError
+
+    def fail(*_: object, **__: object) -> None:
+        raise CkmlirError("no linker")
+
+    monkeypatch.setattr(compile_command, "compile_kernel", fail)
+    output = tmp_path / "gemm.hsaco"
+    output.write_bytes(b"old")
+    assert "no linker" in refused(capsys, "compile", "gemm", "--arch", "gfx942", "-o", str(output))
+    assert {path.name: path.read_bytes() for path in tmp_path.iterdir()} == {"gemm.hsaco": b"old"}
+
+
+def test_the_installed_tool_exits_with_2() -> None:
+    program = [sys.executable, "-m", "ckmlir.tools.cli", "run", "gemm", "m=x", "--arch", "gfx942"]
+    done = subprocess.run(program, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "ckmlir: error: gemm: m=x: expected a whole number from 0 to 2147483647\n"
+    assert done.stdout == ""
+
+
+def test_a_reader_that_goes_away_is_no_traceback() -> None:
+    program = f"{sys.executable} -m ckmlir.tools.cli list --json | head -c 1"
+    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=False)
+    assert done.stderr == ""
