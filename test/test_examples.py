@@ -1,0 +1,25 @@
+"""The examples run and say what they promise."""
+
+import runpy
+import sys
+from pathlib import Path
+
+import pytest
+
+EXAMPLES = Path(__file__).parent.parent / "examples"
+
+
+def test_demo_agrees(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """Six kernels, all in agreement with NumPy, on a chip that is not the default."""
+    monkeypatch.setattr(sys, "argv", ["demo.py", "--arch", "gfx950"])
+    with pytest.raises(SystemExit) as ended:
+        runpy.run_path(str(EXAMPLES / "demo.py"), run_name="__main__")
+    assert ended.value.code == 0
+    assert capsys.readouterr().out.count("agrees with NumPy") == 6
+
+
+def test_first_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    """A kernel written with the authoring language alone; the example compares its result itself."""
+    runpy.run_path(str(EXAMPLES / "first_kernel.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "ck.reduce" in output and "largest of every row" in output
