@@ -135,13 +135,10 @@ def _argument(name: str, annotation: Any) -> tuple[ir.Type, ir.Attribute]:
                 "llvm.noalias": ir.UnitAttr.get(),
                 "llvm.align": ir.IntegerAttr.get(i64_type, annotation.alignment),
                 "ck.name": ir.StringAttr.get(name),
-                "llvm.inreg": ir.UnitAttr.get(),
             }
         )
     if isinstance(annotation, ScalarArgument):
-        return dtype(annotation.dtype), ir.DictAttr.get(
-            {"ck.name": ir.StringAttr.get(name), "llvm.inreg": ir.UnitAttr.get()}
-        )
+        return dtype(annotation.dtype), ir.DictAttr.get({"ck.name": ir.StringAttr.get(name)})
     why = "; it is text: `from __future__ import annotations` hides its value" if isinstance(annotation, str) else ""
     raise TypeError(f"argument '{name}' needs an annotation: ptr(dtype), i32, i64 or f32{why}")
 

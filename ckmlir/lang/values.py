@@ -181,6 +181,10 @@ class Operators:
         """The smaller of two; a number beats NaN."""
         return self._binary("minimum", other)
 
+    def below(self, other: Any) -> Any:
+        """0 <= self < other in one comparison: both taken as unsigned, so that what is negative is not below."""
+        return self._apply(lambda left, right: arith.cmpi(arith.CmpIPredicate.ult, left, right), other)
+
     def equals(self, other: Any) -> Any:
         """Element-wise equality (`==` keeps its Python meaning)."""
         return self._apply(lambda left, right: emit_compare("==", left, right), other)

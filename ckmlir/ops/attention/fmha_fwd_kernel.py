@@ -26,6 +26,7 @@ from ckmlir.lang import (
     log2,
     loop,
     maximum,
+    minimum,
     mma,
     ptr,
     redistribute,
@@ -95,7 +96,7 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
             with stage("qk"):
                 s = mma(scores, q, lk.read(scores.b_over(waves, keys, spec.d_tile)), nothing)
             with stage("softmax"):
-                s = _masked(spec, given, s, first, step.index, sk)
+                s = _masked(spec, given, s, m0, first, step.index, sk)
                 m1 = maximum(m0, reduce_max(s, 1))
                 shift = _finite(m1) * given.scale
                 p = exp2(s * given.scale - shift[:, None])
@@ -154,17 +155,21 @@ def _key_range(spec: FmhaFwdSpec, given: Any, first: Scalar, sk: Scalar) -> tupl
     return low, high
 
 
-def _masked(spec: FmhaFwdSpec, given: Any, s: Tile, first: Scalar, key: Scalar, sk: Scalar) -> Tile:
-    """Scores, minus infinity where a query does not attend to a key."""
+def _masked(spec: FmhaFwdSpec, given: Any, s: Tile, by_row: Tile, first: Scalar, key: Scalar, sk: Scalar) -> Tile:
+    """Scores, minus infinity where a query does not attend to a key: one comparison an element, whatever the mask.
+
+    A query attends to a run of keys; `by_row` is any tile with one element a query.
+    """
     column = coordinates(s, 1) + key
-    if spec.pad_sk:
-        s = where(column < sk, s, -INFINITY)
-    if spec.mask != "none":
-        row = coordinates(s, 0) + first
-        s = where(column < row + given.mask_x, s, -INFINITY)
-        if spec.mask == "window":
-            s = where(column > row - given.mask_y, s, -INFINITY)
-    return s
+    if spec.mask == "none":
+        return where(column < sk, s, -INFINITY) if spec.pad_sk else s
+    row = coordinates(by_row, 0) + first
+    end = minimum(row + given.mask_x, sk) if spec.pad_sk else row + given.mask_x
+    if spec.mask == "causal":
+        return where(column < end[:, None], s, -INFINITY)
+    begin = row - given.mask_y + 1
+    length = maximum(end - begin, 0)
+    return where((column - begin[:, None]).below(length[:, None]), s, -INFINITY)
 
 
 def _finite(largest: Tile) -> Tile:
