@@ -11,6 +11,8 @@ from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.passes.bank_conflicts import access_cycles
 from ckmlir.targets import Target
 
+HALF_BANKS = 64
+"""Bytes of half the banks (32 banks of 4 bytes)."""
 SMALLEST_ALIGNMENT = 8
 """Bytes to which skewed accesses of 16 bytes stay aligned; LLVM keeps them in one instruction down to this."""
 
@@ -98,6 +100,21 @@ def candidates(
             yield from (replace(layout, skew=half, period=period) for layout in swizzled)
     for amount in (chunk, 2 * chunk):
         yield replace(plain, pitch=plain.pitch + amount)
+    yield from _shifted_rows(plain, chunk, element_bytes)
+
+
+def _shifted_rows(plain: LdsLayout, chunk: int, element_bytes: int) -> Iterator[LdsLayout]:
+    """For rows of half the banks: every other group of rows one row further on.
+
+    Rows at an even distance would all start at the same bank; the shift lets groups of them take turns, while the
+    swizzle, which leaves out the lowest bit of the row, spreads those of one group.
+    """
+    if plain.row_length * element_bytes != HALF_BANKS or plain.rows < 32:
+        return
+    mask = plain.row_length // chunk - 1
+    for period in (8, 4, 16):
+        for shift in range(2, (plain.rows - 1).bit_length()):
+            yield replace(plain, chunk=chunk, terms=((1, mask), (shift, mask)), skew=plain.row_length, period=period)
 
 
 def _swizzles(plain: LdsLayout, chunk: int) -> Iterator[tuple[tuple[int, int], ...]]:

@@ -100,6 +100,14 @@ def test_no_bank_conflicts_are_predicted(name: str, chip: str) -> None:
     assert found and set(found) == {"0"}
 
 
+@pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_attention_has_no_bank_conflicts_at_any_head_dimension(chip: str, d: int) -> None:
+    """Also for rows of half the banks, which short key blocks make of V."""
+    text = compiled("fmha_fwd", chip, d=d).artifacts["scheduled"]
+    assert set(re.findall(r"conflict_cycles = (\d+)", str(text))) == {"0"}
+
+
 @pytest.mark.parametrize("layout", ["RCR", "RRR", "CRR", "CCR"])
 def test_gemm_layouts_have_no_bank_conflicts(layout: str) -> None:
     """Also where an operand is transposed on its way to LDS."""
