@@ -9,7 +9,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 INSTALLED := $(VENV)/.installed
 
-.PHONY: demo test lint unit lit clean
+.PHONY: demo test full lint unit lit clean
 
 demo: $(INSTALLED)
 	$(BIN)/python examples/demo.py
@@ -26,6 +26,10 @@ lit: $(INSTALLED)
 
 unit: $(INSTALLED)
 	$(BIN)/python -m pytest --numprocesses $(JOBS)
+
+# The whole grids, of which `make test` runs a part: tens of minutes.
+full: $(INSTALLED)
+	$(BIN)/python -m pytest --numprocesses $(JOBS) -m full
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \

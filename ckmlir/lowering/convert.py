@@ -63,20 +63,34 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
 
 
 def _to_bf16(source: ir.Value) -> ir.Value:
-    """Round to nearest even by adding just under half a unit, plus one where the kept part is odd; NaN made quiet.
+    """Round to nearest even by adding just under half a unit, plus one where the kept part is odd; NaN stays NaN.
 
-    gfx90a and gfx942 have no such instruction.
+    gfx90a and gfx942 have no such instruction. NaN needs no comparison, whose masks (a pair of scalar registers an
+    element) a large tile has no room for: a quiet NaN stays one when it is limited to what cannot overflow, and
+    `llvm.canonicalize` quiets the others, at no cost where the value comes from arithmetic.
     """
     length = vectors.length_of(source)
     i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
     i16 = vectors.vector_type(length, ir.IntegerType.get_signless(16))
-    raw = bitcast(source, i32)
+    quiet = value(
+        "llvm.call_intrinsic",
+        source.type,
+        [source],
+        {
+            "intrin": ir.StringAttr.get("llvm.canonicalize"),
+            "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+            "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
+        },
+    )
+    raw = bitcast(quiet, i32)
+    magnitude = arith.minui(arith.andi(raw, _splat(0x7FFFFFFF, i32)), _splat(0x7FFF0000, i32))
     odd = arith.andi(arith.shrui(raw, _splat(16, i32)), _splat(1, i32))
-    rounded = arith.addi(raw, arith.addi(odd, _splat(0x7FFF, i32)))
-    quiet = arith.ori(raw, _splat(0x400000, i32))
-    not_number = arith.cmpf(arith.CmpFPredicate.UNO, source, source)
-    chosen = arith.select(not_number, quiet, rounded)
-    high = arith.trunci(i16, arith.shrui(chosen, _splat(16, i32)))
+    rounded = arith.addi(magnitude, arith.addi(odd, _splat(0x7FFF, i32)))
+    signed = arith.ori(
+        arith.andi(raw, _splat(-0x80000000, i32)),
+        arith.andi(rounded, _splat(0x7FFFFFFF, i32)),
+    )
+    high = arith.trunci(i16, arith.shrui(signed, _splat(16, i32)))
     return bitcast(high, vectors.vector_type(length, ir.BF16Type.get()))
 
 

@@ -40,7 +40,8 @@ def values(dtype: str, target: Any) -> np.ndarray:
     narrow = [np.arange(1 << 16).astype(np.uint16).view(kind).astype(np.float32) for kind in kinds]
     narrow += [np.arange(1 << 8).astype(np.uint8).view(numpy_dtype(kind, get_target("gfx942"))).astype(np.float32)
                for kind in ("fp8", "bf8")]  # fmt: skip
-    exact = np.concatenate([special, *narrow])
+    payloads = np.array([0x7F800001, 0xFF800001, 0x7F80FFFF, 0x7FFFFFFF, 0xFFFFFFFF], np.uint32).view(np.float32)
+    exact = np.concatenate([special, payloads, *narrow])  # NaN that rounding would carry to infinity or to zero
     with np.errstate(all="ignore"):
         neighbours = [np.nextafter(exact, np.float32(end)) for end in (np.inf, -np.inf)]
         between = (exact[:-1] / 2 + exact[1:] / 2).astype(np.float32)  # halfway between neighbours of a narrow type

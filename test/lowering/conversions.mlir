@@ -14,13 +14,16 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // gfx950 has an instruction for bf16; elsewhere integers round to nearest even and keep NaN quiet.
+  // gfx950 has an instruction for bf16; elsewhere integers round to nearest even and keep NaN, without comparing.
   // CHECK-LABEL: llvm.func @bfloat
   // GFX950: arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>
   // GFX942-NOT: arith.truncf
+  // GFX942: llvm.call_intrinsic "llvm.canonicalize"
   // GFX942: llvm.bitcast %{{.*}} : vector<4xf32> to vector<4xi32>
+  // GFX942-NOT: arith.cmp
+  // GFX942: arith.minui
   // GFX942: arith.constant dense<32767> : vector<4xi32>
-  // GFX942: arith.cmpf uno
+  // GFX942-NOT: arith.cmp
   // GFX942: arith.trunci %{{.*}} : vector<4xi32> to vector<4xi16>
   // CHECK: llvm.return
   func.func @bfloat(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
