@@ -10,7 +10,7 @@ from functools import partial
 
 import numpy as np
 
-from ckmlir.sim import control, cross_lane
+from ckmlir.sim import control, cross_lane, forks, relative_registers
 from ckmlir.sim.control import NO_OPERATION
 from ckmlir.sim.decode.instruction import Instruction, Operand
 from ckmlir.sim.handler import HandlerBuilder, HandlerKey
@@ -55,7 +55,13 @@ def _alu_modifiers(i: Instruction, operation: Operation, environment: Environmen
         kept[name] = int(environment.target != "gfx950") if name == "fnuz" else given.get(name, 0)
     if environment.dynamic_mode and operation.uses_float_mode:
         kept["mode"] = 1
-    return kept
+    return kept | _indexing(i, environment)
+
+
+def _indexing(i: Instruction, environment: Environment) -> dict[str, int]:
+    """The modifier of a vector instruction in a kernel that indexes registers."""
+    names_registers = any(item.kind in "va" for item in (*i.destinations, *i.sources))
+    return {"indexed": 1} if environment.indexed and names_registers and i.mnemonic.startswith("v_") else {}
 
 
 def _sources(i: Instruction) -> tuple[Operand, ...]:
@@ -69,10 +75,10 @@ def _sources(i: Instruction) -> tuple[Operand, ...]:
     as_half = i.modifiers.get("op_sel_hi", 0)
     sources = []
     for position, source in enumerate(i.sources):
-        plain = source._replace(negate=False, absolute=False)
+        plain = source.replace(negate=False, absolute=False)
         if source.kind == "imm" and as_half >> position & 1 and not source.literal and source.index >> 23:
             half = np.float16(np.uint32(source.index).view(np.float32)).view(np.uint16)
-            plain = plain._replace(index=int(half))
+            plain = plain.replace(index=int(half))
         sources.append(plain)
     return tuple(sources)
 
@@ -118,8 +124,11 @@ class EmitterFamily:
         return b.function(name), b.text.declarations
 
 
+CONTROL_EMITTERS = {**control.EMITTERS, **forks.EMITTERS, **relative_registers.EMITTERS}
+
+
 class ControlFamily(EmitterFamily):
-    """Branches, barriers, the end, hardware registers, and what does nothing."""
+    """Branches, barriers, the end, hardware and relative registers, and what does nothing."""
 
     scalar = True
 
@@ -127,9 +136,14 @@ class ControlFamily(EmitterFamily):
         name = i.mnemonic
         if name in NO_OPERATION:
             return Selected(HandlerKey("no_operation"))
-        if name not in control.EMITTERS:
+        if name not in CONTROL_EMITTERS:
             return None
-        if name == "s_branch" or name.startswith("s_cbranch"):
+        if name == "s_cbranch_g_fork":
+            return select_operands(name, (*i.sources, constant(0)), after=2)
+        if name == "s_cbranch_i_fork":
+            distance = ((i.modifiers["simm16"] ^ 0x8000) - 0x8000) * 4
+            return select_operands(name, (i.sources[0], constant(distance), constant(0)), after=2)
+        if name == "s_branch" or (name.startswith("s_cbranch") and name != "s_cbranch_join"):
             return Selected(HandlerKey(name), (0,), branch=0)
         if name == "s_getpc_b64":
             return select_operands(name, (*i.destinations, constant(0)), after=1)
@@ -147,10 +161,12 @@ class ControlFamily(EmitterFamily):
             return Selected(
                 HandlerKey(name, ("i",)), (i.sources[0].index if i.sources else i.modifiers.get("simm16", 0),)
             )
-        return select_operands(name, (*i.destinations, *(s for s in i.sources if s.kind == "s")))
+        if name in ("s_endpgm", "s_barrier"):
+            return Selected(HandlerKey(name))
+        return select_operands(name, (*i.destinations, *i.sources))
 
     def emitter(self, key: HandlerKey) -> Emit | None:
-        return control.EMITTERS.get(key.mnemonic)
+        return CONTROL_EMITTERS.get(key.mnemonic)
 
 
 class CrossLaneFamily(EmitterFamily):
@@ -186,7 +202,7 @@ class CrossLaneFamily(EmitterFamily):
             return select_operands(i.mnemonic, i.destinations)
         if i.mnemonic.startswith("ds_"):
             return select_operands(i.mnemonic, (*operands, constant(i.modifiers["offset"])))
-        return select_operands(i.mnemonic, operands)
+        return select_operands(i.mnemonic, operands, _indexing(i, environment))
 
     def emitter(self, key: HandlerKey) -> Emit | None:
         return self.emitters.get(key.mnemonic)
@@ -214,7 +230,7 @@ class MatrixFamily(EmitterFamily):
             modifiers["flush"] = 1
         if len(i.sources) > 3:
             modifiers |= {name: i.modifiers.get(name, 0) for name in ("op_sel", "op_sel_hi")}
-        sources = [source._replace(negate=False) for source in i.sources]  # f64 negates by BLGP
+        sources = [source.replace(negate=False) for source in i.sources]  # f64 negates by BLGP
         return select_operands(i.mnemonic, (d, *sources), modifiers)
 
     def emitter(self, key: HandlerKey) -> Emit | None:

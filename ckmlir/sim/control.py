@@ -8,9 +8,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 from ckmlir.sim import state
+from ckmlir.sim.builder import Value
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind, Status
+from ckmlir.sim.vector_alu import fetch_word
 
 Emit = Callable[[HandlerBuilder], None]
 
@@ -18,16 +20,24 @@ _IDLE = """
     s_nop s_sethalt s_setprio s_sleep s_wakeup s_setkill s_incperflevel s_decperflevel s_ttracedata s_clrexcp
     v_nop v_clrexcp s_waitcnt s_waitcnt_vmcnt s_waitcnt_lgkmcnt s_waitcnt_expcnt ds_nop
     s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol s_dcache_discard s_dcache_discard_x2
-    buffer_wbl2 buffer_invl2 buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol
+    buffer_wbl2 buffer_invl2 buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol s_atc_probe s_atc_probe_buffer s_sendmsg
 """
 NO_OPERATION = frozenset(_IDLE.split())
-"""Nothing to do when instructions execute in program order, one wave at a time."""
+"""Nothing to do when instructions execute in program order, one wave at a time, with no debugger and no host waiting for
+an interrupt (`refused.py` has the forms of s_sethalt and s_sendmsg that would matter)."""
 
 _CONDITIONS = {
     "s_cbranch_scc0": (state.SCC, "eq"), "s_cbranch_scc1": (state.SCC, "ne"),
     "s_cbranch_vccz": (state.VCC, "eq"), "s_cbranch_vccnz": (state.VCC, "ne"),
     "s_cbranch_execz": (state.EXEC, "eq"), "s_cbranch_execnz": (state.EXEC, "ne"),
 }  # fmt: skip
+
+
+_DEBUG_CONDITIONS = {
+    "s_cbranch_cdbguser": (20, 0), "s_cbranch_cdbgsys": (21, 0),
+    "s_cbranch_cdbgsys_or_user": (20, 21), "s_cbranch_cdbgsys_and_user": (20, 21),
+}  # fmt: skip
+"""The bits of STATUS that a debugger sets for conditional branches (ISA, section 3.5)."""
 
 
 def no_operation(b: HandlerBuilder) -> None:
@@ -56,6 +66,17 @@ def conditional_branch(b: HandlerBuilder) -> None:
     type = U32 if register == state.SCC else U64
     distance = b.slot(0)
     taken = b.assign(f"icmp {condition} {b.element(type)} {b.load_scalar(register, type)}, 0")
+    target = b.pointer("%record", b.assign(f"select i1 {taken}, i64 {distance}, i64 {state.RECORD_BYTES}"))
+    jump(b, target)
+
+
+def debug_branch(b: HandlerBuilder) -> None:
+    """s_cbranch_cdbg*. Slot 0: the distance to the target's record."""
+    distance = b.slot(0)
+    status = b.load_scalar(state.STATUS_REGISTER, U32)
+    first, second = _DEBUG_CONDITIONS[b.key.mnemonic]
+    bits = [b.assign(f"trunc i32 {b.assign(f'lshr i32 {status}, {bit}')} to i1") for bit in (first, second or first)]
+    taken = b.assign(f"{'and' if '_and_' in b.key.mnemonic else 'or'} i1 {bits[0]}, {bits[1]}")
     target = b.pointer("%record", b.assign(f"select i1 {taken}, i64 {distance}, i64 {state.RECORD_BYTES}"))
     jump(b, target)
 
@@ -119,6 +140,17 @@ def trap(b: HandlerBuilder) -> None:
     b.fail(ErrorKind.TRAP, b.slot(0))
 
 
+def set_vector_skip(b: HandlerBuilder) -> None:
+    """s_setvskip: one bit of slot 0, numbered by slot 1, becomes MODE.VSKIP."""
+    value, number = (fetch_word(b, slot, b.key.operands[slot], U32).handle for slot in (0, 1))
+    amount = b.assign(f"and i32 {number}, 31")
+    bit = b.assign(f"and i32 {b.assign(f'lshr i32 {value}, {amount}')}, 1")
+    kept = b.assign(f"and i32 {b.load_scalar(state.MODE, U32)}, {~(1 << state.VECTOR_SKIP) & 0xFFFFFFFF}")
+    placed = b.assign(f"shl i32 {bit}, {state.VECTOR_SKIP}")
+    b.store_scalar(state.MODE, b.assign(f"or i32 {kept}, {placed}"), U32)
+    b.next()
+
+
 # -- hardware registers and counters ---------------------------------------------------------------------------------
 
 
@@ -129,9 +161,19 @@ def hardware_register(b: HandlerBuilder) -> tuple[int, int, int]:
     return state.HARDWARE_REGISTERS + 4 * (field & 31), field >> 6 & 31, (1 << bits) - 1
 
 
+def _status(b: HandlerBuilder) -> str:
+    """STATUS, whose bits for SCC (0), EXECZ (9) and VCCZ (10) come from the registers themselves."""
+    status = Value(b, U32, b.load_scalar(state.STATUS_REGISTER, U32)) | Value(b, U32, b.load_scalar(state.SCC, U32))
+    for register, bit in ((state.EXEC, 9), (state.VCC, 10)):
+        empty = b.assign(f"icmp eq i64 {b.load_scalar(register, U64)}, 0")
+        status = status | (Value(b, U32, b.assign(f"zext i1 {empty} to i32")) << bit)
+    return str(status.handle)
+
+
 def get_register(b: HandlerBuilder) -> None:
     offset, first, mask = hardware_register(b)
-    shifted = b.assign(f"lshr i32 {b.load_scalar(offset, U32)}, {first}")
+    word = _status(b) if offset == state.STATUS_REGISTER else b.load_scalar(offset, U32)
+    shifted = b.assign(f"lshr i32 {word}, {first}")
     b.store_scalar(b.slot(0), b.assign(f"and i32 {shifted}, {mask}"), U32)
     b.next()
 
@@ -157,14 +199,17 @@ EMITTERS: dict[str, Emit] = {
     "no_operation": no_operation,
     "s_branch": branch,
     **dict.fromkeys(_CONDITIONS, conditional_branch),
+    **dict.fromkeys(_DEBUG_CONDITIONS, debug_branch),
     "s_setpc_b64": set_pc,
     "s_getpc_b64": get_pc,
     "s_swappc_b64": swap_pc,
     "s_call_b64": call,
     "s_endpgm": end_program,
     "s_endpgm_saved": end_program,
+    "s_endpgm_ordered_ps_done": end_program,
     "s_barrier": barrier,
     "s_trap": trap,
+    "s_setvskip": set_vector_skip,
     "s_getreg_b32": get_register,
     "s_setreg_b32": set_register,
     "s_setreg_imm32_b32": set_register,

@@ -12,14 +12,15 @@ from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder
-from ckmlir.sim.memory_access import lds_addresses, low_word, preload, register_rows, transfer
+from ckmlir.sim.memory_access import lds_addresses, low_word, preload, transfer
+from ckmlir.sim.register_index import destination_register, source_register
 
 # -- one lane --------------------------------------------------------------------------------------------------------
 
 
-def _lane_pointer(b: HandlerBuilder, slot: int, lane: str) -> str:
-    """Where a register keeps the dword of a lane (an i64)."""
-    return b.assign(f"getelementptr i32, ptr {register_rows(b, slot)}, i64 {lane}")
+def _lane_pointer(b: HandlerBuilder, register: str, lane: str) -> str:
+    """Where a register, given by its byte offset, keeps the dword of a lane (an i64)."""
+    return b.assign(f"getelementptr i32, ptr {b.pointer('%wave', register)}, i64 {lane}")
 
 
 def _lane_operand(b: HandlerBuilder, slot: int) -> str:
@@ -32,7 +33,7 @@ def _lane_operand(b: HandlerBuilder, slot: int) -> str:
 
 def read_lane(b: HandlerBuilder) -> None:
     """v_readlane_b32. Slots: scalar destination, vector source, lane."""
-    word = b.assign(f"load i32, ptr {_lane_pointer(b, 1, _lane_operand(b, 2))}, align 4")
+    word = b.assign(f"load i32, ptr {_lane_pointer(b, source_register(b, 1, 0, 1), _lane_operand(b, 2))}, align 4")
     b.store_scalar(b.slot(0), word, U32)
     b.next()
 
@@ -43,7 +44,8 @@ def read_first_lane(b: HandlerBuilder) -> None:
         word = b.load_scalar(b.slot(1), U32) if b.key.operands[1] == "s" else b.assign(f"trunc i64 {b.slot(1)} to i32")
     else:
         first = b.intrinsic("llvm.cttz.i64", "i64", ("i64", b.exec_bits()), ("i1", "false"))
-        word = b.assign(f"load i32, ptr {_lane_pointer(b, 1, b.assign(f'and i64 {first}, 63'))}, align 4")
+        lane = b.assign(f"and i64 {first}, 63")
+        word = b.assign(f"load i32, ptr {_lane_pointer(b, source_register(b, 1, 0, 1), lane)}, align 4")
     b.store_scalar(b.slot(0), word, U32)
     b.next()
 
@@ -51,7 +53,12 @@ def read_first_lane(b: HandlerBuilder) -> None:
 def write_lane(b: HandlerBuilder) -> None:
     """v_writelane_b32. Slots: vector destination, scalar source, lane. EXEC does not matter."""
     word = b.load_scalar(b.slot(1), U32) if b.key.operands[1] == "s" else b.assign(f"trunc i64 {b.slot(1)} to i32")
-    b.emit(f"store i32 {word}, ptr {_lane_pointer(b, 0, _lane_operand(b, 2))}, align 4")
+    register, exists = destination_register(b, 0, 1, b.true())
+    place = _lane_pointer(b, register, _lane_operand(b, 2))
+    if b.key.modifier("indexed"):
+        any_lane = b.assign(f"icmp ne i64 {b.bits_of_mask(exists)}, 0")
+        word = b.assign(f"select i1 {any_lane}, i32 {word}, i32 {b.assign(f'load i32, ptr {place}, align 4')}")
+    b.emit(f"store i32 {word}, ptr {place}, align 4")
     b.next()
 
 

@@ -17,17 +17,19 @@ class LaunchError(ValueError):
 
 @dataclass(frozen=True)
 class MissingInstruction:
-    """One instruction of a kernel that the simulator has no semantics for."""
+    """One instruction of a kernel that the simulator does not execute, and why."""
 
     text: str
     words: tuple[int, ...]
     address: int
     source: str | None = None
+    reason: str = ""
 
     def __str__(self) -> str:
         encoding = " ".join(f"0x{word:08x}" for word in self.words)
         place = f", from {self.source}" if self.source else ""
-        return f"{self.text} (encoding {encoding}, at 0x{self.address:x}{place})"
+        reason = f": {self.reason}" if self.reason else ""
+        return f"{self.text} (encoding {encoding}, at 0x{self.address:x}{place}){reason}"
 
 
 class UnsupportedInstruction(SimulationError):

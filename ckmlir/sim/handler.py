@@ -204,9 +204,11 @@ class HandlerBuilder(LLVMBuilder):
     # -- the whole function ------------------------------------------------------------------------------------------
 
     def function(self, name: str) -> str:
-        """The handler: counts the execution, then the emitted body."""
+        """The handler: counts the execution, then the emitted body. With modifier "skips" it does nothing where
+        MODE.VSKIP is set."""
         body = "\n".join(self.text.lines)
-        return f"define i32 @{name}({PROTOTYPE}) #0 {{\nentry:\n{_COUNT_EXECUTION}{body}\n}}\n"
+        start = _SKIP if self.key.modifier("skips") else ""
+        return f"define i32 @{name}({PROTOTYPE}) #0 {{\nentry:\n{start}{_COUNT_EXECUTION}{body}\n}}\n"
 
     def function_with_rounding(self, name: str, field: int) -> str:
         """The handler of an emitted computation that has not ended the chain, run with the host's rounding as MODE
@@ -231,6 +233,18 @@ class HandlerBuilder(LLVMBuilder):
         )
 
 
+_SKIP = f"""  %mode_field = getelementptr i8, ptr %wave, i64 {state.MODE}
+  %mode_bits = load i32, ptr %mode_field, align 4
+  %skip_bit = and i32 %mode_bits, {1 << state.VECTOR_SKIP}
+  %skips = icmp ne i32 %skip_bit, 0
+  br i1 %skips, label %skipped, label %begin
+skipped:
+  %following = getelementptr i8, ptr %record, i64 {state.RECORD_BYTES}
+  %following_function = load ptr, ptr %following, align 8
+  %skip_result = musttail call i32 %following_function(ptr noalias %wave, ptr noalias %following)
+  ret i32 %skip_result
+begin:
+"""
 _COUNT_EXECUTION = f"""  %counter = getelementptr i8, ptr %record, i64 {state.RECORD_COUNT}
   %count = load i64, ptr %counter, align 8
   %counted = add i64 %count, 1

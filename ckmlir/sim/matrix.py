@@ -22,6 +22,7 @@ from ckmlir.sim import state
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import F16, F32, F64, I32, U16, U32, ElementType
 from ckmlir.sim.handler import HandlerBuilder
+from ckmlir.sim.semantics.bit_fields import bit_field
 from ckmlir.sim.semantics.conversion import block_scale
 from ckmlir.sim.semantics.floating import flushed
 from ckmlir.sim.semantics.small_floats import (
@@ -94,14 +95,6 @@ def _blocks_of_gfx90a(m: int, k: int, a: str) -> int:
 # -- operands as f32 or f64 ------------------------------------------------------------------------------------------
 
 
-def _bit_field(words: list[Value], element: int, bits: int) -> Value:
-    first = element * bits
-    low = words[first // 32] >> (first % 32) if first % 32 else words[first // 32]
-    if first % 32 + bits > 32:
-        low = low | (words[first // 32 + 1] << (32 - first % 32))
-    return low & ((1 << bits) - 1) if bits < 32 else low
-
-
 def _xf32(x: Value) -> Value:
     """f32 rounded to the 10-bit mantissa of xf32."""
     bits = x.bits()
@@ -139,7 +132,7 @@ def load_elements(b: HandlerBuilder, matrix: Matrix, slot: int, name: str) -> li
     count = matrix.elements * bits // 32
     words = [b.load_register(b.assign(f"add i64 {offset}, {k * state.VGPR_BYTES}"), U32) for k in range(count)]
     elements = [
-        convert_element(b, name, _bit_field(words, e, bits), b.key.modifier("fnuz")) for e in range(matrix.elements)
+        convert_element(b, name, bit_field(words, e, bits), b.key.modifier("fnuz")) for e in range(matrix.elements)
     ]
     if b.key.modifier("flush"):
         smallest = {"f16": 2.0**-14, "bf16": 2.0**-126, "bf16_1k": 2.0**-126}.get(name)

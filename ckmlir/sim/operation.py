@@ -5,6 +5,7 @@ element types (u32, i16, f64, mask, …):
     scc, exec, m0   the register itself, implicit in the assembly text (scc as a mask, exec as u64, m0 as u32)
     lanes           EXEC as a lane mask, implicit in the text
     vcc             the vcc register as a lane mask, implicit in the text
+    u32*6           six registers of a vector operand, which the function takes or gives as a list
     old:TYPE        the destination's content before the instruction (read-modify-write instructions)
 A mask operand is a pair of scalar registers, one bit a lane.
 """
@@ -18,7 +19,8 @@ from functools import cached_property
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import TYPES, ElementType
 
-Semantics = Callable[..., "Value | Sequence[Value]"]
+Semantics = Callable[..., "Value | Sequence[Value | list[Value]]"]
+"""Takes a value (for a block operand a list of values) an operand; gives the result, or several."""
 
 _IMPLICIT_TYPES = {"scc": "mask", "vcc": "mask", "lanes": "mask", "exec": "u64", "m0": "u32"}
 
@@ -29,6 +31,7 @@ class Place:
 
     type: ElementType
     implicit: str = ""  # "", "scc", "vcc", "lanes", "exec", "m0" or "old"
+    count: int = 1  # registers of a block operand, whose value is a list
 
     @classmethod
     def parse(cls, token: str) -> Place:
@@ -36,7 +39,13 @@ class Place:
             return cls(TYPES[token[4:]], "old")
         if token in _IMPLICIT_TYPES:
             return cls(TYPES[_IMPLICIT_TYPES[token]], token)
-        return cls(TYPES[token])
+        name, _, count = token.partition("*")
+        return cls(TYPES[name], "", int(count or 1))
+
+    @property
+    def registers(self) -> int:
+        """32-bit registers of the operand."""
+        return self.type.registers * self.count
 
 
 @dataclass(frozen=True)
@@ -63,6 +72,10 @@ class Operation:
     def named_operands(self) -> int:
         """Results and operands that the assembly text shows."""
         return sum(not place.implicit for place in self.results + self.operands)
+
+    def outcomes(self, outcome: Value | Sequence[Value | list[Value]]) -> list[Value | list[Value]]:
+        """What `evaluate` gave, as one item a result."""
+        return [outcome] if len(self.results) == 1 else list(outcome)  # type: ignore[list-item,arg-type]
 
     @cached_property
     def uses_float_mode(self) -> bool:

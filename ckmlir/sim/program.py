@@ -12,8 +12,9 @@ from ckmlir.sim.decode.decoder import decode_all
 from ckmlir.sim.errors import MissingInstruction, UnsupportedInstruction
 from ckmlir.sim.library import HandlerLibrary
 from ckmlir.sim.memory import DeviceMemory, MemoryTable
+from ckmlir.sim.register_index import GPR_INDEX_ENABLE, TURNS_INDEXING_ON
 from ckmlir.sim.selected import Environment, Selected
-from ckmlir.sim.state import RECORD_BYTES
+from ckmlir.sim.state import RECORD_BYTES, VECTOR_SKIP
 
 MODE_REGISTER = 1
 _INDIRECT = ("s_swappc_b64", "s_setpc_b64", "s_call_b64")
@@ -31,11 +32,26 @@ def initial_mode(kernel: Kernel) -> int:
     )  # fmt: skip
 
 
-def writes_mode(instruction: Instruction) -> bool:
+def mode_bits_written(instruction: Instruction) -> int:
+    """The bits of MODE that an s_setreg writes."""
     if instruction.mnemonic not in _MODE_WRITES:
-        return False
-    register = next(item.index for item in instruction.sources if item.text.startswith("hwreg"))
-    return register & 63 == MODE_REGISTER
+        return 0
+    field = next(item.index for item in instruction.sources if item.text.startswith("hwreg"))
+    return ((1 << (field >> 11) + 1) - 1 << (field >> 6 & 31)) if field & 63 == MODE_REGISTER else 0
+
+
+def environment_of(target: str, kernel: Kernel, instructions: list[Instruction]) -> Environment:
+    """What handlers have to look at: only what some instruction of the kernel can change."""
+    names = {instruction.mnemonic for instruction in instructions}
+    written = 0
+    for instruction in instructions:
+        written |= mode_bits_written(instruction)
+    return Environment(
+        target,
+        dynamic_mode=initial_mode(kernel) != 0x3F0 or bool(written),
+        indexed=TURNS_INDEXING_ON in names or bool(written >> GPR_INDEX_ENABLE & 1),
+        skips="s_setvskip" in names or bool(written >> VECTOR_SKIP & 1),
+    )
 
 
 class Program:
@@ -56,9 +72,8 @@ class Program:
         contents = code_object.image.load(self.image.address)
         self.image.write(np.frombuffer(contents, np.uint8))
         self.instructions = _instructions(code_object, kernel, contents)
-        dynamic = initial_mode(kernel) != 0x3F0 or any(map(writes_mode, self.instructions))
-        environment = Environment(code_object.target, dynamic)
-        chosen = self._select(environment)
+        self.environment = environment_of(code_object.target, kernel, self.instructions)
+        chosen = self._select(self.environment)
         self.index = np.full(len(code_object.image.contents) // 4 + 1, -1, np.int32)
         self.index[[instruction.address // 4 for instruction in self.instructions]] = np.arange(len(self.instructions))
         self.start = self._record_at(self.first_address())
@@ -82,16 +97,16 @@ class Program:
                 known[words] = selection.select(instruction, environment)
             selected = known[words]
             if selected is None or (selected.branch >= 0 and target not in ends):
-                missing.append(self.missing(instruction))
+                missing.append(self.missing(instruction, selection.why_not(instruction, environment)))
             else:
                 chosen.append(selected)
         if missing:
             raise UnsupportedInstruction(self.kernel.name, missing)
         return chosen
 
-    def missing(self, instruction: Instruction) -> MissingInstruction:
+    def missing(self, instruction: Instruction, reason: str) -> MissingInstruction:
         return MissingInstruction(
-            instruction.text, instruction.words, instruction.address, self.source_of(instruction.address)
+            instruction.text, instruction.words, instruction.address, self.source_of(instruction.address), reason
         )
 
     def source_of(self, address: int) -> str | None:

@@ -33,10 +33,10 @@ def emit_scalar(key: HandlerKey, operation: Operation, name: str) -> tuple[str, 
     for place in operation.operands:
         operands.append(fetch_scalar(b, operation, index, place))
         index += not place.implicit
-    outcome = operation.evaluate(b, *operands)
-    results = [outcome] if isinstance(outcome, Value) else list(outcome)
+    results = operation.outcomes(operation.evaluate(b, *operands))
     index = 0
     for place, result in zip(operation.results, results):
+        assert isinstance(result, Value)
         if place.implicit == "scc":
             b.store_scalar(state.SCC, b.assign(f"zext i1 {result.handle} to i32"), U32)
         else:

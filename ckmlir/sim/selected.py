@@ -12,11 +12,14 @@ from ckmlir.sim.state import register_offset, scalar_offset
 
 @dataclass(frozen=True)
 class Environment:
-    """What selection depends on besides the instruction: the chip, and whether the kernel leaves the default float
-    mode."""
+    """What selection depends on besides the instruction: the chip, whether the kernel leaves the default float mode,
+    whether it indexes vector registers (`register_index.py`), and whether it skips vector instructions
+    (s_setvskip)."""
 
     target: str
     dynamic_mode: bool = False
+    indexed: bool = False
+    skips: bool = False
 
 
 @dataclass(frozen=True)

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from ckmlir.sim.alu_families import AluFamily, ControlFamily, CrossLaneFamily, Emitted, MatrixFamily
 from ckmlir.sim.decode.instruction import Instruction
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.memory_families import BufferFamily, FlatFamily, LdsFamily, ScalarMemoryFamily
+from ckmlir.sim.refused import refusal
 from ckmlir.sim.selected import Environment, Selected, Unsupported
 
 Family = (
@@ -30,14 +33,37 @@ FAMILIES: tuple[Family, ...] = (
 )
 
 
+_VECTOR_ENCODINGS = frozenset(
+    ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "SDWA", "DPP", "MFMA", "DS", "FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF")
+)
+
+
 def select(instruction: Instruction, environment: Environment) -> Selected | None:
-    """The handler and slots of an instruction, or None if the simulator has no semantics for it."""
+    """The handler and slots of an instruction, or None if the simulator has no semantics for it (`why_not` says why)."""
     try:
-        for family in FAMILIES:
-            if (selected := family.select(instruction, environment)) is not None:
-                return selected
+        return _select(instruction, environment)
     except Unsupported:
-        pass
+        return None
+
+
+def why_not(instruction: Instruction, environment: Environment) -> str:
+    """Why `select` finds no handler for an instruction."""
+    try:
+        selected = _select(instruction, environment)
+    except Unsupported as error:
+        return str(error)
+    return "it has no semantics here" if selected is None else "it branches to where no instruction starts"
+
+
+def _select(instruction: Instruction, environment: Environment) -> Selected | None:
+    if reason := refusal(instruction):
+        raise Unsupported(reason)
+    for family in FAMILIES:
+        if (selected := family.select(instruction, environment)) is not None:
+            if environment.skips and instruction.encoding in _VECTOR_ENCODINGS:
+                modifiers = tuple(sorted((*selected.key.modifiers, ("skips", 1))))
+                return replace(selected, key=selected.key._replace(modifiers=modifiers))
+            return selected
     return None
 
 

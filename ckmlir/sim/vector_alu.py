@@ -12,6 +12,7 @@ from ckmlir.sim.builder import Builder, Value
 from ckmlir.sim.element import F32, MASK, U32, U64, ElementType
 from ckmlir.sim.handler import HandlerBuilder, HandlerKey
 from ckmlir.sim.operation import Operation, Place, Semantics
+from ckmlir.sim.register_index import DESTINATION, NOT_INDEXED, destination_register, source_register
 
 DX10_CLAMP = 8  # bit of MODE: clamping turns NaN into 0
 
@@ -108,11 +109,12 @@ def change_sign(b: Builder, x: Value, absolute: bool, negate: bool) -> Value:
 # -- operands --------------------------------------------------------------------------------------------------------
 
 
-def fetch_word(b: HandlerBuilder, index: int, code: str, type: ElementType) -> Value:
-    """An operand's 32 or 64 bits in every lane, as an unsigned or float type of that width."""
+def fetch_word(b: HandlerBuilder, index: int, code: str, type: ElementType, role: int = NOT_INDEXED) -> Value:
+    """An operand's 32 or 64 bits in every lane, as an unsigned or float type of that width. `role` says which operand
+    it is to VGPR indexing."""
     kind = code.rstrip("-|x")
     if kind == "v":
-        return b.load_register(b.slot(index), type)
+        return b.load_register(source_register(b, index, role, type.registers), type)
     if kind in ("vccz", "execz"):
         bits = b.load_scalar(state.VCC if kind == "vccz" else state.EXEC, U64)
         return b.splat(U32, b.assign(f"zext i1 {b.assign(f'icmp eq i64 {bits}, 0')} to i32"))
@@ -131,6 +133,15 @@ def fetch_mask(b: HandlerBuilder, index: int, code: str) -> Value:
     return b.mask_of_bits(b.slot(index) if code == "i" else b.load_scalar(b.slot(index), U64))
 
 
+def fetch_block(b: HandlerBuilder, index: int, position: int, place: Place) -> list[Value]:
+    """The registers of a block operand."""
+    first = source_register(b, index, position, place.registers)
+    return [
+        b.load_register(b.assign(f"add i64 {first}, {number * state.VGPR_BYTES}"), place.type)
+        for number in range(place.count)
+    ]
+
+
 def fetch(b: HandlerBuilder, index: int, position: int, place: Place, dpp: DppLanes | None) -> Value:
     """Operand slot `index`, the instruction's source number `position`, as the type the operation wants."""
     code, key, type = b.key.operands[index], b.key, place.type
@@ -138,9 +149,9 @@ def fetch(b: HandlerBuilder, index: int, position: int, place: Place, dpp: DppLa
         return fetch_mask(b, index, code)
     selection = key.modifier(f"src{position}_sel", _DWORD)
     if type.bits >= 32 and selection == _DWORD:
-        value = fetch_word(b, index, code, type)
+        value = fetch_word(b, index, code, type, position)
     else:
-        word = fetch_word(b, index, code, U32)
+        word = fetch_word(b, index, code, U32, position)
         first, bits = sdwa_field(selection)
         if key.modifier("op_sel") >> position & 1 and type.bits == 16:
             first, bits = 16, 16
@@ -161,8 +172,8 @@ def fetch_implicit(b: HandlerBuilder, operation: Operation, place: Place) -> Val
         return b.active()
     assert place.implicit == "old", f"{operation.mnemonic}: {place}"
     if place.type.bits < 32:
-        return narrow(b, fetch_word(b, 0, "v", U32), place.type)
-    return fetch_word(b, 0, "v", place.type)
+        return narrow(b, fetch_word(b, 0, "v", U32, DESTINATION), place.type)
+    return fetch_word(b, 0, "v", place.type, DESTINATION)
 
 
 def named(places: Sequence[Place]) -> int:
@@ -170,10 +181,14 @@ def named(places: Sequence[Place]) -> int:
     return sum(not place.implicit for place in places)
 
 
-def fetch_all(b: HandlerBuilder, operation: Operation, dpp: DppLanes | None) -> list[Value]:
+def fetch_all(b: HandlerBuilder, operation: Operation, dpp: DppLanes | None) -> list[Value | list[Value]]:
     index, position = named(operation.results), 0
-    values = []
+    values: list[Value | list[Value]] = []
     for place in operation.operands:
+        if place.count > 1:
+            values.append(fetch_block(b, index, position, place))
+            index, position = index + 1, position + 1
+            continue
         if place.implicit:
             value = fetch_implicit(b, operation, place)
         else:
@@ -199,9 +214,9 @@ def scaled_and_clamped(b: HandlerBuilder, result: Value) -> Value:
     return result
 
 
-def write_part(b: HandlerBuilder, result: Value, mask: Value, keeps_high: bool) -> None:
+def write_part(b: HandlerBuilder, offset: str, result: Value, mask: Value, keeps_high: bool) -> None:
     """A result narrower than its register, or with an SDWA or op_sel destination."""
-    key, offset = b.key, b.slot(0)
+    key = b.key
     word = widen(b, result)
     selection = key.modifier("dst_sel", _DWORD)
     if selection != _DWORD:
@@ -221,16 +236,22 @@ def write_part(b: HandlerBuilder, result: Value, mask: Value, keeps_high: bool) 
     b.store_register(offset, word, mask)
 
 
-def write_all(b: HandlerBuilder, operation: Operation, results: Sequence[Value], mask: Value) -> None:
+def write_all(b: HandlerBuilder, operation: Operation, results: Sequence[Value | list[Value]], mask: Value) -> None:
     index = 0
     for place, result in zip(operation.results, results):
-        if place.type is MASK:
+        if isinstance(result, list):
+            offset, written = destination_register(b, index, place.registers, mask)
+            for number, value in enumerate(result):
+                b.store_register(b.assign(f"add i64 {offset}, {number * state.VGPR_BYTES}"), value, written)
+        elif place.type is MASK:
             bits = b.bits_of_mask(result & b.active())
             b.store_scalar(state.EXEC if place.implicit == "lanes" else b.slot(index), bits, U64)
-        elif result.type.bits < 32 or "dst_sel" in dict(b.key.modifiers):
-            write_part(b, result, mask, operation.keeps_high)
         else:
-            b.store_register(b.slot(index), result, mask)
+            offset, written = destination_register(b, index, place.registers, mask)
+            if result.type.bits < 32 or "dst_sel" in dict(b.key.modifiers):
+                write_part(b, offset, result, written, operation.keeps_high)
+            else:
+                b.store_register(offset, result, written)
         index += not place.implicit
 
 
@@ -243,14 +264,14 @@ def packed_element(b: HandlerBuilder, index: int, position: int, half: int, type
     chosen = key.modifier("op_sel_hi" if half else "op_sel", 7 * half) >> position & 1
     if type is F32:
         if code == "v":
-            offset = b.slot(index)
+            offset = source_register(b, index, position, 2)
             value = b.load_register(b.assign(f"add i64 {offset}, {chosen * state.VGPR_BYTES}"), F32)
         elif code == "s":
             value = b.splat(F32, b.load_scalar(b.assign(f"add i64 {b.slot(index)}, {4 * chosen}"), F32))
         else:  # an inline constant serves both halves
             value = fetch_word(b, index, code, F32)
     else:
-        word = fetch_word(b, index, code, U32)
+        word = fetch_word(b, index, code, U32, position)
         value = narrow(b, word >> 16 if chosen else word, type)
     return change_sign(b, value, False, bool(key.modifier("neg_hi" if half else "neg_lo") >> position & 1))
 
@@ -281,14 +302,18 @@ def emit_vector(key: HandlerKey, operation: Operation, name: str) -> tuple[str, 
     semantics = operation.saturated if clamps else operation.evaluate
     assert semantics is not None
     if operation.packed:
-        b.store_register(b.slot(0), evaluate_packed(b, operation, semantics), mask)
+        result = evaluate_packed(b, operation, semantics)
+        offset, mask = destination_register(b, 0, result.type.registers, mask)
+        b.store_register(offset, result, mask)
     else:
         operands = fetch_all(b, operation, dpp)
         fields = {field: key.modifier(field) for field in operation.modifiers}
-        outcome = semantics(b, *operands, **fields)
-        results = [outcome] if isinstance(outcome, Value) else list(outcome)
+        results = operation.outcomes(semantics(b, *operands, **fields))
         if not operation.raw:
-            results = [scaled_and_clamped(b, result) if result.type.is_float else result for result in results]
+            results = [
+                scaled_and_clamped(b, result) if isinstance(result, Value) and result.type.is_float else result
+                for result in results
+            ]
         write_all(b, operation, results, mask)
     if b.dynamic_mode:
         return b.function_with_rounding(name, rounding_field(operation)), b.text.declarations

@@ -10,10 +10,10 @@ from single_wave import SingleWave, make, s, selection_of, v
 
 from ckmlir.sim.builder import Value
 from ckmlir.sim.decode import Instruction, Operand
-from ckmlir.sim.element import F16, F32, F64, FORMATS, MASK, ElementType
+from ckmlir.sim.element import F16, F32, F64, FORMATS, MASK, U32, ElementType
 from ckmlir.sim.library import library
 from ckmlir.sim.numpy_builder import NumPyBuilder, dtype_of
-from ckmlir.sim.operation import OPERATIONS, Operation
+from ckmlir.sim.operation import OPERATIONS, Operation, Place
 
 LANES = 64
 VECTOR = [op for op in OPERATIONS.values() if op.is_vector and not op.packed]
@@ -88,22 +88,27 @@ class Case:
 
     def __init__(self, operation: Operation, rng: np.random.Generator, fields: dict[str, int]) -> None:
         self.operation, self.fields = operation, fields
+        self.clamp = operation.saturated is not None and bool(rng.integers(0, 2))
         self.wave = SingleWave()
         self.builder = NumPyBuilder(LANES if operation.is_vector else 0)
         self.wave.vgpr[:] = rng.integers(0, 1 << 32, (512, 64), np.uint32)
         self.destinations: list[Operand] = []
         self.sources: list[Operand] = []
-        self.values: list[Value] = []
+        self.values: list[Value | list[Value]] = []
         exec = int(rng.integers(0, 1 << 63)) * 2 + 1
         self.wave.exec = exec
         self.exec = exec
         place = 0
         for result in operation.results:
             if not result.implicit:
-                self.destinations.append(self._register(result.type, place))
-                place += 4
+                self.destinations.append(self._register(result.type, place, result.registers))
+                place += max(4, result.registers)
         place = 40
         for operand in operation.operands:
+            if operand.count > 1:
+                self._set_block(operand, place, rng)
+                place += 32
+                continue
             patterns = random_patterns(rng, operand.type)
             if operand.type is not MASK and not operation.is_vector:
                 patterns = patterns[0]
@@ -115,8 +120,18 @@ class Case:
                 self.values.append(self._set(register, operand.type, patterns))
                 place += 4
 
-    def _register(self, type: ElementType, place: int) -> Operand:
-        count = type.registers
+    def _set_block(self, operand: Place, first: int, rng: np.random.Generator) -> None:
+        """A block operand: half of its registers hold moderate floats, of any width."""
+        registers = []
+        for number in range(operand.count):
+            patterns = random_patterns(rng, F32 if number % 2 else U32)
+            self.wave.vgpr[first + number] = patterns.astype(np.uint32)
+            registers.append(value_of(self.builder, U32, patterns))
+        self.sources.append(v(first, operand.count))
+        self.values.append(registers)
+
+    def _register(self, type: ElementType, place: int, count: int = 0) -> Operand:
+        count = count or type.registers
         return s(place, count) if type is MASK or not self.operation.is_vector else v(place, count)
 
     def _set(self, register: Operand, type: ElementType, patterns: Any) -> Value:
@@ -150,12 +165,15 @@ class Case:
 
     def instruction(self) -> Instruction:
         encoding = "VOP3" if self.operation.is_vector else "SOP2"
-        return make(self.operation.mnemonic, self.destinations, self.sources, encoding, **self.fields)
+        return make(
+            self.operation.mnemonic, self.destinations, self.sources, encoding, clamp=self.clamp, **self.fields
+        )
 
-    def expected(self) -> list[Value]:
+    def expected(self) -> list[Value | list[Value]]:
         with np.errstate(all="ignore"):
-            outcome = self.operation.evaluate(self.builder, *self.values, **self.fields)
-        return [outcome] if isinstance(outcome, Value) else list(outcome)
+            semantics = self.operation.saturated if self.clamp else self.operation.evaluate
+            assert semantics is not None
+            return self.operation.outcomes(semantics(self.builder, *self.values, **self.fields))
 
     def check(self) -> None:
         before = self.wave.vgpr.copy()
@@ -164,7 +182,11 @@ class Case:
         lanes = np.array([self.exec >> lane & 1 for lane in range(64)], bool)
         named = iter(self.destinations)
         for place, result in zip(self.operation.results, self.expected()):
-            if place.implicit == "scc":
+            if isinstance(result, list):
+                register = next(named)
+                for number, word in enumerate(result):
+                    self._compare(v(register.index + number), word, before, lanes)
+            elif place.implicit == "scc":
                 assert self.wave.scc == int(result.handle)
             elif place.implicit in ("exec", "lanes"):
                 bits = (
@@ -210,6 +232,7 @@ class Case:
         if not equal.all():
             lane = int(np.argmin(equal))
             inputs = [
+                "block" if isinstance(x, list) else
                 hex(int(np.asarray(x.handle).view(dtype_of(ElementType("u", x.type.bits)))[lane]))
                 if x.type is not MASK
                 else x.handle[lane]

@@ -22,7 +22,7 @@ def widths(operation: Operation) -> list[int]:
     factor = 2 if operation.packed else 1
     places = operation.results + operation.operands
     return [
-        max(1, place.type.bits * factor // 32) if place.type.name != "mask" else 2
+        max(1, place.type.bits * factor // 32) * place.count if place.type.name != "mask" else 2
         for place in places
         if not place.implicit
     ]

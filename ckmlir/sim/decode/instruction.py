@@ -38,8 +38,6 @@ class Operand:
         """The operand with some attributes changed."""
         return replace(self, **changes)
 
-    _replace = replace
-
 
 class Instruction(NamedTuple):
     """One decoded instruction.

@@ -93,7 +93,7 @@ def operand_type(name: str) -> OperandType:
     return OperandType(name)
 
 
-_HARDWARE_REGISTERS = {
+HARDWARE_REGISTERS = {
     1: "HW_REG_MODE", 2: "HW_REG_STATUS", 3: "HW_REG_TRAPSTS", 4: "HW_REG_HW_ID", 5: "HW_REG_GPR_ALLOC",
     6: "HW_REG_LDS_ALLOC", 7: "HW_REG_IB_STS", 15: "HW_REG_SH_MEM_BASES", 16: "HW_REG_TBA_LO", 17: "HW_REG_TBA_HI",
     18: "HW_REG_TMA_LO", 19: "HW_REG_TMA_HI", 20: "HW_REG_XCC_ID", 21: "HW_REG_SQ_PERF_SNAPSHOT_DATA",
@@ -107,7 +107,7 @@ def hardware_register_text(value: int, target: str) -> str:
     """LLVM's spelling of the s_getreg/s_setreg constant: register, first bit and number of bits."""
     register, offset, size = value & 0x3F, value >> 6 & 0x1F, (value >> 11) + 1
     has_name = register < _FIRST_GFX942_REGISTER or target != "gfx90a"
-    name = _HARDWARE_REGISTERS.get(register, str(register)) if has_name else str(register)
+    name = HARDWARE_REGISTERS.get(register, str(register)) if has_name else str(register)
     return f"hwreg({name})" if (offset, size) == (0, 32) else f"hwreg({name}, {offset}, {size})"
 
 

@@ -1,5 +1,27 @@
 """What instructions compute. Importing this package fills `ckmlir.sim.operation.OPERATIONS`."""
 
-from ckmlir.sim.semantics import compare, conversion, floating, integer, packed, scalar, transcendental
+from ckmlir.sim.semantics import (
+    block_conversion,
+    compare,
+    conversion,
+    cube_map,
+    floating,
+    integer,
+    packed,
+    scalar,
+    transcendental,
+    trigonometric_reduction,
+)
 
-__all__ = ["compare", "conversion", "floating", "integer", "packed", "scalar", "transcendental"]
+__all__ = [
+    "block_conversion",
+    "compare",
+    "conversion",
+    "cube_map",
+    "floating",
+    "integer",
+    "packed",
+    "scalar",
+    "transcendental",
+    "trigonometric_reduction",
+]

@@ -266,6 +266,42 @@ define("v_sad_u32", "u32 <- u32 u32 u32", lambda b, x, y, z: x.maximum(y) - x.mi
 define("v_msad_u8", "u32 <- u32 u32 u32", lambda b, x, y, z: absolute_differences(b, x, y, 8, masked=True) + z)
 
 
+def sliding_differences(
+    b: Builder, x: Value, y: Value, sums: list[Value], masked: bool, top: int | None = None
+) -> list[Value]:
+    """v_qsad, v_mqsad: the four bytes of y against the four byte windows of x that start at bytes 0 to 3, each added to
+    a sum of its own (u32), limited to `top` under the clamp modifier."""
+    results = []
+    for start, total in enumerate(sums):
+        window = (x >> (8 * start)).to(U32)
+        wide = absolute_differences(b, window, y, 8, masked).to(U64) + total.to(U64)
+        results.append((wide if top is None else wide.minimum(top)).to(U32))
+    return results
+
+
+def quad_sad(
+    b: Builder, x: Value, y: Value, sums: Value, masked: bool = False, top: int | None = None
+) -> Value:
+    """Four 16-bit sums in 64 bits."""
+    parts = [(sums >> (16 * k)).to(U32) & 0xFFFF for k in range(4)]
+    low0, high0, low1, high1 = (
+        part & 0xFFFF for part in sliding_differences(b, x, y, parts, masked, top)
+    )
+    return b.join(low0 | (high0 << 16), low1 | (high1 << 16))
+
+
+for name, masked in (("qsad", False), ("mqsad", True)):
+    define(
+        f"v_{name}_pk_u16_u8", "u64 <- u64 u32 u64",
+        lambda b, x, y, z, m=masked: quad_sad(b, x, y, z, m),
+        saturated=lambda b, x, y, z, m=masked: quad_sad(b, x, y, z, m, 0xFFFF),
+    )  # fmt: skip
+define(
+    "v_mqsad_u32_u8", "u32*4 <- u64 u32 u32*4", lambda b, x, y, z: sliding_differences(b, x, y, z, True),
+    saturated=lambda b, x, y, z: sliding_differences(b, x, y, z, True, 0xFFFFFFFF),
+)  # fmt: skip
+
+
 def average_bytes(b: Builder, x: Value, y: Value, round_up: Value) -> Value:
     """v_lerp_u8: the mean of each pair of bytes, rounded up where the byte of the third operand is odd."""
     result = b.u32(0)
