@@ -41,6 +41,17 @@ def decrement(b: Builder, old: Value, data: Value, _: Value) -> Value:
     return b.select(old.eq(0) | (old > data), data, old - 1)
 
 
+def exchange_marked(b: Builder, old: Value, data: Value, _: Value) -> Value:
+    """ds_condxchg32: each half is replaced where the new half has its top bit set, which is not stored."""
+    result = old
+    for shift in (0, 32):
+        half = 0xFFFFFFFF << shift
+        marked = ((data >> (shift + 31)) & 1).ne(0)
+        replaced = (result & ~half & 0xFFFF_FFFF_FFFF_FFFF) | (data & (0x7FFFFFFF << shift))
+        result = b.select(marked, replaced, result)
+    return result
+
+
 def add_pairs(b: Builder, old: Value, data: Value, bfloat: bool) -> Value:
     result = b.u32(0)
     for shift in (0, 16):
@@ -68,6 +79,8 @@ COMBINES: dict[str, tuple[str, Combine]] = {
     "and": ("u", lambda b, old, data, _: old & data),
     "or": ("u", lambda b, old, data, _: old | data),
     "xor": ("u", lambda b, old, data, _: old ^ data),
+    "wrap": ("u", lambda b, old, data, second: b.select(old >= data, old - data, old + second)),
+    "exchange_marked": ("u", exchange_marked),
     "mskor": ("u", lambda b, old, data, second: (old & ~data) | second),
     "compare_swap": ("u", lambda b, old, data, compare: b.select(old.eq(compare), data, old)),
     "compare_swap_float": ("f", lambda b, old, data, compare: b.select(old.eq(compare), data, old)),
@@ -79,18 +92,20 @@ COMBINES: dict[str, tuple[str, Combine]] = {
 }
 
 _DS = re.compile(r"ds_(\w+?)(?:_rtn)?_(b32|b64|u32|u64|i32|i64|f32|f64|f16|bf16)$")
-_VMEM = re.compile(r"(?:buffer|global|flat)_atomic_(\w+?)(_x2)?$")
+_MEMORY = re.compile(r"(?:buffer|global|flat|s|s_buffer)_atomic_(\w+?)(_x2)?$")
 
 
 @dataclass(frozen=True)
 class Atomic:
-    """An atomic instruction: what it does, the bytes it touches, how many data operands of that width it has, and
-    whether the comparison value is the first of them (LDS) or the second (memory)."""
+    """An atomic instruction: what it does, the bytes it touches, how many data operands of that width it has, whether
+    the comparison value is the first of them (LDS) or the second (memory), and whether the LDS address is rounded down
+    to a multiple of the bytes."""
 
     combine: str
     bytes: int
     data_count: int = 1
     compare_first: bool = False
+    rounds_address: bool = False
 
     @property
     def element(self) -> ElementType:
@@ -111,12 +126,14 @@ def parse_atomic(mnemonic: str) -> Atomic | None:
             combine = f"{name}_float" if type[0] == "f" else {"i": "s", "u": "u"}[type[0]] + name
         elif name == "cmpst":
             return Atomic("compare_swap_float" if type[0] == "f" else "compare_swap", bytes, 2, True)
-        elif name == "mskor":
-            return Atomic("mskor", bytes, 2)
+        elif name in ("mskor", "wrap"):
+            return Atomic(name, bytes, 2)
+        elif name == "condxchg32":
+            return Atomic("exchange_marked", bytes, rounds_address=True)
         else:
             combine = {"wrxchg": "swap", "add": "add_float" if type[0] == "f" else "add"}.get(name, name)
         return Atomic(combine, bytes) if combine in COMBINES else None
-    if match := _VMEM.match(mnemonic):
+    if match := _MEMORY.match(mnemonic):
         name, wide = match.groups()
         bytes = 8 if wide or name.endswith("f64") else 4
         if name == "cmpswap":
@@ -149,35 +166,50 @@ def _set_lane(b: HandlerBuilder, rows: str, lane: str, value: Value) -> None:
         b.emit(f"store i32 {word.handle}, ptr {place}, align 4")
 
 
-def run_lanes(b: HandlerBuilder, atomic: Atomic, mask: str, data: list[str], result: str | None) -> None:
-    """Loop over the lanes of a mask; `data` and `result` are pointers to register rows. Addresses have been noted."""
-    s, type = b.scalars(), atomic.element
+def for_each_lane(b: HandlerBuilder, mask: str, act: Callable[[str], None]) -> None:
+    """Emit a loop over the lanes of a mask (an i64); `act` emits what happens for the lane with a given number, and may
+    not start blocks of its own."""
     entry, head, body, done = (b.new_label(stem) for stem in ("lanes", "head", "body", "done"))
     b.emit(f"br label %{entry}")
     b.label(entry)
-    addresses = b.work(state.WORK_ADDRESSES)
     b.emit(f"br label %{head}")
     b.label(head)
     left, rest = "%" + b.new_label("left"), "%" + b.new_label("rest")
     b.emit(f"{left} = phi i64 [ {mask}, %{entry} ], [ {rest}, %{body} ]")
     b.emit(f"br i1 {b.assign(f'icmp eq i64 {left}, 0')}, label %{done}, label %{body}")
     b.label(body)
-    lane = s.intrinsic("llvm.cttz.i64", "i64", ("i64", left), ("i1", "true"))
+    lane = b.scalars().intrinsic("llvm.cttz.i64", "i64", ("i64", left), ("i1", "true"))
     b.emit(f"{rest} = and i64 {left}, {b.assign(f'add i64 {left}, -1')}")
-    slot = b.assign(f"getelementptr i64, ptr {addresses}, i64 {lane}")
-    place = b.assign(f"inttoptr i64 {b.assign(f'load i64, ptr {slot}, align 8')} to ptr")
-    spelled = s.element(type)
-    old = Value(s, type, b.assign(f"load {spelled}, ptr {place}, align 4"))
-    operands = [_lane_data(b, rows, lane, type) for rows in data]
-    if atomic.compare_first:
-        operands.reverse()
-    second = operands[1] if len(operands) > 1 else operands[0]
-    new = COMBINES[atomic.combine][1](s, old, operands[0], second)
-    b.emit(f"store {spelled} {new.handle}, ptr {place}, align 4")
-    if result is not None:
-        _set_lane(b, result, lane, old)
+    act(lane)
     b.emit(f"br label %{head}")
     b.label(done)
+
+
+def _place(b: HandlerBuilder, addresses: str, lane: str) -> str:
+    """The host address of a lane as a pointer."""
+    slot = b.assign(f"getelementptr i64, ptr {addresses}, i64 {lane}")
+    return b.assign(f"inttoptr i64 {b.assign(f'load i64, ptr {slot}, align 8')} to ptr")
+
+
+def run_lanes(b: HandlerBuilder, atomic: Atomic, mask: str, data: list[str], result: str | None) -> None:
+    """Loop over the lanes of a mask; `data` and `result` are pointers to register rows. Addresses have been noted."""
+    s, type = b.scalars(), atomic.element
+    spelled = s.element(type)
+    addresses = b.work(state.WORK_ADDRESSES)
+
+    def update(lane: str) -> None:
+        place = _place(b, addresses, lane)
+        old = Value(s, type, b.assign(f"load {spelled}, ptr {place}, align 4"))
+        operands = [_lane_data(b, rows, lane, type) for rows in data]
+        if atomic.compare_first:
+            operands.reverse()
+        second = operands[1] if len(operands) > 1 else operands[0]
+        new = COMBINES[atomic.combine][1](s, old, operands[0], second)
+        b.emit(f"store {spelled} {new.handle}, ptr {place}, align 4")
+        if result is not None:
+            _set_lane(b, result, lane, old)
+
+    for_each_lane(b, mask, update)
 
 
 def _data_rows(b: HandlerBuilder, atomic: Atomic, first_slot: int, separate: bool) -> list[str]:
@@ -193,10 +225,43 @@ def lds_atomic(b: HandlerBuilder, atomic: Atomic) -> None:
     """Slots: result (operand "off" if none), address, data, second data or unused, offset."""
     preload(b, 5)
     exec = b.exec_bits()
-    lds_addresses(b, b.load_register(b.slot(1), U32), low_word(b, b.slot(4)), exec, atomic.bytes)
+    address, offset = b.load_register(b.slot(1), U32), low_word(b, b.slot(4))
+    if atomic.rounds_address:
+        address, offset = (address + offset) & ~(atomic.bytes - 1) & 0xFFFFFFFF, b.u32(0)
+    lds_addresses(b, address, offset, exec, atomic.bytes)
     result = register_rows(b, 0) if b.key.operands[0] == "v" else None
     run_lanes(b, atomic, exec, _data_rows(b, atomic, 2, separate=True), result)
     count_bytes(b, state.WRITTEN_LDS, exec, atomic.bytes)
+    b.next()
+
+
+def lds_exchange_pair(b: HandlerBuilder, bytes: int, spacing: int) -> None:
+    """ds_wrxchg2_rtn: two exchanges, whose offsets count `spacing` bytes. Slots: result, address, two data registers, two
+    offsets. A lane reads both places before it writes them."""
+    preload(b, 6)
+    s, exec, type = b.scalars(), b.exec_bits(), U64 if bytes == 8 else U32
+    address = b.load_register(b.slot(1), U32)
+    rows = []
+    for k in range(2):
+        offset = low_word(b, b.assign(f"mul i64 {b.slot(4 + k)}, {spacing}"))
+        addresses = lds_addresses(b, address, offset, exec, bytes)
+        rows.append(b.work(state.WORK_ROWS + 512 * k))
+        b.emit(f"store {b.typed(addresses)}, ptr {rows[k]}, align 64")
+    data = [register_rows(b, 2 + k) for k in range(2)]
+    result = register_rows(b, 0)
+    second_result = b.pointer(result, bytes // 4 * state.VGPR_BYTES)
+
+    def exchange(lane: str) -> None:
+        places = [_place(b, row, lane) for row in rows]
+        new = [_lane_data(b, row, lane, type) for row in data]
+        old = [Value(s, type, b.assign(f"load {s.element(type)}, ptr {place}, align 4")) for place in places]
+        for place, value in zip(places, new):
+            b.emit(f"store {s.element(type)} {value.handle}, ptr {place}, align 4")
+        for row, value in zip((result, second_result), old):
+            _set_lane(b, row, lane, value)
+
+    for_each_lane(b, exec, exchange)
+    count_bytes(b, state.WRITTEN_LDS, exec, 2 * bytes)
     b.next()
 
 

@@ -8,46 +8,69 @@ from functools import partial
 from ckmlir.sim import scalar_memory
 from ckmlir.sim.access import ACCESSES, Access
 from ckmlir.sim.alu_families import Emit, EmitterFamily
-from ckmlir.sim.atomics import buffer_atomic, global_atomic, lds_atomic, parse_atomic
+from ckmlir.sim.atomics import buffer_atomic, global_atomic, lds_atomic, lds_exchange_pair, parse_atomic
 from ckmlir.sim.buffer_access import buffer_access
 from ckmlir.sim.decode.instruction import Instruction
 from ckmlir.sim.direct_to_lds import buffer_to_lds, global_to_lds
 from ckmlir.sim.handler import HandlerKey
+from ckmlir.sim.lds_by_m0 import count_lanes, lane_after_lane
 from ckmlir.sim.memory_access import flat_access, global_access, lds_access, scratch_access
 from ckmlir.sim.selected import OFF, Environment, Selected, constant, select_operands
 
 
 class ScalarMemoryFamily(EmitterFamily):
-    """s_load_dword*, s_buffer_load_dword*."""
+    """s_load, s_store, s_scratch_*, s_buffer_*, s_atomic_*, s_buffer_atomic_*."""
 
     scalar = True
-    pattern = re.compile(r"s_(buffer_)?load_dword(?:x(\d+))?$")
+    pattern = re.compile(r"s_(buffer_|scratch_)?(load|store)_dword(?:x(\d+))?$")
 
     def select(self, i: Instruction, environment: Environment) -> Selected | None:
-        if not self.pattern.match(i.mnemonic):
+        match = self.pattern.match(i.mnemonic)
+        if match:
+            data, sources = (i.destinations[0], i.sources) if match[2] == "load" else (i.sources[0], i.sources[1:])
+            modifiers = {}
+        elif i.encoding == "SMEM" and parse_atomic(i.mnemonic):
+            data, sources = i.sources[0], i.sources[1:]
+            modifiers = {"returns": 1} if i.destinations else {}
+        else:
             return None
-        offset = next((item for item in i.sources[1:]), OFF)
-        return select_operands(
-            i.mnemonic,
-            (i.destinations[0], i.sources[0], offset, constant(i.modifiers.get("offset", 0)), constant(0)),
-            remembered=4,
-        )
+        offset = sources[1] if len(sources) > 1 else OFF
+        slots = (data, sources[0], offset, constant(i.modifiers.get("offset", 0)), constant(0))
+        return select_operands(i.mnemonic, slots, modifiers, remembered=4)
 
     def emitter(self, key: HandlerKey) -> Emit | None:
-        match = self.pattern.match(key.mnemonic)
-        if not match:
+        if match := self.pattern.match(key.mnemonic):
+            dwords, store = int(match[3] or 1), match[2] == "store"
+            if match[1] == "buffer_":
+                return partial(scalar_memory.buffer_access, dwords=dwords, store=store)
+            return partial(scalar_memory.access, dwords=dwords, store=store, scratch=bool(match[1]))
+        if not key.mnemonic.startswith(("s_atomic", "s_buffer_atomic")):
             return None
-        return partial(scalar_memory.buffer_load if match[1] else scalar_memory.load, dwords=int(match[2] or 1))
+        atomic = parse_atomic(key.mnemonic)
+        buffer = key.mnemonic.startswith("s_buffer")
+        return partial(scalar_memory.atomic, atomic=atomic, buffer=buffer) if atomic else None
 
 
 class LdsFamily(EmitterFamily):
-    """ds_read*, ds_write* and LDS atomics."""
+    """ds_read*, ds_write*, LDS atomics and exchanges, and the instructions that take their address from M0."""
 
     pattern = re.compile(r"ds_(read|write)(2?)(st64)?_(\w+)$")
+    pair = re.compile(r"ds_wrxchg2(st64)?_rtn_b(32|64)$")
+    by_m0: dict[str, Emit] = {
+        "ds_append": partial(count_lanes, sign=1),
+        "ds_consume": partial(count_lanes, sign=-1),
+        "ds_read_addtid_b32": partial(lane_after_lane, store=False),
+        "ds_write_addtid_b32": partial(lane_after_lane, store=True),
+    }
 
     def select(self, i: Instruction, environment: Environment) -> Selected | None:
-        if i.encoding != "DS" or i.modifiers.get("gds"):
+        if i.encoding != "DS":
             return None
+        if i.mnemonic in self.by_m0:
+            return select_operands(i.mnemonic, (*i.destinations, *i.sources, constant(i.modifiers["offset"])))
+        if self.pair.match(i.mnemonic):
+            offsets = [constant(i.modifiers[name]) for name in ("offset0", "offset1")]
+            return select_operands(i.mnemonic, (*i.destinations, *i.sources, *offsets))
         match = self.pattern.match(i.mnemonic)
         if match and match[4] in ACCESSES:
             offsets = ("offset0", "offset1") if match[2] else ("offset",)
@@ -66,6 +89,11 @@ class LdsFamily(EmitterFamily):
         )
 
     def emitter(self, key: HandlerKey) -> Emit | None:
+        if key.mnemonic in self.by_m0:
+            return self.by_m0[key.mnemonic]
+        if match := self.pair.match(key.mnemonic):
+            bytes = int(match[2]) // 8
+            return partial(lds_exchange_pair, bytes=bytes, spacing=bytes * (64 if match[1] else 1))
         match = self.pattern.match(key.mnemonic)
         if match and match[4] in ACCESSES:
             access = ACCESSES[match[4]]

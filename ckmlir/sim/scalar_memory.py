@@ -1,20 +1,32 @@
-"""Scalar memory instructions (SMEM): s_load, s_buffer_load. AMD CDNA3 ISA, chapter 8."""
+"""Scalar memory instructions (SMEM): loads, stores and atomics of global memory, scratch and buffers. AMD CDNA3 ISA,
+chapter 8.
+
+Slots of all: data, base (an address, or a buffer resource), offset register or nothing, constant offset, remembered
+allocation. The two low address bits do not count. An offset register of a scratch access counts 64 bytes. Buffers are
+checked dword by dword against num_records, bytes or records of stride bytes.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from ckmlir.sim import state
+from ckmlir.sim.atomics import COMBINES, Atomic
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind
 
+_SLOTS = 5
+_SCRATCH_UNIT = 6  # an offset register of scratch counts 1 << 6 bytes
 
-def _offset(b: HandlerBuilder) -> Value:
+
+def _offset(b: HandlerBuilder, register_shift: int = 0) -> Value:
     """Slot 2 (a register, a constant or nothing) plus the encoded offset in slot 3, as u64."""
     total = Value(b, U64, b.slot(3))
     kind = b.key.operands[2]
     if kind == "s":
-        total = total + Value(b, U32, b.load_scalar(b.slot(2), U32)).to(U64)
+        total = total + (Value(b, U32, b.load_scalar(b.slot(2), U32)).to(U64) << register_shift)
     elif kind == "i":
         total = total + Value(b, U64, b.slot(2))
     return total
@@ -40,44 +52,108 @@ def _check(b: HandlerBuilder, address: Value, bytes: int) -> None:
     b.label(good)
 
 
-def load(b: HandlerBuilder, dwords: int) -> None:
-    """s_load_dword*. Slots: destination, base pair, offset register, offset, remembered allocation. The two low address
-    bits do not count."""
-    for index in range(5):
+def _preload(b: HandlerBuilder) -> None:
+    for index in range(_SLOTS):
         b.slot(index)
+
+
+def _pointer(b: HandlerBuilder, address: Value) -> str:
+    return b.assign(f"inttoptr i64 {address.handle} to ptr")
+
+
+def _copy(b: HandlerBuilder, source: str, target: str, dwords: int) -> None:
+    words = b.assign(f"load <{dwords} x i32>, ptr {source}, align 4")
+    b.emit(f"store <{dwords} x i32> {words}, ptr {target}, align 4")
+
+
+def _global_address(b: HandlerBuilder, scratch: bool = False) -> Value:
     base = Value(b, U64, b.load_scalar(b.slot(1), U64))
-    address = (base + _offset(b)) & ~3
+    return (base + _offset(b, _SCRATCH_UNIT if scratch else 0)) & ~3
+
+
+def access(b: HandlerBuilder, dwords: int, store: bool, scratch: bool) -> None:
+    """s_load, s_store, s_scratch_load, s_scratch_store."""
+    _preload(b)
+    address = _global_address(b, scratch)
     _check(b, address, 4 * dwords)
-    pointer = b.assign(f"inttoptr i64 {address.handle} to ptr")
-    words = b.assign(f"load <{dwords} x i32>, ptr {pointer}, align 4")
-    b.emit(f"store <{dwords} x i32> {words}, ptr {b.pointer('%wave', b.slot(0))}, align 4")
-    b.add_to_context_field(state.READ_GLOBAL, str(4 * dwords))
+    memory, registers = _pointer(b, address), b.pointer("%wave", b.slot(0))
+    _copy(b, *((registers, memory) if store else (memory, registers)), dwords)
+    b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_GLOBAL, str(4 * dwords))
     b.next()
 
 
-def buffer_load(b: HandlerBuilder, dwords: int) -> None:
-    """s_buffer_load_dword*: slot 1 is the resource; each dword beyond num_records (bytes, or records of stride bytes)
-    gives 0."""
-    for index in range(5):
-        b.slot(index)
-    resource = b.slot(1)
-    words = [Value(b, U32, b.load_scalar(b.assign(f"add i64 {resource}, {4 * k}"), U32)) for k in range(3)]
-    stride = (words[1] >> 16) & 0x3FFF
-    size = b.select(stride.eq(0), words[2].to(U64), words[2].to(U64) * stride.to(U64))
-    base = b.join(words[0], words[1] & 0xFFFF)
-    start = _offset(b) & ~3
+class _Buffer:
+    """The resource of a scalar buffer instruction: where it starts, how many bytes it has."""
+
+    def __init__(self, b: HandlerBuilder) -> None:
+        resource = b.slot(1)
+        words = [Value(b, U32, b.load_scalar(b.assign(f"add i64 {resource}, {4 * k}"), U32)) for k in range(3)]
+        stride = (words[1] >> 16) & 0x3FFF
+        self.size = b.select(stride.eq(0), words[2].to(U64), words[2].to(U64) * stride.to(U64))
+        self.base = b.join(words[0], words[1] & 0xFFFF)
+
+
+def _if_in_range(
+    b: HandlerBuilder, buffer: _Buffer, offset: Value, bytes: int, act: Callable[[str], None], skip: Callable[[], None]
+) -> None:
+    """Run `act(pointer)` where the bytes are within the buffer, else `skip()`."""
+    limit = b.intrinsic("llvm.usub.sat.i64", "i64", ("i64", buffer.size.handle), ("i64", str(bytes - 1)))
+    inside, outside, done = b.new_label("in_range"), b.new_label("out_of_range"), b.new_label("done")
+    b.emit(f"br i1 {(offset < Value(b, U64, limit)).handle}, label %{inside}, label %{outside}")
+    b.label(inside)
+    _check(b, buffer.base + offset, bytes)
+    act(_pointer(b, buffer.base + offset))
+    b.emit(f"br label %{done}")
+    b.label(outside)
+    skip()
+    b.emit(f"br label %{done}")
+    b.label(done)
+
+
+def buffer_access(b: HandlerBuilder, dwords: int, store: bool) -> None:
+    """s_buffer_load, s_buffer_store: dwords out of range give 0, or are not written."""
+    _preload(b)
+    buffer, start = _Buffer(b), _offset(b) & ~3
     for k in range(dwords):
-        offset = start + 4 * k
-        read, skip, done = b.new_label("read"), b.new_label("skip"), b.new_label("done")
-        b.emit(f"br i1 {(offset < size).handle}, label %{read}, label %{skip}")
-        b.label(read)
-        _check(b, base + offset, 4)
-        pointer = b.assign(f"inttoptr i64 {(base + offset).handle} to ptr")
-        word = b.assign(f"load i32, ptr {pointer}, align 4")
-        b.store_scalar(b.assign(f"add i64 {b.slot(0)}, {4 * k}"), word, U32)
-        b.emit(f"br label %{done}")
-        b.label(skip)
-        b.store_scalar(b.assign(f"add i64 {b.slot(0)}, {4 * k}"), "0", U32)
-        b.emit(f"br label %{done}")
-        b.label(done)
+        register = b.pointer("%wave", b.assign(f"add i64 {b.slot(0)}, {4 * k}"))
+
+        def move(memory: str, register: str = register) -> None:
+            _copy(b, *((register, memory) if store else (memory, register)), 1)
+
+        def clear(register: str = register) -> None:
+            if not store:
+                b.emit(f"store i32 0, ptr {register}, align 4")
+
+        _if_in_range(b, buffer, start + 4 * k, 4, move, clear)
+    b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_GLOBAL, str(4 * dwords))
+    b.next()
+
+
+def atomic(b: HandlerBuilder, atomic: Atomic, buffer: bool) -> None:
+    """s_atomic, s_buffer_atomic: the old content replaces the data when modifier "returns" is set. The second data
+    operand follows the first."""
+    _preload(b)
+    type, bytes = atomic.element, atomic.bytes
+
+    def update(memory: str) -> None:
+        spelled = b.element(type)
+        old = Value(b, type, b.assign(f"load {spelled}, ptr {memory}, align 4"))
+        places = [b.assign(f"add i64 {b.slot(0)}, {bytes * k}") for k in range(atomic.data_count)]
+        operands = [Value(b, type, b.load_scalar(place, type)) for place in places]
+        new = COMBINES[atomic.combine][1](b, old, operands[0], operands[-1])
+        b.emit(f"store {spelled} {new.handle}, ptr {memory}, align 4")
+        if b.key.modifier("returns"):
+            b.store_scalar(b.slot(0), old.handle, type)
+
+    def nothing() -> None:
+        if b.key.modifier("returns"):
+            b.store_scalar(b.slot(0), "0", type)
+
+    if buffer:
+        _if_in_range(b, _Buffer(b), _offset(b) & ~3, bytes, update, nothing)
+    else:
+        address = _global_address(b)
+        _check(b, address, bytes)
+        update(_pointer(b, address))
+    b.add_to_context_field(state.WRITTEN_GLOBAL, str(bytes))
     b.next()
