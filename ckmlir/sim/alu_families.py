@@ -14,10 +14,11 @@ from ckmlir.sim import control, cross_lane, forks, relative_registers
 from ckmlir.sim.control import NO_OPERATION
 from ckmlir.sim.decode.instruction import Instruction, Operand
 from ckmlir.sim.handler import HandlerBuilder, HandlerKey
-from ckmlir.sim.matrix import matrix_multiply, parse_matrix
+from ckmlir.sim.matrix import Matrix, matrix_multiply, parse_matrix
 from ckmlir.sim.operation import OPERATIONS, Operation
 from ckmlir.sim.scalar_alu import emit_scalar
 from ckmlir.sim.selected import Environment, Selected, Unsupported, constant, select_operands
+from ckmlir.sim.sparse_matrix import parse_sparse, sparse_multiply
 from ckmlir.sim.vector_alu import dpp_source_lanes, emit_vector
 
 Emitted = tuple[str, set[str]]
@@ -209,9 +210,11 @@ class CrossLaneFamily(EmitterFamily):
 
 
 class MatrixFamily(EmitterFamily):
-    """MFMA."""
+    """MFMA and SMFMAC."""
 
     def select(self, i: Instruction, environment: Environment) -> Selected | None:
+        if i.mnemonic.startswith("v_smfmac"):
+            return self._select_sparse(i, environment)
         if not i.mnemonic.startswith("v_mfma"):
             return None
         fields = {name: i.modifiers.get(name, 0) for name in ("cbsz", "abid", "blgp")}
@@ -219,11 +222,9 @@ class MatrixFamily(EmitterFamily):
         if matrix is None:
             return None
         d, c = i.destinations[0], i.sources[2]
-        modifiers = {name: number for name, number in fields.items() if number}
+        modifiers = {name: number for name, number in fields.items() if number} | _formats(matrix, environment)
         if c.kind != "imm" and c != d and c.kind == d.kind and abs(c.index - d.index) < d.count and c.index != d.index:
             modifiers["overlap"] = 1
-        if any(name in ("fp8", "bf8") for name in (matrix.a, matrix.b)):
-            modifiers["fnuz"] = int(environment.target != "gfx950")
         if environment.target == "gfx90a" and matrix.a[:4] in ("f16", "bf16"):
             # CDNA2 flushes denormal operands and results of its f16 and bf16 MFMA (PyTorch, "Numerical accuracy",
             # MI200).
@@ -233,8 +234,23 @@ class MatrixFamily(EmitterFamily):
         sources = [source.replace(negate=False) for source in i.sources]  # f64 negates by BLGP
         return select_operands(i.mnemonic, (d, *sources), modifiers)
 
+    def _select_sparse(self, i: Instruction, environment: Environment) -> Selected | None:
+        matrix = parse_sparse(i.mnemonic)
+        if matrix is None:
+            return None
+        modifiers = {name: i.modifiers.get(name, 0) for name in ("cbsz", "abid")} | _formats(matrix, environment)
+        return select_operands(i.mnemonic, (i.destinations[0], *i.sources), modifiers)
+
     def emitter(self, key: HandlerKey) -> Emit | None:
+        if sparse := parse_sparse(key.mnemonic):
+            return partial(sparse_multiply, matrix=sparse)
         if not key.mnemonic.startswith("v_mfma"):
             return None
         matrix = parse_matrix(key.mnemonic, key.modifier("cbsz"), key.modifier("blgp"))
         return partial(matrix_multiply, matrix=matrix) if matrix else None
+
+
+def _formats(matrix: Matrix, environment: Environment) -> dict[str, int]:
+    """Which variant of the 8-bit floats the chip has, where it matters."""
+    uses_them = any(name in ("fp8", "bf8") for name in (matrix.a, matrix.b))
+    return {"fnuz": int(environment.target != "gfx950")} if uses_them else {}

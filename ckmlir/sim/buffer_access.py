@@ -23,6 +23,7 @@ from ckmlir.sim.element import MASK, U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import check_allocated, count_bytes, preload, register_rows, transfer
 
+_ADD_TID = 1 << 23  # bit of word 3
 # Operand slots of a buffer instruction.
 DATA, ADDRESS, RESOURCE, SCALAR_OFFSET, OFFSET, REMEMBERED = range(6)
 
@@ -37,7 +38,7 @@ class BufferLanes:
         start: Base address plus scalar offset (u64 lanes).
     """
 
-    def __init__(self, b: HandlerBuilder) -> None:
+    def __init__(self, b: HandlerBuilder, formatted: bool = False) -> None:
         self.b = b
         preload(b, 6)
         s = b.scalars()
@@ -46,6 +47,9 @@ class BufferLanes:
         self.words = [Value(s, U32, name) for name in words]
         base = s.join(self.words[0], self.words[1] & 0xFFFF)
         self.stride = (self.words[1] >> 16) & 0x3FFF
+        if not formatted:  # with add_tid_enable the data format is bits 17:14 of the stride
+            more = ((self.words[3] >> 15) & 15) << 14
+            self.stride = self.stride | s.select((self.words[3] & _ADD_TID).ne(0), more, s.u32(0))
         self.swizzled = ((self.words[1] >> 31).ne(0)) & self.stride.ne(0)
         scalar = self._scalar_offset(s).to(U64)
         limit = s.intrinsic("llvm.usub.sat.i64", "i64", self.words[2].to(U64), scalar)
@@ -85,8 +89,15 @@ class BufferLanes:
 
     def is_simple(self) -> str:
         """Whether `linear_offset` is all there is to it (an i1): no swizzle, no lane added."""
-        simple = ~self.swizzled & (self.words[3] & (1 << 23)).eq(0)
+        simple = ~self.swizzled & (self.words[3] & _ADD_TID).eq(0)
         return str(simple.handle)
+
+    def whole_in_range(self, bytes: Value) -> Value:
+        """The lanes whose `bytes` (u64 lanes) are all in range."""
+        b, index = self.b, self.complete_index()
+        linear = self.offset + index.to(U64) * b.splat(U32, self.stride.handle).to(U64)
+        structured = index < b.splat(U32, self.words[2].handle)
+        return b.select(b.splat(MASK, self.swizzled.handle), structured, linear + bytes <= self.limit)
 
     def general(self, dwords: int) -> list[tuple[Value, Value]]:
         """For each dword: host addresses, and the lanes that are in range. Section 9.1.5: a swizzled buffer interleaves

@@ -37,7 +37,7 @@ from ckmlir.sim.semantics.small_floats import (
 )  # fmt: skip
 
 _NAME = re.compile(r"v_mfma_(?:scale_)?(f32|i32|f64)_(\d+)x\d+x(\d+)(?:_(\d+)b)?(_?)([a-z]\w*)$")
-_BITS = {"f16": 16, "bf16": 16, "bf16_1k": 16, "f32": 32, "xf32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 8}
+ELEMENT_BITS = {"f16": 16, "bf16": 16, "bf16_1k": 16, "f32": 32, "xf32": 32, "f64": 64, "i8": 8, "fp8": 8, "bf8": 8}
 _F8F6F4 = ("fp8", "bf8", "fp6", "bf6", "fp4")  # values of CBSZ and BLGP
 _SMALL_BITS = {"fp8": 8, "bf8": 8, "fp6": 6, "bf6": 6, "fp4": 4}
 
@@ -80,7 +80,7 @@ def parse_matrix(mnemonic: str, cbsz: int, blgp: int) -> Matrix | None:
             return None
         return Matrix(result, m, k, _F8F6F4[cbsz], _F8F6F4[blgp], m * k // 64, 1)
     a, _, b = types.partition("_") if types[:4] in ("fp8_", "bf8_") else (types, "", types)
-    if a not in _BITS or b not in _BITS:
+    if a not in ELEMENT_BITS or b not in ELEMENT_BITS:
         return None
     blocks = int(match[4] or 1) if match[5] else _blocks_of_gfx90a(m, k, a)
     return Matrix(result, m, k, a, b, m * k * blocks // 64, blocks)
@@ -128,7 +128,7 @@ def load_elements(b: HandlerBuilder, matrix: Matrix, slot: int, name: str) -> li
     offset = b.slot(slot)
     if name == "f64":
         return [b.load_register(offset, F64)]
-    bits = _SMALL_BITS.get(name) or _BITS[name]
+    bits = _SMALL_BITS.get(name) or ELEMENT_BITS[name]
     count = matrix.elements * bits // 32
     words = [b.load_register(b.assign(f"add i64 {offset}, {k * state.VGPR_BYTES}"), U32) for k in range(count)]
     elements = [
@@ -236,7 +236,7 @@ def matrix_multiply(b: HandlerBuilder, matrix: Matrix) -> None:
     b.next()
 
 
-def _accumulate(b: HandlerBuilder, matrix: Matrix, total: Value, c: Value) -> Value:
+def accumulate(b: HandlerBuilder, matrix: Matrix, total: Value, c: Value) -> Value:
     """The new accumulator of a sum of products. i8 sums start at zero and are added as integers; float sums started at
     c."""
     if matrix.result == "i32":
@@ -300,7 +300,7 @@ def large_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> N
                 a_k = v.splat(F32, b.assign(f"load float, ptr {scalar}, align 4"))
                 totals[r] = v.fma(a_k, b_k, totals[r])
         for (place, c), total in zip(initial, totals):
-            result = _accumulate(v, matrix, total, c)
+            result = accumulate(v, matrix, total, c)
             b.emit(f"store {v.typed(result)}, ptr {b.pointer(d_rows, place)}, align 64")
         b.emit(f"{next_step} = add i64 {step}, 1")
         b.emit(f"br i1 {b.assign(f'icmp ult i64 {next_step}, {n // 4}')}, label %{body}, label %{done}")
@@ -341,7 +341,7 @@ def small_blocks(b: HandlerBuilder, matrix: Matrix, a: list[Value], other: list[
             )
             columns = tuple(base + lane % (4 * blocks) for lane in range(64))
             total = b.fma(b.shuffle(a[element], rows), b.shuffle(other[element], columns), total)
-        results.append(_accumulate(b, matrix, total, c))
+        results.append(accumulate(b, matrix, total, c))
     for register, result in enumerate(results):
         b.store_register(b.assign(f"add i64 {b.slot(0)}, {register * type.registers * state.VGPR_BYTES}"), result, None)
 

@@ -16,6 +16,7 @@ from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.lds_by_m0 import count_lanes, lane_after_lane
 from ckmlir.sim.memory_access import flat_access, global_access, lds_access, scratch_access
 from ckmlir.sim.selected import OFF, Environment, Selected, constant, select_operands
+from ckmlir.sim.typed_buffer import formatted_load, formatted_store, parse_formatted
 
 
 class ScalarMemoryFamily(EmitterFamily):
@@ -154,14 +155,17 @@ class FlatFamily(EmitterFamily):
 
 
 class BufferFamily(EmitterFamily):
-    """MUBUF."""
+    """MUBUF and MTBUF."""
 
     def select(self, i: Instruction, environment: Environment) -> Selected | None:
-        if i.encoding != "MUBUF":
+        if i.encoding not in ("MUBUF", "MTBUF"):
             return None
         modifiers = {name: 1 for name in ("offen", "idxen", "lds") if i.modifiers.get(name)}
         sources = list(i.sources)
-        if (found := _vector_access(i.mnemonic)) is not None:
+        if (formatted := parse_formatted(i.mnemonic)) is not None:
+            data = sources.pop(0) if formatted.store else i.destinations[0] if i.destinations else OFF
+            modifiers |= {name: i.modifiers[name] for name in ("dfmt", "nfmt") if name in i.modifiers}
+        elif (found := _vector_access(i.mnemonic)) is not None:
             data = sources.pop(0) if found[1] else i.destinations[0] if i.destinations else OFF
         elif parse_atomic(i.mnemonic) is not None:
             data = sources.pop(0)
@@ -173,8 +177,10 @@ class BufferFamily(EmitterFamily):
         return select_operands(i.mnemonic, slots, modifiers, remembered=5)
 
     def emitter(self, key: HandlerKey) -> Emit | None:
-        if not key.mnemonic.startswith("buffer"):
+        if not key.mnemonic.startswith(("buffer", "tbuffer")):
             return None
+        if (formatted := parse_formatted(key.mnemonic)) is not None:
+            return partial(formatted_store if formatted.store else formatted_load, access=formatted)
         if (found := _vector_access(key.mnemonic)) is not None:
             if key.modifier("lds"):
                 return partial(buffer_to_lds, access=found[3])
