@@ -236,8 +236,8 @@ def lds_atomic(b: HandlerBuilder, atomic: Atomic) -> None:
 
 
 def lds_exchange_pair(b: HandlerBuilder, bytes: int, spacing: int) -> None:
-    """ds_wrxchg2_rtn: two exchanges, whose offsets count `spacing` bytes. Slots: result, address, two data registers, two
-    offsets. A lane reads both places before it writes them."""
+    """ds_wrxchg2_rtn: two exchanges, whose offsets count `spacing` bytes. Slots: result, address, two data registers,
+    two offsets. A lane reads both places before it writes them."""
     preload(b, 6)
     s, exec, type = b.scalars(), b.exec_bits(), U64 if bytes == 8 else U32
     address = b.load_register(b.slot(1), U32)

@@ -23,8 +23,8 @@ _IDLE = """
     buffer_wbl2 buffer_invl2 buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol s_atc_probe s_atc_probe_buffer s_sendmsg
 """
 NO_OPERATION = frozenset(_IDLE.split())
-"""Nothing to do when instructions execute in program order, one wave at a time, with no debugger and no host waiting for
-an interrupt (`refused.py` has the forms of s_sethalt and s_sendmsg that would matter)."""
+"""Nothing to do when instructions execute in program order, one wave at a time, with no debugger and no host waiting
+for an interrupt (`refused.py` has the forms of s_sethalt and s_sendmsg that would matter)."""
 
 _CONDITIONS = {
     "s_cbranch_scc0": (state.SCC, "eq"), "s_cbranch_scc1": (state.SCC, "ne"),

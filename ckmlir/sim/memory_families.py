@@ -70,8 +70,8 @@ class LdsFamily(EmitterFamily):
         if i.mnemonic in self.by_m0:
             return select_operands(i.mnemonic, (*i.destinations, *i.sources, constant(i.modifiers["offset"])))
         if self.pair.match(i.mnemonic):
-            offsets = [constant(i.modifiers[name]) for name in ("offset0", "offset1")]
-            return select_operands(i.mnemonic, (*i.destinations, *i.sources, *offsets))
+            first, second = (constant(i.modifiers[name]) for name in ("offset0", "offset1"))
+            return select_operands(i.mnemonic, (*i.destinations, *i.sources, first, second))
         match = self.pattern.match(i.mnemonic)
         if match and match[4] in ACCESSES:
             offsets = ("offset0", "offset1") if match[2] else ("offset",)

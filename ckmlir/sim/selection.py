@@ -34,12 +34,27 @@ FAMILIES: tuple[Family, ...] = (
 
 
 _VECTOR_ENCODINGS = frozenset(
-    ("VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "SDWA", "DPP", "MFMA", "DS", "FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF")
+    (
+        "VOP1",
+        "VOP2",
+        "VOPC",
+        "VOP3",
+        "VOP3P",
+        "SDWA",
+        "DPP",
+        "MFMA",
+        "DS",
+        "FLAT",
+        "GLOBAL",
+        "SCRATCH",
+        "MUBUF",
+        "MTBUF",
+    )
 )
 
 
 def select(instruction: Instruction, environment: Environment) -> Selected | None:
-    """The handler and slots of an instruction, or None if the simulator has no semantics for it (`why_not` says why)."""
+    """The handler and slots of an instruction, or None if the simulator does not execute it (`why_not` says why)."""
     try:
         return _select(instruction, environment)
     except Unsupported:

@@ -1,10 +1,11 @@
 """Sparse matrix instructions (SMFMAC): D = A * B + D, where A keeps two of every four elements along K.
 
 AMD CDNA3 ISA, section 7.4; layouts by the AMD matrix instruction calculator for gfx942. Lane i + M * g holds E elements
-of row i of A: those of the dense columns 2 * E * g to 2 * E * (g + 1) - 1, four columns for each pair. Two bits for each
-element say which of the four it is; they are in the index register, in the set of 2 * E bits that ABID chooses while
-CBSZ[1:0] is 0 (the first set otherwise). B is dense: 2 * E elements a lane. The forms of gfx950 with 32 bytes of B a lane
-hold them in two runs, half of K apart (CK Tile's description of these instructions: one access to A, two to B).
+of row i of A: those of the dense columns 2 * E * g to 2 * E * (g + 1) - 1, four columns for each pair. Two bits for
+each element say which of the four it is; they are in the index register, in the set of 2 * E bits that ABID chooses
+while CBSZ[1:0] is 0 (the first set otherwise). B is dense: 2 * E elements a lane. The forms of gfx950 with 32 bytes of
+B a lane hold them in two runs, half of K apart (CK Tile's description of these instructions: one access to A, two to
+B).
 """
 
 from __future__ import annotations

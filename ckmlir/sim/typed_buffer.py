@@ -107,9 +107,7 @@ def formatted_load(b: HandlerBuilder, access: FormattedAccess) -> None:
     ]
     formats = (element.data_format, element.number_format)
     components = [loaded_component(b, words, c, *formats) for c in range(4)]
-    results = [
-        b.select(element.in_range, element.selected(components, c), b.u32(0)) for c in range(access.components)
-    ]
+    results = [b.select(element.in_range, element.selected(components, c), b.u32(0)) for c in range(access.components)]
     if b.key.modifier("lds"):
         b.emit(f"store {b.typed(results[0])}, ptr {rows}, align 64")
         write_to_lds(b, Access(4), b.slot(OFFSET))

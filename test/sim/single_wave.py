@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+from instruction_registry import EXECUTED
 
 from ckmlir.sim import semantics, state
 from ckmlir.sim.decode import Instruction, Operand
@@ -15,10 +16,11 @@ from ckmlir.sim.launch import WaveBlocks
 from ckmlir.sim.library import HandlerLibrary, library
 from ckmlir.sim.memory import MemoryTable, aligned_bytes
 from ckmlir.sim.selected import Environment, Selected
-from ckmlir.sim.selection import select
+from ckmlir.sim.selection import select, why_not
 
 assert semantics
 _HANDLER = ctypes.CFUNCTYPE(ctypes.c_int32, ctypes.c_void_p, ctypes.c_void_p)
+CODE = 0x10_0000
 _END = Instruction(0, 4, "s_endpgm", "SOPP", (), (), {}, (0xBF810000,))
 
 
@@ -41,10 +43,14 @@ def make(
     return Instruction(0, 8, mnemonic, encoding, tuple(destinations), tuple(sources), modifiers, (0, 0))
 
 
-def selection_of(instruction: Instruction, target: str = "gfx942", dynamic_mode: bool = False) -> Selected:
-    selected = select(instruction, Environment(target, dynamic_mode))
-    assert selected is not None, f"no semantics for {instruction.mnemonic}"
+def selection_in(instruction: Instruction, environment: Environment) -> Selected:
+    selected = select(instruction, environment)
+    assert selected is not None, f"no semantics for {instruction.mnemonic}: {why_not(instruction, environment)}"
     return selected
+
+
+def selection_of(instruction: Instruction, target: str = "gfx942", dynamic_mode: bool = False) -> Selected:
+    return selection_in(instruction, Environment(target, dynamic_mode))
 
 
 class SingleWave:
@@ -65,6 +71,7 @@ class SingleWave:
         self.context[state.LDS_BASE // 8] = self.lds.ctypes.data
         self.context[state.LDS_SIZE // 8] = lds_bytes
         self.context[state.BRANCH_BUDGET // 8] = 1000
+        self.context[state.USED_VGPR_BYTES // 8] = self.context[state.USED_AGPR_BYTES // 8] = 256 * state.VGPR_BYTES
 
     @property
     def vgpr(self) -> npt.NDArray[np.uint32]:
@@ -106,18 +113,42 @@ class SingleWave:
     def set_pair(self, register: int, value: int) -> None:
         self.sgpr[register : register + 2] = value & 0xFFFFFFFF, value >> 32
 
-    def run(self, instructions: Iterable[Instruction], target: str = "gfx942", dynamic_mode: bool = False) -> int:
-        """Execute in order; returns the status with which the wave stopped."""
-        chosen = [selection_of(item, target, dynamic_mode) for item in (*instructions, _END)]
+    def run(
+        self,
+        instructions: Iterable[Instruction],
+        target: str = "gfx942",
+        dynamic_mode: bool = False,
+        indexed: bool = False,
+        skips: bool = False,
+    ) -> int:
+        """Execute from the first; returns the status with which the wave stopped. Code addresses are `CODE` plus eight
+        bytes an instruction; a branch target of a hand-made instruction is the number of an instruction."""
+        program = [*instructions, _END]
+        EXECUTED.update(item.mnemonic for item in program)
+        environment = Environment(target, dynamic_mode, indexed, skips)
+        chosen = [selection_in(item, environment) for item in program]
         addresses = self.handlers.addresses({item.key for item in chosen})
         table = self.table.update()
         self.context[state.ALLOCATIONS // 8] = table.ctypes.data
         self.context[state.ALLOCATION_COUNT // 8] = len(table)
         records = np.zeros((len(chosen), 8), np.uint64)
+        used: list[Selected] = []
+        index = np.full(2 * len(chosen), -1, np.int32)
+        index[::2] = np.arange(len(chosen))
+        fields = {state.CODE_BASE: CODE, state.CODE_SIZE: 8 * len(chosen), state.CODE_INDEX: int(index.ctypes.data)}
+        fields[state.RECORDS] = int(records.ctypes.data)
+        for field, value in fields.items():
+            self.context[field // 8] = value
         for row, item in zip(records, chosen):
             slots = list(item.slots)
             if item.remembered >= 0:
                 slots[item.remembered] = int(table.ctypes.data)
+            number = len(used)
+            if item.branch >= 0:
+                slots[item.branch] = (int(program[number].branch_target or 0) - number) * 64
+            if item.after >= 0:
+                slots[item.after] = CODE + 8 * (number + 1)
+            used.append(item)
             words = [addresses[item.key], 0, *slots]
             row[: len(words)] = [word & 0xFFFF_FFFF_FFFF_FFFF for word in words]
         self.records = records

@@ -165,9 +165,7 @@ class Case:
 
     def instruction(self) -> Instruction:
         encoding = "VOP3" if self.operation.is_vector else "SOP2"
-        return make(
-            self.operation.mnemonic, self.destinations, self.sources, encoding, clamp=self.clamp, **self.fields
-        )
+        return make(self.operation.mnemonic, self.destinations, self.sources, encoding, clamp=self.clamp, **self.fields)
 
     def expected(self) -> list[Value | list[Value]]:
         with np.errstate(all="ignore"):
@@ -232,8 +230,9 @@ class Case:
         if not equal.all():
             lane = int(np.argmin(equal))
             inputs = [
-                "block" if isinstance(x, list) else
-                hex(int(np.asarray(x.handle).view(dtype_of(ElementType("u", x.type.bits)))[lane]))
+                "block"
+                if isinstance(x, list)
+                else hex(int(np.asarray(x.handle).view(dtype_of(ElementType("u", x.type.bits)))[lane]))
                 if x.type is not MASK
                 else x.handle[lane]
                 for x in self.values

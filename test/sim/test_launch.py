@@ -302,13 +302,14 @@ def test_the_simulator_goes_on_after_an_error() -> None:
 def test_instructions_without_semantics_are_listed_before_anything_runs() -> None:
     body = "  call void @llvm.amdgcn.s.sleep(i32 5)\n  call void @llvm.amdgcn.s.sleep(i32 6)\n  %r = add i32 %x, 0"
     code_object = compile_kernel(elementwise(body, "i32", "i32", "declare void @llvm.amdgcn.s.sleep(i32)"))
-    s_sendmsg, s_rfe_b64 = 0xBF900001, 0xBE801F00
+    s_sendmsg, s_rfe_b64 = 0xBF900002, 0xBE801F00
     code_object = replace_words(replace_words(code_object, (0xBF8E0005,), (s_sendmsg,)), (0xBF8E0006,), (s_rfe_b64,))
     simulator = Simulator()
     out = simulator.upload(np.full(64, 5, np.int32))
     with pytest.raises(UnsupportedInstruction) as caught:
         simulator.launch(code_object, "k", arguments=[out, out])
     assert [item.text.split()[0] for item in caught.value.missing] == ["s_sendmsg", "s_rfe_b64"]
+    assert "message 2 goes to graphics" in str(caught.value) and "belongs to trap handlers" in str(caught.value)
     assert "encoding 0xbf90" in str(caught.value) and "kernel k has 2 instruction(s)" in str(caught.value)
     assert (out.read(np.int32) == 5).all()
 

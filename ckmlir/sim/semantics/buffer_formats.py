@@ -1,8 +1,8 @@
 """Data formats of typed buffers: what a component of an element in memory is in a register, and back.
 
 AMD CDNA3 ISA, section 9.1.6 and table "Buffer data formats". A data format says which bits the components X, Y, Z, W
-occupy; its name lists them from the highest bit down, so that 10_11_11 has X in bits 10:0. A number format says what the
-bits mean. Formats may be run-time values (MUBUF takes them from the resource) or constants (MTBUF), hence the look-ups
+occupy; its name lists them from the highest bit down, so that 10_11_11 has X in bits 10:0. A number format says what
+the bits mean. Formats may be run-time values (MUBUF takes them from the resource) or constants (MTBUF), hence the look-ups
 by selection, which fold away for constants.
 
 Not published, chosen here: stores of integers saturate, as do those of scaled numbers; 8-bit components have no float
@@ -63,8 +63,8 @@ def loaded_component(
     """A component of the element in four u32 words, as a 32-bit pattern. What the format lacks is 0, or 1 for W."""
     first, width = _place(b, data_format, component)
     word = words[0]
-    for number in range(1, 4):
-        word = b.select((first >> 5).eq(number), words[number], word)
+    for position in range(1, 4):
+        word = b.select((first >> 5).eq(position), words[position], word)
     space = (b.u32(32) - width) & 31
     shifted = (word >> (first & 31)) << space
     raw, signed = shifted >> space, shifted.bits(I32) >> space.bits(I32)
@@ -105,9 +105,7 @@ def _unsigned_float(b: Builder, x: Value, format: SmallFormat) -> Value:
     return b.select(b.is_nan(x), b.u32(format.nan or 0), b.select(x < 0.0, b.u32(0), code))
 
 
-def stored_element(
-    b: Builder, values: Sequence[Value], data_format: Value, number_format: Value
-) -> list[Value]:
+def stored_element(b: Builder, values: Sequence[Value], data_format: Value, number_format: Value) -> list[Value]:
     """The four u32 words of the element whose components are 32-bit patterns; components that are not given are 0."""
     words = [b.u32(0)] * 4
     for component, value in enumerate(values):

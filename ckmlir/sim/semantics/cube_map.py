@@ -1,5 +1,5 @@
-"""Cube map instructions (v_cube*_f32): face, coordinates and major axis of a direction (x, y, z). AMD CDNA3 ISA, chapter
-12. The major axis is z if no other is larger, else y if x is not larger, else x."""
+"""Cube map instructions (v_cube*_f32): face, coordinates and major axis of a direction (x, y, z). AMD CDNA3 ISA,
+chapter 12. The major axis is z if no other is larger, else y if x is not larger, else x."""
 
 from __future__ import annotations
 

@@ -279,14 +279,10 @@ def sliding_differences(
     return results
 
 
-def quad_sad(
-    b: Builder, x: Value, y: Value, sums: Value, masked: bool = False, top: int | None = None
-) -> Value:
+def quad_sad(b: Builder, x: Value, y: Value, sums: Value, masked: bool = False, top: int | None = None) -> Value:
     """Four 16-bit sums in 64 bits."""
     parts = [(sums >> (16 * k)).to(U32) & 0xFFFF for k in range(4)]
-    low0, high0, low1, high1 = (
-        part & 0xFFFF for part in sliding_differences(b, x, y, parts, masked, top)
-    )
+    low0, high0, low1, high1 = (part & 0xFFFF for part in sliding_differences(b, x, y, parts, masked, top))
     return b.join(low0 | (high0 << 16), low1 | (high1 << 16))
 
 
