@@ -107,6 +107,10 @@ class _Builder:
         """Whether a mode bit is set."""
         return bool(self.mode >> bit & 1)
 
+    def uses(self, modifier: Modifier) -> bool:
+        """Whether this mode has a number field: without IMM, SMEM's offset names a register or nothing."""
+        return self.row.encoding != "SMEM" or modifier.name != "offset" or self.has(17)
+
     def lookup(self, operand: OperandField) -> Lookup:
         """The lookup of an operand; OFF when this mode does not have it."""
         if operand.field == "vcc":
@@ -208,7 +212,9 @@ def make_plan(row: Opcode, mode: int, target: str) -> Plan:
         encoding.words,
         tuple(builder.lookup(operand) for operand in written),
         tuple(builder.lookup(operand) for operand in read),
-        tuple(modifier_lookup(modifier) for modifier in encoding.modifiers + _row_modifiers(row)),
+        tuple(
+            modifier_lookup(modifier) for modifier in encoding.modifiers + _row_modifiers(row) if builder.uses(modifier)
+        ),
         inputs,
         every_bit(inputs),
         reserved_bits(row, target) | (ACC if to_lds else 0),

@@ -118,7 +118,7 @@ def _scalar_memory_operands(instruction: Instruction, texts: list[str]) -> list[
     """The offset is an operand when it is the only one, and a modifier after a register."""
     if len(texts) < 2:
         return texts
-    offset = instruction.modifiers["offset"]
+    offset = instruction.modifiers.get("offset", 0)
     immediate = f"-0x{-offset:x}" if offset < 0 else f"0x{offset:x}"
     if texts[-1] == "off":
         return [*texts[:-1], immediate]
