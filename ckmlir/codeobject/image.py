@@ -36,11 +36,17 @@ class Image:
         contents: The bytes, before relocation.
         relocations: Address, kind and value before the base is added, for each relocation.
         symbols: Address and size of every defined symbol.
+        stored: First address and end of each part that the file holds; the rest of `contents` is zeros.
     """
 
     contents: bytes
     relocations: tuple[tuple[int, int, int], ...]
     symbols: dict[str, tuple[int, int]]
+    stored: tuple[tuple[int, int], ...]
+
+    def holds(self, address: int, size: int) -> bool:
+        """The file holds these bytes: all code must be such, while zeros may be data."""
+        return any(first <= address and address + size <= end for first, end in self.stored)
 
     def load(self, base: int) -> bytes:
         """The bytes as they are in memory when the image starts at address `base`."""
@@ -77,7 +83,8 @@ def make_image(elf: ElfFile) -> Image:
         for symbol in elf.symbols().values()
         if symbol.section != _SHN_ABS
     }
-    return Image(bytes(memory), tuple(relocations), symbols)
+    stored = tuple((address, address + len(contents)) for address, contents, _ in parts)
+    return Image(bytes(memory), tuple(relocations), symbols, stored)
 
 
 def _section_addresses(elf: ElfFile) -> dict[int, int]:

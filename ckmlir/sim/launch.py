@@ -24,6 +24,8 @@ Dimensions = tuple[int, int, int]
 
 LDS_BYTES = {"gfx90a": 64 << 10, "gfx942": 64 << 10, "gfx950": 160 << 10}
 MAX_WORKITEMS = 1024
+MAX_LANE_SCRATCH = 1024 * ((1 << 13) - 1) // 64  # COMPUTE_TMPRING_SIZE.WAVESIZE: 13 bits, in KiB a wave of 64 lanes
+MAX_KERNARG = 1 << 20  # bytes; no language allows as many, a damaged code object may state them
 KERNARG_PADDING = 256  # a wide scalar load may read past the last argument
 
 
@@ -44,6 +46,8 @@ def _bytes_of(argument: Argument, value: KernelArgument) -> bytes:
         data = struct.pack(formats[argument.size], value)
     elif isinstance(value, int):
         bits = 8 * argument.size
+        if not bits:
+            raise LaunchError(f"{what} has no bytes; the code object is damaged")
         if not -(1 << (bits - 1)) <= value < 1 << bits:
             raise LaunchError(f"{what} has {argument.size} bytes, too few for {value}")
         data = (value & ((1 << bits) - 1)).to_bytes(argument.size, "little")
@@ -84,6 +88,8 @@ def pack_arguments(
     Raises:
         LaunchError: Wrong number, type or size of arguments.
     """
+    if sum(item.value_kind == "dynamic_shared_pointer" for item in kernel.arguments) > 1:
+        raise LaunchError(f"kernel {kernel.name} takes several pointers to dynamic LDS; only one is supported")
     segment = bytearray(max(kernel.descriptor.kernarg_size, kernel.metadata.kernarg_size) + KERNARG_PADDING)
     expected = [item for item in kernel.arguments if not item.is_hidden and item.value_kind != "dynamic_shared_pointer"]
     if len(arguments) != len(expected):
@@ -240,6 +246,13 @@ def check_geometry(kernel: Kernel, grid: Dimensions, block: Dimensions, lds: int
     required = kernel.metadata.required_workgroup_size
     if required is not None and tuple(required) != tuple(block):
         raise LaunchError(f"kernel {kernel.name} requires block {tuple(required)}, not {block}")
+    scratch = max(kernel.descriptor.private_segment_size, kernel.metadata.private_segment_size)
+    if scratch > MAX_LANE_SCRATCH:
+        raise LaunchError(
+            f"kernel {kernel.name} asks for {scratch} bytes of scratch a work-item; {MAX_LANE_SCRATCH} is the most"
+        )
+    if kernel.descriptor.kernarg_size > MAX_KERNARG or kernel.metadata.kernarg_size > MAX_KERNARG:
+        raise LaunchError(f"kernel {kernel.name} states more than {MAX_KERNARG} bytes of arguments")
     if lds > LDS_BYTES[target]:
         raise LaunchError(f"{lds} bytes of LDS are more than the {LDS_BYTES[target]} of {target}")
     if any(size >= 1 << 31 for size in grid) or grid[0] * grid[1] * grid[2] >= 1 << 40:

@@ -117,7 +117,8 @@ def fetch_word(b: HandlerBuilder, index: int, code: str, type: ElementType, role
         return b.load_register(source_register(b, index, role, type.registers), type)
     if kind in ("vccz", "execz"):
         bits = b.load_scalar(state.VCC if kind == "vccz" else state.EXEC, U64)
-        return b.splat(U32, b.assign(f"zext i1 {b.assign(f'icmp eq i64 {bits}, 0')} to i32"))
+        flag = b.assign(f"zext i1 {b.assign(f'icmp eq i64 {bits}, 0')} to i{type.bits}")
+        return b.splat(ElementType("u", type.bits), flag).bits(type)
     if kind == "s":
         scalar = b.load_scalar(b.slot(index), type)
     else:
