@@ -1,6 +1,8 @@
 """The examples run and say what they promise."""
 
+import os
 import runpy
+import subprocess
 import sys
 from pathlib import Path
 
@@ -23,3 +25,12 @@ def test_first_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     runpy.run_path(str(EXAMPLES / "first_kernel.py"), run_name="__main__")
     output = capsys.readouterr().out
     assert "ck.reduce" in output and "largest of every row" in output
+
+
+def test_simulate_code_object() -> None:
+    """A foreign code object in a process of its own, where the example sees to it that MLIR is not imported."""
+    command = [sys.executable, str(EXAMPLES / "simulate_code_object.py")]
+    environment = {**os.environ, "PYTHONPATH": str(EXAMPLES.parent)}
+    done = subprocess.run(command, capture_output=True, text=True, env=environment)
+    assert done.returncode == 0, done.stderr
+    assert "result agrees with NumPy" in done.stdout and "past the end of an allocation" in done.stdout
