@@ -158,7 +158,8 @@ def test_tolerances_admit_a_flash_kernel_and_no_missing_key(dtype: str, sq: int,
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_default_kernels(target) -> None:
     specs = FMHA.kernels(target)
-    assert len(specs) == 2 * len(HEAD_TILES) * 3 * 2
+    dtypes = 2 if target.fp8 is None else 3
+    assert len(specs) == dtypes * len(HEAD_TILES) * 3 * 2
     assert len({spec.name for spec in specs}) == len(specs)
     assert all(re.fullmatch(r"[a-z0-9_]+", spec.name) for spec in specs)
     for spec in specs:
@@ -206,6 +207,8 @@ def test_launch(layout: str, swapped: bool) -> None:
     [
         ({"dtype": "f32"}, "dtype", "f16|bf16"),
         ({"d": 12}, "d", "multiple of 8"),
+        ({"out": "f32"}, "out", "expected f16"),
+        ({"dtype": "fp8", "out": "bf16", "d": 24}, "d", "multiple of 16"),
         ({"dv": 264}, "dv", "multiple of 8 from 8 to 256"),
         ({"mask": "alibi"}, "mask", "none|causal|window"),
         ({"block": (64, 64)}, "block", "multiple of 128 queries"),
@@ -226,8 +229,13 @@ def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"d": 20}, "d=20: heads have a multiple of 8"),
-        ({"dv": 512}, "dv=512: heads have a multiple of 8 from 8 to 256"),
+        ({"d": 20}, "d=20: heads of f16 have a multiple of 8"),
+        ({"dv": 512}, "dv=512: heads of f16 have a multiple of 8 from 8 to 256"),
+        ({"d": 24, "dtype": "fp8"}, "d=24: heads of fp8 have a multiple of 16"),
+        ({"out": "f32"}, "out=f32: with dtype=f16 O is f16"),
+        ({"k_scale": 2}, "k_scale=2.0: only fp8 is scaled, not f16"),
+        ({"v_scale": -1, "dtype": "fp8"}, "v_scale=-1.0: expected a positive number"),
+        ({"q_scale": 1e30, "k_scale": 1e30, "dtype": "fp8"}, "is no number that f32 can hold"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
         ({"h": 0}, "h=0: expected a whole number from 1"),
         ({"mask": "causal"}, "mask=causal: expected none|top_left"),

@@ -157,3 +157,20 @@ def test_fmha_fwd_lengths(chip: str, sq: int, sk: int) -> None:
 def test_fmha_fwd_channels(d: int, dv: int) -> None:
     """Head dimensions that no tile has exactly."""
     agree("fmha_fwd", "gfx942", b=1, h=1, sq=64, sk=64, d=d, dv=dv)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
+def test_fmha_fwd_fp8(chip: str, d: int) -> None:
+    """8-bit floats of each chip's format, with lengths that do not fit the tile and a scale for every operand."""
+    scales = {"q_scale": 0.5, "k_scale": 0.25, "v_scale": 3.0}
+    agree("fmha_fwd", chip, b=1, h=2, sq=150, sk=203, d=d, dtype="fp8", lse=1, **scales)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+@pytest.mark.parametrize("out", ["bf16", "f16", "f32"])
+@pytest.mark.parametrize("mask", MASKS)
+def test_fmha_fwd_fp8_outputs(chip: str, out: str, mask: str) -> None:
+    """Every output type and mask; grouped heads, sequence before heads, dv different from d."""
+    keys = {"b": 2, "h": 4, "hk": 2, "sq": 70, "sk": 130, "d": 64, "dv": 48, "layout": "bshd", "mask": mask}
+    agree("fmha_fwd", chip, dtype="fp8", out=out, **keys)

@@ -5,7 +5,11 @@ is (b, h, sq, dv); with bshd the sequence stands before the heads. lse is (b, h,
 the sum of exponentials. Head i of Q uses head i / (h / hk) of K and V. A query with nothing to attend to gives O = 0
 and LSE = -inf.
 
-Kernel arguments: q, k, v, o, and lse where the specification has it; sq, sk, h, h / hk (i32); scale·log2(e) (f32); for
+With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
+Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels.
+
+Kernel arguments: q, k, v, o, and lse where the specification has it; sq, sk, h, h / hk (i32); scale·log2(e) with the
+scales of Q and K in it (f32); with fp8 v_scale (f32); for
 q, k, v, o the strides of the sequence (i32), the head and the batch (i64); with a mask its coordinate y, x (i32).
 Grid: (blocks of queries, heads, batches).
 """
@@ -20,11 +24,13 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.attention.fmha_fwd_spec import (
-    CHANNEL_MULTIPLE,
     DTYPES,
     HEAD_TILES,
     MASK_KINDS,
+    OUTPUTS,
+    WEIGHT_EXPONENT,
     FmhaFwdSpec,
+    channel_multiple,
     choose_spec,
     invalid_fields,
 )  # fmt: skip
@@ -32,7 +38,7 @@ from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
+from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
@@ -55,11 +61,20 @@ class Problem:
     d: int
     dv: int
     dtype: str
+    out: str
     mask: Mask
     layout: str
     lse: bool
     scale: float
+    q_scale: float
+    k_scale: float
+    v_scale: float
     schedule: str
+
+    @property
+    def score_scale(self) -> float:
+        """What the products of stored queries and keys are multiplied with."""
+        return self.scale * self.q_scale * self.k_scale
 
     def shape(self, name: str) -> tuple[int, int, int, int]:
         """The shape of q, k, v or o in memory."""
@@ -88,13 +103,17 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Integer("hk", None, "heads of K and V; divides h, by default h", minimum=1),
         Integer("sq", 256, "queries"),
         Integer("sk", None, "keys; by default sq"),
-        Integer("d", 128, "channels of Q and K: a multiple of 8 up to 256", minimum=1),
-        Integer("dv", None, "channels of V and O: a multiple of 8 up to 256, by default d", minimum=1),
-        Choice("dtype", "f16", "of Q, K, V and O", DTYPES),
+        Integer("d", 128, "channels of Q and K: a multiple of 8 (fp8: 16) up to 256", minimum=1),
+        Integer("dv", None, "channels of V and O: a multiple of 8 (fp8: 16) up to 256, by default d", minimum=1),
+        Choice("dtype", "f16", "of Q, K and V", DTYPES),
+        Choice("out", None, "of O: that of Q, K and V; with fp8 bf16 (default), f16 or f32", ("f16", "bf16", "f32")),
         MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
         Choice("layout", "bhsd", "order of the dimensions in memory", LAYOUTS),
         Flag("lse", False, "also write the logarithm of the sum of exponentials"),
         Real("scale", None, "of the scores, by default 1 / sqrt(d)"),
+        Real("q_scale", 1.0, "fp8: what the elements of Q are multiplied with"),
+        Real("k_scale", 1.0, "fp8: what the elements of K are multiplied with"),
+        Real("v_scale", 1.0, "fp8: what the elements of V are multiplied with"),
         Choice("schedule", "prefetch", "of the loop over keys", tuple(SCHEDULES)),
     )
 
@@ -105,10 +124,20 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 fields[key] = fields[other]
         if fields["h"] % fields["hk"]:
             raise RequestError(f"hk={fields['hk']}: h={fields['h']} is not a multiple of it; expected a divisor of h")
+        dtype = fields["dtype"]
+        multiple = channel_multiple(dtype)
         for key in ("d", "dv"):
-            if fields[key] % CHANNEL_MULTIPLE or fields[key] > HEAD_TILES[-1]:
-                right = f"a multiple of {CHANNEL_MULTIPLE} from {CHANNEL_MULTIPLE} to {HEAD_TILES[-1]}"
-                raise RequestError(f"{key}={fields[key]}: heads have {right} channels")
+            if fields[key] % multiple or fields[key] > HEAD_TILES[-1]:
+                right = f"a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
+                raise RequestError(f"{key}={fields[key]}: heads of {dtype} have {right} channels")
+        fields["out"] = fields["out"] or OUTPUTS[dtype][0]
+        if fields["out"] not in OUTPUTS[dtype]:
+            raise RequestError(f"out={fields['out']}: with dtype={dtype} O is {' or '.join(OUTPUTS[dtype])}")
+        for key in ("q_scale", "k_scale", "v_scale"):
+            if dtype != "fp8" and fields[key] != 1:
+                raise RequestError(f"{key}={fields[key]}: only fp8 is scaled, not {dtype}; leave it out")
+            if fields[key] <= 0:
+                raise RequestError(f"{key}={fields[key]}: expected a positive number")
         if fields["scale"] is None:
             fields["scale"] = 1 / math.sqrt(fields["d"])
         if fields["scale"] <= 0:
@@ -116,13 +145,16 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
             )
         problem = Problem(**fields)
+        if not LEAST_NORMAL_F32 <= problem.score_scale * math.log2(math.e) <= GREATEST_F32:
+            product = f"{problem.score_scale:g}"
+            raise RequestError(f"scale times q_scale times k_scale, {product}, is no number that f32 can hold")
         self.arrays(problem)  # refuses what is too large
         return problem
 
     def spec(self, problem: Problem, target: Target) -> FmhaFwdSpec:
         return choose_spec(
-            d=problem.d, dv=problem.dv, sq=problem.sq, sk=problem.sk, dtype=problem.dtype, mask=problem.mask.kind,
-            lse=problem.lse, schedule=problem.schedule, target=target,
+            d=problem.d, dv=problem.dv, sq=problem.sq, sk=problem.sk, dtype=problem.dtype, out=problem.out,
+            mask=problem.mask.kind, lse=problem.lse, schedule=problem.schedule, target=target,
         )  # fmt: skip
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
@@ -141,7 +173,10 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         roles = {"q": "in", "k": "in", "v": "in", "o": "out"}
-        arrays = [array_spec(name, problem.shape(name), problem.dtype, role) for name, role in roles.items()]
+        arrays = [
+            array_spec(name, problem.shape(name), problem.out if role == "out" else problem.dtype, role)
+            for name, role in roles.items()
+        ]
         if problem.lse:
             arrays.append(array_spec("lse", (problem.b, problem.h, problem.sq), "f32", "out"))
         return tuple(arrays)
@@ -160,10 +195,10 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             query = problem.by_head(arrays["q"])[batch, head].astype(np.float64)
             for start in range(0, problem.sq, REFERENCE_ROWS):
                 rows = range(start, min(start + REFERENCE_ROWS, problem.sq))
-                scores = problem.scale * (query[rows.start : rows.stop] @ key.T)
+                scores = problem.score_scale * (query[rows.start : rows.stop] @ key.T)
                 scores[~problem.mask.kept(rows, problem.sq, problem.sk)] = -np.inf
                 weights, total = _softmax(scores)
-                outputs[batch, head, rows.start : rows.stop] = weights @ value
+                outputs[batch, head, rows.start : rows.stop] = problem.v_scale * (weights @ value)
                 lse[batch, head, rows.start : rows.stop] = total
         return {"o": o, "lse": lse} if problem.lse else {"o": o}
 
@@ -179,21 +214,27 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         row sum does not enlarge since that is at least one; where matrix instructions take denormals for zero, that is
         the smallest normal number. With p the exact weights:
 
-            O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_dtype |o|
+            O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_out |o|
             LSE  E + r + 4 u |lse|
+
+        In fp8 the weights are rounded to nearest, after multiplication by a power of two, which divides their
+        underflow. The scales of Q, K and V count as part of what they scale.
         """
-        u, dtype = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype)
-        score = (problem.d + 8) * u * abs(problem.scale) * _longest(arrays["q"]) * _longest(arrays["k"])
+        u, dtype, out = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype), find_dtype(problem.out)
+        score = (problem.d + 8) * u * problem.score_scale * _longest(arrays["q"]) * _longest(arrays["k"])
         sums = 2 * (problem.sk / 32 + 8) * u
         values = np.abs(arrays["v"].astype(np.float32))
         magnitude = self.reference(problem, {**arrays, "v": values})["o"]
         smallest = dtype.underflow if target.has("mfma_denormals") else dtype.least_normal
-        lost = problem.sk * float(values.max(initial=0.0)) * smallest + dtype.underflow
-        output = (2 * score + sums + 2 * dtype.unit_roundoff) * magnitude + lost
+        if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
+            smallest = dtype.underflow / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
+        lost = problem.sk * problem.v_scale * float(values.max(initial=0.0)) * smallest + out.underflow
+        rounding = (1 if dtype.name == "fp8" else 2) * dtype.unit_roundoff
+        output = (2 * score + sums + rounding) * magnitude + lost
         single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
-        rounded = f"P and O rounded to {problem.dtype}, {single}"
+        rounded = f"P rounded to {problem.dtype} and O to {problem.out}, {single}"
         found = {
-            "o": Tolerance(dtype.unit_roundoff, output, rounded),
+            "o": Tolerance(out.unit_roundoff, output, rounded),
             "lse": Tolerance(4 * u, score + sums, single),
         }
         return {name: found[name] for name in reference}
@@ -201,7 +242,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     def launch(self, problem: Problem, spec: FmhaFwdSpec) -> Launch:
         arguments: list[Argument] = [array.name for array in self.arrays(problem)]
         arguments += map(np.int32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))
-        arguments.append(np.float32(problem.scale * math.log2(math.e)))
+        arguments.append(np.float32(problem.score_scale * math.log2(math.e)))
+        if spec.scaled:
+            arguments.append(np.float32(problem.v_scale))
         for array in self.arrays(problem)[:4]:
             batch, *middle, _ = array.strides
             head, sequence = middle if problem.layout == "bhsd" else reversed(middle)

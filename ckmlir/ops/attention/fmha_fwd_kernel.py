@@ -40,8 +40,7 @@ from ckmlir.lang import (
     workgroup_id,
     zeros,
 )  # fmt: skip
-from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
 from ckmlir.targets import Target
 
 INFINITY = float("inf")
@@ -56,6 +55,7 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
     shape = "x".join(map(str, spec.mfma))
     scores = Mma.select(target, shape, spec.dtype, block_k=spec.d_tile, transposed=True)
     values = Mma.select(target, shape, spec.dtype, block_k=keys, transposed=True).with_k_chunk(ACCUMULATOR_GROUP)
+    exponent = WEIGHT_EXPONENT[target.fp8] if spec.dtype == "fp8" and target.fp8 else 0
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_fwd(given: Any) -> None:
@@ -63,7 +63,7 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
         shared = head // given.ratio
         sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
         sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
-        row = 16 // find_dtype(spec.dtype).bytes  # heads have rows of whole 16-byte vectors
+        row = channel_multiple(spec.dtype)
         Q = view(_head(given, "q", head, batch, row), (sq, spec.d), (given.q_seq.multiple_of(row), 1)).pad(
             queries, spec.d_tile
         )
@@ -99,7 +99,7 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
                 s = _masked(spec, given, s, m0, first, step.index, sk)
                 m1 = maximum(m0, reduce_max(s, 1))
                 shift = _finite(m1) * given.scale
-                p = exp2(s * given.scale - shift[:, None])
+                p = exp2(s * given.scale - (shift - float(exponent) if exponent else shift)[:, None])
                 decay = exp2(m0 * given.scale - shift)
                 l1 = l0 * decay + reduce_sum(p, 1)
             with stage("pv"):
@@ -110,12 +110,16 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
 
         some = total > 0.0
         inverse = where(some, 1.0 / where(some, total, 1.0), 0.0)
+        factor = inverse * given.v_scale if spec.scaled else inverse
+        row = channel_multiple(spec.out)
         output = view(_head(given, "o", head, batch, row), (sq, spec.dv), (given.o_seq.multiple_of(row), 1)).pad(
             queries, spec.dv_tile
         )
-        store(cast(o * inverse[:, None], spec.dtype), output.window((queries, spec.dv_tile), (first, 0)))
+        store(cast(o * factor[:, None], spec.out), output.window((queries, spec.dv_tile), (first, 0)))
         if spec.lse:
-            logarithm = where(some, (m * given.scale + log2(where(some, total, 1.0))) * math.log(2), -INFINITY)
+            power = m * given.scale + log2(where(some, total, 1.0))
+            power = power - float(exponent) if exponent else power
+            logarithm = where(some, power * math.log(2), -INFINITY)
             position = (batch * given.h + head).to("i64") * sq.to("i64")
             L = view(given.lse.offset(position), (sq,), (1,)).pad(queries)
             store(logarithm, L.window((queries,), (first,)))
@@ -124,10 +128,12 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
 
 
 def _arguments(spec: FmhaFwdSpec) -> dict[str, Any]:
-    arguments: dict[str, Any] = {name: ptr(spec.dtype) for name in "qkvo"}
+    arguments: dict[str, Any] = {name: ptr(spec.out if name == "o" else spec.dtype) for name in "qkvo"}
     if spec.lse:
         arguments["lse"] = ptr("f32", alignment=4)
     arguments.update(sq=i32, sk=i32, h=i32, ratio=i32, scale=f32)
+    if spec.scaled:
+        arguments.update(v_scale=f32)
     for name in "qkvo":
         arguments.update({f"{name}_seq": i32, f"{name}_head": i64, f"{name}_batch": i64})
     if spec.mask != "none":

@@ -15,12 +15,18 @@ from ckmlir.ops.schedules import lds_buffers
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
-DTYPES = ("f16", "bf16")
+DTYPES = ("f16", "bf16", "fp8")
+"""Of Q, K and V."""
+OUTPUTS = {"f16": ("f16",), "bf16": ("bf16",), "fp8": ("bf16", "f16", "f32")}
+"""By the dtype of Q, K and V: what O may be, the default first."""
+WEIGHT_EXPONENT = {"fnuz": 7, "ocp": 8}
+"""By flavour of 8-bit floats: weights up to 1 are multiplied by two to this power before they become fp8, so that they
+use its whole range (up to 240 or 448). The row sums have the factor too, so that it cancels (as in CK Tile)."""
 MASK_KINDS = ("none", "causal", "window")
 HEAD_TILES = (32, 64, 96, 128, 256)
 """Channels that a tile may have; a head is padded to the next of them."""
-CHANNEL_MULTIPLE = 8
-"""Channels of a head come in multiples of 16 bytes, so that rows are aligned for the widest loads."""
+ROW_BYTES = 16
+"""Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
 WAVES = 4
 QUERIES_PER_WAVE = 32
 KEY_BLOCKS = (64, 32)
@@ -31,6 +37,7 @@ class FmhaFwdSpec(Spec):
     """What an attention forward kernel's code depends on.
 
     Attributes:
+        dtype, out: element types of Q, K and V, and of O.
         d, dv: channels of Q and K, and of V and O.
         block: tile (queries, keys) of a workgroup in one step of the loop.
         waves: waves of a workgroup, side by side along the queries.
@@ -41,6 +48,7 @@ class FmhaFwdSpec(Spec):
     """
 
     dtype: str
+    out: str
     d: int
     dv: int
     block: tuple[int, int]
@@ -54,12 +62,18 @@ class FmhaFwdSpec(Spec):
 
     @property
     def name(self) -> str:
+        types = [self.dtype] if self.out == self.dtype else [self.dtype, self.out]
         parts = [
-            "fmha_fwd", self.dtype, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
+            "fmha_fwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
         ]  # fmt: skip
         pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
         return "_".join(parts + ["lse"] * self.lse + (["pad", *pad] if pad else []))
+
+    @property
+    def scaled(self) -> bool:
+        """Q, K and V have a scale each: those of Q and K are part of the scores' scale, that of V an argument."""
+        return self.dtype == "fp8"
 
     @property
     def d_tile(self) -> int:
@@ -83,14 +97,14 @@ def head_tile(channels: int) -> int:
 
 
 def choose_spec(
-    *, d: int, dv: int, sq: int, sk: int, dtype: str, mask: str, lse: bool, schedule: str, target: Target
+    *, d: int, dv: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool, schedule: str, target: Target
 ) -> FmhaFwdSpec:
     """The kernel for a problem: the largest block of keys that fits the chip."""
     queries = WAVES * QUERIES_PER_WAVE
     able = [one for one in target.mfmas(dtype) if one.m == QUERIES_PER_WAVE and not one.scaled]
     mfma = (able[0].m, able[0].n, able[0].k) if able else (32, 32, 8)  # the fastest comes first
     spec = FmhaFwdSpec(
-        dtype=dtype, d=d, dv=dv, block=(queries, KEY_BLOCKS[-1]), waves=WAVES, mfma=mfma, mask=mask, lse=lse,
+        dtype=dtype, out=out, d=d, dv=dv, block=(queries, KEY_BLOCKS[-1]), waves=WAVES, mfma=mfma, mask=mask, lse=lse,
         pad_sq=sq % queries != 0, pad_sk=False, schedule=schedule,
     )  # fmt: skip
     candidates = [replace(spec, block=(queries, keys), pad_sk=sk % keys != 0) for keys in KEY_BLOCKS]
@@ -103,16 +117,31 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         *not_a_choice(spec, dtype=DTYPES, mask=MASK_KINDS, schedule=tuple(SCHEDULES)),
         *not_powers_of_two(spec, "block", "waves"),
         *_channels(spec),
+        *_output(spec),
     ]
     # Each group of checks relies on the ones before it.
     return reasons or list(_matrix_instruction(spec, target)) or excess(_resources(spec, target), target)
 
 
+def channel_multiple(dtype: str) -> int:
+    """Channels of a head come in multiples of this, so that rows are whole vectors."""
+    return ROW_BYTES // find_dtype(dtype).bytes
+
+
+def _output(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    if spec.dtype in OUTPUTS and spec.out not in OUTPUTS[spec.dtype]:
+        right = f"expected {' or '.join(OUTPUTS[spec.dtype])}"
+        yield Reason("out", spec.out, f"O of {spec.dtype} attention cannot have this type", right)
+
+
 def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    if spec.dtype not in DTYPES:
+        return
+    multiple = channel_multiple(spec.dtype)
     for field in ("d", "dv"):
         channels = getattr(spec, field)
-        if channels < 1 or channels % CHANNEL_MULTIPLE or channels > HEAD_TILES[-1]:
-            right = f"expected a multiple of {CHANNEL_MULTIPLE} from {CHANNEL_MULTIPLE} to {HEAD_TILES[-1]}"
+        if channels < 1 or channels % multiple or channels > HEAD_TILES[-1]:
+            right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
             yield Reason(field, channels, "no tile holds so many channels in whole vectors", right)
 
 
