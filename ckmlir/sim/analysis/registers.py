@@ -1,0 +1,84 @@
+"""Sets of registers as integers: one bit a 32-bit register, so that union, intersection and overlap are single
+operations.
+
+    VECTOR + n          v0 … v255
+    ACCUMULATION + n    a0 … a255
+    SCALAR + n          scalar registers by encoding number: SGPRs, flat_scratch, xnack_mask, vcc, m0, exec
+    SCC, MODE           the scalar condition code, and the MODE register that s_setreg writes
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ckmlir.sim.decode.instruction import Operand
+from ckmlir.sim.decode.operands import register_text
+
+VECTOR: Final = 0
+ACCUMULATION: Final = 256
+SCALAR: Final = 512
+_SCC, _MODE = 640, 641
+
+RegisterSet = int
+
+
+def span(first: int, count: int) -> RegisterSet:
+    """`count` registers from bit `first` on."""
+    return (1 << count) - 1 << first
+
+
+FLAT_SCRATCH: Final = span(SCALAR + 102, 2)
+VCC: Final = span(SCALAR + 106, 2)
+M0: Final = span(SCALAR + 124, 1)
+EXEC: Final = span(SCALAR + 126, 2)
+SCC: Final = span(_SCC, 1)
+MODE: Final = span(_MODE, 1)
+VECTOR_REGISTERS: Final = span(VECTOR, 512)
+SCALAR_REGISTERS: Final = span(SCALAR, 128)
+
+_BASE = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
+_STATUS = {251: VCC, 252: EXEC, 253: SCC, 254: M0}
+"""Scalar operand numbers that are no register but show one: vccz, execz, scc; lds_direct reads where M0 points."""
+
+
+def registers_of(operand: Operand) -> RegisterSet:
+    """The registers an operand names; none for a constant."""
+    if operand.kind not in _BASE:
+        return 0
+    if operand.kind == "s" and operand.index > 127:
+        return _STATUS.get(operand.index, 0)
+    return span(_BASE[operand.kind] + operand.index, operand.count)
+
+
+def names(registers: RegisterSet) -> str:
+    """The registers of a set as assembly writes them, ranges joined: "v[4:7], s2, vcc"."""
+    found: list[str] = []
+    for number, name in ((SCALAR + 106, "vcc"), (SCALAR + 126, "exec"), (SCALAR + 102, "flat_scratch")):
+        pair = span(number, 2)
+        if registers & pair == pair:
+            found.append(name)
+            registers &= ~pair
+    while registers:
+        first = (registers & -registers).bit_length() - 1
+        count = 1
+        while registers >> first + count & 1 and (first + count) % 256 and _block(first + count) == _block(first):
+            count += 1
+        registers &= ~span(first, count)
+        found.append(_range_name(first, count))
+    return ", ".join(sorted(found, key=lambda name: (name[0] not in "va", name)))
+
+
+def _block(number: int) -> int:
+    """Registers of one block have consecutive names: vector, accumulation, SGPRs; every other register is alone."""
+    return number // 256 if number < SCALAR + 102 else number
+
+
+def _range_name(first: int, count: int) -> str:
+    if first < SCALAR:
+        return register_text("va"[first // 256], first % 256, count)
+    special = {102: "flat_scratch_lo", 103: "flat_scratch_hi", 104: "xnack_mask_lo", 105: "xnack_mask_hi",
+               106: "vcc_lo", 107: "vcc_hi", 124: "m0", 126: "exec_lo", 127: "exec_hi", 128: "scc", 129: "mode"}  # fmt: skip
+    number = first - SCALAR
+    if number in special:
+        return special[number]
+    return register_text("ttmp", number - 108, 1) if number >= 108 else register_text("s", number, count)
