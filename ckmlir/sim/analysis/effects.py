@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import re
 from enum import Enum
-from functools import lru_cache
+from functools import cache
 from typing import Final, NamedTuple
 
 from ckmlir.sim.analysis import registers
@@ -121,9 +121,7 @@ _READS_DESTINATION: Final = re.compile(
     r"|v_cvt_scalef32_f16_(fp8|bf8)|v_cvt_pkaccum_u8_f32|s_(addk|mulk|cmovk)_i32|s_cmov_b(32|64)|s_bitset[01]_b(32|64)|s_movreld_b(32|64)"
 )
 _EXEC_FREE: Final = re.compile(r"v_readlane_b32|v_writelane_b32|v_nop|v_clrexcp|v_accvgpr_mov.*")
-_NO_EVENT: Final = frozenset(
-    ("buffer_inv", "buffer_invl2", "buffer_wbinvl1", "buffer_wbinvl1_vol", "ds_nop")
-)
+_NO_EVENT: Final = frozenset(("buffer_inv", "buffer_invl2", "buffer_wbinvl1", "buffer_wbinvl1_vol", "ds_nop"))
 """Cache invalidations return nothing and are not counted (LLVM waits for none of them)."""
 
 _LDS_READS: Final = re.compile(r"ds_read.*|ds_.*_rtn_.*|ds_(consume|append)")
@@ -139,7 +137,7 @@ def _implicit(table: tuple[tuple[str, RegisterSet], ...], mnemonic: str) -> Regi
     return found
 
 
-@lru_cache(maxsize=None)
+@cache
 def _by_mnemonic(mnemonic: str) -> tuple[RegisterSet, RegisterSet, bool]:
     """Implicit reads, implicit writes, and whether the destination is read: what depends on the name alone."""
     keeps = _READS_DESTINATION.fullmatch(mnemonic) is not None
@@ -173,7 +171,7 @@ def effects_of(instruction: Instruction) -> Effects:
 
 
 def _is_direct_to_lds(instruction: Instruction) -> bool:
-    return bool(instruction.modifiers.get("lds")) and instruction.encoding in ("MUBUF", "GLOBAL", "SCRATCH") or (
+    return (bool(instruction.modifiers.get("lds")) and instruction.encoding in ("MUBUF", "GLOBAL", "SCRATCH")) or (
         "_load_lds_" in instruction.mnemonic
     )  # fmt: skip
 

@@ -7,13 +7,13 @@ ISA, table "Passes" of section 7.1, gives the same numbers.
 from __future__ import annotations
 
 import re
-from functools import lru_cache
+from functools import cache
 from typing import Final
 
 _SHAPE: Final = re.compile(r"v_(?:mfma|smfmac)(?:_scale)?_(?:f32|i32|f64)_(\d+)x(\d+)x(\d+)_?(\w*)")
 
 
-@lru_cache(maxsize=None)
+@cache
 def _shape(mnemonic: str) -> tuple[int, int, str]:
     """Rows of the product (as in 32x32), K, and the rest of the name."""
     found = _SHAPE.match(mnemonic)

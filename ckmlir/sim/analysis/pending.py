@@ -85,9 +85,7 @@ class Pending:
 
     __slots__ = ("late", "queues")
 
-    def __init__(
-        self, ages: dict[Counter, dict[Access, int]] | None = None, late: Iterable[Access] = ()
-    ) -> None:
+    def __init__(self, ages: dict[Counter, dict[Access, int]] | None = None, late: Iterable[Access] = ()) -> None:
         self.queues = {counter: Queue(counter, (ages or {}).get(counter)) for counter in Counter}
         self.late = set(late)
 

@@ -39,6 +39,10 @@ SCALAR_REGISTERS: Final = span(SCALAR, 128)
 _BASE = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 _STATUS = {251: VCC, 252: EXEC, 253: SCC, 254: M0}
 """Scalar operand numbers that are no register but show one: vccz, execz, scc; lds_direct reads where M0 points."""
+_SPECIAL = {
+    102: "flat_scratch_lo", 103: "flat_scratch_hi", 104: "xnack_mask_lo", 105: "xnack_mask_hi", 106: "vcc_lo",
+    107: "vcc_hi", 124: "m0", 126: "exec_lo", 127: "exec_hi", 128: "scc", 129: "mode",
+}  # fmt: skip
 
 
 def registers_of(operand: Operand) -> RegisterSet:
@@ -76,9 +80,7 @@ def _block(number: int) -> int:
 def _range_name(first: int, count: int) -> str:
     if first < SCALAR:
         return register_text("va"[first // 256], first % 256, count)
-    special = {102: "flat_scratch_lo", 103: "flat_scratch_hi", 104: "xnack_mask_lo", 105: "xnack_mask_hi",
-               106: "vcc_lo", 107: "vcc_hi", 124: "m0", 126: "exec_lo", 127: "exec_hi", 128: "scc", 129: "mode"}  # fmt: skip
     number = first - SCALAR
-    if number in special:
-        return special[number]
+    if number in _SPECIAL:
+        return _SPECIAL[number]
     return register_text("ttmp", number - 108, 1) if number >= 108 else register_text("s", number, count)

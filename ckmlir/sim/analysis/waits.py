@@ -72,10 +72,10 @@ class WaitAnalysis:
             for start, block in flow.blocks.items()
         }
         self.site = {step.address: step for steps in self.steps.values() for step in steps}
-        self._kinds = {
-            counter: {site: kind for site, step in self.site.items() for own, kind in step.effects.events if own is counter}
-            for counter in Counter
-        }  # fmt: skip
+        self._kinds: dict[Counter, dict[int, Kind]] = {counter: {} for counter in Counter}
+        for site, step in self.site.items():
+            for counter, kind in step.effects.events:
+                self._kinds[counter][site] = kind
         self.relevant = {
             start: [step for step in steps if step.effects.events or step.waits or step.is_barrier]
             for start, steps in self.steps.items()
@@ -189,7 +189,7 @@ class WaitAnalysis:
                 before = self.site[access.site].effects.lds
                 if before is None:
                     continue
-                conflict = before.writes and (use.reads or use.writes) or before.reads and use.writes
+                conflict = (before.writes and (use.reads or use.writes)) or (before.reads and use.writes)
                 own_copy = before.direct and counter is Counter.VM
                 if not conflict or (access.barrier < 0 and not own_copy):
                     continue

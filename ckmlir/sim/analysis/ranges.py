@@ -1,0 +1,194 @@
+"""Which values a register can hold: intervals of unsigned 32-bit numbers, one for all lanes of all waves.
+
+Only what addresses are made of is followed: shifts, masks, sums, products, selections. Anything else is unknown, and
+so is a sum that could wrap around.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from typing import Final, NamedTuple
+
+from ckmlir.sim.analysis.effects import Effects
+from ckmlir.sim.analysis.registers import ACCUMULATION, EXEC, SCALAR, VECTOR
+from ckmlir.sim.decode import Instruction, Operand
+
+
+class Range(NamedTuple):
+    """The numbers from `low` to `high`, both included."""
+
+    low: int
+    high: int
+
+    def hull(self, other: Range) -> Range:
+        """The smallest range that contains both."""
+        return Range(min(self.low, other.low), max(self.high, other.high))
+
+
+UNKNOWN: Final = Range(0, 0xFFFF_FFFF)
+Ranges = dict[int, Range]
+"""By register bit (`registers.py`); a register that is not there is unknown."""
+
+
+def _checked(low: int, high: int) -> Range:
+    return Range(low, high) if low >= 0 and high <= UNKNOWN.high else UNKNOWN
+
+
+def _all_bits(high: int) -> int:
+    return (1 << high.bit_length()) - 1
+
+
+def _add(*terms: Range) -> Range:
+    return _checked(sum(item.low for item in terms), sum(item.high for item in terms))
+
+
+def _multiply(one: Range, two: Range) -> Range:
+    return _checked(one.low * two.low, one.high * two.high)
+
+
+def _left(value: Range, amount: Range) -> Range:
+    return _checked(value.low << amount.low, value.high << amount.high) if amount.high < 32 else UNKNOWN
+
+
+def _right(value: Range, amount: Range) -> Range:
+    return Range(value.low >> amount.high, value.high >> amount.low) if amount.high < 32 else UNKNOWN
+
+
+def _and(one: Range, two: Range) -> Range:
+    return Range(one.low & two.low if one.low == one.high and two.low == two.high else 0, min(one.high, two.high))
+
+
+def _or(*terms: Range) -> Range:
+    return Range(max(item.low for item in terms), max(_all_bits(item.high) for item in terms))
+
+
+def _xor(*terms: Range) -> Range:
+    return Range(0, max(_all_bits(item.high) for item in terms))
+
+
+def _hull(one: Range, two: Range, *condition: Range) -> Range:
+    return one.hull(two)
+
+
+def _extract(value: Range, offset: Range, width: Range) -> Range:
+    bits = min(width.high & 31 if width.high > 31 else width.high, 31)
+    return Range(0, min((1 << bits) - 1, _right(value, offset).high))
+
+
+def _scalar_extract(value: Range, field: Range) -> Range:
+    if field.low != field.high:
+        return UNKNOWN
+    offset, width = field.low & 31, field.low >> 16 & 127
+    return _extract(value, Range(offset, offset), Range(width, width))
+
+
+_FUNCTIONS: Final[tuple[tuple[str, Callable[..., Range]], ...]] = (
+    (r"[sv]_mov_b32|s_movk_i32|v_readfirstlane_b32|v_accvgpr_(read|write)_b32|v_accvgpr_mov_b32", lambda x: x),
+    (r"v_readlane_b32", lambda x, lane: x),
+    (r"s_add_[ui]32|v_add_u32|v_add_co_u32|v_add_i32|v_add3_u32", _add),
+    (r"s_sub_[ui]32|v_sub_u32", lambda x, y: _checked(x.low - y.high, x.high - y.low)),
+    (r"v_subrev_u32", lambda x, y: _checked(y.low - x.high, y.high - x.low)),
+    (r"s_mul_i32|v_mul_lo_u32|v_mul_[iu]32_[iu]24", _multiply),
+    (r"v_mad_[iu]32_[iu]24", lambda x, y, z: _add(_multiply(x, y), z)),
+    (r"s_lshl_b32", _left),
+    (r"s_lshr_b32", _right),
+    (r"v_lshlrev_b32", lambda n, x: _left(x, n)),
+    (r"v_lshrrev_b32", lambda n, x: _right(x, n)),
+    (r"s_lshl1_add_u32", lambda x, y: _add(_left(x, Range(1, 1)), y)),
+    (r"s_lshl2_add_u32", lambda x, y: _add(_left(x, Range(2, 2)), y)),
+    (r"s_lshl3_add_u32", lambda x, y: _add(_left(x, Range(3, 3)), y)),
+    (r"s_lshl4_add_u32", lambda x, y: _add(_left(x, Range(4, 4)), y)),
+    (r"v_lshl_add_u32", lambda x, n, y: _add(_left(x, n), y)),
+    (r"v_add_lshl_u32", lambda x, y, n: _left(_add(x, y), n)),
+    (r"v_lshl_or_b32", lambda x, n, y: _or(_left(x, n), y)),
+    (r"v_and_or_b32", lambda x, y, z: _or(_and(x, y), z)),
+    (r"v_xad_u32", lambda x, y, z: _add(_xor(x, y), z)),
+    (r"[sv]_and_b32", _and),
+    (r"[sv]_or_b32|v_or3_b32", _or),
+    (r"[sv]_xor_b32", _xor),
+    (r"[sv]_min_u32", lambda x, y: Range(min(x.low, y.low), min(x.high, y.high))),
+    (r"[sv]_max_u32", lambda x, y: Range(max(x.low, y.low), max(x.high, y.high))),
+    (r"s_cselect_b32|v_cndmask_b32", _hull),
+    (r"v_bfe_u32", _extract),
+    (r"s_bfe_u32", _scalar_extract),
+    (r"v_mbcnt_(lo|hi)_u32_b32", lambda mask, x: _add(x, Range(0, 32))),
+)
+
+
+def _function(mnemonic: str) -> Callable[..., Range] | None:
+    if mnemonic not in _found:
+        matching = (function for pattern, function in _FUNCTIONS if re.fullmatch(pattern, mnemonic))
+        _found[mnemonic] = next(matching, None)
+    return _found[mnemonic]
+
+
+_found: dict[str, Callable[..., Range] | None] = {}
+_BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
+
+
+def range_of(operand: Operand, ranges: Ranges) -> Range:
+    """The values an operand's first register, or the operand itself, can have."""
+    if operand.negate or operand.absolute or operand.sext:
+        return UNKNOWN
+    if operand.kind == "imm":
+        return Range(operand.index & UNKNOWN.high, operand.index & UNKNOWN.high)
+    if operand.kind == "off":
+        return Range(0, 0)
+    return ranges.get(_BASE[operand.kind] + operand.index, UNKNOWN)
+
+
+def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lanes: bool) -> None:
+    """Change `ranges` as the instruction does. Without `all_lanes`, some lanes may keep what a VGPR had before."""
+    result = _result(instruction, ranges)
+    destination = instruction.destinations[0] if instruction.destinations else None
+    where = _BASE[destination.kind] + destination.index if destination is not None else -1
+    if result is not None and destination is not None and destination.kind in "va" and not all_lanes:
+        result = result.hull(ranges.get(where, UNKNOWN))
+    written = effects.writes
+    for register in [item for item in ranges if written >> item & 1]:
+        del ranges[register]
+    if result is not None and result != UNKNOWN:
+        ranges[where] = result
+
+
+def _result(instruction: Instruction, ranges: Ranges) -> Range | None:
+    function = _function(instruction.mnemonic)
+    if function is None or instruction.encoding in ("DPP", "SDWA") or instruction.modifiers.get("op_sel"):
+        return None
+    return function(*(range_of(operand, ranges) for operand in instruction.sources))
+
+
+class ActiveLanes(NamedTuple):
+    """Whether exec still has all the lanes the wave started with, and which scalar pairs hold that exec."""
+
+    all: bool
+    saved: frozenset[int]
+
+    def after(self, instruction: Instruction, effects: Effects) -> ActiveLanes:
+        """The state after an instruction."""
+        name = instruction.mnemonic
+        saved = frozenset(pair for pair in self.saved if not effects.writes >> SCALAR + pair & 3)
+        source = next((item.index for item in instruction.sources if item.kind == "s" and item.index != 126), -1)
+        destination = instruction.destinations[0].index if instruction.destinations else -1
+        if self.all and (
+            name.endswith("saveexec_b64") or (name == "s_mov_b64" and instruction.sources[0].index == 126)
+        ):
+            saved |= {destination}
+        if not effects.writes & EXEC:
+            return ActiveLanes(self.all, saved)
+        restores = name in ("s_mov_b64", "s_or_b64") and source in self.saved
+        return ActiveLanes(restores, saved)
+
+
+def join(one: Ranges, two: Ranges, may_grow: bool) -> Ranges:
+    """What holds on both paths. Unless ranges may grow, those that would are given up, so that loops come to an end."""
+    joined: Ranges = {}
+    for register, range_ in one.items():
+        other = two.get(register)
+        if other is None:
+            continue
+        merged = range_.hull(other)
+        if merged == range_ or may_grow:
+            joined[register] = merged
+    return joined

@@ -1,0 +1,149 @@
+"""The two static checkers: findings from the analyses of a kernel's waits and wait states."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from functools import lru_cache
+
+from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow
+from ckmlir.sim.analysis.hazards import Hazard, HazardAnalysis
+from ckmlir.sim.analysis.lds_addresses import LdsAddresses
+from ckmlir.sim.analysis.registers import SCALAR_REGISTERS, VECTOR_REGISTERS, names
+from ckmlir.sim.analysis.waits import MissingWait, WaitAnalysis
+from ckmlir.sim.checks import Finding
+from ckmlir.sim.decode import Instruction
+
+
+def check_waits(code_object: CodeObject, kernel: str | None = None) -> list[Finding]:
+    """Registers and LDS that a kernel uses before the counter that guards them is low enough, on any path.
+
+    Args:
+        code_object: For gfx90a, gfx942 or gfx950.
+        kernel: The kernel's name; may be left out when there is only one.
+
+    Returns:
+        Findings in order of address; none means proven, under the assumptions in `waits.py`. Where control flow cannot
+        be followed, a finding says that nothing is proven there.
+
+    Raises:
+        CodeObjectError: There is no such kernel.
+        ValueError: The code object is for another chip.
+    """
+    subject = _Subject(code_object, code_object.kernel(kernel), "wait")
+    missing = list(WaitAnalysis(subject.flow).missing())
+    if any(not item.registers for item in missing):
+        addresses = LdsAddresses(subject.flow, subject.kernel)
+        missing = [item for item in missing if item.registers or addresses.may_overlap(item.access, item.use)]
+    return subject.unproven() + _wait_findings(subject, missing)
+
+
+def check_hazards(code_object: CodeObject, kernel: str | None = None) -> list[Finding]:
+    """Pairs of instructions with fewer wait states between them than the chip asks for, on any path.
+
+    Arguments, result and errors as for `check_waits`.
+    """
+    subject = _Subject(code_object, code_object.kernel(kernel), "hazard")
+    seconds: dict[int, list[Hazard]] = {}
+    for hazard in HazardAnalysis(subject.flow).hazards():
+        seconds.setdefault(hazard.second.address, []).append(hazard)
+    found = []
+    for _, hazards in sorted(seconds.items()):
+        worst = max(hazards, key=lambda item: item.needed - item.present)
+        registers = names(worst.registers & (VECTOR_REGISTERS | SCALAR_REGISTERS))
+        about = f" ({registers})" if registers else ""
+        message = (
+            f"{worst.rule.name}{about}: {worst.needed} wait states needed after {subject.place(worst.first)}, "
+            f"{worst.present} there; put s_nop {worst.needed - worst.present - 1} before it"
+        )
+        found.append(subject.finding(worst.second, message))
+    return subject.unproven() + found
+
+
+class _Subject:
+    """The kernel a check is about."""
+
+    def __init__(self, code_object: CodeObject, kernel: Kernel, checker: str) -> None:
+        self.code_object, self.kernel, self.checker = code_object, kernel, checker
+        self.flow = _flow(code_object, kernel.name)
+
+    def finding(self, instruction: Instruction, message: str, times: int = 1) -> Finding:
+        """A finding at an instruction."""
+        return Finding(
+            self.checker,
+            message,
+            self.kernel.name,
+            instruction.address - self.kernel.address,
+            instruction.text,
+            self._source(instruction.address),
+            times=times,
+        )
+
+    def unproven(self) -> list[Finding]:
+        """What keeps the check from being a proof."""
+        return [
+            Finding(self.checker, f"not proven: {reason}", self.kernel.name, address - self.kernel.address, "")
+            for address, reason in sorted(self.flow.unresolved.items())
+        ]
+
+    def place(self, instruction: Instruction) -> str:
+        """An instruction's text and place in a message."""
+        return f"{instruction.text} at 0x{instruction.address - self.kernel.address:x}"
+
+    def _source(self, address: int) -> tuple[str, int] | None:
+        try:
+            found = self.code_object.line_table.lookup(address)
+        except CodeObjectError:
+            return None
+        return (found.file, found.line) if found else None
+
+
+@lru_cache(maxsize=8)
+def _flow_of(key: _Key) -> ControlFlow:
+    return control_flow(key.code_object, key.code_object.kernel(key.kernel))
+
+
+class _Key:
+    """A code object and a kernel's name, compared by the file's bytes."""
+
+    def __init__(self, code_object: CodeObject, kernel: str) -> None:
+        self.code_object, self.kernel = code_object, kernel
+        self._identity = (code_object.data, kernel)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and self._identity == other._identity
+
+    def __hash__(self) -> int:
+        return hash(self._identity)
+
+
+def _flow(code_object: CodeObject, kernel: str) -> ControlFlow:
+    """The control flow of a kernel; both checks share it."""
+    return _flow_of(_Key(code_object, kernel))
+
+
+def _wait_findings(subject: _Subject, missing: Iterable[MissingWait]) -> list[Finding]:
+    """One finding for each instruction that uses something too early; each access is reported at its first use."""
+    uses: dict[int, list[MissingWait]] = {}
+    reported: set[tuple[int, bool]] = set()
+    for item in sorted(missing, key=lambda item: (item.use.address, item.access.address)):
+        what = (item.access.address, item.registers != 0)
+        if what not in reported:
+            uses.setdefault(item.use.address, []).append(item)
+        reported.add(what)
+    return [subject.finding(items[0].use, _wait_message(subject, items)) for items in uses.values()]
+
+
+def _wait_message(subject: _Subject, items: list[MissingWait]) -> str:
+    worst = min(items, key=lambda item: item.needed)
+    needed = f"s_waitcnt {worst.counter.value}({worst.needed})"
+    others = f" (and {len(items) - 1} more)" if len(items) > 1 else ""
+    access = subject.place(worst.access) + others
+    if worst.registers:
+        return f"{names(worst.registers)} may still be in flight from {access}; {needed} or less is needed before"
+    if worst.barrier is None:
+        return f"LDS may not have arrived yet from {access}; {needed} or less is needed before"
+    return (
+        f"LDS that {access} may not be done with: it can be in flight at {subject.place(worst.barrier)}; "
+        f"{needed} or less is needed before that barrier"
+    )
