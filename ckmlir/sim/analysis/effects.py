@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from ckmlir.sim.analysis import registers
 from ckmlir.sim.analysis.registers import EXEC, FLAT_SCRATCH, M0, MODE, SCC, VCC, RegisterSet, registers_of
 from ckmlir.sim.decode.instruction import Instruction
+from ckmlir.sim.decode.reserved import sends_to_lds
 
 
 class Counter(Enum):
@@ -171,9 +172,10 @@ def effects_of(instruction: Instruction) -> Effects:
 
 
 def _is_direct_to_lds(instruction: Instruction) -> bool:
-    return (bool(instruction.modifiers.get("lds")) and instruction.encoding in ("MUBUF", "GLOBAL", "SCRATCH")) or (
-        "_load_lds_" in instruction.mnemonic
-    )  # fmt: skip
+    """Whether a load lands in LDS: by its name, or by the LDS bit where the row has one."""
+    opcode = instruction.opcode
+    has_bit = opcode is not None and sends_to_lds(opcode, instruction.target)
+    return (has_bit and bool(instruction.modifiers.get("lds"))) or "_load_lds_" in instruction.mnemonic
 
 
 def _machine_reads(instruction: Instruction, category: Category, direct: bool) -> RegisterSet:

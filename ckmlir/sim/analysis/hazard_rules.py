@@ -121,12 +121,14 @@ def _wide_store_data(one: Described) -> RegisterSet:
     take a cycle longer to issue and are free of it."""
     if one.effects.category is not Category.VMEM or "load" in one.name:
         return 0
-    data = max(one.instruction.sources, key=lambda operand: operand.count if operand.kind in "va" else 0)
-    if data.kind not in "va" or data.count <= 2 or not data.count:
+    if one.instruction.encoding in ("MUBUF", "MTBUF") and any(
+        operand.kind == "s" for operand in one.instruction.sources[-1:]
+    ):
         return 0
-    if one.instruction.encoding in ("MUBUF", "MTBUF") and one.instruction.sources[-1].kind == "s":
-        return 0
-    return registers_of(data)
+    found = 0
+    for operand in one.instruction.sources:
+        found |= registers_of(operand) if operand.kind in "va" and operand.count > 2 else 0
+    return found
 
 
 _VECTOR_RULES: Final = (

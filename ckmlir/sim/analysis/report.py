@@ -88,7 +88,7 @@ class _Subject:
 
     def place(self, instruction: Instruction) -> str:
         """An instruction's text and place in a message."""
-        return f"{instruction.text} at 0x{instruction.address - self.kernel.address:x}"
+        return f"{instruction.text} at {instruction.address - self.kernel.address:#x}"
 
     def _source(self, address: int) -> tuple[str, int] | None:
         try:
