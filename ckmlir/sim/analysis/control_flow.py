@@ -67,9 +67,14 @@ def control_flow(code_object: CodeObject, kernel: Kernel) -> ControlFlow:
         ValueError: There is no opcode table for the code object's target.
     """
     skip = 256 if kernel.descriptor.kernarg_preload_length else 0  # see Program.first_address
-    explorer = _Explorer(code_object.image.load(0), code_object.target)
-    explorer.explore(kernel.address + skip)
-    return explorer.graph(kernel.address + skip)
+    return control_flow_of_code(code_object.image.load(0), kernel.address + skip, code_object.target)
+
+
+def control_flow_of_code(memory: bytes, entry: int, target: str) -> ControlFlow:
+    """The control-flow graph of the code at an address of a memory image that starts at address 0."""
+    explorer = _Explorer(memory, target)
+    explorer.explore(entry)
+    return explorer.graph(entry)
 
 
 class _Explorer:

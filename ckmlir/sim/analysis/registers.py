@@ -39,6 +39,7 @@ SCALAR_REGISTERS: Final = span(SCALAR, 128)
 _BASE = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 _STATUS = {251: VCC, 252: EXEC, 253: SCC, 254: M0}
 """Scalar operand numbers that are no register but show one: vccz, execz, scc; lds_direct reads where M0 points."""
+_PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
 _SPECIAL = {
     102: "flat_scratch_lo", 103: "flat_scratch_hi", 104: "xnack_mask_lo", 105: "xnack_mask_hi", 106: "vcc_lo",
     107: "vcc_hi", 124: "m0", 126: "exec_lo", 127: "exec_hi", 128: "scc", 129: "mode",
@@ -55,32 +56,29 @@ def registers_of(operand: Operand) -> RegisterSet:
 
 
 def names(registers: RegisterSet) -> str:
-    """The registers of a set as assembly writes them, ranges joined: "v[4:7], s2, vcc"."""
+    """The registers of a set as assembly writes them, neighbours joined: "v[4:7], s2, vcc"."""
     found: list[str] = []
-    for number, name in ((SCALAR + 106, "vcc"), (SCALAR + 126, "exec"), (SCALAR + 102, "flat_scratch")):
-        pair = span(number, 2)
-        if registers & pair == pair:
-            found.append(name)
-            registers &= ~pair
     while registers:
         first = (registers & -registers).bit_length() - 1
         count = 1
-        while registers >> first + count & 1 and (first + count) % 256 and _block(first + count) == _block(first):
+        while registers >> first + count & 1 and _group(first + count) == _group(first):
             count += 1
         registers &= ~span(first, count)
         found.append(_range_name(first, count))
-    return ", ".join(sorted(found, key=lambda name: (name[0] not in "va", name)))
+    return ", ".join(found)
 
 
-def _block(number: int) -> int:
-    """Registers of one block have consecutive names: vector, accumulation, SGPRs; every other register is alone."""
-    return number // 256 if number < SCALAR + 102 else number
+def _group(number: int) -> int:
+    """Registers of one group are named as a range: v0 …, a0 …, s0 …, and the pairs such as vcc."""
+    return number // 256 if number < SCALAR + 102 else number // 2
 
 
 def _range_name(first: int, count: int) -> str:
     if first < SCALAR:
         return register_text("va"[first // 256], first % 256, count)
     number = first - SCALAR
+    if count == 2 and number in _PAIRS:
+        return _PAIRS[number]
     if number in _SPECIAL:
         return _SPECIAL[number]
-    return register_text("ttmp", number - 108, 1) if number >= 108 else register_text("s", number, count)
+    return register_text("ttmp", number - 108, count) if number >= 108 else register_text("s", number, count)
