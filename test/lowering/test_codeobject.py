@@ -126,9 +126,9 @@ def test_the_code_object_is_parsed_when_asked_for(context: ir.Context) -> None:
 
 def test_the_occupancy_of_a_compiled_kernel(context: ir.Context) -> None:
     attributes = 'rocdl.flat_work_group_size = "512,512"'
-    text = KERNEL.format(
-        targets="", globals=TOO_MUCH_LDS.replace("70000", "32000"), body=USE_OF_LDS
-    ).replace("rocdl.kernel}", f"rocdl.kernel, {attributes}}}")
+    text = KERNEL.format(targets="", globals=TOO_MUCH_LDS.replace("70000", "32000"), body=USE_OF_LDS).replace(
+        "rocdl.kernel}", f"rocdl.kernel, {attributes}}}"
+    )
     compiled = emit_code_object(ir.Module.parse(text, context), "gfx942")
     found = kernel_occupancy(compiled.code_object)
     assert (found.workgroups, found.waves, found.limiter) == (2, 16, "LDS")
@@ -143,9 +143,7 @@ USE_OF_LDS = """%lds = llvm.mlir.addressof @lds : !llvm.ptr<3>
       %lds_again = llvm.load volatile %lds : !llvm.ptr<3> -> f32"""
 
 
-def test_errors_that_llvm_only_prints_are_raised(
-    context: ir.Context, capfd: pytest.CaptureFixture[str]
-) -> None:
+def test_errors_that_llvm_only_prints_are_raised(context: ir.Context, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(CodeGenerationError, match=r"^scale.py:6:0: error: LLVM: local memory \(70000\) exceeds"):
         emit_code_object(kernel(context, globals=TOO_MUCH_LDS, body=USE_OF_LDS), "gfx942")
     assert capfd.readouterr().err == ""

@@ -53,9 +53,7 @@ class Graph:
             lines.append(f"cf.cond_br %c, ^b{first}, ^b{last}" if successors else "return")
         body = "\n  ".join(lines)
         head = "func.func @f(%p: !llvm.ptr<1>, %o: i32, %x: f32, %c: i1)"
-        module = ir.Module.parse(
-            f"{head} attributes {{ck.waves = {waves} : i32}} {{{body}}}"
-        )
+        module = ir.Module.parse(f"{head} attributes {{ck.waves = {waves} : i32}} {{{body}}}")
         InsertBarriers().apply(module)
         assert module.operation.verify()
         blocks = list(module.body.operations[0].operation.regions[0])

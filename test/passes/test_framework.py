@@ -164,7 +164,7 @@ def test_a_pass_with_an_option_of_unknown_type_is_a_defect() -> None:
         ("canonicalize", ["canonicalize"]),
         (" ck-test-options , cse ", ["ck-test-options", "cse"]),
         (
-            "builtin.module(ck-test-options{sizes=1,2 label=\"a),b\"},func.func(cse,canonicalize{max-iterations=3}))",
+            'builtin.module(ck-test-options{sizes=1,2 label="a),b"},func.func(cse,canonicalize{max-iterations=3}))',
             ['ck-test-options{label="a),b" sizes=1,2}', "func.func(cse,canonicalize{max-iterations=3})"],
         ),
     ],
@@ -287,9 +287,7 @@ def test_every_registered_pass_can_be_found_described_and_read_back() -> None:
         cls = find_pass(name)
         assert cls.name == name
         assert cls.summary(), f"{name} has no help text"
-        required = {
-            field.name: "1" for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING
-        }
+        required = {field.name: "1" for field in dataclasses.fields(cls) if field.default is dataclasses.MISSING}
         one = make_pass(cls, required)
         assert parse_pass(str(one)) == one
 

@@ -52,7 +52,9 @@ def _llvm_mc(line: str, target: str) -> bytes:
 def assemble(text: str, target: str) -> bytes:
     """The code of several lines. A line that ends in a colon is a label, and branches name labels."""
     lines = [line.strip() for line in text.strip().splitlines() if line.strip()]
-    sizes = [0 if line.endswith(":") else 4 if _BRANCH.fullmatch(line) else len(words_of(line, target)) for line in lines]
+    sizes = [
+        0 if line.endswith(":") else 4 if _BRANCH.fullmatch(line) else len(words_of(line, target)) for line in lines
+    ]
     starts = [sum(sizes[:position]) for position in range(len(sizes))]
     labels = {line[:-1]: start for line, start in zip(lines, starts) if line.endswith(":")}
     code = b""

@@ -132,7 +132,9 @@ def nops(states: int) -> list[str]:
 @pytest.mark.parametrize(("rule", "chip", "first", "second", "states"), CASES)
 def test_one_wait_state_too_few_is_found(rule: str, chip: str, first: str, second: str, states: int) -> None:
     for present in {0, states - 1}:
-        named = {(found.rule.name, found.needed, found.present) for found in hazards(chip, first, *nops(present), second)}
+        named = {
+            (found.rule.name, found.needed, found.present) for found in hazards(chip, first, *nops(present), second)
+        }
         assert (rule, states, present) in named
     assert rule not in {found.rule.name for found in hazards(chip, first, *nops(states), second)}
 

@@ -91,7 +91,10 @@ def test_implicit_registers_are_those_of_the_semantics() -> None:
         for written, operands in ((True, instruction.destinations), (False, instruction.sources)):
             for operand in operands:
                 named[written] |= registers_of(operand)
-        for written, places, found in ((True, operation.results, effects.writes), (False, operation.operands, effects.reads)):
+        for written, places, found in (
+            (True, operation.results, effects.writes),
+            (False, operation.operands, effects.reads),
+        ):
             expected = 0
             for place in places:
                 expected |= _IMPLICIT.get(place.implicit, 0)

@@ -103,9 +103,7 @@ def test_printing_and_timing_go_to_stderr(source: Path, capsys: pytest.CaptureFi
         (["-o", "/nowhere/at/all"], "cannot write /nowhere/at/all: No such file or directory"),
     ],
 )
-def test_wrong_requests(
-    source: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_wrong_requests(source: Path, arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main([str(source), *arguments]) == 2
     out, err = capsys.readouterr()
     assert out == ""
@@ -124,9 +122,7 @@ def test_wrong_requests(
         (b"\x00\x01", r":1:\d+: error: "),
     ],
 )
-def test_malformed_input(
-    tmp_path: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_malformed_input(tmp_path: Path, content: bytes, message: str, capsys: pytest.CaptureFixture[str]) -> None:
     path = tmp_path / "wrong.mlir"
     path.write_bytes(content)
     assert main([str(path)]) == 2

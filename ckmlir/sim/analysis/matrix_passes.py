@@ -45,7 +45,7 @@ def passes(mnemonic: str, target: str, fast_formats: bool = False) -> int:
     if target == "gfx90a":
         return {16: 8, 32: 16}[rows]
     if mnemonic.endswith("f8f6f4"):
-        return {16: 4, 32: 8 if fast_formats else 16}[rows]
+        return {16: 8, 32: 16}[rows] // (2 if fast_formats else 1)
     if mnemonic.startswith("v_smfmac") or "xf32" in rest:
         return {16: 4, 32: 8}[rows]
     return {16: 8 if k <= 4 else 4, 32: 16 if k <= 4 else 8}[rows]
