@@ -140,7 +140,12 @@ def effects(text: str, target: str = "gfx942") -> Effects:
         ("global_atomic_add_f32 v[2:3], v4, off", "gfx942", "v[2:4], exec", ""),
         ("global_atomic_add_f32 v1, v[2:3], v4, off sc0", "gfx942", "v[2:4], exec", "v1"),
         ("flat_load_dword v1, v[2:3]", "gfx90a", "v[2:3], flat_scratch, exec", "v1"),
-        ("v_mfma_f32_32x32x8_f16 a[0:15], v[20:21], a[22:23], a[0:15]", "gfx942", "v[20:21], a[0:15], a[22:23]", "a[0:15]"),
+        (
+            "v_mfma_f32_32x32x8_f16 a[0:15], v[20:21], a[22:23], a[0:15]",
+            "gfx942",
+            "v[20:21], a[0:15], a[22:23]",
+            "a[0:15]",
+        ),
         ("v_smfmac_f32_16x16x32_f16 v[0:3], v[4:5], v[6:9], v10", "gfx942", "v[0:10]", "v[0:3]"),
         ("v_cmpx_lt_f32_e64 s[2:3], v1, v2", "gfx942", "v[1:2], exec", "s[2:3], exec"),
         ("v_fmac_f32_e32 v1, v2, v3", "gfx942", "v[1:3], exec", "v1"),
@@ -151,7 +156,7 @@ def effects(text: str, target: str = "gfx942") -> Effects:
         ("s_addc_u32 s1, s2, s3", "gfx942", "s[2:3], scc", "s1, scc"),
         ("ds_read_u16_d16_hi v1, v2", "gfx942", "v[1:2], exec", "v1"),
     ],
-)  # fmt: skip
+)
 def test_registers_of_examples(text: str, target: str, reads: str, writes: str) -> None:
     found = effects(text, target)
     assert (names(found.reads), names(found.writes)) == (reads, writes)

@@ -10,6 +10,7 @@ import functools
 import struct
 
 import pytest
+from test_hazards_llvm import shortened
 from wait_oracle import Counts, Path, first_violation, paths_of
 
 from ckmlir.codeobject import CodeObject
@@ -20,7 +21,6 @@ from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow
 from ckmlir.sim.analysis.hazards import HazardAnalysis
 from ckmlir.sim.decode import Instruction, disassemble
 from ckmlir.targets import get_target
-from test_hazards_llvm import shortened
 
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 KERNELS = {

@@ -45,7 +45,7 @@ CLEAN = {
     "message": ("s_sendmsg sendmsg(MSG_INTERRUPT)", READ, wait("lgkmcnt(0)"), USE),
     "gds source, expcnt": ("ds_gws_init v0 gds", wait("expcnt(0)"), "v_mov_b32_e32 v0, 0"),
     "largest count is no wait but harmless": (LOAD, wait("vmcnt(0)"), wait("vmcnt(63)"), USE),
-}  # fmt: skip
+}
 
 
 @pytest.mark.parametrize("lines", CLEAN.values(), ids=CLEAN)
@@ -63,19 +63,34 @@ EARLY = {
     "as an address": ((LOAD, "buffer_load_dword v2, v1, s[4:7], 0 offen"), "vmcnt(0) v1"),
     "as data of a store": ((LOAD, "buffer_store_dword v1, v0, s[4:7], 0 offen"), "vmcnt(0) v1"),
     "as a resource": ((SCALAR, "buffer_load_dword v2, v0, s[8:11], 0 offen"), "lgkmcnt(0) s8"),
-    "scalar loads return in any order": ((SCALAR, "s_load_dword s12, s[4:5], 0x0", wait("lgkmcnt(1)"), USE_SCALAR), "lgkmcnt(0) s8"),
+    "scalar loads return in any order": (
+        (SCALAR, "s_load_dword s12, s[4:5], 0x0", wait("lgkmcnt(1)"), USE_SCALAR),
+        "lgkmcnt(0) s8",
+    ),
     "scalar over scalar": ((SCALAR, SCALAR, wait("lgkmcnt(0)"), USE_SCALAR), "lgkmcnt(0) s8"),
     "LDS and scalar mixed": ((READ, SCALAR, wait("lgkmcnt(1)"), USE), "lgkmcnt(0) v1"),
     "flat, vmcnt alone": ((FLAT, wait("vmcnt(0)"), USE), "lgkmcnt(0) v1"),
     "flat, lgkmcnt alone": ((FLAT, wait("lgkmcnt(0)"), USE), "vmcnt(0) v1"),
-    "flat makes vmcnt unordered": ((LOAD, "flat_load_dword v4, v[2:3]", wait("vmcnt(1) lgkmcnt(0)"), USE), "vmcnt(0) v1"),
+    "flat makes vmcnt unordered": (
+        (LOAD, "flat_load_dword v4, v[2:3]", wait("vmcnt(1) lgkmcnt(0)"), USE),
+        "vmcnt(0) v1",
+    ),
     "largest count waits for nothing": ((LOAD, wait("vmcnt(63)"), USE), "vmcnt(0) v1"),
     "gds source overwritten": (("ds_gws_init v0 gds", "v_mov_b32_e32 v0, 0"), "expcnt(0) v0"),
     "half of a register kept": ((LOAD, "buffer_load_short_d16_hi v1, v0, s[4:7], 0 offen"), "vmcnt(0) v1"),
-    "matrix operand": (("ds_read_b64 v[20:21], v0", "v_mfma_f32_32x32x8_f16 v[0:15], v[20:21], v[22:23], v[0:15]"), "lgkmcnt(0) v[20:21]"),
-    "accumulation register": (("buffer_load_dword a1, v0, s[4:7], 0 offen", "v_accvgpr_read_b32 v2, a1"), "vmcnt(0) a1"),
-    "exec by a scalar load": (("s_load_dwordx2 vcc, s[4:5], 0x0", "v_cndmask_b32_e32 v1, v2, v3, vcc"), "lgkmcnt(0) vcc"),
-}  # fmt: skip
+    "matrix operand": (
+        ("ds_read_b64 v[20:21], v0", "v_mfma_f32_32x32x8_f16 v[0:15], v[20:21], v[22:23], v[0:15]"),
+        "lgkmcnt(0) v[20:21]",
+    ),
+    "accumulation register": (
+        ("buffer_load_dword a1, v0, s[4:7], 0 offen", "v_accvgpr_read_b32 v2, a1"),
+        "vmcnt(0) a1",
+    ),
+    "exec by a scalar load": (
+        ("s_load_dwordx2 vcc, s[4:5], 0x0", "v_cndmask_b32_e32 v1, v2, v3, vcc"),
+        "lgkmcnt(0) vcc",
+    ),
+}
 
 
 @pytest.mark.parametrize(("lines", "expected"), EARLY.values(), ids=EARLY)
