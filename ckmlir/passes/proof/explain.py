@@ -1,0 +1,221 @@
+"""Refusals of the proof about values, in words."""
+
+from collections.abc import Sequence
+
+from ckmlir.dialect.build import producer
+from ckmlir.mlir import ir
+from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
+from ckmlir.passes.proof.footprints import tensor_of
+from ckmlir.passes.proof.source_program import SourceProgram
+from ckmlir.passes.proof.state import State, Value
+from ckmlir.passes.proof.terms import Name, Names, Operands, Part, Signature
+
+
+def iteration(shift: int | None) -> str:
+    """`iteration i+2`."""
+    if shift is None:
+        return "every iteration"
+    return f"iteration i{shift:+d}" if shift else "iteration i"
+
+
+def unknown(
+    program: SourceProgram,
+    state: State,
+    op: ir.Operation,
+    signature: Signature,
+    choices: Sequence[Sequence[object]],
+    parts: Sequence[Part],
+) -> Finding:
+    """An operation that the unscheduled program does not have, or not with these operands."""
+    if op.name == "ck.lds_read" and not choices[0]:
+        return _unwritten(program, op, parts)
+    alike = program.table.alike.get(signature, [])
+    if not alike:
+        return Finding("dependence", op, f"{words_for(op)} does what no operation of the unscheduled program does")
+    clash = _clash(program, state, op)
+    if clash is not None:
+        return clash
+    known, operands = max(alike, key=lambda one: _agreement(op, one, choices))
+    memory = _memory(program, op, operands, choices)
+    if memory is not None:
+        return memory
+    shifts = _shifts(operands, choices)
+    usual = _iteration_of(program, operands, shifts) if shifts else 0
+    for place, (wanted, given) in enumerate(zip(operands, choices, strict=False)):
+        name = _name_of(wanted)
+        origin = program.table.origin[name.number]
+        if name.shift is not None and place in shifts and shifts[place] != usual:
+            return _other_iteration(program, op, name, origin, shifts[place] + name.shift - usual)
+        if shifts and name.shift is not None and place not in shifts:
+            found = next((program.table.origin[_name_of(one).number] for one in given), None)
+            message = f"{words_for(op)} does not take the result of {words_for(origin)} that it needs"
+            taken = (("this is taken", found),) if found is not None else ()
+            return Finding("dependence", op, message, (("this is needed", origin), *taken))
+    message = f"{words_for(op)} takes operands that the unscheduled program gives to no operation of this kind"
+    return Finding("dependence", op, message, (("the operation most like it", known),))
+
+
+def _iteration_of(program: SourceProgram, operands: Operands, shifts: dict[int, int]) -> int:
+    """The iteration that an operation belongs to: that of what it carries on, else that of most of its operands."""
+    carried = {number for loop in program.loops for number in loop.arguments}
+    for place, shift in shifts.items():
+        if _name_of(operands[place]).number in carried:
+            return shift
+    memory = {effect.during for effect in program.effects}
+    found = [shift for place, shift in shifts.items() if _name_of(operands[place]).number not in memory]
+    found = found or list(shifts.values())
+    return max(set(found), key=lambda shift: (found.count(shift), -abs(shift)))
+
+
+def _memory(
+    program: SourceProgram, op: ir.Operation, operands: Operands, choices: Sequence[Sequence[object]]
+) -> Finding | None:
+    """Memory that another operation has not changed yet, or has changed already."""
+    for wanted, given in zip(operands, choices, strict=False):
+        name = _name_of(wanted)
+        effect = next((one for one in program.effects if name.number in (one.before, one.after)), None)
+        if effect is not None and name not in given:
+            when = "after" if name.number == effect.after else "before"
+            message = f"{words_for(op)} is to happen {when} {words_for(effect.op)}: they may touch the same memory"
+            return Finding("order", op, message, ((f"{words_for(effect.op)} is here", effect.op),))
+    return None
+
+
+def _other_iteration(program: SourceProgram, op: ir.Operation, name: Name, origin: ir.Operation, got: int) -> Finding:
+    memory = next((one for one in program.effects if one.during == name.number), None)
+    if memory is not None:
+        which = "has not happened yet" if got < (name.shift or 0) else "has happened already"
+        message = (
+            f"{words_for(op)} of iteration i may touch the memory of {words_for(origin)}, which {which} as it has in "
+            "the unscheduled program; run neither of them ahead of the other, or show that the pointers are different "
+            "(llvm.noalias)"
+        )
+        return Finding("order", op, message, ((f"{words_for(origin)} is here", origin),))
+    origin = _telling(origin)
+    message = (
+        f"{words_for(op)} of iteration i takes the result of {words_for(origin)} of {iteration(got)}, where that of "
+        f"{iteration(name.shift)} is needed"
+    )
+    notes = [("the result is computed here", origin)]
+    if origin.name == "ck.lds_read":
+        writes = (use.owner.operation for use in tensor_of(origin).results[0].uses)
+        notes += [("what it finds in LDS is written here", one) for one in writes if not one.results][:1]
+    return Finding("dependence", op, message, tuple(notes))
+
+
+def _telling(op: ir.Operation) -> ir.Operation:
+    """What a value comes from, behind operations that only take registers apart or join them."""
+    source = producer(op.operands[0]) if op.name.startswith("vector.") and len(op.operands) else None
+    return op if source is None else _telling(source)
+
+
+def _agreement(
+    op: ir.Operation, one: tuple[ir.Operation, Operands], choices: Sequence[Sequence[object]]
+) -> tuple[int, int, bool]:
+    known, operands = one
+    shifts = list(_shifts(operands, choices).values())
+    most = max((shifts.count(shift) for shift in set(shifts)), default=0)
+    fixed = sum(
+        any(_name_of(wanted) == _name_of(name) for name in given)
+        for wanted, given in zip(operands, choices, strict=False)
+    )
+    return len(shifts) + fixed, most, known.location == op.location
+
+
+def _shifts(operands: Operands, choices: Sequence[Sequence[object]]) -> dict[int, int]:
+    """For every operand that has the right origin: in which iteration the operation would have to be for it."""
+    found = {}
+    for place, (wanted, given) in enumerate(zip(operands, choices, strict=False)):
+        name = _name_of(wanted)
+        for one in map(_name_of, given):
+            if one.number == name.number and one.shift is not None and name.shift is not None:
+                found[place] = one.shift - name.shift
+    return found
+
+
+def _name_of(one: object) -> Name:
+    """A name, or that of a part of an LDS tensor."""
+    assert isinstance(one, tuple)
+    return one if isinstance(one, Name) else one[0]
+
+
+def _unwritten(program: SourceProgram, op: ir.Operation, parts: Sequence[Part]) -> Finding:
+    tensor = tensor_name(tensor_of(op))
+    message = (
+        f"{words_for(op)} reads elements of LDS tensor '{tensor}' that nothing has written on some path, or that "
+        "something else has overwritten since"
+    )
+    notes = tuple(
+        ("other elements come from here", program.table.origin[name.number])
+        for names, _ in parts
+        for name in list(names)[:1]
+    )
+    return Finding("dependence", op, message, notes[:1])
+
+
+def _clash(program: SourceProgram, state: State, op: ir.Operation) -> Finding | None:
+    for operand in op.operands:
+        clash = state.values.get(operand, Value()).clash
+        if clash is not None:
+            left, right = (_describe(program, names) for names in clash)
+            message = f"{words_for(op)} takes a value that depends on the way here: {left} or {right}"
+            return Finding("dependence", op, message)
+    return None
+
+
+def _describe(program: SourceProgram, names: Names) -> str:
+    if not names:
+        return "nothing that the unscheduled program computes"
+    name = min(names, key=lambda one: (one.shift is None, one))
+    return f"the result of {words_for(program.table.origin[name.number])} of {iteration(name.shift)}"
+
+
+def outside(op: ir.Operation, names: Names) -> Finding:
+    """An access to memory for an iteration that may not exist."""
+    ahead = min((name.shift for name in names if name.shift is not None), default=None)
+    message = (
+        f"{words_for(op)} runs for {iteration(ahead)}, which there may not be: limit the index to the last iteration's"
+    )
+    return Finding("order", op, message)
+
+
+def out_of_order(program: SourceProgram, state: State, op: ir.Operation, names: Names) -> Finding:
+    """An effect that has happened already, or not yet for the iteration before."""
+    shift = min((name.shift for name in names if name.shift is not None), default=None)
+    numbers = [number for name in names for number in program.effect_names.get(name.number, ())]
+    progress = [state.memory[number] for number in numbers]
+    if any(isinstance(one, int) and shift is not None and one > shift for one in progress) or "after" in progress:
+        what = "happens a second time"
+    elif None in progress:
+        what = "has happened on one way here and not on another"
+    else:
+        what = f"happens for {iteration(shift)} before it has for the one before"
+    return Finding("order", op, f"{words_for(op)} {what}")
+
+
+def unfinished(effect: ir.Operation, end: ir.Operation) -> Finding:
+    """An effect that does not happen for all iterations."""
+    message = f"at this point {words_for(effect)} has not happened exactly once for every time that it is to"
+    return Finding("order", end, message, (("this is to happen", effect),))
+
+
+def left_early(state: State, branch: ir.Operation) -> Finding:
+    """The loop is left without proof that no iteration is left."""
+    most = "any number" if state.left.most is None else str(state.left.most)
+    message = f"the loop is left here while between {state.left.least} and {most} of its iterations may not have run"
+    return Finding("dependence", branch, message)
+
+
+def branch(op: ir.Operation) -> Finding:
+    """A branch whose condition says nothing about a loop."""
+    message = (
+        "the condition of this branch is no comparison of a loop's index or trip count; nothing is known beyond it"
+    )
+    return Finding("dependence", op, message)
+
+
+def wrong_result(program: SourceProgram, op: ir.Operation, wanted: Name, known: Value) -> Finding:
+    """The function returns something else."""
+    origin = program.table.origin[wanted.number]
+    got = _describe(program, known.names)
+    return Finding("dependence", op, f"returns {got}, where the result of {words_for(origin)} is needed")

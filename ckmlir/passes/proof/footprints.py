@@ -1,0 +1,143 @@
+"""Which bytes of LDS each wave touches with an access, evaluated from its distribution and layout.
+
+Bytes are the bits of a Python integer, so that two accesses meet exactly where the conjunction is not zero.
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache, reduce
+from operator import or_
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.dialect.build import integer_of, producer, registers_of, text_of
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.types import LdsType, describe
+from ckmlir.mlir import ir
+
+Numbers = npt.NDArray[np.int64]
+
+OPERAND = {"ck.lds_read": 0, "ck.lds_write": 1, "ck.copy_fragment": 1}
+"""The accesses to LDS, and which of their operands is the tensor."""
+
+
+@dataclass(frozen=True)
+class Footprint:
+    """An access to LDS: what it does ("read", "write", "copy") and the bytes of each wave, as bits."""
+
+    op: ir.Operation
+    kind: str
+    alloc: ir.Operation
+    waves: tuple[int, ...]
+    others: tuple[int, ...]
+    """For every wave the bytes that the other waves touch."""
+
+    @property
+    def writes(self) -> bool:
+        """Whether it changes LDS."""
+        return self.kind != "read"
+
+    @property
+    def every(self) -> int:
+        """The bytes that some wave touches."""
+        return reduce(or_, self.waves)
+
+
+def is_access(op: ir.Operation) -> bool:
+    """Whether an operation reads or writes LDS."""
+    return op.name in OPERAND
+
+
+def tensor_of(op: ir.Operation) -> ir.Operation:
+    """The allocation that an access touches."""
+    alloc = producer(op.operands[OPERAND[op.name]])
+    assert alloc is not None, "LDS tensors are results of lds_alloc"
+    return alloc
+
+
+def value_operands(op: ir.Operation) -> list[ir.Value]:
+    """The operands of an operation without the LDS tensor that it accesses."""
+    skipped = OPERAND.get(op.name)
+    return [operand for number, operand in enumerate(op.operands) if number != skipped]
+
+
+def bytes_of(alloc: ir.Operation) -> tuple[int, int]:
+    """First byte of an allocation and one past its last.
+
+    Raises:
+        ValueError: it has no offset yet, or no layout that can be read.
+    """
+    start = integer_of(alloc, "offset")
+    return start, start + LdsLayout.parse(text_of(alloc, "layout")).elements * _element_bytes(alloc)
+
+
+def footprint(op: ir.Operation, waves: int) -> Footprint:
+    """The bytes of an access in a workgroup of so many waves.
+
+    Raises:
+        ValueError: the allocation has no offset, or the distribution is for another number of waves.
+    """
+    alloc = tensor_of(op)
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    if distribution.waves not in (1, waves):
+        raise ValueError(f"its distribution is one over {distribution.waves} waves, the kernel has {waves}")
+    kind = {"ck.lds_read": "read", "ck.lds_write": "write"}.get(op.name, "copy")
+    layout = LdsLayout.parse(text_of(alloc, "layout"))
+    found = _bytes_by_wave(layout, distribution, registers_of(op), _element_bytes(alloc), kind == "copy")
+    start = integer_of(alloc, "offset")
+    shifted = tuple(one << start for one in (found if len(found) == waves else found * waves))
+    others = tuple(reduce(or_, (one for other, one in enumerate(shifted) if other != wave), 0) for wave in range(waves))
+    return Footprint(op, kind, alloc, shifted, others)
+
+
+@lru_cache(maxsize=8192)
+def _bytes_by_wave(
+    layout: LdsLayout, distribution: Distribution, registers: tuple[int, ...], size: int, linear: bool
+) -> tuple[int, ...]:
+    """A copy writes lane behind lane, so its LDS side has no swizzle (`linear`)."""
+    coordinates = distribution.coordinates()[..., list(registers)]  # [dimension, wave, lane, register]
+    place = layout.place if linear else layout.offset
+    offsets = np.asarray(place(list(coordinates))) * size
+    return tuple(_bits_of(wave[..., None] + np.arange(size), layout.elements * size) for wave in offsets)
+
+
+def _element_bytes(alloc: ir.Operation) -> int:
+    lds = describe(alloc.results[0].type)
+    assert isinstance(lds, LdsType)
+    return bits(lds.element) // 8
+
+
+def span(mask: int) -> str:
+    """Bytes of a mask in words: the range from its first to its last."""
+    first = (mask & -mask).bit_length() - 1
+    return f"bytes {first} to {mask.bit_length() - 1}"
+
+
+def elements_of(op: ir.Operation) -> int:
+    """The elements of the tensor that an access reads or writes, numbered row by row, as bits."""
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    if op.name != "ck.copy_fragment":
+        return _elements(distribution, registers_of(op))
+    return _copied(LdsLayout.parse(text_of(tensor_of(op), "layout")), distribution, registers_of(op))
+
+
+@lru_cache(maxsize=8192)
+def _elements(distribution: Distribution, registers: tuple[int, ...]) -> int:
+    return _bits_of(distribution.elements()[..., list(registers)], math.prod(distribution.lengths))
+
+
+@lru_cache(maxsize=8192)
+def _copied(layout: LdsLayout, distribution: Distribution, registers: tuple[int, ...]) -> int:
+    """A copy fills places of LDS; the elements are those that the layout has there."""
+    coordinates = distribution.coordinates()[..., list(registers)]
+    found = np.ravel_multi_index(tuple(np.asarray(one) for one in layout.element_at(list(coordinates))), layout.lengths)
+    return _bits_of(found, math.prod(layout.lengths))
+
+
+def _bits_of(numbers: Numbers, count: int) -> int:
+    touched = np.zeros(count, dtype=np.uint8)
+    touched[np.ravel(numbers)] = 1
+    return int.from_bytes(np.packbits(touched, bitorder="little").tobytes(), "little")

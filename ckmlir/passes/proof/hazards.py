@@ -1,0 +1,202 @@
+"""No two waves meet in LDS without a barrier between them, and nobody relies on an access that has not ended.
+
+Abstract interpretation over the control-flow graph. The state is the set of accesses that may be open, that is, not yet
+ordered before what all waves do next, and how far each has got on the path where it is furthest from its end:
+
+- An access to LDS has ended for certain after a wait with `lds = 0`. Smaller counts than all prove nothing here: the
+  backend merges neighbouring accesses into one instruction (ds_read2), so that fragments do not count instructions.
+- A copy to LDS has ended after a wait that leaves no more copies in flight than were issued behind it. Every copy has a
+  mark of its own in the machine code, so these counts are exact.
+- A barrier closes what has ended. What has not ended stays open beyond it.
+
+An access that meets an open one in the same bytes, one of them writing, is a race if different waves touch those bytes.
+The waves of a workgroup take the same way (`uniformity`), so two accesses that no barrier separates are always met in
+one order or the other on some path.
+
+A wave's own accesses to LDS take effect in the order in which they are issued (CDNA3 ISA, 4.4: LDS instructions return
+in order). Its copies do not: they travel through the memory pipeline, so a wave waits for its own copy, and for its own
+accesses before it copies over them.
+"""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from ckmlir.dialect.build import integer_of
+from ckmlir.mlir import ir
+from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
+from ckmlir.passes.proof.footprints import Footprint, footprint, is_access, span
+
+MANY = 1 << 30
+
+
+class Open(NamedTuple):
+    """How far an open access has got: ended or not; copies issued behind it; whether a barrier was passed too early."""
+
+    ended: bool
+    behind: int
+    passed: bool
+
+    def join(self, other: "Open") -> "Open":
+        """Where two paths meet: the lesser knowledge."""
+        return Open(self.ended and other.ended, min(self.behind, other.behind), self.passed or other.passed)
+
+
+State = dict[int, Open]
+"""Open accesses by number."""
+
+
+def check_hazards(function: ir.Operation, waves: int) -> list[Finding]:
+    """Findings of the kinds `hazard` and `wait`; each pair of operations once."""
+    return _Hazards(function, waves).run()
+
+
+class _Hazards:
+    def __init__(self, function: ir.Operation, waves: int) -> None:
+        self.waves = waves
+        blocks = list(function.regions[0])
+        number = {block: index for index, block in enumerate(blocks)}
+        self.successors = [[number[to] for op in block for to in op.operation.successors] for block in blocks]
+        self.accesses: list[Footprint] = []
+        self.place: dict[int, tuple[int, int]] = {}
+        self.findings: dict[tuple[ir.Operation, ir.Operation], Finding] = {}
+        self.blocks = [list(self._events(index, block)) for index, block in enumerate(blocks)]
+        self.conflicts = self._conflicts()
+
+    def _events(self, block: int, ops: ir.Block) -> Iterator[tuple[ir.Operation, int | None]]:
+        for place, op in enumerate(view.operation for view in ops):
+            if is_access(op):
+                self.place[len(self.accesses)] = block, place
+                yield op, len(self.accesses)
+                self.accesses.append(footprint(op, self.waves))
+            elif op.name in ("ck.wait", "ck.barrier", "func.return"):
+                yield op, None
+
+    def _conflicts(self) -> list[dict[int, tuple[int, int]]]:
+        """For every access those that it conflicts with: (bytes shared by different waves, by one wave)."""
+        spans = [found.every for found in self.accesses]
+        table: list[dict[int, tuple[int, int]]] = []
+        for one, every in zip(self.accesses, spans, strict=True):
+            row: dict[int, tuple[int, int]] = {}
+            for number, (other, also) in enumerate(zip(self.accesses, spans, strict=True)):
+                if not (one.writes or other.writes) or not every & also:
+                    continue
+                apart = same = 0
+                for mine, theirs, rest in zip(one.waves, other.waves, other.others, strict=True):
+                    apart |= mine & rest
+                    same |= mine & theirs
+                if "copy" not in (one.kind, other.kind):
+                    same = 0
+                if apart or same:
+                    row[number] = apart, same
+            table.append(row)
+        return table
+
+    def run(self) -> list[Finding]:
+        entering: list[State | None] = [{}, *[None] * (len(self.blocks) - 1)]
+        pending = [0]
+        while pending:
+            index = pending.pop(0)
+            state = dict(entering[index] or {})
+            for op, access in self.blocks[index]:
+                state = self._step(op, access, state)
+            for successor in self.successors[index]:
+                before = entering[successor]
+                joined = dict(state) if before is None else _join(before, state)
+                if joined != before:
+                    entering[successor] = joined
+                    pending.append(successor)
+        return list(self.findings.values())
+
+    def _step(self, op: ir.Operation, access: int | None, state: State) -> State:
+        if access is not None:
+            return self._access(access, state)
+        if op.name == "ck.barrier":
+            return {one: open_._replace(passed=True) for one, open_ in state.items() if not open_.ended}
+        if op.name == "ck.wait":
+            return {one: self._waited(op, one, open_) for one, open_ in state.items()}
+        for one, open_ in state.items():
+            if self.accesses[one].kind == "copy" and not open_.ended:
+                source = self.accesses[one].op
+                message = (
+                    f"{words_for(source)} may still be in flight when the kernel ends, and would then write into the "
+                    "LDS of the next workgroup; wait for copies = 0 before the end"
+                )
+                self._report(Finding("wait", source, message, (("the end is here", op),)), op)
+        return state
+
+    def _waited(self, wait: ir.Operation, one: int, open_: Open) -> Open:
+        counter = "copies" if self.accesses[one].kind == "copy" else "lds"
+        if counter in wait.attributes:
+            left = integer_of(wait, counter)
+            if left == 0 or (counter == "copies" and open_.behind >= left):
+                return open_._replace(ended=True)
+        if counter == "copies" and "vector_memory" in wait.attributes and integer_of(wait, "vector_memory") == 0:
+            return open_._replace(ended=True)
+        return open_
+
+    def _access(self, access: int, state: State) -> State:
+        for other, (apart, same) in self.conflicts[access].items():
+            if other not in state:
+                continue
+            open_ = state[other]
+            if apart:
+                self._race(access, other, open_, apart)
+            elif not open_.ended:
+                self._unfinished(access, other, same)
+        if self.accesses[access].kind != "copy":
+            return {**state, access: Open(False, 0, False)}
+        counted = {
+            one: open_._replace(behind=min(open_.behind + 1, MANY)) if self.accesses[one].kind == "copy" else open_
+            for one, open_ in state.items()
+        }
+        return {**counted, access: Open(False, 0, False)}
+
+    def _race(self, access: int, other: int, open_: Open, shared: int) -> None:
+        mine, theirs = self.accesses[access], self.accesses[other]
+        doing = {"read": "be reading", "write": "be writing", "copy": "be copying into"}[theirs.kind]
+        message = (
+            f"{words_for(mine.op)} {_verb(mine)} LDS tensor '{tensor_name(mine.alloc)}' at {span(shared)}, "
+            f"which another wave may still {doing}: "
+        )
+        if not open_.passed:
+            message += "no barrier lies between them"
+            check = "hazard"
+        else:
+            counter = "copies" if theirs.kind == "copy" else "lds = 0"
+            message += (
+                f"a barrier lies between them, but a wave may pass it before its own {theirs.kind} has ended; "
+                f"wait for {counter} before the barrier"
+            )
+            check = "wait"
+        self._report(Finding(check, mine.op, message, ((self._other(access, other), theirs.op),)), theirs.op)
+
+    def _unfinished(self, access: int, other: int, shared: int) -> None:
+        mine, theirs = self.accesses[access], self.accesses[other]
+        counter = "copies" if theirs.kind == "copy" else "lds = 0"
+        message = (
+            f"{words_for(mine.op)} {_verb(mine)} LDS tensor '{tensor_name(mine.alloc)}' at {span(shared)} while the "
+            f"wave's own {theirs.kind} there may be under way; wait for {counter} before"
+        )
+        self._report(Finding("wait", mine.op, message, ((self._other(access, other), theirs.op),)), theirs.op)
+
+    def _other(self, access: int, other: int) -> str:
+        mine, theirs = self.accesses[access], self.accesses[other]
+        block, place = self.place[access]
+        there, earlier = self.place[other]
+        when = ", one time round the loop earlier" if block == there and earlier >= place else ""
+        tensor = "" if theirs.alloc == mine.alloc else f" to '{tensor_name(theirs.alloc)}', which shares these bytes"
+        return f"the {theirs.kind} is here{tensor}{when}"
+
+    def _report(self, finding: Finding, other: ir.Operation) -> None:
+        self.findings.setdefault((finding.op, other), finding)
+
+
+def _verb(access: Footprint) -> str:
+    return {"read": "reads", "write": "overwrites", "copy": "copies over"}[access.kind]
+
+
+def _join(left: State, right: State) -> State:
+    return {
+        one: left[one].join(right[one]) if one in left and one in right else left.get(one) or right[one]
+        for one in {**left, **right}
+    }
