@@ -1,12 +1,13 @@
 """What a device can do, whatever runs the code: memory, code objects, launches, streams and events.
 
-The protocol has the shape of HIP's: launches and copies are queued on a stream and done when it is synchronised; the
-default stream is `None`. A device that works at once, as the simulator does, has nothing to wait for.
+The protocol has the shape of HIP's. Launches, copies, fills and host functions are queued on a stream and done in their
+order; streams do not wait for each other, unless one is told to wait for an event. The default stream is `None`: what
+is queued on it follows everything queued before on any stream, and everything queued later follows it.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -38,6 +39,9 @@ class DeviceProperties:
         target: the chip whose code it runs, "gfx942".
         lds_bytes: most LDS of a workgroup.
         workgroup_size: most work-items of a workgroup.
+        target_id: chip and settings, "gfx942:sramecc+:xnack-"; empty where any setting will do.
+        memory_bytes: of the device; 0 where it is the host's.
+        cache_bytes: of the largest cache that all compute units share; 0 where there is none.
     """
 
     name: str
@@ -46,6 +50,9 @@ class DeviceProperties:
     wave_size: int
     lds_bytes: int
     workgroup_size: int
+    target_id: str = ""
+    memory_bytes: int = 0
+    cache_bytes: int = 0
 
 
 class Memory(Protocol):
@@ -54,6 +61,36 @@ class Memory(Protocol):
     @property
     def address(self) -> int:
         """Of the first byte."""
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+
+
+@dataclass(frozen=True)
+class MemoryPart:
+    """`size` bytes of device memory from `offset` on; it stands wherever memory does, but is not given back."""
+
+    whole: Memory
+    offset: int
+    size: int
+
+    def __post_init__(self) -> None:
+        if self.offset < 0 or self.size < 0 or self.offset + self.size > self.whole.size:
+            raise DeviceError(f"bytes {self.offset} to {self.offset + self.size} are not within {self.whole.size}")
+
+    @property
+    def address(self) -> int:
+        """Of the first byte."""
+        return self.whole.address + self.offset
+
+
+class HostMemory(Protocol):
+    """Memory of the host that a device copies from and to without waiting (pinned)."""
+
+    @property
+    def bytes(self) -> Array:
+        """Its contents, as an array of uint8 that shares the memory."""
 
     @property
     def size(self) -> int:
@@ -76,7 +113,19 @@ class Stream(Protocol):
     """A queue of work."""
 
     def synchronize(self) -> None:
-        """Return when everything queued so far is done. Raises KernelFault for a launch that went wrong."""
+        """Return when everything queued so far is done.
+
+        Raises KernelFault for a launch that went wrong, DeviceError for a host function that raised.
+        """
+
+    def is_done(self) -> bool:
+        """Whether everything queued so far is done, without waiting."""
+
+    def wait(self, event: Event) -> None:
+        """What is queued from now on follows the point that `event` last marked."""
+
+    def close(self) -> None:
+        """Give the stream back; what is queued will still be done. Again: nothing."""
 
 
 class Event(Protocol):
@@ -88,12 +137,22 @@ class Event(Protocol):
     def synchronize(self) -> None:
         """Return when the marked point is reached."""
 
+    def is_reached(self) -> bool:
+        """Whether the marked point is reached, without waiting; also where nothing was ever marked."""
+
     def seconds_since(self, earlier: Event) -> float:
         """Time from another event's point to this one's, both reached."""
 
+    def close(self) -> None:
+        """Give the event back. Again: nothing."""
+
 
 class Device(Protocol):
-    """A device. All methods raise DeviceError for requests that it refuses."""
+    """A device. All methods raise DeviceError for requests that it refuses.
+
+    Memory, modules, streams and events that are garbage collected are given back, as is everything when the device is
+    closed or Python ends.
+    """
 
     @property
     def properties(self) -> DeviceProperties:
@@ -102,7 +161,10 @@ class Device(Protocol):
     def allocate(self, size: int) -> Memory:
         """Memory of at least `size` bytes, aligned to 256; `size` 0 is allowed."""
 
-    def free(self, memory: Memory) -> None:
+    def allocate_host(self, size: int) -> HostMemory:
+        """Pinned memory of the host, of at least `size` bytes."""
+
+    def free(self, memory: Memory | HostMemory) -> None:
         """Give memory back; it must not be in use."""
 
     def write(self, destination: Memory, source: Array, stream: Stream | None = None) -> None:
@@ -110,6 +172,20 @@ class Device(Protocol):
 
     def read(self, destination: Array, source: Memory, stream: Stream | None = None) -> None:
         """Copy from the start of device memory into a contiguous array, and wait until it is there."""
+
+    def copy(
+        self, destination: Memory | HostMemory, source: Memory | HostMemory, size: int, stream: Stream | None = None
+    ) -> None:
+        """Queue a copy of the first `size` bytes, in any direction; both must live until it is done."""
+
+    def fill(self, destination: Memory, byte: int, size: int, stream: Stream | None = None) -> None:
+        """Queue setting the first `size` bytes of device memory to a byte."""
+
+    def call_on_host(self, function: Callable[[], None], stream: Stream | None = None) -> None:
+        """Queue a Python function. It runs on any thread and must not use a device.
+
+        What it raises is raised, inside a DeviceError, when the stream or the device is synchronised.
+        """
 
     def load(self, code_object: bytes) -> Module:
         """Load a code object for the device's chip."""
@@ -136,8 +212,16 @@ class Device(Protocol):
     def create_stream(self) -> Stream:
         """A new stream."""
 
+    def stream_of(self, foreign: object) -> Stream | None:
+        """The user's own stream, for use here: one of this device, None, a HIP stream's address, or an object of
+        PyTorch (`cuda_stream`), CuPy (`ptr`) or with `__cuda_stream__`.
+        """
+
     def create_event(self) -> Event:
         """A new event."""
+
+    def close(self) -> None:
+        """Wait for all work and give everything back; the device cannot be used any more. Again: nothing."""
 
 
 DEVICES = ("sim", "hip", "auto")
@@ -146,13 +230,12 @@ DEVICES = ("sim", "hip", "auto")
 def open_device(kind: str, target: Target, *, seed: int = 0) -> Device:
     """A device that runs code for `target`: "sim", "hip", or "auto" for whatever is there.
 
-    The seed varies what the simulator leaves open: the content of memory nobody wrote, the order of waves.
-    Raises DeviceError when there is no such device; "auto" finds the simulator.
-    """
-    if kind not in DEVICES:
-        raise DeviceError(f"unknown device {kind!r}; expected {'|'.join(DEVICES)}")
-    if kind == "hip":
-        raise DeviceError("device hip: running on a GPU through hip-python is not supported yet; use sim")
-    from ckmlir.runtime.simulator_device import SimulatorDevice
+    "auto" takes a GPU of the target's chip where there is one, else the simulator; `CKMLIR_DEVICE` overrides it. Which
+    it was and why is `ckmlir.runtime.selection.select_device`'s to say. The seed varies what the simulator leaves open:
+    the content of memory nobody wrote, the order of waves and of streams.
 
-    return SimulatorDevice(target, seed=seed)
+    Raises DeviceError when there is no such device.
+    """
+    from ckmlir.runtime.selection import select_device
+
+    return select_device(kind, target, seed=seed).device

@@ -10,17 +10,31 @@ from collections.abc import Sequence
 
 import numpy as np
 
-from ckmlir.codeobject import CodeObject
-from ckmlir.runtime.device import Argument, DeviceError, DeviceProperties, Extent
+from ckmlir.codeobject import Argument as ArgumentMetadata
+from ckmlir.codeobject import CodeObject, Kernel
+from ckmlir.runtime.device import Argument, Array, DeviceError, DeviceProperties, Extent, Memory
 
 MAXIMUM_GRID_ITEMS = 2**32 - 1
 """Work-items along one dimension: 32 bits of the dispatch packet (HSA System Architecture, "AQL kernel dispatch")."""
 
+SCALARS = (np.int32, np.int64, np.float32)
+"""The types of scalar arguments."""
+
 
 def check_target(code_object: CodeObject, properties: DeviceProperties) -> None:
-    """Refuse code for another chip."""
+    """Refuse code for another chip, or for another setting of it than the device's.
+
+    Settings that code or device leave open suit any (LLVM AMDGPUUsage, "Target ID").
+    """
     if code_object.target != properties.target:
         raise DeviceError(f"the code object is for {code_object.target}, {properties.name} runs {properties.target}")
+    settings = {part[:-1]: part[-1] for part in properties.target_id.split(":")[1:]}
+    for feature, sign in code_object.features.items():
+        if settings.get(feature, sign) != sign:
+            raise DeviceError(
+                f"the code object is for {code_object.target_id}, {properties.name} runs {properties.target_id}: "
+                f"compile for {feature}{settings[feature]}, or for any {feature}"
+            )
 
 
 def check_launch(
@@ -33,9 +47,19 @@ def check_launch(
     properties: DeviceProperties,
 ) -> None:
     """Raise DeviceError for a launch that cannot be right."""
+    check_geometry(code_object, kernel, grid, block, dynamic_lds, properties)
+    check_arguments(kernel, explicit_arguments(code_object.kernels[kernel]), arguments)
+
+
+def check_geometry(
+    code_object: CodeObject, kernel: str, grid: Extent, block: Extent, dynamic_lds: int, properties: DeviceProperties
+) -> None:
+    """Raise DeviceError for a kernel, grid, block or LDS size that cannot be right."""
     if kernel not in code_object.kernels:
         raise DeviceError(f"the code object has no kernel {kernel}; it has {', '.join(code_object.kernels) or 'none'}")
     metadata = code_object.kernels[kernel].metadata
+    if len(grid) != 3 or len(block) != 3:
+        raise DeviceError(f"{kernel}: grid {grid} and block {block} must have three sizes")
     if min(grid) < 1 or min(block) < 1:
         raise DeviceError(f"{kernel}: grid {grid} and block {block} must be positive; skip a launch of nothing")
     for blocks, items in zip(grid, block, strict=True):
@@ -49,17 +73,32 @@ def check_launch(
     lds = metadata.group_segment_size + dynamic_lds
     if dynamic_lds < 0 or lds > properties.lds_bytes:
         raise DeviceError(f"{kernel}: {lds} bytes of LDS; {properties.name} has {properties.lds_bytes} a workgroup")
-    _check_arguments(code_object, kernel, arguments)
 
 
-def _check_arguments(code_object: CodeObject, kernel: str, arguments: Sequence[Argument]) -> None:
-    expected = [argument for argument in code_object.kernels[kernel].arguments if not argument.is_hidden]
+def explicit_arguments(kernel: Kernel) -> list[ArgumentMetadata]:
+    """The arguments that a caller passes: neither hidden ones nor the place of dynamic LDS."""
+    return [one for one in kernel.arguments if not one.is_hidden and one.value_kind != "dynamic_shared_pointer"]
+
+
+def check_arguments(kernel: str, expected: Sequence[ArgumentMetadata], arguments: Sequence[Argument]) -> None:
+    """Raise DeviceError for arguments of the wrong number, kind or size."""
     if len(arguments) != len(expected):
         raise DeviceError(f"{kernel} takes {len(expected)} arguments, not {len(arguments)}")
     for place, (given, wanted) in enumerate(zip(arguments, expected, strict=True)):
         name = wanted.name or str(place)
         is_pointer = wanted.value_kind == "global_buffer"
-        if is_pointer is isinstance(given, np.generic):
-            raise DeviceError(f"{kernel}: argument {name} is {'memory' if is_pointer else 'a scalar'}, got {given!r}")
+        if is_pointer and not isinstance(getattr(given, "address", None), int):
+            raise DeviceError(f"{kernel}: argument {name} is memory of the device, got {type(given).__name__}")
+        if not is_pointer and not isinstance(given, SCALARS):
+            kinds = ", ".join(kind.__name__ for kind in SCALARS)
+            raise DeviceError(f"{kernel}: argument {name} is a scalar ({kinds}), got {given!r}")
         if isinstance(given, np.generic) and given.nbytes != wanted.size:
             raise DeviceError(f"{kernel}: argument {name} takes {wanted.size} bytes, {given.dtype} has {given.nbytes}")
+
+
+def check_copy(memory: Memory, array: Array) -> None:
+    """Raise DeviceError for an array that cannot be copied to or from device memory as it is."""
+    if not array.flags.c_contiguous:
+        raise DeviceError("copies take contiguous arrays")
+    if array.nbytes > memory.size:
+        raise DeviceError(f"a copy of {array.nbytes} bytes exceeds the {memory.size} bytes of device memory")

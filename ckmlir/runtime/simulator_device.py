@@ -1,9 +1,10 @@
-"""The simulator as a device: in this process, without a GPU. Everything is done at once; streams never wait."""
+"""The simulator as a device: in this process, without a GPU; for its streams see `simulator_streams`."""
 
 from __future__ import annotations
 
-import time
-from collections.abc import Sequence
+import weakref
+from collections import deque
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,12 +17,15 @@ from ckmlir.runtime.device import (
     DeviceProperties,
     Event,
     Extent,
+    HostMemory,
     KernelFault,
     Memory,
+    MemoryPart,
     Module,
     Stream,
 )
-from ckmlir.runtime.launch_check import check_launch, check_target
+from ckmlir.runtime.launch_check import check_copy, check_launch, check_target
+from ckmlir.runtime.simulator_streams import Queues, SimulatorEvent, SimulatorStream
 from ckmlir.sim import DeviceMemory, LaunchError, RunStatistics, SimulationError, Simulator
 from ckmlir.targets import Target
 
@@ -37,31 +41,48 @@ class SimulatorModule:
         return tuple(self.code_object.kernels)
 
 
-class SimulatorStream:
-    """A stream on which everything is done already."""
+class SimulatorMemory:
+    """Memory of the simulator. What is queued keeps it alive; when nobody does, it is given back.
 
-    def synchronize(self) -> None:
-        """Nothing is pending."""
+    Attributes:
+        contents: the simulator's own allocation.
+    """
+
+    def __init__(self, contents: DeviceMemory) -> None:
+        self.contents = contents
+
+    @property
+    def address(self) -> int:
+        """Of the first byte."""
+        return self.contents.address
+
+    @property
+    def size(self) -> int:
+        """In bytes."""
+        return self.contents.size
 
 
-class SimulatorEvent:
-    """A moment of the host's clock."""
+class SimulatorHostMemory:
+    """Memory of the host; the simulator needs no pinning.
 
-    def __init__(self) -> None:
-        self._time: float | None = None
+    Attributes:
+        size: bytes.
+    """
 
-    def record(self, stream: Stream | None = None) -> None:
-        """The moment is now: everything queued before is done."""
-        self._time = time.perf_counter()
+    def __init__(self, size: int) -> None:
+        self._bytes: Array | None = np.zeros(size, np.uint8)
+        self.size = size
 
-    def synchronize(self) -> None:
-        """Nothing is pending."""
+    @property
+    def bytes(self) -> Array:
+        """Its contents, shared. Raises DeviceError after it was given back."""
+        if self._bytes is None:
+            raise DeviceError(f"this pinned memory of {self.size} bytes was given back")
+        return self._bytes
 
-    def seconds_since(self, earlier: Event) -> float:
-        """Raises DeviceError when one of the events was never recorded."""
-        if not isinstance(earlier, SimulatorEvent) or earlier._time is None or self._time is None:
-            raise DeviceError("an event that was never recorded on this device has no time")
-        return self._time - earlier._time
+    def forget(self) -> None:
+        """There are no contents any more."""
+        self._bytes = None
 
 
 class SimulatorDevice:
@@ -70,7 +91,10 @@ class SimulatorDevice:
     def __init__(self, target: Target, *, seed: int = 0) -> None:
         self._target = target
         self._simulator = Simulator(target=target.name, seed=seed)
-        self._live: set[DeviceMemory] = set()
+        self._live: weakref.WeakSet[SimulatorMemory] = weakref.WeakSet()
+        self._abandoned: deque[DeviceMemory] = deque()
+        self._queues = Queues(seed)
+        self._is_closed = False
         self.last_statistics: RunStatistics | None = None
         """What the simulator counted in the last launch."""
 
@@ -87,29 +111,96 @@ class SimulatorDevice:
         )
 
     def allocate(self, size: int) -> Memory:
-        if size < 0:
-            raise DeviceError(f"cannot allocate {size} bytes")
-        memory = self._simulator.allocate(size)
+        """See `Device`."""
+        self._check_usable(size)
+        while self._abandoned:  # not freed where they were collected: that may be anywhere
+            self._abandoned.popleft().free()
+        memory = SimulatorMemory(self._simulator.allocate(size))
+        weakref.finalize(memory, self._abandoned.append, memory.contents).atexit = False
         self._live.add(memory)
         return memory
 
-    def free(self, memory: Memory) -> None:
-        own = self._own(memory)
-        own.free()
+    def allocate_host(self, size: int) -> HostMemory:
+        """See `Device`."""
+        self._check_usable(size)
+        return SimulatorHostMemory(size)
+
+    def _check_usable(self, size: int = 0) -> None:
+        if self._is_closed:
+            raise DeviceError(f"the {self.properties.name} was closed")
+        self._queues.check_thread()
+        if size < 0:
+            raise DeviceError(f"cannot allocate {size} bytes")
+
+    def free(self, memory: Memory | HostMemory) -> None:
+        """See `Device`."""
+        if isinstance(memory, SimulatorHostMemory):
+            memory.forget()
+            return
+        own, _ = self._locate(memory)
+        own.contents.free()
         self._live.remove(own)
 
     def write(self, destination: Memory, source: Array, stream: Stream | None = None) -> None:
-        _check_copy(destination, source)
-        self._own(destination).write(source)
+        """See `Device`."""
+        check_copy(destination, source)
+        own, offset = self._locate(destination)
+        contents = source if stream is None else source.copy()
+        self._queues.submit(lambda: own.contents.write(contents, offset), stream)
 
     def read(self, destination: Array, source: Memory, stream: Stream | None = None) -> None:
-        _check_copy(source, destination)
-        destination[...] = self._own(source).read(destination.dtype, destination.shape)
+        """See `Device`."""
+        check_copy(source, destination)
+        own, offset = self._locate(source)
 
-    def _own(self, memory: Memory) -> DeviceMemory:
-        if not isinstance(memory, DeviceMemory) or memory not in self._live:
-            raise DeviceError(f"memory at 0x{memory.address:x} is not of this device, or was given back")
-        return memory
+        def copy() -> None:
+            destination[...] = own.contents.read(destination.dtype, destination.shape, offset)
+
+        self._queues.submit(copy, stream)
+        if stream is not None:
+            stream.synchronize()
+
+    def copy(
+        self, destination: Memory | HostMemory, source: Memory | HostMemory, size: int, stream: Stream | None = None
+    ) -> None:
+        """See `Device`."""
+        if size < 0 or size > min(destination.size, source.size):
+            raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
+        for memory in (destination, source):
+            if not isinstance(memory, SimulatorHostMemory):
+                self._locate(memory)
+        self._queues.submit(lambda: self._put(destination, self._bytes(source, size)), stream)
+
+    def _bytes(self, memory: Memory | HostMemory, size: int) -> Array:
+        if isinstance(memory, SimulatorHostMemory):
+            return memory.bytes[:size]
+        own, offset = self._locate(memory)
+        return own.contents.read(np.uint8, size, offset)
+
+    def _put(self, memory: Memory | HostMemory, contents: Array) -> None:
+        if isinstance(memory, SimulatorHostMemory):
+            memory.bytes[: contents.size] = contents
+        else:
+            own, offset = self._locate(memory)
+            own.contents.write(contents, offset)
+
+    def fill(self, destination: Memory, byte: int, size: int, stream: Stream | None = None) -> None:
+        """See `Device`."""
+        if not 0 <= byte <= 255 or not 0 <= size <= destination.size:
+            raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
+        own, offset = self._locate(destination)
+        self._queues.submit(lambda: own.contents.write(np.full(size, byte, np.uint8), offset), stream)
+
+    def _locate(self, memory: Memory | HostMemory) -> tuple[SimulatorMemory, int]:
+        """The allocation that memory is or lies in, and where. Raises DeviceError where it is not of this device."""
+        self._check_usable()
+        if isinstance(memory, MemoryPart):
+            own, offset = self._locate(memory.whole)
+            return own, offset + memory.offset
+        if not isinstance(memory, SimulatorMemory) or memory not in self._live:
+            where = f"memory at 0x{memory.address:x}" if hasattr(memory, "address") else type(memory).__name__
+            raise DeviceError(f"{where} is not of this device, or was given back")
+        return memory, 0
 
     def load(self, code_object: bytes) -> Module:
         try:
@@ -136,28 +227,70 @@ class SimulatorDevice:
         if not isinstance(module, SimulatorModule):
             raise DeviceError(f"{type(module).__name__} was not loaded by this device")
         check_launch(module.code_object, kernel, grid, block, arguments, dynamic_lds, self.properties)
+        kept = [one if isinstance(one, np.generic) else self._locate(one) for one in arguments]
+
+        def run() -> None:
+            # What is given back meanwhile is refused by the simulator's table of memory.
+            passed = [one if isinstance(one, np.generic) else _pointer(*one) for one in kept]
+            self._run(module.code_object, kernel, grid, block, passed, dynamic_lds)
+
+        self._queues.submit(run, stream)
+
+    def _run(
+        self,
+        code_object: CodeObject,
+        kernel: str,
+        grid: Extent,
+        block: Extent,
+        arguments: Sequence[np.generic | DeviceMemory | int],
+        dynamic_lds: int,
+    ) -> None:
         try:
-            passed = [argument if isinstance(argument, np.generic) else self._own(argument) for argument in arguments]
             self.last_statistics = self._simulator.launch(
-                module.code_object, kernel, grid=grid, block=block, arguments=passed, dynamic_lds=dynamic_lds
+                code_object, kernel, grid=grid, block=block, arguments=arguments, dynamic_lds=dynamic_lds
             )
         except LaunchError as error:
             raise DeviceError(f"{kernel}: {error}") from error
         except SimulationError as error:
             raise KernelFault(" ".join(str(error).split())) from error
 
+    def call_on_host(self, function: Callable[[], None], stream: Stream | None = None) -> None:
+        """See `Device`."""
+        self._check_usable()
+        self._queues.submit(lambda: self._queues.run_host_function(function), stream)
+
     def synchronize(self) -> None:
-        """Nothing is pending."""
+        """See `Device`."""
+        self._queues.finish_all()
 
     def create_stream(self) -> Stream:
-        return SimulatorStream()
+        """See `Device`."""
+        self._check_usable()
+        return self._queues.create()
+
+    def stream_of(self, foreign: object) -> Stream | None:
+        """See `Device`; there are no streams but the simulator's own."""
+        if foreign is None or isinstance(foreign, SimulatorStream):
+            return foreign
+        raise DeviceError(f"the {self.properties.name} has no streams but its own, got {type(foreign).__name__}")
 
     def create_event(self) -> Event:
-        return SimulatorEvent()
+        """See `Device`."""
+        self._check_usable()
+        return SimulatorEvent(self._queues)
+
+    def close(self) -> None:
+        """See `Device`."""
+        if not self._is_closed:
+            try:
+                self._queues.finish_all()
+            finally:
+                for memory in list(self._live):
+                    memory.contents.free()
+                self._live.clear()
+                self._is_closed = True
 
 
-def _check_copy(memory: Memory, array: Array) -> None:
-    if not array.flags.c_contiguous:
-        raise DeviceError("copies take contiguous arrays")
-    if array.nbytes > memory.size:
-        raise DeviceError(f"a copy of {array.nbytes} bytes exceeds the {memory.size} bytes of device memory")
+def _pointer(memory: SimulatorMemory, offset: int) -> DeviceMemory | int:
+    """What the simulator takes for an address."""
+    return memory.contents if offset == 0 else memory.address + offset

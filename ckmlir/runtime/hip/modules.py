@@ -1,0 +1,97 @@
+"""Code objects that a GPU has loaded, and launches through one argument structure.
+
+hip-python passes a launch's arguments best as one ctypes structure (`extra=(structure,)`): its bytes arrive exactly as
+they are. The structure comes from the code object's own metadata, each argument at its offset; HIP itself adds the
+hidden arguments, and reads the explicit ones before the call returns.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ckmlir.codeobject import Argument as ArgumentMetadata
+from ckmlir.codeobject import CodeObject
+from ckmlir.runtime.device import Argument, DeviceProperties, Extent
+from ckmlir.runtime.launch_check import check_arguments, check_geometry, explicit_arguments
+
+_FORMATS: dict[type, str] = {np.int32: "i", np.int64: "q", np.float32: "f"}
+_POINTER = "Q"
+_REMEMBERED = 1024
+"""Different launches of a kernel that are remembered as checked."""
+
+
+class HipKernel:
+    """A kernel of a loaded module: how its arguments are packed, and which launches have been found right."""
+
+    def __init__(self, module: HipModule, name: str, function: Any) -> None:
+        self._module = module
+        self._name = name
+        self._function = function
+        self._arguments = explicit_arguments(module.code_object.kernels[name])
+        size = max((argument.offset + argument.size for argument in self._arguments), default=0)
+        self._structure = argument_structure(size)
+        self._packers: dict[tuple[type, ...], tuple[struct.Struct, tuple[bool, ...]]] = {}
+        self._checked: set[tuple[Extent, Extent, int]] = set()
+
+    def check(self, grid: Extent, block: Extent, dynamic_lds: int, properties: DeviceProperties) -> None:
+        """Raise DeviceError for a launch that cannot be right; each different one is looked at once."""
+        key = (grid, block, dynamic_lds)
+        if key not in self._checked:
+            check_geometry(self._module.code_object, self._name, grid, block, dynamic_lds, properties)
+            if len(self._checked) >= _REMEMBERED:
+                self._checked.clear()
+            self._checked.add(key)
+
+    def pack(self, arguments: Sequence[Argument]) -> ctypes.Structure:
+        """The argument structure. Raises DeviceError for a wrong number or kind of arguments."""
+        types = tuple(map(type, arguments))
+        known = self._packers.get(types)
+        if known is None:
+            check_arguments(self._name, self._arguments, arguments)
+            known = self._packers[types] = _packer(self._arguments, types)
+        packer, pointers = known
+        values = [
+            one.address if is_pointer else one  # type: ignore[union-attr]  # `pointers` says which has an address
+            for one, is_pointer in zip(arguments, pointers)
+        ]
+        return self._structure.from_buffer_copy(packer.pack(*values))
+
+    @property
+    def function(self) -> Any:
+        """What hip-python takes for a kernel."""
+        return self._function
+
+
+class HipModule:
+    """A loaded code object. HIP may read its bytes as long as it is loaded (HIP's clr, `hipModuleLoadData`), so they
+    are kept with the handle."""
+
+    def __init__(self, code_object: CodeObject, handle: Any) -> None:
+        self.code_object = code_object
+        self.handle = handle
+        self.ticket = 0
+        self.functions: dict[str, HipKernel] = {}
+
+    @property
+    def kernels(self) -> Sequence[str]:
+        """The names of its kernels."""
+        return tuple(self.code_object.kernels)
+
+
+def argument_structure(size: int) -> type[ctypes.Structure]:
+    """A structure of `size` bytes."""
+    return type("Arguments", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_uint8 * size)]})
+
+
+def _packer(arguments: Sequence[ArgumentMetadata], types: tuple[type, ...]) -> tuple[struct.Struct, tuple[bool, ...]]:
+    """How values of these types become the bytes of the structure, and which of them are passed by address."""
+    text, end = "<", 0
+    for argument, kind in zip(arguments, types, strict=True):
+        text += f"{argument.offset - end}x" + _FORMATS.get(kind, _POINTER)
+        end = argument.offset + argument.size
+    return struct.Struct(text), tuple(kind not in _FORMATS for kind in types)

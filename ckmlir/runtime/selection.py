@@ -1,0 +1,77 @@
+"""Which device runs the code: the simulator, or a GPU where there is one that suits.
+
+| asked for | taken |
+|---|---|
+| sim | the simulator |
+| hip | the first GPU of the target's chip; the reason where there is none |
+| auto | the first GPU of the target's chip, else the simulator; `CKMLIR_DEVICE=sim` or `=hip` decides instead |
+"""
+
+from __future__ import annotations
+
+import os
+from dataclasses import dataclass
+
+from ckmlir.errors import suggest
+from ckmlir.runtime.device import DEVICES, Device, DeviceError
+from ckmlir.targets import Target
+
+VARIABLE = "CKMLIR_DEVICE"
+
+
+@dataclass(frozen=True)
+class Selection:
+    """A device, and in a few words why it was taken."""
+
+    device: Device
+    reason: str
+
+
+def select_device(kind: str, target: Target, *, seed: int = 0) -> Selection:
+    """The device for code of `target`; the arguments are those of `open_device`.
+
+    Raises DeviceError for an unknown kind, and for "hip" without a suitable GPU: a subclass of
+    `ckmlir.runtime.hip.errors.Unavailable` says whether the library is missing or too old, or no device or permission.
+    """
+    reason = "asked for"
+    if kind == "auto" and os.environ.get(VARIABLE):
+        kind, reason = os.environ[VARIABLE], f"{VARIABLE}={os.environ[VARIABLE]}"
+    if kind not in DEVICES:
+        where = f"{VARIABLE}: " if reason != "asked for" else ""
+        raise DeviceError(f"{where}unknown device {kind!r}; expected {'|'.join(DEVICES)}; {suggest(kind, DEVICES)}")
+    if kind == "sim":
+        return Selection(_simulator(target, seed), reason)
+    try:
+        device = _gpu(target)
+    except DeviceError as error:
+        if kind == "hip":
+            error.args = (f"device hip: {error}",)
+            raise
+        return Selection(_simulator(target, seed), f"no GPU to use ({_first_words(error)})")
+    return Selection(device, reason if kind == "hip" else "a GPU of this chip is there")
+
+
+def _simulator(target: Target, seed: int) -> Device:
+    from ckmlir.runtime.simulator_device import SimulatorDevice
+
+    return SimulatorDevice(target, seed=seed)
+
+
+def _gpu(target: Target) -> Device:
+    """The first GPU that runs code for `target`."""
+    from ckmlir.runtime.hip.discovery import find_gpus
+    from ckmlir.runtime.hip.errors import NoDevice
+
+    gpus = find_gpus()
+    for gpu in gpus:
+        if gpu.properties.target == target.name:
+            from ckmlir.runtime.hip.device import HipDevice
+
+            return HipDevice(gpu, several=len(gpus) > 1)
+    found = ", ".join(gpu.properties.name for gpu in gpus)
+    raise NoDevice(f"no device: none of the GPUs is a {target.name}: {found}; compile for their chip")
+
+
+def _first_words(error: DeviceError) -> str:
+    """The reason without the advice."""
+    return str(error).partition(";")[0]
