@@ -29,3 +29,10 @@ def context() -> Iterator[ir.Context]:
 def _temporary_files_stay_here(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Reproducers of failures that tests provoke go to pytest's own temporary directory."""
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))
+
+
+@pytest.fixture(autouse=True)
+def _nothing_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Tests compile what they run, and run it where they say, whatever the user's settings are."""
+    monkeypatch.setenv("CKMLIR_CACHE", "off")
+    monkeypatch.delenv("CKMLIR_DEVICE", raising=False)

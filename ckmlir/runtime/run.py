@@ -83,10 +83,10 @@ def run_operator(
 
 
 def compile_kernel(operator: Operator[P, S], spec: S, target: Target) -> CompiledKernel:
-    """`ckmlir.compiler.compile_kernel`; imports the compiler when it is first needed."""
-    from ckmlir.compiler import compile_kernel
+    """The kernel from the cache, or from the compiler, which is imported when it is first needed."""
+    from ckmlir.runtime.compile_cache import compile_cached
 
-    return compile_kernel(operator, spec, target)
+    return compile_cached(operator, spec, target)
 
 
 def _run(
