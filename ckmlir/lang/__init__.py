@@ -27,6 +27,7 @@ from ckmlir.lang.tiles import (
     slice_tile,
     sqrt,
     to_lds,
+    truncate,
     where,
     zeros,
 )  # fmt: skip
@@ -40,5 +41,5 @@ __all__ = [
     "coordinates", "copy_to_lds", "current", "exp2", "f32", "full", "gather",
     "i32", "i64", "insert_tile", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "ptr", "redistribute", "reduce", "reduce_max", "reduce_min", "reduce_sum", "rsqrt", "scatter", "slice_tile",
-    "sqrt", "stage", "store", "to_lds", "view", "where", "workgroup_id", "zeros",
+    "sqrt", "stage", "store", "to_lds", "truncate", "view", "where", "workgroup_id", "zeros",
 ]  # fmt: skip

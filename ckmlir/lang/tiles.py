@@ -1,7 +1,7 @@
 """Functions of tiles: creation, element-wise mathematics, reductions, LDS and matrix multiplication."""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, TypeVar
 
 from ckmlir.dialect import compute, memory
 from ckmlir.dialect.build import value
@@ -57,12 +57,16 @@ def where(condition: Tile, yes: Any, no: Any) -> Tile:
     )
 
 
-def _unary(operation: str) -> Callable[[Tile], Tile]:
-    def function(tile: Tile) -> Tile:
-        return map_elements(lambda element: value(operation, element.type, [element]), tile)
+Element = TypeVar("Element", Tile, Scalar)
+
+
+def _unary(operation: str) -> Callable[[Element], Element]:
+    def function(tile: Element) -> Element:
+        found: Element = tile._apply(lambda element: value(operation, element.type, [element]))
+        return found
 
     function.__name__ = operation.partition(".")[2]
-    function.__doc__ = f"`{operation}` on every element."
+    function.__doc__ = f"`{operation}` on every element of a tile, or on a scalar."
     return function
 
 
@@ -71,6 +75,7 @@ log2 = _unary("math.log2")
 sqrt = _unary("math.sqrt")
 rsqrt = _unary("math.rsqrt")
 absolute = _unary("math.absf")
+truncate = _unary("math.trunc")
 
 
 def maximum(left: Any, right: Any) -> Tile:

@@ -216,6 +216,13 @@ class Scalar(Operators):
         return Scalar(function(self.value, *(as_scalar(other, self.type).value for other in others)))
 
     @located
+    def select(self, yes: Scalar, no: Scalar) -> Scalar:
+        """One of two scalars of a type by this condition (a comparison's result), as in the combiner of a `reduce`."""
+        if yes.type != no.type:
+            raise TypeError(f"select meets {yes.type} and {no.type}; convert one to the other's type")
+        return Scalar(value("arith.select", yes.type, [self.value, yes.value, no.value]))
+
+    @located
     def to(self, name: str) -> Scalar:
         """Converted to i32, i64 (sign extended) or f32 (from i32)."""
         target = dtype(name)

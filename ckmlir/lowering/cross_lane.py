@@ -1,5 +1,8 @@
 """Exchanges between lanes of a wave: data-parallel-primitive moves, swizzles and permutes.
 
+A reduction that has folded the lower bits already stays out of the LDS unit altogether: rows of 16 lanes, each of equal
+values, change places by moves that shift over the row's edge and broadcast within the row.
+
 Controls of DPP: CDNA3 ISA, 6.4 "DPP"; ds_swizzle and ds_bpermute: 12.14 of the same, and LLVM's AMDGPU usage.
 """
 
@@ -14,7 +17,13 @@ QUAD_XOR_1 = 0xB1  # quad_perm [1, 0, 3, 2]
 QUAD_XOR_2 = 0x4E  # quad_perm [2, 3, 0, 1]
 ROW_HALF_MIRROR = 0x141  # lane 7 - i of each 8
 ROW_ROTATE_8 = 0x128  # lane i ^ 8 of each 16
+WAVE_SHIFT_1 = 0x130  # lane i + 1 of the wave
+ROW_BROADCAST_15 = 0x142  # the last lane of the row before
+WAVE_BROADCAST_31 = 0x143  # lane 31, to the upper half
+LAST_OF_ROW = 0x15F  # the last lane of the row itself
 DPP = {1: QUAD_XOR_1, 2: QUAD_XOR_2, 8: ROW_ROTATE_8}
+ODD_ROWS = 0b1010
+UPPER_ROWS = 0b1100
 
 
 def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -54,6 +63,13 @@ def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.V
         return _dpp(word, DPP[mask])
     if mask == 4 and equal_below:
         return _dpp(word, ROW_HALF_MIRROR)
+    if mask == 16 and equal_below:
+        from_next = _dpp(_dpp(word, WAVE_SHIFT_1), LAST_OF_ROW)
+        return _dpp(word, ROW_BROADCAST_15, rows=ODD_ROWS, others=from_next)
+    if mask == 32 and equal_below:
+        last = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 63)})
+        upper = value("rocdl.readlane", word.type, [word, last])
+        return _dpp(word, WAVE_BROADCAST_31, rows=UPPER_ROWS, others=upper)
     if mask <= 16:
         # Bit-mask mode within 32 lanes: lane = ((i & and) | or) ^ xor, fields of five bits from the lowest.
         pattern = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 0x1F | mask << 10)})
@@ -66,12 +82,13 @@ def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.V
     return value("rocdl.ds_bpermute", word.type, [address, word])
 
 
-def _dpp(word: ir.Value, control: int) -> ir.Value:
+def _dpp(word: ir.Value, control: int, *, rows: int = 0b1111, others: ir.Value | None = None) -> ir.Value:
+    """The moved value in the rows of 16 lanes named by a mask; the other rows take theirs from `others`."""
     i32 = ir.IntegerType.get_signless(32)
     attributes = {
-        "dppCtrl": ir.IntegerAttr.get(i32, control), "rowMask": ir.IntegerAttr.get(i32, 15),
+        "dppCtrl": ir.IntegerAttr.get(i32, control), "rowMask": ir.IntegerAttr.get(i32, rows),
         "bankMask": ir.IntegerAttr.get(i32, 15), "boundCtrl": ir.BoolAttr.get(True),
     }  # fmt: skip
-    # Every lane has a source, so the old value is never kept; poison leaves LLVM free to fold the move into its user.
-    old = value("llvm.mlir.poison", word.type, [])
+    # Where every lane has a source the old value is never kept; poison leaves LLVM free to fold the move into its user.
+    old = value("llvm.mlir.poison", word.type, []) if others is None else others
     return value("rocdl.update.dpp", word.type, [old, word], attributes)
