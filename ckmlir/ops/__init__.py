@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OPERATORS = {
     "gemm": "ckmlir.ops.gemm.gemm",
     "layernorm2d": "ckmlir.ops.normalization.layernorm2d",
+    "rmsnorm2d": "ckmlir.ops.normalization.rmsnorm2d",
+    "add_rmsnorm2d_rdquant": "ckmlir.ops.normalization.add_rmsnorm2d_rdquant",
+    "smoothquant": "ckmlir.ops.quantization.smoothquant",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
 }
 """Name -> the module whose `OPERATOR` it is."""

@@ -116,7 +116,7 @@ def check_outputs(
     operator: Operator[P, S], problem: P, arrays: Mapping[str, Array], outputs: Mapping[str, Array], target: Target
 ) -> list[Comparison]:
     """Every output compared with the reference for a chip, in the order of the operator's arrays."""
-    reference = operator.reference(problem, arrays)
+    reference = operator.expected(problem, arrays, target)
     tolerances = operator.tolerances(problem, arrays, reference, target)
     return [compare(name, outputs[name], wanted, tolerances[name]) for name, wanted in reference.items()]
 

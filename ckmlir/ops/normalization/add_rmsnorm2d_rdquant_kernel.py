@@ -1,0 +1,28 @@
+"""The add_rmsnorm2d_rdquant kernels as tile code."""
+
+from ckmlir.lang import Kernel, Tile
+from ckmlir.ops.normalization.add_rmsnorm2d_rdquant import AddRmsnorm2dRdquantSpec
+from ckmlir.ops.normalization.rmsnorm2d_kernel import inverse_rms
+from ckmlir.ops.rows.block_kernel import Column, RowBlock, row_kernel
+from ckmlir.ops.rows.quantize_kernel import store_quantized
+from ckmlir.targets import Target
+
+
+def build(spec: AddRmsnorm2dRdquantSpec, target: Target) -> Kernel:
+    """Trace the kernel of a specification."""
+
+    def body(block: RowBlock) -> None:
+        x = block.held(lambda column: block.load("a", column) + block.load("b", column))
+        inv_rms = inverse_rms(block, x)
+
+        def y(column: Column) -> Tile:
+            scaled: Tile = x(column) * inv_rms[:, None] * block.channels("gamma", column)
+            return scaled
+
+        def store_x(column: Column) -> None:
+            if spec.save_x:
+                block.store(x(column), "x", column)
+
+        store_quantized(block, spec, target, block.held(y), store_x)
+
+    return row_kernel(spec, target, body, ["eps"])

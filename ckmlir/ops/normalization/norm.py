@@ -1,0 +1,184 @@
+"""What the normalisations of rows have in common: sums before, quantisation after, and what both do to errors.
+
+    acc = x (+ bias, one for every column) (+ residual), in f32; add=store also stores it, rounded to the dtype
+    y   = the operator's normalisation of acc
+    q   = y, with quant=smooth times smooth (one for every column), quantised by rows (`rows/quantization.py`)
+
+Without quantisation y is stored; with it q and yscale, and y too with keep_y.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, NamedTuple, TypeVar
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.request import Choice, Flag, Integer, Key, Real
+from ckmlir.ops.rows.arrays import RowArray, channels_in, row_values_out, rows_in, rows_out
+from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.rows.precision import UNIT
+from ckmlir.ops.rows.quantization import (
+    QUANTIZATION_KEYS,
+    QuantizedOptions,
+    quantization_of,
+    quantize,
+    quantized_tolerances,
+    smooth_array,
+)  # fmt: skip
+from ckmlir.targets import Target, get_target
+
+ADD = ("none", "add", "store")
+QUANT = ("none", "dynamic", "smooth")
+
+
+@dataclass(frozen=True)
+class NormOptions(QuantizedOptions):
+    """Choices of every normalisation.
+
+    Attributes:
+        add: none, add (a residual is added) or store (the sum is also stored).
+        bias: one number for every column is added first.
+        quant: none, dynamic (by rows) or smooth (columns scaled, then by rows).
+        keep_y: y is stored although it is quantised.
+        save_stats: the statistics of the rows are outputs.
+    """
+
+    add: str
+    bias: bool
+    quant: str
+    keep_y: bool
+    save_stats: bool
+
+    def conflicts(self) -> list[str]:
+        found = super().conflicts()
+        if self.quant == "none":
+            for key, value in (("out", self.out), ("rounding", self.rounding)):
+                if value != "none":
+                    found.append(f"{key}={value}: nothing is quantised; expected quant=dynamic|smooth with it")
+            if self.keep_y:
+                found.append("keep_y=1: y is stored anyway; expected quant=dynamic|smooth with it")
+        return found
+
+    def summands(self) -> list[RowArray]:
+        """x and what is added to it."""
+        residual = [rows_in("residual", self.dtype)] if self.add != "none" else []
+        return [rows_in("x", self.dtype), *residual, *([channels_in("bias", self.dtype)] if self.bias else [])]
+
+    def finished(self, *statistics: str) -> list[RowArray]:
+        """Everything from the smoothing scales on."""
+        smooth = [smooth_array()] if self.quant == "smooth" else []
+        y = [rows_out("y", self.dtype)] if self.quant == "none" or self.keep_y else []
+        total = [rows_out("sum", self.dtype)] if self.add == "store" else []
+        saved = [row_values_out(name) for name in statistics] if self.save_stats else []
+        return [*smooth, *y, *total, *self.quantized_arrays(), *saved]
+
+
+@dataclass(frozen=True)
+class NormSpec(NormOptions, RowSpec):
+    """What the kernels of a normalisation rely on; operators add their own choices."""
+
+
+class Normalized(NamedTuple):
+    """A normalisation in float64, with error bounds of the same shapes."""
+
+    y: Array
+    y_error: Array
+    statistics: dict[str, Array]
+    statistics_errors: dict[str, Array]
+
+
+def norm_keys(default_eps: float, eps_help: str, *more: Key) -> tuple[Key, ...]:
+    """The keys of a normalisation."""
+    return (
+        Integer("m", 256, "rows"),
+        Integer("n", 1024, "elements of a row"),
+        Choice("dtype", "f16", "of x and of all arrays of columns and rows but scales and statistics", FLOATS),
+        Real("eps", default_eps, eps_help, minimum=0.0),
+        Choice("add", "none", "add a residual first (add), and store the sum too (store)", ADD),
+        Flag("bias", False, "add one number for every column to x first"),
+        Choice("quant", "none", "quantise by rows (dynamic), after scaling columns (smooth)", QUANT),
+        *QUANTIZATION_KEYS,
+        Flag("keep_y", False, "store y besides its quantised form"),
+        Flag("save_stats", False, "also write the statistics of the rows, f32"),
+        *more,
+        *stride_keys("x", "residual", "y", "sum", "q"),
+    )
+
+
+C = TypeVar("C", bound=NormOptions)
+R = TypeVar("R", bound=RowSpec)
+
+
+class Norm(RowOperator[C, R]):
+    """A normalisation; operators say how rows are normalised."""
+
+    numbers = ("eps",)
+
+    @abstractmethod
+    def normalized(self, problem: RowProblem[C], arrays: Mapping[str, Array], x: Array, x_error: Array) -> Normalized:
+        """The normalisation of x, which the kernel may have wrong by `x_error`, in float64."""
+
+    def requests(self) -> Iterable[Mapping[str, object]]:
+        variants: list[dict[str, object]] = [
+            {}, {"add": "add"}, {"add": "store"}, {"save_stats": True}, {"add": "store", "save_stats": True},
+            {"quant": "dynamic"}, {"quant": "smooth"}, {"quant": "dynamic", "out": "fp8"},
+            {"quant": "smooth", "out": "fp8", "add": "store"},
+        ]  # fmt: skip
+        return [{**variant, "dtype": dtype} for dtype in FLOATS for variant in variants]
+
+    def _choices(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, **quantization_of(values, values["quant"] != "none")}
+
+    def reference(self, problem: RowProblem[C], arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output in float64; 8-bit floats are those of the OCP, see `expected`."""
+        return self.expected(problem, arrays, get_target("gfx950"))
+
+    def expected(self, problem: RowProblem[C], arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        x, x_error = _sum(arrays)
+        found = self.normalized(problem, arrays, x, x_error)
+        outputs = {"y": found.y, "sum": x, **found.statistics}
+        if problem.options.out != "none":
+            outputs.update(quantize(problem.options, target, _smoothed(found.y, arrays)))
+        return {name: outputs[name] for name in self.output_names(problem)}
+
+    def tolerances(
+        self, problem: RowProblem[C], arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """y: the bound of `normalized`, then half an ulp of the dtype; q: the steps that this bound may cross."""
+        x, x_error = _sum(arrays)
+        found, dtype = self.normalized(problem, arrays, x, x_error), find_dtype(problem.dtype)
+        stored = f"then half an ulp of {dtype.name}"
+        tolerances = {
+            "y": Tolerance(dtype.unit_roundoff, found.y_error + dtype.underflow, f"f32 arithmetic, {stored}"),
+            "sum": Tolerance(dtype.unit_roundoff, x_error + dtype.underflow, f"f32 additions, {stored}"),
+        }
+        for name, error in found.statistics_errors.items():
+            tolerances[name] = Tolerance(UNIT, error, "f32 sums of a row, see the operator")
+        if problem.options.out != "none":
+            y, y_error = _smoothed(found.y, arrays), _smoothed(found.y_error, arrays, magnitude=True)
+            y_error = y_error + UNIT * np.abs(y)
+            scale = reference["yscale"]
+            tolerances.update(quantized_tolerances(problem.options, target, y, y_error, scale))
+        return {name: tolerances[name] for name in reference}
+
+
+def _sum(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """x with all that is added to it, in float64, and the bound of f32's error: a rounding for each addition."""
+    parts = [arrays[name].astype(np.float64) for name in ("x", "residual", "bias") if name in arrays]
+    x, size = parts[0], np.abs(parts[0])
+    for part in parts[1:]:
+        x, size = x + part, size + np.abs(part)
+    return x, (len(parts) - 1) * UNIT * size
+
+
+def _smoothed(y: Array, arrays: Mapping[str, Array], magnitude: bool = False) -> Array:
+    if "smooth" not in arrays:
+        return y
+    smooth = arrays["smooth"].astype(np.float64)
+    return y * (np.abs(smooth) if magnitude else smooth)

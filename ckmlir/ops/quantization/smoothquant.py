@@ -1,0 +1,92 @@
+"""smoothquant: columns scaled, then rows quantised: y = x * smooth in f32, q = y quantised (`rows/quantization.py`).
+
+Arrays: x (m, n), smooth (n, f32); q (m, n), yscale (m, f32). They are the kernel's arguments in this order; then m, n
+and row strides.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.rows.arrays import RowArray, rows_in
+from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.rows.precision import UNIT
+from ckmlir.ops.rows.quantization import (
+    OUT,
+    QUANTIZATION_KEYS,
+    QuantizedOptions,
+    quantization_of,
+    quantize,
+    quantized_tolerances,
+    smooth_array,
+)  # fmt: skip
+from ckmlir.targets import Target, get_target
+
+
+@dataclass(frozen=True)
+class SmoothquantOptions(QuantizedOptions):
+    """Choices of the operator."""
+
+    def arrays(self) -> tuple[RowArray, ...]:
+        return (rows_in("x", self.dtype), smooth_array(), *self.quantized_arrays())
+
+
+@dataclass(frozen=True)
+class SmoothquantSpec(SmoothquantOptions, RowSpec):
+    """What a smoothquant kernel's code depends on."""
+
+    kernel: ClassVar[str] = "smoothquant"
+
+
+Problem = RowProblem[SmoothquantOptions]
+
+
+class Smoothquant(RowOperator[SmoothquantOptions, SmoothquantSpec]):
+    """See the module's text."""
+
+    name = "smoothquant"
+    summary = "columns scaled, then rows quantised to i8 or fp8"
+    spec_type = SmoothquantSpec
+    options_type = SmoothquantOptions
+    keys = (
+        Integer("m", 256, "rows"),
+        Integer("n", 1024, "elements of a row"),
+        Choice("dtype", "f16", "of x", FLOATS),
+        *QUANTIZATION_KEYS,
+        *stride_keys("x", "q"),
+    )
+
+    def requests(self) -> Iterable[Mapping[str, object]]:
+        return [{"dtype": dtype, "out": out} for dtype in FLOATS for out in OUT]
+
+    def _choices(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, **quantization_of(values, True)}
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output in float64; 8-bit floats are those of the OCP, see `expected`."""
+        return self.expected(problem, arrays, get_target("gfx950"))
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        return quantize(problem.options, target, _smoothed(arrays))
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """One f32 product, and what quantisation makes of its error."""
+        y = _smoothed(arrays)
+        return quantized_tolerances(problem.options, target, y, UNIT * np.abs(y), reference["yscale"])
+
+
+def _smoothed(arrays: Mapping[str, Array]) -> Array:
+    product: Array = arrays["x"].astype(np.float64) * arrays["smooth"].astype(np.float64)
+    return product
+
+
+OPERATOR = Smoothquant()

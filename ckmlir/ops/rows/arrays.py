@@ -1,0 +1,74 @@
+"""The arrays of a row operator as a table; what its kernel takes, its launch gives and its views look like follow."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class RowArray:
+    """An array of a row operator.
+
+    Attributes:
+        role: "in" or "out".
+        sizes: what its lengths are called, outermost first: ("m", "n") are rows, ("n",) is one for every column,
+            ("m",) one for every row.
+        strided: its rows may lie further apart than their length; the kernel takes the distance as `<name>_stride`.
+    """
+
+    name: str
+    dtype: str
+    role: str
+    sizes: tuple[str, ...] = ("m", "n")
+    strided: bool = False
+
+
+def rows_in(name: str, dtype: str, columns: str = "n") -> RowArray:
+    """Rows that are read, at any distance."""
+    return RowArray(name, dtype, "in", ("m", columns), strided=True)
+
+
+def rows_out(name: str, dtype: str, columns: str = "n") -> RowArray:
+    """Rows that are written, at any distance."""
+    return RowArray(name, dtype, "out", ("m", columns), strided=True)
+
+
+def channels_in(name: str, dtype: str) -> RowArray:
+    """One element for every column."""
+    return RowArray(name, dtype, "in", ("n",))
+
+
+def row_values_out(name: str, dtype: str = "f32") -> RowArray:
+    """One element for every row."""
+    return RowArray(name, dtype, "out", ("m",))
+
+
+@dataclass(frozen=True)
+class RowOptions(ABC):
+    """What a request and a specification of an operator have in common: the element type and its choices.
+
+    Attributes:
+        dtype: of x.
+    """
+
+    dtype: str
+
+    @abstractmethod
+    def arrays(self) -> tuple[RowArray, ...]:
+        """The arrays of the operator with these choices, in the order of the kernel's arguments."""
+
+    def conflicts(self) -> list[str]:
+        """What is wrong with the choices together, each in the words of the keys."""
+        return []
+
+
+def size_names(arrays: Sequence[RowArray]) -> list[str]:
+    """The names of all lengths, each once; the kernel takes them in this order."""
+    return list(dict.fromkeys(size for array in arrays for size in array.sizes))
+
+
+def strided(arrays: Sequence[RowArray]) -> list[str]:
+    """The names of the arrays whose row strides the kernel takes, in order."""
+    return [array.name for array in arrays if array.strided]

@@ -1,0 +1,156 @@
+"""How rows lie over a workgroup: the part of a specification that all row operators have.
+
+A lane takes vectors of up to 16 bytes. A short row takes as many lanes as it has vectors and a wave several rows; up to
+1024 elements a row belongs to one wave, up to 8192 to the four waves of a workgroup, and always stays in registers.
+Longer rows pass through registers in steps of 4096, once for everything that has to be known of the whole row.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, fields
+from typing import Any, ClassVar
+
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.rows.arrays import RowArray, RowOptions
+from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+FLOATS = ("f16", "bf16", "f32")
+WAVES = 4
+ACCESS_BYTES = 16
+MAXIMUM_ONE_WAVE = 1024
+MAXIMUM_WHOLE = 8192
+STREAMED_LENGTH = 4096
+MAXIMUM_ELEMENTS = 32
+"""Elements that a work-item may hold of each array of a row: x and two arrays of channels in f32 then take 96 of its
+registers."""
+
+
+@dataclass(frozen=True)
+class RowSpec(RowOptions, Spec):
+    """How rows lie over a workgroup. An operator's specification joins its own choices to this.
+
+    Attributes:
+        kernel: the beginning of the kernel's name.
+        rows: rows of a workgroup.
+        length: elements of a row that a workgroup holds at a time, a power of two.
+        row_waves: waves that share a row.
+        streamed: a row is longer than `length` and passes through registers.
+        vector: consecutive elements that a work-item loads at once.
+        align: elements of which n and every row stride are multiples (a power of two, at most 16 bytes of the dtype).
+        base: bytes of which the address of every array is a multiple (or its element size, where that is more).
+        pad_m: the number of rows need not be a multiple of `rows`.
+        pad_n: the length of a row need not be a multiple of `length`.
+    """
+
+    kernel: ClassVar[str]
+
+    rows: int
+    length: int
+    row_waves: int
+    streamed: bool
+    vector: int
+    align: int
+    base: int
+    pad_m: bool
+    pad_n: bool
+
+    @property
+    def name(self) -> str:
+        pad = "m" * self.pad_m + "n" * self.pad_n
+        layout = [
+            f"rows{self.rows}", f"length{self.length}", f"row_waves{self.row_waves}", f"vector{self.vector}",
+            f"align{self.align}", f"base{self.base}", *["streamed"] * self.streamed, *[f"pad_{pad}"] * bool(pad),
+        ]  # fmt: skip
+        return "_".join([self.kernel, self.dtype, *self._choices(), *layout])
+
+    def _choices(self) -> list[str]:
+        """The operator's own fields as parts of the name: flags that are set, and what is not "none"."""
+        own = [field.name for field in fields(self) if field.name not in _LAYOUT_FIELDS]
+        values = {name: getattr(self, name) for name in own if getattr(self, name) not in (False, "none")}
+        return [name if value is True else f"{name}_{value}" for name, value in values.items()]
+
+    @property
+    def wave_count(self) -> int:
+        """Waves of a workgroup: four, or those that share its only row."""
+        return max(WAVES, self.row_waves)
+
+    def base_of(self, array: RowArray) -> int:
+        """Bytes of which an array's address is a multiple."""
+        return max(self.base, find_dtype(array.dtype).bytes)
+
+    @property
+    def row_lanes(self) -> int:
+        """Lanes of each of its waves that share a row."""
+        return max(1, min(WAVE_SIZE, self.length // (self.vector * self.row_waves)))
+
+    @property
+    def elements(self) -> int:
+        """Elements of a row that a work-item holds."""
+        return self.length // (self.row_lanes * self.row_waves)
+
+
+_LAYOUT_FIELDS = {field.name for field in fields(RowSpec)}
+
+
+def choose_layout(m: int, n: int, dtype: str, strides: Sequence[int], base: int, whole: bool = False) -> dict[str, Any]:
+    """The fields of a RowSpec for m rows of n elements and arrays that begin at multiples of `base` bytes.
+
+    `whole`: rows have to fit into registers, whatever their length.
+    """
+    size = find_dtype(dtype).bytes
+    align = math.gcd(ACCESS_BYTES // size, max(1, base // size), n, *strides)
+    streamed = n > MAXIMUM_WHOLE and not whole
+    # At least 2: padding to a multiple of 1 is none, and rows without elements need one.
+    length = STREAMED_LENGTH if streamed else max(align, 2, 1 << max(n - 1, 0).bit_length())
+    row_waves = 1 if length <= MAXIMUM_ONE_WAVE else WAVES
+    lanes = min(WAVE_SIZE, length // (align * row_waves))
+    rows = WAVES // row_waves * (WAVE_SIZE // lanes)
+    return {
+        "rows": rows, "length": length, "row_waves": row_waves, "streamed": streamed, "vector": align, "align": align,
+        "base": base, "pad_m": m % rows != 0, "pad_n": n == 0 or n % length != 0,
+    }  # fmt: skip
+
+
+def invalid_layout(spec: RowSpec, target: Target) -> list[Reason]:
+    """Why `target` cannot run a kernel with this layout and these choices; empty when it can."""
+    reasons = [
+        *not_a_choice(spec, dtype=FLOATS),
+        *not_powers_of_two(spec, "rows", "length", "row_waves", "vector", "align", "base"),
+    ]
+    return reasons or [*_eight_bit_floats(spec, target), *_shape(spec, target)]
+
+
+def _eight_bit_floats(spec: RowSpec, target: Target) -> Iterator[Reason]:
+    for array in spec.arrays():
+        if array.dtype in ("fp8", "bf8") and target.fp8 is None:
+            why = f"{target.name} has no 8-bit floating point"
+            yield Reason("out", array.dtype, why, "expected i8, or a chip from gfx942 on")
+            return
+
+
+def _shape(spec: RowSpec, target: Target) -> Iterator[Reason]:
+    widest = ACCESS_BYTES // find_dtype(spec.dtype).bytes
+    if spec.align > widest:
+        yield Reason("align", spec.align, "wider than 16 bytes", f"expected at most {widest} for {spec.dtype}")
+    if spec.vector > spec.align:
+        yield Reason("vector", spec.vector, f"rows are only aligned to {spec.align}", f"expected at most {spec.align}")
+    if spec.wave_count * WAVE_SIZE > target.workgroup_size:
+        most = target.workgroup_size // WAVE_SIZE
+        yield Reason("row_waves", spec.row_waves, "the workgroup is too large", f"expected at most {most}")
+    least = spec.row_waves * spec.vector * (WAVE_SIZE if spec.row_waves > 1 else 1)
+    if spec.length % least:
+        why = f"{spec.row_waves} wave(s) with vectors of {spec.vector} span {least}"
+        yield Reason("length", spec.length, why, f"expected a multiple of {least}")
+        return
+    step = spec.wave_count // spec.row_waves * (WAVE_SIZE // spec.row_lanes)
+    if spec.rows % step:
+        why = f"does not fill the {spec.wave_count} waves of a workgroup"
+        yield Reason("rows", spec.rows, why, f"expected a multiple of {step}")
+    held = spec.elements * max(1, spec.rows // step)
+    if held > MAXIMUM_ELEMENTS:
+        why = f"a work-item would hold {held} elements"
+        yield Reason("length", spec.length, why, f"expected at most {MAXIMUM_ELEMENTS} a work-item")

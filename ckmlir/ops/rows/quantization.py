@@ -1,0 +1,109 @@
+"""Quantisation of rows: q = round(y / scale) with scale = max(|y| of the row) / (largest value of q's type), in f32.
+
+The scale is at least 2^-126, the smallest normal f32: a row of zeros gives zeros and that scale, never NaN. i8 is
+truncated towards zero (as CK Tile does) or, with rounding=nearest, to the nearest even; 8-bit floats are rounded to the
+nearest even. NaN is left out of the maximum; as i8 it becomes 0.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.request import Choice
+from ckmlir.ops.rows.arrays import RowArray, RowOptions, channels_in, row_values_out, rows_out
+from ckmlir.ops.rows.precision import UNIT, through_jumps
+from ckmlir.targets import Target
+
+OUT = ("i8", "fp8")
+ROUNDING = ("zero", "nearest")
+LEAST_SCALE = 2.0**-126
+LARGEST = {"ocp": 448.0, "fnuz": 240.0}
+"""Largest finite e4m3 by flavour."""
+
+QUANTIZATION_KEYS = (
+    Choice("out", None, "type of q when rows are quantised (default i8)", OUT),
+    Choice("rounding", None, "of q: towards zero (default for i8) or to nearest even (always for fp8)", ROUNDING),
+)
+
+
+@dataclass(frozen=True)
+class QuantizedOptions(RowOptions):
+    """Choices of an operator that quantises its rows.
+
+    Attributes:
+        out: type of q; "none" where nothing is quantised.
+        rounding: zero or nearest; "none" where nothing is quantised.
+    """
+
+    out: str
+    rounding: str
+
+    def quantized_arrays(self) -> Iterator[RowArray]:
+        """q and its scales, where there are any."""
+        if self.out != "none":
+            yield from (rows_out("q", self.out), row_values_out("yscale"))
+
+    def conflicts(self) -> list[str]:
+        if self.out == "fp8" and self.rounding == "zero":
+            return ["rounding=zero: 8-bit floats are rounded to the nearest; expected nearest"]
+        return super().conflicts()
+
+    def largest(self, target: Target) -> float:
+        """The largest value of q on a chip."""
+        return 127.0 if self.out == "i8" else LARGEST[target.fp8 or "ocp"]
+
+
+def smooth_array() -> RowArray:
+    """The scales of the columns, applied before quantisation."""
+    return channels_in("smooth", "f32")
+
+
+def quantization_of(values: Mapping[str, Any], quantized: bool) -> dict[str, str]:
+    """`out` and `rounding` with their defaults; what was asked of nothing quantised stays, for `conflicts` to see."""
+    out = values["out"] or ("i8" if quantized else "none")
+    rounding = values["rounding"] or {"i8": "zero", "fp8": "nearest", "none": "none"}[out]
+    return {"out": out, "rounding": rounding}
+
+
+def quantize(options: QuantizedOptions, target: Target, y: Array) -> dict[str, Array]:
+    """q and yscale of rows (the last dimension) in float64, q as exact values of its type."""
+    amax = np.fmax.reduce(np.abs(y), axis=-1, initial=0.0)
+    scale = np.maximum(amax / options.largest(target), LEAST_SCALE)
+    with np.errstate(invalid="ignore"):
+        return {"q": _rounded(options, target, y / scale[..., None]), "yscale": scale}
+
+
+def _rounded(options: QuantizedOptions, target: Target, values: Array) -> Array:
+    largest = options.largest(target)
+    if options.out == "i8":
+        whole = np.trunc(values) if options.rounding == "zero" else np.rint(values)
+        return np.asarray(np.nan_to_num(np.clip(whole, -largest - 1, largest), nan=0.0))
+    limited = np.clip(values, -largest, largest).astype(numpy_dtype(options.out, target))
+    return limited.astype(np.float64)
+
+
+def quantized_tolerances(
+    options: QuantizedOptions, target: Target, y: Array, y_error: Array, scale: Array
+) -> dict[str, Tolerance]:
+    """Tolerances of q and yscale for rows y that may be wrong by `y_error`.
+
+    The scale is as wrong as the largest element, and by three roundings. q may differ from the reference only where the
+    error of y / scale (that of y, that of the scale, and four roundings) crosses a step of the rounding.
+    """
+    scale_error = y_error.max(axis=-1, initial=0.0) / options.largest(target)
+    with np.errstate(invalid="ignore"):
+        values = y / scale[..., None]
+        relative = (scale_error / scale)[..., None] + 7 * UNIT
+        error = y_error / scale[..., None] + np.abs(values) * relative
+    steps = through_jumps(values, error, partial(_rounded, options, target))
+    return {
+        "q": Tolerance(0.0, steps, "steps of the rounding that the error of y / scale may cross"),
+        "yscale": Tolerance(3 * UNIT, scale_error, "the largest error of the row, and three f32 roundings"),
+    }
