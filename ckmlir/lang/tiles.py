@@ -9,7 +9,18 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.types import LdsType, TileType, describe
 from ckmlir.lang.trace import located
-from ckmlir.lang.values import Number, Scalar, Stretched, Tile, as_scalar, build_map, dtype, emit_binary, map_elements
+from ckmlir.lang.values import (
+    Number,
+    Scalar,
+    Stretched,
+    Tile,
+    as_scalar,
+    build_map,
+    dtype,
+    emit_binary,
+    map_elements,
+    operand_value,
+)
 from ckmlir.lang.views import Window
 from ckmlir.mlir import ir
 
@@ -41,12 +52,12 @@ def cast(tile: Tile, name: str) -> Tile:
 
 @located
 def where(condition: Tile, yes: Any, no: Any) -> Tile:
-    """Element-wise choice; `yes` and `no` may be tiles, scalars or numbers, at least one of them a tile."""
+    """Element-wise choice; `yes` and `no` may be tiles, also stretched ones, scalars or numbers, at least one of them a
+    tile."""
     shape = next((item for item in (yes, no) if isinstance(item, Tile)), None)
     if shape is None:
         raise TypeError("where needs a tile as one of its two values")
-    chosen = [item if isinstance(item, Tile) else as_scalar(item, shape.element) for item in (yes, no)]
-    inputs = [condition.value, *(item.value for item in chosen)]
+    inputs = [condition.value, *(operand_value(item, shape, shape.element) for item in (yes, no))]
 
     def select(test: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
         return value("arith.select", left.type, [test, left, right])

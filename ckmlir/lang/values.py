@@ -353,11 +353,12 @@ def map_elements(function: Callable[..., ir.Value], *operands: Any, result: ir.T
             "a new axis (tile[:, None]) repeats one along another"
         )
     element = next(operand.element for operand in operands if isinstance(operand, (Tile, Stretched)))
-    inputs = [_operand(operand, shape, element) for operand in operands]
+    inputs = [operand_value(operand, shape, element) for operand in operands]
     return Tile(build_map(function, inputs, shape.type, result))
 
 
-def _operand(operand: Any, shape: Tile, element: ir.Type) -> ir.Value:
+def operand_value(operand: Any, shape: Tile, element: ir.Type) -> ir.Value:
+    """What an element-wise operation reads for an operand: a tile of the shape, or a scalar; numbers get a type."""
     if isinstance(operand, Stretched):
         return operand.against(shape).value
     if isinstance(operand, Tile):

@@ -21,6 +21,9 @@ OPERATORS = {
     "rmsnorm2d": "ckmlir.ops.normalization.rmsnorm2d",
     "add_rmsnorm2d_rdquant": "ckmlir.ops.normalization.add_rmsnorm2d_rdquant",
     "smoothquant": "ckmlir.ops.quantization.smoothquant",
+    "moe_smoothquant": "ckmlir.ops.moe.moe_smoothquant",
+    "topk_softmax": "ckmlir.ops.moe.topk_softmax",
+    "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
 }
 """Name -> the module whose `OPERATOR` it is."""

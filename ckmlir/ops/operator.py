@@ -70,17 +70,20 @@ class ArraySpec:
         return self.elements * find_dtype(self.dtype).bytes
 
 
-def array_spec(name: str, shape: Sequence[int], dtype: str, role: str, pitch: int | None = None) -> ArraySpec:
+def array_spec(
+    name: str, shape: Sequence[int], dtype: str, role: str, pitch: int | None = None, *, limited: bool = True
+) -> ArraySpec:
     """An array whose rows lie `pitch` elements apart (default: packed); all other dimensions are packed.
 
-    Raises RequestError for an array that is too large to be addressed.
+    Raises RequestError for an array that is too large to be addressed from its beginning, unless it is not `limited`:
+    kernels address it from the first row of each workgroup.
     """
     strides = [1] * len(shape)
     for place in range(len(shape) - 2, -1, -1):
         row = shape[-1] if pitch is None else pitch
         strides[place] = row if place == len(shape) - 2 else strides[place + 1] * shape[place + 1]
     array = ArraySpec(name, tuple(shape), dtype, role, tuple(strides))
-    if array.nbytes > MAXIMUM_ARRAY_BYTES:
+    if limited and array.nbytes > MAXIMUM_ARRAY_BYTES:
         raise RequestError(
             f"array {name} of shape {'x'.join(map(str, shape))} takes {array.nbytes} bytes; "
             f"kernels address at most {MAXIMUM_ARRAY_BYTES}"

@@ -37,4 +37,5 @@ def inverse_rms(block: RowBlock, x: Part) -> Tile:
         squared: Tile = part * part
         return squared
 
-    return rsqrt(block.sum(square) * block.inverse_n + block.given.eps)
+    mean: Tile = block.sum(square) * block.inverse_n + block.given.eps
+    return rsqrt(mean)

@@ -24,6 +24,8 @@ ACCESS_BYTES = 16
 MAXIMUM_ONE_WAVE = 1024
 MAXIMUM_WHOLE = 8192
 STREAMED_LENGTH = 4096
+REACH = 2**31
+"""Bytes that lanes address from the beginning of a workgroup's rows."""
 MAXIMUM_ELEMENTS = 32
 """Elements that a work-item may hold of each array of a row: x and two arrays of channels in f32 then take 96 of its
 registers."""
@@ -96,10 +98,16 @@ class RowSpec(RowOptions, Spec):
 _LAYOUT_FIELDS = {field.name for field in fields(RowSpec)}
 
 
-def choose_layout(m: int, n: int, dtype: str, strides: Sequence[int], base: int, whole: bool = False) -> dict[str, Any]:
+def choose_layout(
+    m: int, n: int, dtype: str, strides: Sequence[int], base: int, *, row_bytes: int = 0, whole: bool = False
+) -> dict[str, Any]:
     """The fields of a RowSpec for m rows of n elements and arrays that begin at multiples of `base` bytes.
 
-    `whole`: rows have to fit into registers, whatever their length.
+    Args:
+        strides: of the rows of n elements.
+        row_bytes: the largest distance between neighbouring rows of any array. Where the rows of a workgroup would span
+            more than 2 GiB, which the 32-bit offsets of its lanes reach, it takes a single row.
+        whole: rows have to fit into registers, whatever their length.
     """
     size = find_dtype(dtype).bytes
     align = math.gcd(ACCESS_BYTES // size, max(1, base // size), n, *strides)
@@ -109,6 +117,8 @@ def choose_layout(m: int, n: int, dtype: str, strides: Sequence[int], base: int,
     row_waves = 1 if length <= MAXIMUM_ONE_WAVE else WAVES
     lanes = min(WAVE_SIZE, length // (align * row_waves))
     rows = WAVES // row_waves * (WAVE_SIZE // lanes)
+    if rows * row_bytes > REACH:
+        rows, row_waves, length = 1, WAVES, max(length, WAVES * WAVE_SIZE * align)
     return {
         "rows": rows, "length": length, "row_waves": row_waves, "streamed": streamed, "vector": align, "align": align,
         "base": base, "pad_m": m % rows != 0, "pad_n": n == 0 or n % length != 0,

@@ -14,8 +14,9 @@ from typing import Any, ClassVar, Generic, TypeVar
 import numpy as np
 
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.request import Integer, Key, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Integer, Key, RequestError
 from ckmlir.ops.rows.arrays import RowOptions, size_names, strided
 from ckmlir.ops.rows.layout import ACCESS_BYTES, RowSpec, choose_layout, invalid_layout
 from ckmlir.ops.spec import Reason
@@ -25,6 +26,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 C = TypeVar("C", bound=RowOptions)
 R = TypeVar("R", bound=RowSpec)
 
+ROOM = 8192
+"""What a workgroup's coordinates, which are signed 32-bit integers, may reach beyond the end of rows."""
 LENGTHS = (8, 64, 256, 512, 1024, 2048, 4096, 8192, 16384)
 """Row lengths of the kernels that are listed."""
 
@@ -86,6 +89,9 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
             raise RequestError(conflict)
         if values["base"] not in (1, 2, 4, 8, 16):
             raise RequestError(f"base={values['base']}: expected 1|2|4|8|16")
+        for name in ("m", "n"):
+            if values[name] > MAXIMUM_SIZE - ROOM:
+                raise RequestError(f"{name}={values[name]}: expected at most {MAXIMUM_SIZE - ROOM}")
         arrays = options.arrays()
         sizes = {name: values[name] for name in size_names(arrays)}
         strides = {}
@@ -113,9 +119,12 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
 
     def spec(self, problem: RowProblem[C], target: Target) -> R:
         chosen = {field.name: getattr(problem.options, field.name) for field in fields(problem.options)}
+        arrays = [array for array in problem.options.arrays() if array.strided]
         layout = choose_layout(
-            problem.sizes["m"], problem.sizes["n"], problem.dtype, list(problem.strides.values()), problem.base,
-            self.whole_rows,
+            problem.sizes["m"], problem.sizes["n"], problem.dtype,
+            [problem.strides[array.name] for array in arrays if array.sizes[1] == "n"], problem.base,
+            row_bytes=max(problem.strides[array.name] * find_dtype(array.dtype).bytes for array in arrays),
+            whole=self.whole_rows,
         )  # fmt: skip
         return self.spec_type(**chosen, **layout)
 
@@ -132,7 +141,7 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         return tuple(
             array_spec(
                 one.name, [problem.sizes[size] for size in one.sizes], one.dtype, one.role,
-                problem.strides.get(one.name),
+                problem.strides.get(one.name), limited=not one.strided,
             )
             for one in problem.options.arrays()
         )  # fmt: skip

@@ -1,0 +1,130 @@
+"""moe_smoothquant: every token's row scaled by columns for each of its experts, then quantised.
+
+    y[slot, token] = x[token] * smooth[expert chosen by (token, slot)], in f32
+    q              = y quantised by rows (`rows/quantization.py`)
+
+An expert that does not exist (negative, or `experts` and beyond) gives rows of zeros.
+
+Arrays: x (m, n), smooth (experts, n, f32), topk_ids (m, k, i32); q (k, m, n), yscale (k, m, f32). They are the kernel's
+arguments in this order; then m, n, experts, k and the row stride of x. A workgroup goes through all slots of its tokens
+with x in registers, so that x is read once; where that would leave compute units idle, each slot has its own
+workgroups (grid dimension y).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.operator import ArraySpec, Launch, ceil_div
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.rows.arrays import RowArray, rows_in
+from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.rows.precision import UNIT
+from ckmlir.ops.rows.quantization import (
+    OUT,
+    QUANTIZATION_KEYS,
+    QuantizedOptions,
+    quantization_of,
+    quantize,
+    quantized_tolerances,
+)  # fmt: skip
+from ckmlir.targets import Target, get_target
+
+
+@dataclass(frozen=True)
+class MoeSmoothquantOptions(QuantizedOptions):
+    """Choices of the operator."""
+
+    def arrays(self) -> tuple[RowArray, ...]:
+        return (
+            rows_in("x", self.dtype),
+            RowArray("smooth", "f32", "in", ("experts", "n")),
+            RowArray("topk_ids", "i32", "in", ("m", "k")),
+            RowArray("q", self.out, "out", ("k", "m", "n")),
+            RowArray("yscale", "f32", "out", ("k", "m")),
+        )
+
+
+@dataclass(frozen=True)
+class MoeSmoothquantSpec(MoeSmoothquantOptions, RowSpec):
+    """What a moe_smoothquant kernel's code depends on.
+
+    Attributes:
+        slot_groups: every slot has its own workgroups.
+    """
+
+    slot_groups: bool = False
+
+    kernel: ClassVar[str] = "moe_smoothquant"
+
+
+Problem = RowProblem[MoeSmoothquantOptions]
+
+
+class MoeSmoothquant(RowOperator[MoeSmoothquantOptions, MoeSmoothquantSpec]):
+    """See the module's text."""
+
+    name = "moe_smoothquant"
+    summary = "rows scaled by columns for each of a token's experts, then quantised to i8 or fp8"
+    spec_type = MoeSmoothquantSpec
+    options_type = MoeSmoothquantOptions
+    keys = (
+        Integer("m", 256, "rows: tokens"),
+        Integer("n", 1024, "elements of a row"),
+        Integer("experts", 32, "experts, each with a scale for every column"),
+        Integer("k", 4, "experts of each token"),
+        Choice("dtype", "f16", "of x", FLOATS),
+        *QUANTIZATION_KEYS,
+        *stride_keys("x"),
+    )
+
+    def requests(self) -> Iterable[Mapping[str, object]]:
+        return [{"dtype": dtype, "out": out} for dtype in FLOATS for out in OUT]
+
+    def _choices(self, values: Mapping[str, Any]) -> dict[str, Any]:
+        return {**values, **quantization_of(values, True)}
+
+    def spec(self, problem: Problem, target: Target) -> MoeSmoothquantSpec:
+        spec = super().spec(problem, target)
+        return replace(spec, slot_groups=ceil_div(problem.sizes["m"], spec.rows) < target.compute_units)
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name == "topk_ids":
+            return generator.integers(0, max(1, problem.sizes["experts"]), array.shape)
+        return super()._values(problem, array, generator)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output in float64; 8-bit floats are those of the OCP, see `expected`."""
+        return self.expected(problem, arrays, get_target("gfx950"))
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        return quantize(problem.options, target, _smoothed(problem, arrays))
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """One f32 product, and what quantisation makes of its error."""
+        y = _smoothed(problem, arrays)
+        return quantized_tolerances(problem.options, target, y, UNIT * np.abs(y), reference["yscale"])
+
+    def launch(self, problem: Problem, spec: MoeSmoothquantSpec) -> Launch:
+        launch, k = super().launch(problem, spec), problem.sizes["k"]
+        return replace(launch, grid=(launch.grid[0], k if spec.slot_groups else min(k, 1), 1))
+
+
+def _smoothed(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+    """x of every token times the scales of the expert in each slot: shape (k, m, n)."""
+    experts, ids = problem.sizes["experts"], arrays["topk_ids"].T
+    table = np.vstack([arrays["smooth"].astype(np.float64), np.zeros((1, problem.sizes["n"]))])
+    chosen = table[np.where((ids >= 0) & (ids < experts), ids, experts)]
+    product: Array = chosen * arrays["x"].astype(np.float64)
+    return product
+
+
+OPERATOR = MoeSmoothquant()
