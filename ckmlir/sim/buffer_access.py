@@ -15,6 +15,7 @@ stores are dropped.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 
 from ckmlir.sim import state
 from ckmlir.sim.access import Access
@@ -128,9 +129,11 @@ def for_each_part(
     lanes: BufferLanes,
     whole: Callable[[str], None],
     part: Callable[[int, str, str], None],
+    counter: int,
 ) -> None:
     """Run `whole(mask)` when every active lane is in range with all its dwords contiguous, else `part(dword, mask, out
-    of range)` for each dword. The masks are i64; addresses are checked and noted before each."""
+    of range)` for each dword. The masks are i64; addresses are checked and noted before each, and the bytes of lanes in
+    range are counted."""
     exec = b.exec_bits()
     linear = lanes.linear_offset()
     inside = b.bits_of_mask(linear + 4 * (access.dwords - 1) < lanes.limit)
@@ -141,12 +144,14 @@ def for_each_part(
     b.label(plain)
     check_allocated(b, lanes.start + linear, exec, access.bytes, REMEMBERED)
     whole(exec)
+    count_bytes(b, counter, exec, access.bytes)
     b.emit(f"br label %{done}")
     b.label(partial)
     for k, (addresses, in_range) in enumerate(lanes.general(access.dwords)):
         mask = b.assign(f"and i64 {exec}, {b.bits_of_mask(in_range)}")
         check_allocated(b, addresses, mask, min(access.bytes, 4), REMEMBERED)
         part(k, mask, b.assign(f"xor i64 {mask}, {exec}"))
+        count_bytes(b, counter, mask, min(access.bytes, 4))
     b.emit(f"br label %{done}")
     b.label(done)
 
@@ -173,7 +178,8 @@ def load_into(b: HandlerBuilder, access: Access, lanes: BufferLanes, rows: str) 
         clear_lanes(b, access, row, out_of_range)
         transfer(b, dword_of(access), row, mask, store=False)
 
-    for_each_part(b, access, lanes, lambda mask: transfer(b, access, rows, mask, store=False), part)
+    whole = partial(transfer, b, access, rows, store=False)
+    for_each_part(b, access, lanes, whole, part, state.READ_GLOBAL)
 
 
 def buffer_access(b: HandlerBuilder, access: Access, store: bool) -> None:
@@ -185,8 +191,8 @@ def buffer_access(b: HandlerBuilder, access: Access, store: bool) -> None:
         for_each_part(
             b, access, lanes, lambda mask: transfer(b, access, rows, mask, store=True),
             lambda k, mask, _: transfer(b, dword_of(access), b.pointer(rows, k * state.VGPR_BYTES), mask, store=True),
+            state.WRITTEN_GLOBAL,
         )  # fmt: skip
     else:
         load_into(b, access, lanes, rows)
-    count_bytes(b, state.WRITTEN_GLOBAL if store else state.READ_GLOBAL, b.exec_bits(), access.bytes)
     b.next()

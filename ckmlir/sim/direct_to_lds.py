@@ -39,7 +39,6 @@ def buffer_to_lds(b: HandlerBuilder, access: Access) -> None:
     """Slots as for a buffer load; slot 0 is unused. Lanes out of the resource's range write 0."""
     lanes = BufferLanes(b)
     load_into(b, access, lanes, b.work(state.WORK_ROWS))
-    count_bytes(b, state.READ_GLOBAL, b.exec_bits(), access.bytes)
     write_to_lds(b, access, b.slot(OFFSET))
     b.next()
 

@@ -78,7 +78,7 @@ def access(b: HandlerBuilder, dwords: int, store: bool, scratch: bool) -> None:
     _check(b, address, 4 * dwords)
     memory, registers = _pointer(b, address), b.pointer("%wave", b.slot(0))
     _copy(b, *((registers, memory) if store else (memory, registers)), dwords)
-    b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_GLOBAL, str(4 * dwords))
+    b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_SCALAR, str(4 * dwords))
     b.next()
 
 

@@ -241,6 +241,7 @@ class _Launch:
             mfma=categories["mfma"],
             bytes_read=self._field(state.READ_GLOBAL),
             bytes_written=self._field(state.WRITTEN_GLOBAL),
+            scalar_bytes_read=self._field(state.READ_SCALAR),
             lds_bytes_read=self._field(state.READ_LDS),
             lds_bytes_written=self._field(state.WRITTEN_LDS),
             workgroups=workgroups,

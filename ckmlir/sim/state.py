@@ -55,6 +55,7 @@ GRID_X, GRID_Y = 216, 224
 WORKGROUP_ID_SGPR = 232  # three i64: byte offset of the register for the id of each dimension, or -1
 USED_VGPR_BYTES = 256  # bytes from the first VGPR that are set up, and the same for AccVGPRs
 USED_AGPR_BYTES = 264
+READ_SCALAR = 272  # bytes of scalar loads
 # Room for the instruction that executes; nothing in it outlives the instruction.
 WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
 WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes

@@ -45,7 +45,9 @@ class RunStatistics:
         wave_instructions: Instructions executed, counted once a wave.
         categories: The same by category (see `category_of`).
         mfma: Matrix instructions among them.
-        bytes_read, bytes_written: Of global memory and buffers, by active lanes.
+        bytes_read, bytes_written: Of global memory and buffers, by active lanes whose access is in range; the same
+            bytes count as often as they are accessed, since no cache is modelled.
+        scalar_bytes_read: By scalar loads (kernel arguments and the like).
         lds_bytes_read, lds_bytes_written: Of LDS.
         workgroups: Workgroups run.
         seconds: Time in compiled code.
@@ -57,6 +59,7 @@ class RunStatistics:
     mfma: int = 0
     bytes_read: int = 0
     bytes_written: int = 0
+    scalar_bytes_read: int = 0
     lds_bytes_read: int = 0
     lds_bytes_written: int = 0
     workgroups: int = 0
