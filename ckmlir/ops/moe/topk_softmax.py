@@ -22,8 +22,8 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.rows.arrays import RowArray, RowOptions, rows_in, rows_out
-from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
+from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT, fold_steps
 from ckmlir.targets import Target
@@ -42,6 +42,9 @@ class TopkSoftmaxOptions(RowOptions):
 
     activation: str
     renormalize: bool
+
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        return {**super().choices(), "activation": ACTIVATIONS}
 
     def arrays(self) -> tuple[RowArray, ...]:
         return (rows_in("x", self.dtype), rows_out("weights", "f32", "k"), rows_out("indices", "i32", "k"))

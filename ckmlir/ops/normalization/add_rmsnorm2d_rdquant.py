@@ -24,8 +24,8 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.normalization.norm import Normalized
 from ckmlir.ops.normalization.rmsnorm2d import rms_normalized
 from ckmlir.ops.request import Choice, Flag, Integer, Real
-from ckmlir.ops.rows.arrays import RowArray, channels_in, rows_in, rows_out
-from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, rows_in, rows_out
+from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (

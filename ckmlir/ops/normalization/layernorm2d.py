@@ -37,6 +37,9 @@ class Layernorm2dOptions(NormOptions):
 
     variance: str
 
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        return {**super().choices(), "variance": VARIANCE}
+
     def arrays(self) -> tuple[RowArray, ...]:
         channels = [channels_in(name, self.dtype) for name in ("gamma", "beta")]
         return (*self.summands(), *channels, *self.finished("mean", "inv_std"))

@@ -19,8 +19,8 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import Choice, Flag, Integer, Key, Real
-from ckmlir.ops.rows.arrays import RowArray, channels_in, row_values_out, rows_in, rows_out
-from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, row_values_out, rows_in, rows_out
+from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
@@ -31,6 +31,7 @@ from ckmlir.ops.rows.quantization import (
     quantized_tolerances,
     smooth_array,
 )  # fmt: skip
+from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target, get_target
 
 ADD = ("none", "add", "store")
@@ -55,14 +56,17 @@ class NormOptions(QuantizedOptions):
     keep_y: bool
     save_stats: bool
 
-    def conflicts(self) -> list[str]:
-        found = super().conflicts()
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        return {**super().choices(), "add": ADD, "quant": QUANT}
+
+    def conflicts(self) -> list[Reason]:
+        found, right = super().conflicts(), "expected quant=dynamic|smooth with it"
         if self.quant == "none":
-            for key, value in (("out", self.out), ("rounding", self.rounding)):
-                if value != "none":
-                    found.append(f"{key}={value}: nothing is quantised; expected quant=dynamic|smooth with it")
+            for key in ("out", "rounding"):
+                if getattr(self, key) != "none":
+                    found.append(Reason(key, getattr(self, key), "nothing is quantised", right))
             if self.keep_y:
-                found.append("keep_y=1: y is stored anyway; expected quant=dynamic|smooth with it")
+                found.append(Reason("keep_y", True, "y is stored anyway", right))
         return found
 
     def summands(self) -> list[RowArray]:

@@ -14,8 +14,8 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.request import Choice, Integer
-from ckmlir.ops.rows.arrays import RowArray, rows_in
-from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
+from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (

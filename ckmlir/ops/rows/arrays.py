@@ -6,6 +6,10 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ckmlir.ops.spec import Reason
+
+FLOATS = ("f16", "bf16", "f32")
+
 
 @dataclass(frozen=True)
 class RowArray:
@@ -59,8 +63,12 @@ class RowOptions(ABC):
     def arrays(self) -> tuple[RowArray, ...]:
         """The arrays of the operator with these choices, in the order of the kernel's arguments."""
 
-    def conflicts(self) -> list[str]:
-        """What is wrong with the choices together, each in the words of the keys."""
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        """What the fields may be, by name."""
+        return {"dtype": FLOATS}
+
+    def conflicts(self) -> list[Reason]:
+        """What is wrong with the choices together, in the words of the keys."""
         return []
 
 

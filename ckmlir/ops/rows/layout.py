@@ -18,7 +18,6 @@ from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-FLOATS = ("f16", "bf16", "f32")
 WAVES = 4
 ACCESS_BYTES = 16
 MAXIMUM_ONE_WAVE = 1024
@@ -128,10 +127,10 @@ def choose_layout(
 def invalid_layout(spec: RowSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run a kernel with this layout and these choices; empty when it can."""
     reasons = [
-        *not_a_choice(spec, dtype=FLOATS),
+        *not_a_choice(spec, **spec.choices()),
         *not_powers_of_two(spec, "rows", "length", "row_waves", "vector", "align", "base"),
     ]
-    return reasons or [*_eight_bit_floats(spec, target), *_shape(spec, target)]
+    return reasons or spec.conflicts() or [*_eight_bit_floats(spec, target), *_shape(spec, target)]
 
 
 def _eight_bit_floats(spec: RowSpec, target: Target) -> Iterator[Reason]:

@@ -86,7 +86,7 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         choices = self._choices(values)
         options = self.options_type(**{field.name: choices[field.name] for field in fields(self.options_type)})
         for conflict in options.conflicts():
-            raise RequestError(conflict)
+            raise RequestError(str(conflict))
         if values["base"] not in (1, 2, 4, 8, 16):
             raise RequestError(f"base={values['base']}: expected 1|2|4|8|16")
         for name in ("m", "n"):

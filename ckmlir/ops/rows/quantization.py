@@ -19,6 +19,7 @@ from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import Choice
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, channels_in, row_values_out, rows_out
 from ckmlir.ops.rows.precision import UNIT, through_jumps
+from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
 OUT = ("i8", "fp8")
@@ -50,9 +51,12 @@ class QuantizedOptions(RowOptions):
         if self.out != "none":
             yield from (rows_out("q", self.out), row_values_out("yscale"))
 
-    def conflicts(self) -> list[str]:
+    def choices(self) -> dict[str, tuple[object, ...]]:
+        return {**super().choices(), "out": ("none", *OUT), "rounding": ("none", *ROUNDING)}
+
+    def conflicts(self) -> list[Reason]:
         if self.out == "fp8" and self.rounding == "zero":
-            return ["rounding=zero: 8-bit floats are rounded to the nearest; expected nearest"]
+            return [Reason("rounding", "zero", "8-bit floats are rounded to the nearest", "expected nearest")]
         return super().conflicts()
 
     def largest(self, target: Target) -> float:

@@ -19,8 +19,8 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, Flag, Integer, Real
-from ckmlir.ops.rows.arrays import RowArray, RowOptions, rows_in, rows_out
-from ckmlir.ops.rows.layout import FLOATS, RowSpec
+from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
+from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT, fold_steps
 from ckmlir.targets import Target
