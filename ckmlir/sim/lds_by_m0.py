@@ -1,6 +1,6 @@
 """LDS instructions whose address is M0[15:0] plus the instruction's offset: ds_append and ds_consume, which count
-active lanes, and ds_read_addtid and ds_write_addtid, which add four bytes a lane. AMD CDNA3 ISA, section 12.13; LLVM puts the
-LDS address of an append into M0 (AMDGPUISelDAGToDAG.cpp, SelectDSAppendConsume)."""
+active lanes, and ds_read_addtid and ds_write_addtid, which add four bytes a lane. AMD CDNA3 ISA, section 12.13; LLVM
+puts the LDS address of an append into M0 (AMDGPUISelDAGToDAG.cpp, SelectDSAppendConsume)."""
 
 from __future__ import annotations
 

@@ -125,7 +125,7 @@ def buffer_access(b: HandlerBuilder, dwords: int, store: bool) -> None:
                 b.emit(f"store i32 0, ptr {register}, align 4")
 
         _if_in_range(b, buffer, start + 4 * k, 4, move, clear)
-    b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_GLOBAL, str(4 * dwords))
+    b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_SCALAR, str(4 * dwords))
     b.next()
 
 

@@ -107,7 +107,8 @@ OPERATIONS: dict[str, Callable[[int, int, int, int], int]] = {
 
 
 def _as_float(number: int, bits: int) -> float:
-    return float(np.array([number], {32: np.uint32, 64: np.uint64}[bits]).view({32: np.float32, 64: np.float64}[bits])[0])
+    unsigned, floating = {32: (np.uint32, np.float32), 64: (np.uint64, np.float64)}[bits]
+    return float(np.array([number], unsigned).view(floating)[0])
 
 
 def atomic_of(mnemonic: str) -> tuple[str, int, int] | None:

@@ -2,8 +2,8 @@
 
 AMD CDNA3 ISA, section 9.1.6 and table "Buffer data formats". A data format says which bits the components X, Y, Z, W
 occupy; its name lists them from the highest bit down, so that 10_11_11 has X in bits 10:0. A number format says what
-the bits mean. Formats may be run-time values (MUBUF takes them from the resource) or constants (MTBUF), hence the look-ups
-by selection, which fold away for constants.
+the bits mean. Formats may be run-time values (MUBUF takes them from the resource) or constants (MTBUF), hence the
+look-ups by selection, which fold away for constants.
 
 Not published, chosen here: stores of integers saturate, as do those of scaled numbers; 8-bit components have no float
 format and are read as zero.
