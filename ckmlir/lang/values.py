@@ -263,6 +263,23 @@ class Pointer:
         known = abs(elements) if isinstance(elements, int) else elements.multiple
         return Pointer(step, self.element, gcd(self.alignment, known * bits(self.element) // 8))
 
+    @located
+    def scalar(self, index: Scalar | int) -> Scalar:
+        """The element at an index, the same for the whole workgroup: a length or an offset that memory holds.
+
+        It is read where it stands, once, and must not be written by the kernel.
+
+        Raises:
+            TypeError: the pointer is not to i32, i64 or f32.
+        """
+        if str(self.element) not in ("i32", "i64", "f32"):
+            raise TypeError(f"scalars are i32, i64 or f32; the pointer is to {self.element}")
+        attributes = {
+            "alignment": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), bits(self.element) // 8),
+            "invariant": ir.UnitAttr.get(),
+        }
+        return Scalar(value("llvm.load", self.element, [self.offset(index).value], attributes))
+
 
 def storage_type(element: ir.Type) -> ir.Type:
     """The type that LLVM uses for an element in memory: 8-bit floats are i8."""

@@ -25,6 +25,8 @@ OPERATORS = {
     "topk_softmax": "ckmlir.ops.moe.topk_softmax",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
+    "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",
+    "ragged_row_sums": "ckmlir.ops.ragged.ragged_row_sums",
 }
 """Name -> the module whose `OPERATOR` it is."""
 

@@ -25,6 +25,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import Key, RequestError, read_keys
 from ckmlir.ops.spec import Reason, Spec
+from ckmlir.ops.workspace import Step, Workspace
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -37,7 +38,7 @@ MAXIMUM_ARRAY_BYTES = 2**31 - 1
 """Kernels address an array with 32-bit byte offsets from its start."""
 
 Argument = str | np.int32 | np.int64 | np.float32
-"""A kernel argument: the name of an array, or a scalar of the type that the kernel takes."""
+"""A kernel argument: the name of an array or workspace, or a scalar of the type that the kernel takes."""
 
 
 @dataclass(frozen=True)
@@ -180,6 +181,18 @@ class Operator(ABC, Generic[P, S]):
     @abstractmethod
     def launch(self, problem: P, spec: S) -> Launch:
         """How the kernel of `spec` is started for this problem."""
+
+    def workspaces(self, problem: P, spec: S) -> tuple[Workspace, ...]:
+        """Device memory that the kernel needs besides its arrays; most need none."""
+        return ()
+
+    def preparation(self, problem: P, spec: S) -> tuple[Step, ...]:
+        """What is queued before the kernel, in this order."""
+        return ()
+
+    def flops(self, problem: P) -> int | None:
+        """Floating-point operations that the problem takes, as speeds are counted; None where bytes alone matter."""
+        return None
 
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import time
 from collections.abc import Mapping, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, closing
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, require_valid
+from ckmlir.ops.operator import ArraySpec, Operator, require_valid
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.device import Device, KernelFault, Memory
+from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.strided import elements, to_memory, touched_gap, untouched
 from ckmlir.targets import Target
 
@@ -67,9 +68,8 @@ def run_operator(
     memories = {
         array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array) for array in specs
     }
-    launch = operator.launch(problem, spec)
     compile_seconds = run_seconds = 0.0
-    if launch.is_empty:
+    if operator.launch(problem, spec).is_empty:
         compiled = None
     else:
         if compiled is None:
@@ -77,7 +77,8 @@ def run_operator(
             compiled = compile_kernel(operator, spec, target)
             compile_seconds = time.perf_counter() - start
         outputs = [array.name for array in specs if array.role == "out"]
-        run_seconds = _run(device, compiled, launch, memories, outputs)
+        with closing(Executable(device, operator, problem, target=target, compiled=compiled)) as executable:
+            run_seconds = _run(device, executable, memories, outputs)
     results = {array.name: _output(memories[array.name], array, target) for array in specs if array.role == "out"}
     return RunResult(results, compiled, compile_seconds, run_seconds)
 
@@ -89,22 +90,17 @@ def compile_kernel(operator: Operator[P, S], spec: S, target: Target) -> Compile
     return compile_cached(operator, spec, target)
 
 
-def _run(
-    device: Device, compiled: CompiledKernel, launch: Launch, memories: Mapping[str, Array], outputs: Sequence[str]
-) -> float:
+def _run(device: Device, executable: Executable, memories: Mapping[str, Array], outputs: Sequence[str]) -> float:
     """Copy `memories` to the device, launch, and copy `outputs` back into them. Returns the seconds of the launch."""
     with ExitStack() as cleanup:
-        module = device.load(compiled.hsaco)
-        cleanup.callback(device.unload, module)
         buffers: dict[str, Memory] = {}
         for name, memory in memories.items():
             buffers[name] = device.allocate(memory.nbytes)
             cleanup.callback(device.free, buffers[name])
             device.write(buffers[name], memory)
-        arguments = [buffers[argument] if isinstance(argument, str) else argument for argument in launch.arguments]
         device.synchronize()
         start = time.perf_counter()
-        device.launch(module, compiled.kernel_name, launch.grid, launch.block, arguments)
+        executable.launch(buffers)
         device.synchronize()
         seconds = time.perf_counter() - start
         for name in outputs:

@@ -1,0 +1,105 @@
+"""What a launch costs before it reaches the driver: Python and hip-python, against a driver that does nothing.
+
+    python benchmarks/launch_overhead.py [--repeats 9]
+
+Needs hip-python and neither ROCm nor a GPU: the HIP library is the driver double of the tests, whose launch returns at
+once. Prints a table and one JSON line, in microseconds a call: the median of the repeats, and the least.
+"""
+
+import argparse
+import json
+import statistics
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+from types import SimpleNamespace
+
+sys.path[:0] = [str(Path(__file__).parent.parent / "test" / "runtime"), str(Path(__file__).parent.parent)]
+
+import numpy as np
+from driver_double import the_double
+
+from ckmlir.ops import find_operator
+from ckmlir.runtime import open_device
+from ckmlir.runtime.executable import Executable
+from ckmlir.targets import get_target
+
+CALLS = 2000
+
+
+class Tensor:
+    """As much of a PyTorch tensor as a launch looks at; PyTorch's own methods cost about as much."""
+
+    def __init__(self, address: int, shape: tuple[int, ...]) -> None:
+        self.dtype, self.device, self.shape = "torch.float16", SimpleNamespace(type="cuda", index=0), shape
+        self._address, self._strides = address, (shape[1], 1)
+
+    def data_ptr(self) -> int:
+        return self._address
+
+    def stride(self) -> tuple[int, ...]:
+        return self._strides
+
+
+def measure(repeats: int) -> dict[str, list[float]]:
+    """Microseconds a call of every kind, `repeats` times."""
+    double = the_double()
+    double.start(["gfx942:sramecc+:xnack-"])
+    target = get_target("gfx942")
+    device = open_device("hip", target)
+    operator = find_operator("gemm")
+    problem = operator.problem(m=256, n=256, k=256)
+    gemm = Executable(device, operator, problem)
+    specs = operator.arrays(problem)
+    memories = {array.name: device.allocate(array.nbytes) for array in specs}
+    tensors = {array.name: Tensor(memories[array.name].address, array.shape) for array in specs}
+    stream = device.create_stream()
+    gemm(**memories)
+    double.settle()
+    double.do_nothing("hipModuleLaunchKernel")
+
+    launch = operator.launch(problem, operator.spec(problem, target))
+    module, name = gemm._module, gemm.kernel.kernel_name
+    arguments = [memories[one] if isinstance(one, str) else one for one in launch.arguments]
+    hip, function = device.hip.hip, device.kernel(module, name).function
+    packed = device.kernel(module, name).pack(arguments)
+    kinds: dict[str, Callable[[], object]] = {
+        "hip-python alone": lambda: hip.hipModuleLaunchKernel(
+            function, *launch.grid, *launch.block, 0, stream.handle, None, (packed,)
+        ),
+        "Device.launch": lambda: device.launch(module, name, launch.grid, launch.block, arguments, stream=stream),
+        "Executable, device memory": lambda: gemm(stream=stream, **memories),
+        "Executable, tensors": lambda: gemm(stream=stream, **tensors),
+    }
+    assert {type(one) for one in launch.arguments} == {str, np.int32}
+    times: dict[str, list[float]] = {}
+    for _ in range(repeats):
+        for kind, call in kinds.items():
+            start = time.perf_counter()
+            for _ in range(CALLS):
+                call()
+            times.setdefault(kind, []).append((time.perf_counter() - start) / CALLS * 1e6)
+    double.restore("hipModuleLaunchKernel")
+    device.close()
+    double.stop()
+    return times
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="microseconds from Python to the driver")
+    parser.add_argument("--repeats", type=int, default=9)
+    times = measure(parser.parse_args().repeats)
+    print(f"{'call (gemm, nine arguments)':30}{'median':>10}{'least':>10}")
+    for kind, values in times.items():
+        print(f"{kind:30}{statistics.median(values):7.2f} µs{min(values):7.2f} µs")
+    print(
+        json.dumps(
+            {kind: {"median": statistics.median(values), "least": min(values)} for kind, values in times.items()}
+        )
+    )
+
+
+if __name__ == "__main__":
+    main()

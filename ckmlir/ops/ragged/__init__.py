@@ -1,0 +1,1 @@
+"""Rows of different lengths, one behind the other: the lengths are in device memory."""

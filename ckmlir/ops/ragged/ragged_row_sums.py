@@ -1,0 +1,132 @@
+"""ragged_row_sums: the sum of every row, where rows have different lengths that only device memory knows.
+
+Row r has the elements offsets[r] up to, not including, offsets[r + 1] of `values`; `total` is an upper bound of the
+last offset. The work is cut into tiles
+(`ragged_tiles`), one a workgroup; the sums of a row's tiles meet by atomic addition, so that they start as zeros. The
+table of tiles is a workspace of the operator: `pack=host` packs it by a function on the host, `pack=device` by the
+kernel of ragged_tiles, which fills the same bytes.
+
+It is the smallest operator with everything that a preparation may need, and an example for those that do.
+
+Arrays: values (total) f32, offsets (rows + 1) i32, sums (rows) f32. Kernel arguments: values, the table, sums; rows and
+total (i32). Grid: the slots of the table.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.ragged.ragged_tiles import FIELDS, TILE, pack_table, random_offsets
+from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES
+from ckmlir.ops.ragged.ragged_tiles import Problem as Tiles
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
+from ckmlir.ops.workspace import Fill, PackOnDevice, PackOnHost, Step, Workspace
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Rows to sum up; `pack` says where the table of tiles is made."""
+
+    tiles: Tiles
+    pack: str
+
+
+@dataclass(frozen=True)
+class RaggedRowSumsSpec(Spec):
+    """What the kernel's code depends on."""
+
+    tile: int
+
+    @property
+    def name(self) -> str:
+        return f"ragged_row_sums_{self.tile}"
+
+
+class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
+    """See the module's text."""
+
+    name = "ragged_row_sums"
+    summary = "sums of rows of different lengths; an example of workspaces"
+    spec_type = RaggedRowSumsSpec
+    keys = (
+        Integer("rows", 16, "rows", minimum=1),
+        Integer("total", 4096, "elements of all rows"),
+        Choice("pack", "host", "where the table of tiles is made", ("host", "device")),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        problem = Problem(TILES.problem(rows=values["rows"], total=values["total"]), values["pack"])
+        self.arrays(problem)  # refuses what is too large
+        return problem
+
+    def spec(self, problem: Problem, target: Target) -> RaggedRowSumsSpec:
+        return RaggedRowSumsSpec(problem.tiles.tile)
+
+    def validate(self, spec: RaggedRowSumsSpec, target: Target) -> list[Reason]:
+        return list(not_powers_of_two(spec, "tile"))
+
+    def kernels(self, target: Target) -> list[RaggedRowSumsSpec]:
+        return [RaggedRowSumsSpec(TILE)]
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        return (
+            array_spec("values", (problem.tiles.total,), "f32", "in"),
+            array_spec("offsets", (problem.tiles.rows + 1,), "i32", "in"),
+            array_spec("sums", (problem.tiles.rows,), "f32", "out"),
+        )
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name == "offsets":
+            return random_offsets(problem.tiles.rows, problem.tiles.total, generator)
+        return generator.standard_normal(array.shape, dtype=np.float32)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        return {"sums": _row_sums(arrays["values"].astype(np.float64), arrays["offsets"])}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """A sum of n numbers in any order has an error of at most (n - 1) u sum|x| (Higham, "Accuracy and Stability of
+        Numerical Algorithms", 4.2); within a tile only log2 of its length and the lane's own elements follow each
+        other."""
+        offsets, u = arrays["offsets"], find_dtype("f32").unit_roundoff
+        steps = np.diff(offsets) // problem.tiles.tile + 2 + problem.tiles.tile // WAVE_SIZE + 6
+        bound = steps * u * _row_sums(np.abs(arrays["values"].astype(np.float64)), offsets)
+        return {"sums": Tolerance(0.0, bound, "f32 sums of lanes, then of lanes together, then of tiles in any order")}
+
+    def launch(self, problem: Problem, spec: RaggedRowSumsSpec) -> Launch:
+        scalars = np.int32(problem.tiles.rows), np.int32(problem.tiles.total)
+        return Launch((problem.tiles.slots, 1, 1), (WAVE_SIZE, 1, 1), ("values", "table", "sums", *scalars))
+
+    def workspaces(self, problem: Problem, spec: RaggedRowSumsSpec) -> tuple[Workspace, ...]:
+        return (Workspace("table", problem.tiles.slots * FIELDS * 4),)
+
+    def preparation(self, problem: Problem, spec: RaggedRowSumsSpec) -> tuple[Step, ...]:
+        if problem.pack == "device":
+            arrays = {"offsets": "offsets", "table": "table"}
+            return (Fill("sums", 0), Fill("table", 0), PackOnDevice(TILES, problem.tiles, arrays))
+        return (Fill("sums", 0), PackOnHost("table", ("offsets",), functools.partial(_pack, problem.tiles.tile)))
+
+
+def _pack(tile: int, arrays: Mapping[str, Array], packed: Array) -> None:
+    pack_table(arrays["offsets"], tile, packed.view(np.int32).reshape(-1, FIELDS))
+
+
+def _row_sums(values: Array, offsets: Array) -> Array:
+    totals = np.concatenate([[0.0], np.cumsum(values)])
+    sums: Array = totals[offsets[1:]] - totals[offsets[:-1]]
+    return sums
+
+
+OPERATOR = RaggedRowSums()

@@ -1,0 +1,162 @@
+"""Arrays of other libraries as kernel arguments: where they lie and what they are, without copying.
+
+| an array that has | is read as |
+|---|---|
+| `data_ptr`, `stride`, `dtype`, `device` (PyTorch) | its address, strides in elements, and its device |
+| `__cuda_array_interface__` (CuPy, Numba, hip-python) | memory of a GPU |
+| `__dlpack__` (JAX, NumPy and others) | memory of the host or of a GPU, as its DLPack device says |
+
+NumPy's own arrays are memory of the host. Memory of a GPU is passed as it is, views with strides too; what a kernel
+cannot take is refused.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.operator import ArraySpec
+from ckmlir.runtime.device import DeviceError
+from ckmlir.runtime.dlpack import DLPACK_DEVICES, read_dlpack
+from ckmlir.targets import Target
+
+ALIGNMENT = 16
+"""Bytes: kernels read whole vectors from an array's start (`ckmlir.lang.ptr`)."""
+
+
+@dataclass(frozen=True)
+class ArrayView:
+    """Where somebody else's array lies, and what it is.
+
+    Attributes:
+        address: of its first element.
+        strides: in elements.
+        dtype: the name that NumPy, ml_dtypes and PyTorch share, "float16", "bfloat16", "float8_e4m3fnuz".
+        on_gpu: memory of a GPU, not of the host.
+        ordinal: the GPU's number; None where that is not known.
+        owner: what keeps the memory alive.
+    """
+
+    address: int
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    on_gpu: bool
+    ordinal: int | None
+    owner: object
+
+
+def view_of(array: Any) -> ArrayView:
+    """What an array is. Raises DeviceError for an object that is none, or of a kind that is not known."""
+    if isinstance(array, np.ndarray):
+        return _of_numpy(array)
+    if hasattr(array, "data_ptr") and hasattr(array, "stride"):
+        return _of_torch(array)
+    interface = getattr(array, "__cuda_array_interface__", None)
+    if interface is not None:
+        return _of_interface(array, interface)
+    if hasattr(array, "__dlpack__"):
+        return _of_dlpack(array)
+    raise DeviceError(
+        f"{type(array).__name__} is no array: expected one of NumPy or PyTorch, one with __cuda_array_interface__ or "
+        "__dlpack__, or memory of the device"
+    )
+
+
+def _of_numpy(array: Array) -> ArrayView:
+    size = array.itemsize
+    if any(stride % size for stride in array.strides):
+        raise DeviceError(f"an array with strides of {array.strides} bytes has none in elements of {size}")
+    strides = tuple(stride // size for stride in array.strides)
+    return ArrayView(array.ctypes.data, array.shape, strides, array.dtype.name, False, None, array)
+
+
+def _of_torch(array: Any) -> ArrayView:
+    kind = array.device.type
+    if kind not in ("cuda", "cpu"):  # PyTorch for ROCm calls its GPUs cuda
+        raise DeviceError(f"an array on {array.device}: expected the host or a GPU of HIP")
+    dtype = str(array.dtype).removeprefix("torch.")
+    ordinal = array.device.index if kind == "cuda" else None
+    return ArrayView(array.data_ptr(), tuple(array.shape), tuple(array.stride()), dtype, kind == "cuda", ordinal, array)
+
+
+def _of_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
+    """CUDA Array Interface, version 3 (Numba's documentation); ROCm's libraries use it under the same name."""
+    try:
+        dtype = np.dtype(interface["typestr"])
+    except TypeError:
+        raise DeviceError(f"{type(array).__name__}: element type {interface['typestr']!r} is not known") from None
+    if interface.get("mask") is not None:
+        raise DeviceError(f"{type(array).__name__}: masked arrays are not taken")
+    shape = tuple(interface["shape"])
+    strides = interface.get("strides")
+    if strides is None:
+        steps = packed_strides(shape)
+    else:
+        steps = tuple(stride // dtype.itemsize for stride in strides)
+    return ArrayView(interface["data"][0], shape, steps, dtype.name, True, None, array)
+
+
+def _of_dlpack(array: Any) -> ArrayView:
+    kind, ordinal = array.__dlpack_device__()
+    place = DLPACK_DEVICES.get(kind)
+    if place is None:
+        raise DeviceError(f"{type(array).__name__} is on DLPack device {kind}: expected the host or ROCm")
+    read = read_dlpack(array)
+    strides = packed_strides(read.shape) if read.strides is None else read.strides
+    on_gpu = place == "gpu"
+    return ArrayView(read.address, read.shape, strides, read.dtype, on_gpu, ordinal if on_gpu else None, read.owner)
+
+
+def packed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Strides in elements of rows without gaps."""
+    strides, step = [], 1
+    for length in reversed(shape):
+        strides.append(step)
+        step *= length
+    return tuple(reversed(strides))
+
+
+def check_kind(view: ArrayView, spec: ArraySpec, target: Target) -> None:
+    """Raise DeviceError unless the array has the shape and element type that a kernel was made for."""
+    if view.shape != spec.shape:
+        raise DeviceError(f"array {spec.name} has shape {view.shape}; the problem asks for {spec.shape}")
+    wanted = numpy_dtype(spec.dtype, target).name
+    if view.dtype != wanted:
+        raise DeviceError(f"array {spec.name} has type {view.dtype}; the problem's {spec.dtype} is {wanted}")
+
+
+def check_place(view: ArrayView, spec: ArraySpec, ordinal: int | None) -> None:
+    """Raise DeviceError unless the array can be passed as it is: on this GPU, with these strides, aligned.
+
+    Strides of dimensions without neighbours do not matter.
+    """
+    if view.on_gpu and view.ordinal is not None and view.ordinal != ordinal:
+        raise DeviceError(f"array {spec.name} is on GPU {view.ordinal}, the kernel runs on GPU {ordinal}")
+    pairs = zip(view.shape, view.strides, spec.strides, strict=True)
+    if spec.elements and any(length > 1 and given != wanted for length, given, wanted in pairs):
+        raise DeviceError(
+            f"array {spec.name} has strides {view.strides}; the problem asks for {spec.strides}: say so in the "
+            "problem's keys, or pass a contiguous copy"
+        )
+    if view.address % ALIGNMENT and spec.elements:
+        raise DeviceError(f"array {spec.name} starts at 0x{view.address:x}; kernels need a multiple of {ALIGNMENT}")
+
+
+def host_array(view: ArrayView, dtype: np.dtype[Any]) -> Array:
+    """An array of the host as NumPy's, sharing its memory."""
+    if isinstance(view.owner, np.ndarray):
+        return view.owner
+    elements = 1 + sum((length - 1) * stride for length, stride in zip(view.shape, view.strides, strict=True))
+    if 0 in view.shape:
+        return np.empty(view.shape, dtype)
+    bits = np.ctypeslib.as_array((ctypes.c_uint8 * (elements * dtype.itemsize)).from_address(view.address))
+    strides = tuple(stride * dtype.itemsize for stride in view.strides)
+    words = np.lib.stride_tricks.as_strided(bits.view(f"u{dtype.itemsize}"), view.shape, strides)
+    shared: Array = words.view(dtype)
+    return shared
