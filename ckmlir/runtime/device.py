@@ -109,6 +109,13 @@ class Module(Protocol):
         """The names of its kernels."""
 
 
+class PreparedLaunch(Protocol):
+    """A launch with everything fixed but its memory."""
+
+    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
+        """Queue it. Raises as `Device.launch`."""
+
+
 class Stream(Protocol):
     """A queue of work."""
 
@@ -205,6 +212,11 @@ class Device(Protocol):
         stream: Stream | None = None,
     ) -> None:
         """Run `grid` workgroups of `block` work-items of a kernel. Raises KernelFault when it is known to go wrong."""
+
+    def prepare(
+        self, module: Module, kernel: str, grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
+    ) -> PreparedLaunch:
+        """A launch that is repeated: all is checked now but the memories, which stand for each None, in their order."""
 
     def synchronize(self) -> None:
         """Return when all work is done. Raises KernelFault for a launch that went wrong."""

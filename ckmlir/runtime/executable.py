@@ -22,7 +22,7 @@ from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator, require_valid
 from ckmlir.runtime.arguments import ALIGNMENT, ArrayView, check_kind, check_place, host_array, view_of
 from ckmlir.runtime.compile_cache import compile_cached
-from ckmlir.runtime.device import Argument, Device, DeviceError, Memory, MemoryPart, Stream
+from ckmlir.runtime.device import Device, DeviceError, Memory, MemoryPart, Stream
 from ckmlir.runtime.pool import Pool
 from ckmlir.runtime.preparation import Preparation
 from ckmlir.runtime.strided import elements, to_memory
@@ -73,9 +73,11 @@ class Executable:
         spec = operator.spec(problem, self._target)
         require_valid(operator, spec, self._target)
         self._launch = operator.launch(problem, spec)
+        self._pointers = [one for one in self._launch.arguments if isinstance(one, str)]
+        self._sizes = {name: array.nbytes for name, array in self.arrays.items()}
         self.kernel: CompiledKernel | None = None
         self._cleanup = ExitStack()
-        self._remembered: dict[str, tuple[object, ...]] = {}
+        self._remembered: dict[str, tuple[Any, tuple[Any, ...]]] = {}
         self._ordinal = getattr(getattr(device, "gpu", None), "ordinal", None)
         if self._launch.is_empty:
             return
@@ -83,6 +85,13 @@ class Executable:
         with ExitStack() as cleanup:
             self._module = device.load(self.kernel.hsaco)
             cleanup.callback(device.unload, self._module)
+            self._prepared = device.prepare(
+                self._module,
+                self.kernel.kernel_name,
+                self._launch.grid,
+                self._launch.block,
+                [None if isinstance(one, str) else one for one in self._launch.arguments],
+            )
             self._workspaces = operator.workspaces(problem, spec)
             self._preparation: Preparation | None = None
             if self._workspaces or operator.preparation(problem, spec):
@@ -111,12 +120,7 @@ class Executable:
             self._launch_kernel(everything, stream)
 
     def _launch_kernel(self, buffers: Mapping[str, Memory], stream: Stream | None) -> None:
-        assert self.kernel is not None
-        arguments: list[Argument] = [
-            buffers[argument] if isinstance(argument, str) else argument for argument in self._launch.arguments
-        ]
-        launch = self._launch
-        self._device.launch(self._module, self.kernel.kernel_name, launch.grid, launch.block, arguments, stream=stream)
+        self._prepared([buffers[name] for name in self._pointers], stream)
 
     def __call__(self, stream: object = None, **arrays: Any) -> None:
         """Queue the operator on arrays by name, inputs and outputs.
@@ -137,15 +141,15 @@ class Executable:
             self._check_names(arrays)
         buffers: dict[str, Memory] = {}
         copied: list[tuple[ArraySpec, Array]] = []
-        for name, spec in self.arrays.items():
+        for name, size in self._sizes.items():
             try:
                 array = arrays[name]
             except KeyError:
                 self._check_names(arrays)
                 raise
-            memory = self._passed_as_it_is(array, spec)
+            memory = self._like_before(array, name, size) or self._passed_as_it_is(array, self.arrays[name])
             if memory is None:
-                copied.append((spec, self._host_array(array, spec)))
+                copied.append((self.arrays[name], self._host_array(array, self.arrays[name])))
             else:
                 buffers[name] = memory
         if copied:
@@ -162,13 +166,18 @@ class Executable:
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
+    def _like_before(self, array: Any, name: str, size: int) -> Memory | None:
+        """Memory of a tensor that differs from one that was found right in nothing but its address, if it is one."""
+        kind = self._remembered.get(name)
+        if kind is None or kind[0] is not type(array):
+            return None
+        if (array.dtype, array.device, array.shape, array.stride()) != kind[1]:
+            return None
+        address = array.data_ptr()
+        return None if address % ALIGNMENT else GpuArray(address, size)
+
     def _passed_as_it_is(self, array: Any, spec: ArraySpec) -> Memory | None:
         """Memory of the device for an array, or None for one of the host that is copied."""
-        remembered = self._remembered.get(spec.name)
-        if remembered is not None and remembered == _kind_of(array):
-            address = array.data_ptr()
-            if not address % ALIGNMENT:
-                return GpuArray(address, spec.nbytes)
         if isinstance(array, np.ndarray):
             return None
         address = getattr(array, "address", None)
@@ -180,16 +189,18 @@ class Executable:
             return None
         self._check_there_is_a_gpu(spec)
         check_place(view, spec, self._ordinal)
-        kind = _kind_of(array)
-        if kind is not None:
-            self._remembered[spec.name] = kind
+        if hasattr(array, "data_ptr"):
+            kind = array.dtype, array.device, array.shape, array.stride()
+            self._remembered[spec.name] = (type(array), kind)
         return GpuArray(view.address, spec.nbytes)
 
     def _own_memory(self, memory: Memory, address: int, spec: ArraySpec) -> Memory:
-        if memory.size < spec.nbytes:
+        if memory.size < self._sizes[spec.name]:
             raise DeviceError(f"array {spec.name} takes {spec.nbytes} bytes, its memory has {memory.size}")
         if address % ALIGNMENT and spec.nbytes:
             raise DeviceError(f"array {spec.name} starts at 0x{address:x}; kernels need a multiple of {ALIGNMENT}")
+        if getattr(memory, "ordinal", self._ordinal) != self._ordinal:
+            raise DeviceError(f"array {spec.name} is {memory!r}, the kernel runs on GPU {self._ordinal}")
         return memory
 
     def _check_there_is_a_gpu(self, spec: ArraySpec) -> None:
@@ -229,11 +240,3 @@ class Executable:
     def close(self) -> None:
         """Give the module and the workspaces back, after waiting for them. Again: nothing."""
         self._cleanup.close()
-
-
-def _kind_of(array: Any) -> tuple[object, ...] | None:
-    """Everything that is checked of a PyTorch tensor but its address; None for anything else."""
-    try:
-        return array.dtype, array.device, array.shape, array.stride()
-    except (AttributeError, TypeError):
-        return None

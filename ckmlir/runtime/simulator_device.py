@@ -6,6 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 import numpy as np
 
@@ -22,6 +23,7 @@ from ckmlir.runtime.device import (
     Memory,
     MemoryPart,
     Module,
+    PreparedLaunch,
     Stream,
 )
 from ckmlir.runtime.launch_check import check_copy, check_launch, check_target
@@ -235,6 +237,18 @@ class SimulatorDevice:
             self._run(module.code_object, kernel, grid, block, passed, dynamic_lds)
 
         self._queues.submit(run, stream)
+
+    def prepare(
+        self, module: Module, kernel: str, grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
+    ) -> PreparedLaunch:
+        """See `Device`; the simulator checks every launch."""
+
+        def launch(memories: Sequence[Memory], stream: Stream | None = None) -> None:
+            rest = iter(memories)
+            given = [next(rest) if one is None else cast("Argument", one) for one in arguments]
+            self.launch(module, kernel, grid, block, given, stream=stream)
+
+        return launch
 
     def _run(
         self,

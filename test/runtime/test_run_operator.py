@@ -62,6 +62,15 @@ class NumpyDevice:
         self.launches += 1
         self.kernel(grid, block, *arguments)
 
+    def prepare(
+        self, module: bytes, kernel: str, grid: Any, block: Any, arguments: Sequence[Any]
+    ) -> Callable[..., None]:
+        def launch(memories: Sequence[HostMemory], stream: Any = None) -> None:
+            rest = iter(memories)
+            self.launch(module, kernel, grid, block, [next(rest) if one is None else one for one in arguments])
+
+        return launch
+
     def synchronize(self) -> None:
         pass
 

@@ -36,6 +36,7 @@ class Binding:
         self.hip = hip
         self.version = version
         self.success = hip.hipError_t.hipSuccess
+        self._launch = hip.hipModuleLaunchKernel
 
     def call(self, function: str, *arguments: Any, what: str = "") -> Any:
         """Call a HIP function: its result, several as a tuple, None where it has none.
@@ -54,7 +55,7 @@ class Binding:
     def launch(self, *arguments: Any) -> None:
         """`hipModuleLaunchKernel` with as little as possible around it."""
         try:
-            code = self.hip.hipModuleLaunchKernel(*arguments)[0]
+            (code,) = self._launch(*arguments)
         except (RuntimeError, ValueError) as error:
             raise _translated(error, "hipModuleLaunchKernel", "") from None
         if code is not self.success:

@@ -13,6 +13,8 @@ import weakref
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, cast
 
+import numpy as np
+
 from ckmlir.codeobject import CodeObject, CodeObjectError
 from ckmlir.errors import CkmlirError
 from ckmlir.runtime.device import (
@@ -25,6 +27,7 @@ from ckmlir.runtime.device import (
     HostMemory,
     Memory,
     Module,
+    PreparedLaunch,
     Stream,
 )
 from ckmlir.runtime.hip.binding import binding
@@ -32,7 +35,7 @@ from ckmlir.runtime.hip.discovery import Gpu
 from ckmlir.runtime.hip.errors import InvalidCodeObject
 from ckmlir.runtime.hip.host_functions import HostFunctions, in_host_function
 from ckmlir.runtime.hip.memory import HipMemory, PinnedMemory
-from ckmlir.runtime.hip.modules import HipKernel, HipModule
+from ckmlir.runtime.hip.modules import HipKernel, HipLaunch, HipModule
 from ckmlir.runtime.hip.resources import Resources
 from ckmlir.runtime.hip.streams import HipEvent, HipStream, foreign_address
 from ckmlir.runtime.launch_check import check_copy, check_target
@@ -50,6 +53,7 @@ class HipDevice:
         self.host_functions = HostFunctions(self.hip)
         self._properties = gpu.properties
         self._several = several
+        self.launch_packed = self._launch_on_this_gpu if several else self.hip.launch
         self._is_closed = False
         _open.add(self)
 
@@ -62,13 +66,14 @@ class HipDevice:
 
     def call(self, function: str, *arguments: Any, what: str = "") -> Any:
         """Call a HIP function with this GPU current; see `Binding.call`."""
-        self._check_usable()
+        self.check_usable()
         if not self._several:
             return self.hip.call(function, *arguments, what=what)
         with self._current():
             return self.hip.call(function, *arguments, what=what)
 
-    def _check_usable(self) -> None:
+    def check_usable(self) -> None:
+        """Raise DeviceError after the device was closed, and in host functions."""
         if self._is_closed:
             raise DeviceError(f"{self._properties.name} was closed")
         if in_host_function():
@@ -89,7 +94,7 @@ class HipDevice:
     def give_back(self, ticket: int) -> None:
         """Give back a resource, unless it or the whole device has been."""
         if self.resources.is_live(ticket):
-            self._check_usable()
+            self.check_usable()
             self.resources.give_back(ticket)
 
     # -- memory --------------------------------------------------------------------------------------------------------
@@ -111,7 +116,7 @@ class HipDevice:
     def _allocated(self, size: int, function: str, *arguments: Any) -> int:
         if size < 0:
             raise DeviceError(f"cannot allocate {size} bytes")
-        self._check_usable()
+        self.check_usable()
         self.resources.collect()
         return int(self.call(function, *arguments, what=f"{size} bytes of memory"))
 
@@ -223,19 +228,29 @@ class HipDevice:
         prepared = self.kernel(module, kernel)
         prepared.check(grid, block, dynamic_lds, self._properties)
         packed = prepared.pack(arguments)
-        self._check_usable()
+        self.check_usable()
         handle = None if stream is None else self.stream_handle(stream)
-        if self._several:
-            with self._current():
-                self.hip.launch(prepared.function, *grid, *block, dynamic_lds, handle, None, (packed,))
-        else:
-            self.hip.launch(prepared.function, *grid, *block, dynamic_lds, handle, None, (packed,))
+        self.launch_packed(prepared.function, *grid, *block, dynamic_lds, handle, None, (packed,))
+
+    def _launch_on_this_gpu(self, *arguments: Any) -> None:
+        with self._current():
+            self.hip.launch(*arguments)
+
+    def prepare(
+        self, module: Module, kernel: str, grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
+    ) -> PreparedLaunch:
+        """See `Device`."""
+        prepared = self.kernel(module, kernel)
+        prepared.check(grid, block, 0, self._properties)
+        example = HipMemory(0, 0, self.gpu.ordinal)
+        prepared.pack([example if one is None else cast("Argument", one) for one in arguments])
+        return HipLaunch(self, self._own_module(module), prepared, grid, block, arguments)
 
     # -- order ---------------------------------------------------------------------------------------------------------
 
     def call_on_host(self, function: Callable[[], None], stream: Stream | None = None) -> None:
         """See `Device`."""
-        self._check_usable()
+        self.check_usable()
         handle = self.stream_handle(stream)
         with self._current() if self._several else contextlib.nullcontext():
             self.host_functions.queue(function, handle)
@@ -248,7 +263,7 @@ class HipDevice:
 
     def create_stream(self) -> Stream:
         """See `Device`. It is a blocking stream: it keeps its order with HIP's default stream."""
-        self._check_usable()
+        self.check_usable()
         self.resources.collect()
         return HipStream(self, self.call("hipStreamCreateWithFlags", 0))
 
@@ -271,7 +286,7 @@ class HipDevice:
 
     def create_event(self) -> Event:
         """See `Device`."""
-        self._check_usable()
+        self.check_usable()
         self.resources.collect()
         return HipEvent(self, self.call("hipEventCreateWithFlags", 0))
 

@@ -8,16 +8,21 @@ hidden arguments, and reads the explicit ones before the call returns.
 from __future__ import annotations
 
 import ctypes
+import operator
 import struct
-from collections.abc import Sequence
-from typing import Any
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ckmlir.codeobject import Argument as ArgumentMetadata
 from ckmlir.codeobject import CodeObject
-from ckmlir.runtime.device import Argument, DeviceProperties, Extent
+from ckmlir.runtime.device import Argument, DeviceError, DeviceProperties, Extent, Memory, Stream
+from ckmlir.runtime.hip.memory import HipMemory
 from ckmlir.runtime.launch_check import check_arguments, check_geometry, explicit_arguments
+
+if TYPE_CHECKING:
+    from ckmlir.runtime.hip.device import HipDevice
 
 _FORMATS: dict[type, str] = {np.int32: "i", np.int64: "q", np.float32: "f"}
 _POINTER = "Q"
@@ -61,10 +66,54 @@ class HipKernel:
         ]
         return self._structure.from_buffer_copy(packer.pack(*values))
 
+    def packer(self, types: Sequence[type]) -> tuple[Callable[..., bytes], type[ctypes.Structure]]:
+        """How values of these types become the structure's bytes, memory by address; and the structure."""
+        return _packer(self._arguments, tuple(types))[0].pack, self._structure
+
     @property
     def function(self) -> Any:
         """What hip-python takes for a kernel."""
         return self._function
+
+
+class HipLaunch:
+    """A launch with everything fixed but its memory: see `Device.prepare`.
+
+    Only what can change between two launches is looked at: the memories, the stream, whether the module is loaded.
+    """
+
+    def __init__(
+        self, device: HipDevice, module: HipModule, kernel: HipKernel, grid: Extent, block: Extent,
+        arguments: Sequence[np.generic | None],
+    ) -> None:  # fmt: skip
+        self._device = device
+        self._ticket = module.ticket
+        self._launch = device.launch_packed
+        self._fixed = (kernel.function, *grid, *block, 0)
+        self._pack, self._structure = kernel.packer([HipMemory if one is None else type(one) for one in arguments])
+        pointers = [place for place, one in enumerate(arguments) if one is None]
+        scalars = [place for place, one in enumerate(arguments) if one is not None]
+        self._scalars = tuple(one.item() for one in arguments if one is not None)
+        self._count = len(pointers)
+        # Memories come first, scalars after them; where the kernel has another order, it is restored.
+        given = {place: number for number, place in enumerate((*pointers, *scalars))}
+        order = [given[place] for place in range(len(arguments))]
+        self._order = None if order == sorted(order) else operator.itemgetter(*order)
+
+    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
+        """See `PreparedLaunch`."""
+        device = self._device
+        device.check_usable()
+        if self._ticket not in device.resources.live:
+            raise DeviceError("the module was unloaded")
+        if len(memories) != self._count:
+            raise DeviceError(f"{self._count} memories are needed, not {len(memories)}")
+        values: tuple[Any, ...] = (*[memory.address for memory in memories], *self._scalars)
+        if self._order is not None:
+            values = self._order(values)
+        packed = self._structure.from_buffer_copy(self._pack(*values))
+        handle = None if stream is None else device.stream_handle(stream)
+        self._launch(*self._fixed, handle, None, (packed,))
 
 
 class HipModule:

@@ -21,11 +21,15 @@ _tickets = itertools.count(1)  # of all devices, so that none takes another's fo
 
 
 class Resources:
-    """The register of one device."""
+    """The register of one device.
+
+    Attributes:
+        live: ticket -> what gives it back, its handle, and what is kept alive with it.
+    """
 
     def __init__(self, hip: Binding) -> None:
         self._hip = hip
-        self._live: dict[int, tuple[str, Any, Any]] = {}
+        self.live: dict[int, tuple[str, Any, Any]] = {}
         self._abandoned: deque[int] = deque()
 
     def add(self, owner: object, destroyer: str, handle: Any, keep: Any = None) -> int:
@@ -34,30 +38,30 @@ class Resources:
         Returns the ticket for `give_back`. When `owner` is garbage collected, it is given back at the next occasion.
         """
         ticket = next(_tickets)
-        self._live[ticket] = (destroyer, handle, keep)
+        self.live[ticket] = (destroyer, handle, keep)
         weakref.finalize(owner, self._abandoned.append, ticket).atexit = False
         return ticket
 
     def give_back(self, ticket: int) -> None:
         """Give back one resource, unless that has happened. Raises HipError, and keeps it, where HIP refuses."""
-        entry = self._live.pop(ticket, None)
+        entry = self.live.pop(ticket, None)
         if entry is None:
             return
         try:
             self._hip.call(entry[0], entry[1])
         except HipError:
-            self._live[ticket] = entry
+            self.live[ticket] = entry
             raise
 
     def is_live(self, ticket: int) -> bool:
         """Whether a resource has not been given back."""
-        return ticket in self._live
+        return ticket in self.live
 
     def collect(self) -> None:
         """Give back what was garbage collected. Modules wait for all work of the device: it may be running them."""
         while self._abandoned:
             ticket = self._abandoned.popleft()
-            entry = self._live.get(ticket)
+            entry = self.live.get(ticket)
             if entry is None:
                 continue
             try:
@@ -72,7 +76,7 @@ class Resources:
         """Give back everything. Raises the first error after all have been tried; what HIP refused is kept."""
         errors = []
         for destroyer in _UNUSED_FIRST:
-            for ticket in [ticket for ticket, entry in self._live.items() if entry[0] == destroyer]:
+            for ticket in [ticket for ticket, entry in self.live.items() if entry[0] == destroyer]:
                 try:
                     self.give_back(ticket)
                 except HipError as error:
@@ -82,4 +86,4 @@ class Resources:
 
     def counts(self) -> Counter[str]:
         """How many there are, by the function that gives them back."""
-        return Counter(destroyer for destroyer, _, _ in self._live.values())
+        return Counter(destroyer for destroyer, _, _ in self.live.values())
