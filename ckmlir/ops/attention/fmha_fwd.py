@@ -239,6 +239,14 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         }
         return {name: found[name] for name in reference}
 
+    def flops(self, problem: Problem) -> int:
+        """Those of the two products, for the pairs of query and key that the mask lets through."""
+        y, x = problem.mask.coordinates(problem.sq, problem.sk)
+        queries = np.arange(problem.sq)
+        first, end = np.maximum(queries - y + 1, 0), np.minimum(queries + x, problem.sk)
+        pairs = int(np.maximum(end - first, 0).sum())
+        return 2 * problem.b * problem.h * pairs * (problem.d + problem.dv)
+
     def launch(self, problem: Problem, spec: FmhaFwdSpec) -> Launch:
         arguments: list[Argument] = [array.name for array in self.arrays(problem)]
         arguments += map(np.int32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))

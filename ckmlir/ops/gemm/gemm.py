@@ -173,6 +173,10 @@ class Gemm(Operator[Problem, GemmSpec]):
         flushed = find_dtype(problem.dtype).least_normal if flushes else 0.0
         return {"c": gemm_tolerance(*_matrices(problem, arrays), reference["c"], problem.out, flushed)}
 
+    def flops(self, problem: Problem) -> int:
+        """A multiplication and an addition for each product."""
+        return 2 * problem.m * problem.n * problem.k
+
     def launch(self, problem: Problem, spec: GemmSpec) -> Launch:
         tiles = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
         sizes = (problem.m, problem.n, problem.k, problem.lda, problem.ldb, problem.ldc)

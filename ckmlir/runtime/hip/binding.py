@@ -92,7 +92,8 @@ def _load() -> Binding:
     try:
         from hip import hip
     except ImportError as error:
-        raise LibraryMissing(f"no library: the package hip-python cannot be imported ({error}); {INSTALL}") from None
+        reason = str(error).replace(";", ",")
+        raise LibraryMissing(f"no library: the package hip-python cannot be imported ({reason}); {INSTALL}") from None
     version = importlib.metadata.version("hip-python")
     numbers = tuple(int(part) for part in re.findall(r"\d+", version)[:2])
     if numbers < OLDEST:
@@ -144,5 +145,7 @@ def _translated(error: RuntimeError | ValueError, function: str, what: str) -> H
     if "dlsym" in text:
         return LibraryTooOld(f"library too old: {LIBRARY} lacks a function ({text}); update ROCm")
     if "dlopen" in text:
-        return LibraryMissing(f"no library: {LIBRARY} was not found ({text}); {INSTALL_ROCM}")
+        missing = "No such file" in text
+        how = "was not found" if missing else f"cannot be opened ({text})"
+        return LibraryMissing(f"no library: {LIBRARY} {how}; {INSTALL_ROCM}")
     return HipError(text)

@@ -210,7 +210,7 @@ class HipDevice:
                 has = ", ".join(own.kernels) or "none"
                 raise DeviceError(f"the code object has no kernel {name}; it has {has}")
             function = self.call("hipModuleGetFunction", own.handle, name.encode(), what=f"kernel {name}")
-            known = own.functions[name] = HipKernel(own, name, function)
+            known = own.functions[name] = HipKernel(own.code_object, name, function)
         return known
 
     def launch(

@@ -8,6 +8,7 @@ hidden arguments, and reads the explicit ones before the call returns.
 from __future__ import annotations
 
 import ctypes
+import functools
 import operator
 import struct
 from collections.abc import Callable, Sequence
@@ -33,11 +34,12 @@ _REMEMBERED = 1024
 class HipKernel:
     """A kernel of a loaded module: how its arguments are packed, and which launches have been found right."""
 
-    def __init__(self, module: HipModule, name: str, function: Any) -> None:
-        self._module = module
+    def __init__(self, code_object: CodeObject, name: str, function: Any) -> None:
+        # It does not refer to its module, which refers to it: a module that is forgotten is given back at once.
+        self._code_object = code_object
         self._name = name
         self._function = function
-        self._arguments = explicit_arguments(module.code_object.kernels[name])
+        self._arguments = explicit_arguments(code_object.kernels[name])
         size = max((argument.offset + argument.size for argument in self._arguments), default=0)
         self._structure = argument_structure(size)
         self._packers: dict[tuple[type, ...], tuple[struct.Struct, tuple[bool, ...]]] = {}
@@ -47,7 +49,7 @@ class HipKernel:
         """Raise DeviceError for a launch that cannot be right; each different one is looked at once."""
         key = (grid, block, dynamic_lds)
         if key not in self._checked:
-            check_geometry(self._module.code_object, self._name, grid, block, dynamic_lds, properties)
+            check_geometry(self._code_object, self._name, grid, block, dynamic_lds, properties)
             if len(self._checked) >= _REMEMBERED:
                 self._checked.clear()
             self._checked.add(key)
@@ -132,8 +134,9 @@ class HipModule:
         return tuple(self.code_object.kernels)
 
 
+@functools.cache
 def argument_structure(size: int) -> type[ctypes.Structure]:
-    """A structure of `size` bytes."""
+    """A structure of `size` bytes; one class for each size, since classes are costly to collect."""
     return type("Arguments", (ctypes.Structure,), {"_fields_": [("bytes", ctypes.c_uint8 * size)]})
 
 

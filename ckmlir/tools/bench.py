@@ -1,0 +1,94 @@
+"""`ckmlir bench`: how fast an operator is on a GPU; on the simulator, what it does.
+
+Nothing is compared with the reference: `ckmlir run` does that.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+
+from ckmlir.ops.operator import require_valid
+from ckmlir.runtime.bench import COLD, Measurement, measure
+from ckmlir.runtime.device import DEVICES
+from ckmlir.runtime.selection import Selection, select_device
+from ckmlir.tools.request import Request, add_operator_arguments, progress, read_request
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_operator_arguments(parser)
+    add = parser.add_argument
+    add("--device", default="auto", metavar="|".join(DEVICES), help="where to run; auto takes what is there")
+    add("--warm-up", type=_count, default=10, metavar="N", help="launches that are not measured [10]")
+    add("--repeats", type=_positive, default=50, metavar="N", help="launches that are measured [50]")
+    add("--cold", choices=COLD, default="no", help="rotate: other arrays each time; flush: fill the caches in between")
+    add("--json", action="store_true", help="one JSON object on stdout")
+
+
+def execute(options: argparse.Namespace) -> int:
+    request = read_request(options)
+    operator, problem, target = request
+    require_valid(operator, operator.spec(problem, target), target)
+    selection = select_device(options.device, target)
+    with progress("making arrays"):
+        arrays = operator.inputs(problem, target)
+    with progress(f"running on the {selection.device.properties.name}"):
+        found = measure(
+            operator, problem, arrays, target, selection.device,
+            warm_up=options.warm_up, repeats=options.repeats, cold=options.cold,
+        )  # fmt: skip
+    print((_json if options.json else _text)(request, selection, found))
+    return 0
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or int(text) > 1_000_000:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 to 1000000")
+    return int(text)
+
+
+def _positive(text: str) -> int:
+    if not _count(text):
+        raise argparse.ArgumentTypeError("at least one launch is measured")
+    return int(text)
+
+
+def _text(request: Request, selection: Selection, found: Measurement) -> str:
+    lines = [f"{found.kernel} on {selection.device.properties.name} ({selection.reason})"]
+    work = f"{found.nbytes} bytes of arrays"
+    lines.append(work if found.flops is None else f"{found.flops} floating-point operations, {work}")
+    if found.times is not None:
+        times = found.times
+        lines.append(
+            f"median {1e6 * times.median:.2f} µs, least {1e6 * times.least:.2f} µs, middle half within "
+            f"{1e6 * times.spread:.2f} µs, {len(times.seconds)} launches"
+        )
+        speed = [f"{found.gigabytes_a_second:.1f} GB/s"]
+        if found.tflops is not None:
+            speed.insert(0, f"{found.tflops:.2f} TFLOPS")
+        lines.append(", ".join(speed))
+    if found.counts is not None:
+        lines += [f"{count:>16,}  {name.replace('_', ' ')}" for name, count in found.counts.items()]
+        lines.append("counts of one launch; the simulator has no times")
+    return "\n".join(lines)
+
+
+def _json(request: Request, selection: Selection, found: Measurement) -> str:
+    times = found.times
+    report = {
+        "op": request.operator.name,
+        "arch": request.target.name,
+        "kernel": found.kernel,
+        "device": selection.device.properties.name,
+        "reason": selection.reason,
+        "flops": found.flops,
+        "bytes": found.nbytes,
+        "median_s": None if times is None else times.median,
+        "least_s": None if times is None else times.least,
+        "spread_s": None if times is None else times.spread,
+        "repeats": None if times is None else len(times.seconds),
+        "tflops": found.tflops,
+        "gb_per_s": found.gigabytes_a_second,
+        "counts": found.counts,
+    }
+    return json.dumps(report, allow_nan=False)
