@@ -55,6 +55,10 @@ class Simulator:
             raise LaunchError(f"cannot allocate {nbytes} bytes")
         return DeviceMemory(self._table, int(nbytes), self._poison, "an allocation")
 
+    def share(self, data: npt.NDArray[np.uint8], name: str) -> None:
+        """Let kernels access the caller's own bytes where they lie; the caller keeps them alive."""
+        self._table.add(data.ctypes.data, data.size, name)
+
     def upload(self, array: npt.ArrayLike) -> DeviceMemory:
         """New device memory with the contents of an array."""
         data = np.ascontiguousarray(array)

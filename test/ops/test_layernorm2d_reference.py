@@ -16,8 +16,10 @@ from hypothesis import strategies as st
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.normalization.layernorm2d_spec import ADD, FLOATS, Layernorm2dSpec
+from ckmlir.ops.normalization.layernorm2d import VARIANCE, Layernorm2dSpec
+from ckmlir.ops.normalization.norm import ADD
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.targets import all_targets, get_target
 
 LAYERNORM = find_operator("layernorm2d")
@@ -67,12 +69,12 @@ def _welford_in_f32(x: np.ndarray, eps: float) -> tuple[np.ndarray, np.ndarray, 
 @pytest.mark.parametrize("n", [1, 2, 63, 64, 1000])
 @pytest.mark.parametrize("offset", [0.0, 100.0])
 def test_tolerances_admit_welford_in_f32_and_not_another_variance(dtype: str, n: int, offset: float) -> None:
-    problem = LAYERNORM.problem(m=50, n=n, dtype=dtype, save_stats=True)
+    problem = LAYERNORM.problem(m=50, n=n, dtype=dtype, save_stats=True, variance="welford")
     arrays = LAYERNORM.inputs(problem, GFX942, seed=n)
     arrays["x"] = (arrays["x"].astype(np.float32) + np.float32(offset)).astype(arrays["x"].dtype)
     reference = LAYERNORM.reference(problem, arrays)
     tolerances = LAYERNORM.tolerances(problem, arrays, reference, GFX942)
-    mean, inv_std, normalised = _welford_in_f32(arrays["x"], problem.eps)
+    mean, inv_std, normalised = _welford_in_f32(arrays["x"], problem.numbers["eps"])
     gamma, beta = (arrays[name].astype(np.float32) for name in ("gamma", "beta"))
     found = {
         "y": (normalised * gamma + beta).astype(numpy_dtype(dtype, GFX942)), "mean": mean, "inv_std": inv_std
@@ -100,36 +102,42 @@ def test_default_kernels(target) -> None:
     specs = LAYERNORM.kernels(target)
     assert len({spec.name for spec in specs}) == len(specs)
     assert all(re.fullmatch(r"[a-z0-9_]+", spec.name) for spec in specs)
-    assert {spec.passes for spec in specs} == {1, 2}
+    assert {spec.streamed for spec in specs} == {False, True}
+    assert {spec.out for spec in specs} == {"none", "i8", "fp8"} - ({"fp8"} if target.fp8 is None else set())
     for spec in specs:
         assert LAYERNORM.validate(spec, target) == []
         assert Layernorm2dSpec.from_json(spec.to_json()) == spec
 
 
 @given(
-    m=st.integers(0, 40), n=st.integers(1, 20000), more=st.integers(0, 20), dtype=st.sampled_from(FLOATS),
-    add=st.sampled_from(ADD), save_stats=st.booleans(),
+    m=st.integers(0, 40), n=st.integers(0, 20000), more=st.integers(0, 20), dtype=st.sampled_from(FLOATS),
+    add=st.sampled_from(ADD), bias=st.booleans(), save_stats=st.booleans(), base=st.sampled_from([1, 2, 4, 8, 16]),
+    variance=st.sampled_from(VARIANCE),
 )  # fmt: skip
 @settings(max_examples=200)
-def test_what_a_specification_promises(m: int, n: int, more: int, dtype: str, add: str, save_stats: bool) -> None:
-    problem = LAYERNORM.problem(m=m, n=n, dtype=dtype, add=add, save_stats=save_stats, stride=n + more)
+def test_what_a_specification_promises(
+    m: int, n: int, more: int, dtype: str, add: str, bias: bool, save_stats: bool, base: int, variance: str
+) -> None:
+    keys = {"dtype": dtype, "add": add, "bias": bias, "save_stats": save_stats, "base": base, "variance": variance}
+    problem = LAYERNORM.problem(m=m, n=n, stride=max(n + more, 1), **keys)
     spec = LAYERNORM.spec(problem, GFX942)
     assert LAYERNORM.validate(spec, GFX942) == []
-    assert (spec.passes == 1) == (n <= 8192)
-    assert spec.passes == 2 or n <= spec.length < max(2 * n, 65)
-    assert spec.pad_n == (n % spec.length != 0)
+    assert Layernorm2dSpec.from_json(spec.to_json()) == spec
+    assert spec.streamed == (n > 8192)
+    assert spec.streamed or n <= spec.length < max(2 * n, 17)
+    assert spec.pad_n == (n % spec.length != 0 or n == 0)
     assert spec.pad_m == (m % spec.rows != 0)
-    assert n % spec.align == 0
-    assert (n + more) % spec.align == 0
-    assert spec.elements * 64 * spec.row_waves == spec.length
+    size = 4 if dtype == "f32" else 2
+    assert n % spec.align == 0 and (n + more) % spec.align == 0 and max(base, size) % (spec.align * size) == 0
+    assert spec.elements * spec.row_lanes * spec.row_waves == spec.length
     launch = LAYERNORM.launch(problem, spec)
     assert launch.grid[0] * spec.rows >= m > (launch.grid[0] - 1) * spec.rows
     names = [argument for argument in launch.arguments if isinstance(argument, str)]
-    expected = ["x", *(["residual"] if add != "none" else []), "gamma", "beta", "y"]
+    expected = ["x", *(["residual"] if add != "none" else []), *["bias"] * bias, "gamma", "beta", "y"]
     expected += ["sum"] * (add == "store") + ["mean", "inv_std"] * save_stats
     assert names == expected
     scalars = launch.arguments[len(names) :]
-    assert [int(value) for value in scalars[:3]] == [m, n, n + more]
+    assert [int(value) for value in scalars[:3]] == [m, n, max(n + more, 1)]
     assert len(scalars) == 3 + {"none": 1, "add": 2, "store": 3}[add] + 1
     assert scalars[-1] == np.float32(1e-5)
 
@@ -139,14 +147,16 @@ def test_what_a_specification_promises(m: int, n: int, more: int, dtype: str, ad
     [
         ({"dtype": "fp8"}, "dtype", "f16|bf16|f32"),
         ({"add": "fused"}, "add", "none|add|store"),
+        ({"variance": "kahan"}, "variance", "centred|welford|squares"),
+        ({"out": "i8"}, "out", "nothing is quantised"),
         ({"length": 1000}, "length", "power of two"),
-        ({"length": 32}, "length", "multiple of 512"),
+        ({"row_waves": 4, "length": 256}, "length", "multiple of 2048"),
         ({"length": 16384}, "length", "256 elements"),
         ({"vector": 16, "align": 16}, "align", "at most 8"),
         ({"vector": 8, "align": 4}, "vector", "aligned to 4"),
         ({"rows": 2}, "rows", "multiple of 4"),
+        ({"base": 12}, "base", "power of two"),
         ({"row_waves": 32, "length": 16384}, "row_waves", "at most 16"),
-        ({"passes": 3}, "passes", "1|2"),
     ],
 )
 def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
@@ -159,9 +169,15 @@ def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"n": 0}, "n=0: expected a whole number from 1"),
+        ({"n": -1}, "n=-1: expected a whole number from 0"),
+        ({"n": 2**31 - 1}, "n=2147483647: expected at most 2147475455"),
+        ({"base": 3}, "base=3: expected 1|2|4|8|16"),
+        ({"out": "fp8"}, "out=fp8: nothing is quantised"),
+        ({"rounding": "zero"}, "rounding=zero: nothing is quantised"),
+        ({"keep_y": 1}, "keep_y=1: y is stored anyway"),
+        ({"quant": "smooth", "out": "fp8", "rounding": "zero"}, "rounding=zero: 8-bit floats are rounded"),
         ({"stride": 10, "n": 11}, "stride=10: rows have n=11"),
-        ({"residual_stride": 2000}, "residual_stride=2000: add=none has no array residual"),
+        ({"residual_stride": 2000}, "residual_stride=2000: these choices have no such array"),
         ({"eps": -1}, "eps=-1: expected a finite number that f32 can hold, 0 or more"),
         ({"eps": "nan"}, "eps=nan"),
         ({"eps": 1e-60}, "eps=1e-60"),

@@ -1,4 +1,4 @@
-"""Every operator, through its real code object on the simulator, against its reference within the derived tolerance.
+"""GEMM and attention, through their real code objects on the simulator, against their references within tolerances.
 
 Sizes are small but not kind: they fit the tile, miss it by one, are prime, are one; strides leave gaps. A case names
 the chip first, so that `-k gfx950` selects.
@@ -7,26 +7,9 @@ the chip first, so that `-k gfx950` selects.
 import itertools
 
 import pytest
+from operator_runner import CHIPS, agree
 
-from ckmlir.ops import find_operator
 from ckmlir.ops.gemm.gemm_spec import LAYOUTS, OUTPUTS
-from ckmlir.runtime import open_device
-from ckmlir.runtime.run import check_outputs, run_operator
-from ckmlir.targets import get_target
-
-CHIPS = ("gfx90a", "gfx942", "gfx950")
-
-
-def agree(name: str, chip: str, **keys: object) -> None:
-    """Run a request and compare every output; every array must have been compared."""
-    operator, target = find_operator(name), get_target(chip)
-    problem = operator.problem(**keys)
-    arrays = operator.inputs(problem, target, seed=7)
-    result = run_operator(operator, problem, arrays, target, open_device("sim", target, seed=11))
-    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
-    assert {one.name for one in comparisons} == {a.name for a in operator.arrays(problem) if a.role == "out"}
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-
 
 # -- gemm
 
@@ -88,33 +71,6 @@ def test_gemm_large() -> None:
 def test_gemm_empty(m: int, n: int, k: int) -> None:
     """No rows or columns: nothing to do; no terms: zeros."""
     agree("gemm", "gfx942", m=m, n=n, k=k)
-
-
-# -- layernorm2d
-
-LAYERNORM_LENGTHS = (1, 7, 64, 100, 127, 512, 1000, 1024, 1025, 2048, 4096, 8192, 8193, 12289)
-
-
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("n", LAYERNORM_LENGTHS)
-@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
-def test_layernorm2d(chip: str, n: int, dtype: str) -> None:
-    """Rows shorter and longer than a wave, a workgroup and its registers."""
-    agree("layernorm2d", chip, m=5, n=n, dtype=dtype)
-
-
-@pytest.mark.parametrize("n", [96, 4096, 9000])
-@pytest.mark.parametrize("add", ["none", "add", "store"])
-@pytest.mark.parametrize("save_stats", [0, 1])
-def test_layernorm2d_options(n: int, add: str, save_stats: int) -> None:
-    """Residual add, stored sums and saved statistics, in one pass and in two."""
-    agree("layernorm2d", "gfx942", m=3, n=n, add=add, save_stats=save_stats)
-
-
-@pytest.mark.parametrize("m", [0, 1, 4, 17])
-def test_layernorm2d_rows(m: int) -> None:
-    """Row counts around those of a workgroup, with gaps between the rows."""
-    agree("layernorm2d", "gfx942", m=m, n=200, stride=333, ystride=208)
 
 
 # -- attention

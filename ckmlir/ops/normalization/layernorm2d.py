@@ -1,4 +1,5 @@
 """layernorm2d: y = (x - mean) / sqrt(variance + eps) * gamma + beta, row by row; the variance is the biased one.
+A row without elements has mean and variance 0.
 
 What is added to x before, and how y is quantised after, is common to all normalisations: `norm.py`. The statistics are
 those of the unrounded sum (as in CK Tile's layernorm2d_fwd).
@@ -88,10 +89,10 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
         """
         gamma, beta = (arrays[name].astype(np.float64) for name in ("gamma", "beta"))
         steps, n = fold_steps(problem.sizes["n"]), problem.sizes["n"]
-        with np.errstate(invalid="ignore", divide="ignore"):  # no columns; rows of one value without eps
-            mean = x.sum(axis=1) / n if n else np.full(x.shape[0], np.nan)
+        with np.errstate(invalid="ignore", divide="ignore"):  # rows of one value without eps
+            mean = x.sum(axis=1) / max(n, 1)
             centred = x - mean[:, None]
-            variance = np.square(centred).sum(axis=1) / n if n else mean
+            variance = np.square(centred).sum(axis=1) / max(n, 1)
             inv_std = 1 / np.sqrt(variance + problem.numbers["eps"])
             y = centred * inv_std[:, None] * gamma + beta
             extent, spread = (np.abs(part).max(axis=1, initial=0.0) for part in (x, centred))

@@ -86,8 +86,8 @@ def rms_normalized(x: Array, x_error: Array, gamma: Array, n: int, eps: float) -
         y             |γ| r |x| (relative error of r + 3 u), and |γ| r times the error of x
     """
     relative = (fold_steps(n) + 2) * UNIT / 2 + 2 * UNIT
-    with np.errstate(invalid="ignore", divide="ignore"):  # no columns; rows of zeros without eps
-        square = np.square(x).sum(axis=1) / n if n else np.full(x.shape[0], np.nan)
+    with np.errstate(invalid="ignore", divide="ignore"):  # rows of zeros without eps
+        square = np.square(x).sum(axis=1) / max(n, 1)  # 0 of a row without elements
         inv_rms = 1 / np.sqrt(square + eps)
         given = x_error.max(axis=1, initial=0.0) * np.sqrt(square) * inv_rms**2  # the sum's errors within the square
         y = x * inv_rms[:, None] * gamma

@@ -52,7 +52,7 @@ class RowBlock:
         self.m = given.m if spec.pad_m else given.m.multiple_of(spec.rows)
         self.n = given.n.multiple_of(spec.align if spec.pad_n else spec.length)
         self.first = workgroup_id(0) * spec.rows
-        self.inverse_n = 1.0 / self.n.to("f32")
+        self.inverse_n = 1.0 / self.n.maximum(1).to("f32")  # means of no elements are 0
         self._arrays = {array.name: array for array in spec.arrays()}
 
     # -- arrays
