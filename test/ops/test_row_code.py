@@ -1,0 +1,118 @@
+"""What the emitted instructions of row operators look like, and what they move.
+
+Counts on the machine code and on the simulator's counters; nothing is timed.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+from typing import Any
+
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.sim.decode.decoder import disassemble
+from ckmlir.targets import get_target
+
+REQUESTS: dict[str, dict[str, Any]] = {
+    "layernorm2d": {"add": "store", "save_stats": 1},
+    "rmsnorm2d": {},
+    "add_rmsnorm2d_rdquant": {},
+    "smoothquant": {},
+    "moe_smoothquant": {"experts": 4, "k": 2},
+    "softmax": {},
+    "topk_softmax": {"n": 256, "k": 8},
+}
+
+
+@functools.cache
+def compiled(name: str, chip: str, **keys: Any) -> CompiledKernel:
+    """The kernel of a request; rows of 4096 unless it says otherwise."""
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(**{"m": 64, "n": 4096, **REQUESTS[name], **keys})
+    return compile_kernel(operator, operator.spec(problem, target), target)
+
+
+def mnemonics(kernel: CompiledKernel, pattern: str) -> list[str]:
+    """The instructions that match a pattern from their start."""
+    code = disassemble(kernel.code_object, kernel.kernel_name)
+    return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_no_spills_and_wide_accesses(name: str, chip: str) -> None:
+    """16 bytes a lane of every array of the input's type; q and single values are as wide as there is of them."""
+    kernel = compiled(name, chip)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+    assert not mnemonics(kernel, "scratch_")
+    loads, stores = set(mnemonics(kernel, "buffer_load")), set(mnemonics(kernel, "buffer_store"))
+    assert loads - ({"buffer_load_dword"} if name == "moe_smoothquant" else set()) == {"buffer_load_dwordx4"}
+    narrow = {
+        "layernorm2d": {"buffer_store_dword"}, "rmsnorm2d": set(), "softmax": set(),
+        "add_rmsnorm2d_rdquant": {"buffer_store_dwordx2", "buffer_store_dword"},
+    }.get(name, {"buffer_store_dwordx2", "buffer_store_dword"})  # fmt: skip
+    assert stores <= {"buffer_store_dwordx4"} | narrow
+    if name in ("layernorm2d", "rmsnorm2d", "softmax"):
+        assert "buffer_store_dwordx4" in stores
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", REQUESTS)
+def test_lanes_meet_without_lds(name: str, chip: str) -> None:
+    """A row of one wave touches LDS in no way; a row of four only to exchange what each wave found."""
+    one = compiled(name, chip, n=512)
+    assert not mnemonics(one, "ds_")
+    assert any(each.encoding == "DPP" for each in disassemble(one.code_object, one.kernel_name))
+    if name != "topk_softmax":
+        four = mnemonics(compiled(name, chip), "ds_")
+        assert set(four) == {"ds_write_b32", "ds_read_b128"} and len(four) <= 6
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
+@pytest.mark.parametrize("n", [64, 1024, 4096, 8192])
+@pytest.mark.parametrize("name", REQUESTS)
+def test_bytes_moved(name: str, n: int, dtype: str) -> None:
+    """Every row is read and written once. What belongs to columns is read by the lanes of every row: bytes count as
+    often as lanes ask for them, and no cache is modelled."""
+    operator, target = find_operator(name), get_target("gfx942")
+    n = min(n, 512) if name == "topk_softmax" else n
+    problem = operator.problem(**{**REQUESTS[name], "m": 64, "n": n, "dtype": dtype})
+    device = open_device("sim", target)
+    assert isinstance(device, SimulatorDevice)
+    run_operator(operator, problem, operator.inputs(problem, target), target, device)
+    statistics, spec = device.last_statistics, operator.spec(problem, target)
+    assert statistics is not None
+    groups = math.prod(operator.launch(problem, spec).grid)
+    read = written = 0
+    for array in operator.arrays(problem):
+        if array.role == "out":
+            written += array.nbytes
+        elif len(array.shape) == 1:
+            read += array.nbytes * groups * spec.rows
+        elif array.name == "topk_ids":  # every lane asks for its row's expert
+            read += groups * spec.wave_count * 64 * find_dtype(array.dtype).bytes
+        elif array.name == "smooth":  # one row for every token and slot
+            read += 64 * problem.sizes["k"] * n * find_dtype(array.dtype).bytes
+        else:
+            read += array.nbytes * (problem.sizes["k"] if name == "moe_smoothquant" and array.name == "x" else 1)
+    assert read <= statistics.bytes_read <= 1.02 * read
+    assert written <= statistics.bytes_written <= 1.02 * written
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("name", ["layernorm2d", "rmsnorm2d", "smoothquant", "softmax"])
+def test_rows_that_stream_spill_nothing(name: str, chip: str) -> None:
+    kernel = compiled(name, chip, n=20000, dtype="bf16")
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+    assert not mnemonics(kernel, "scratch_")
