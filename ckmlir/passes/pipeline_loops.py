@@ -10,6 +10,7 @@ from typing import ClassVar
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_traffic import traffic_of
@@ -52,6 +53,7 @@ def pipeline(loop: ir.Operation) -> None:
         schedule = schedule_of(loop)
     except ValueError as problem:
         fail(loop, str(problem))
+    _check_honoured(loop, schedule)
     _describe_for_each_user(loop.regions[0].blocks[0])
     body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
     steps = order_step(body, schedule)
@@ -64,6 +66,25 @@ def pipeline(loop: ir.Operation) -> None:
         if op.name == "ck.lds_alloc":
             slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
     Expansion(loop, steps, schedule, slots, lcm(1, *(len(copies) for copies in slots.values()))).run()
+
+
+def _check_honoured(loop: ir.Operation, schedule: Schedule) -> None:
+    """What the language can say and this pass cannot do is refused, never ignored."""
+    for statement, why in (
+        ("path", schedule.path != "through" or bool(schedule.paths)),
+        ("buffers of single tensors", bool(schedule.tensor_buffers)),
+        ("reads", schedule.reads != 1),
+        ("order chunks", schedule.order == "chunks"),
+        ("fences clusters", schedule.fences == "clusters"),
+        ("mix", bool(schedule.mix)),
+        ("priority", bool(schedule.priority)),
+        ("groups", schedule.groups > 1),
+        ("unroll", schedule.unroll > 1),
+        ("step of single fragments, fences or barriers",
+         any(not isinstance(item, Fragments) or str(item) != item.stage for item in schedule.step)),
+    ):  # fmt: skip
+        if why:
+            fail(loop, f"schedule '{schedule.name}' asks for {statement}, which is not implemented; leave it out")
 
 
 def _describe_for_each_user(block: ir.Block) -> None:

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir
 from ckmlir.passes.walk import nested
 
@@ -109,7 +110,7 @@ def _by_stage(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedule
     """The program's order; where the schedule lists stages, those take one another's places in the order listed."""
     if not schedule.step:
         return [Placed(op, ahead[op]) for op in body]
-    rank = {stage: number for number, stage in enumerate(schedule.step)}
+    rank = {item.stage: number for number, item in enumerate(schedule.step) if isinstance(item, Fragments)}
     places = [number for number, op in enumerate(body) if stage_of(op) in rank]
     moved = sorted((body[place] for place in places), key=lambda op: rank[stage_of(op) or ""])
     ordered = list(body)

@@ -11,6 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir, shared_context
 from ckmlir.passes.framework import PassFailure
 from ckmlir.passes.pipeline_loops import PipelineLoops
@@ -250,7 +251,7 @@ def bodies(draw: st.DrawFn) -> tuple[Body, list[str], Schedule]:
         "drawn",
         tuple(sorted((stage, ahead[stage]) for stage in stages)),
         draw(st.integers(1, 4)),
-        step if draw(st.booleans()) else (),
+        tuple(map(Fragments, step)) if draw(st.booleans()) else (),
     )
     return body, yielded, schedule
 
@@ -301,6 +302,11 @@ def unchanged(body: Body) -> list[str]:
     return ["%c0", "%i", "%i2" if body.load("%i") else ""]
 
 
+def stages(*names: str) -> tuple[Fragments, ...]:
+    """Whole stages, as the items of a step."""
+    return tuple(map(Fragments, names))
+
+
 AHEAD = (("load", 2), ("to_lds", 1))
 SCHEDULES = {
     "unpipelined": Schedule("unpipelined"),
@@ -309,7 +315,7 @@ SCHEDULES = {
 }
 STAGED = {
     **SCHEDULES,
-    "one buffer": Schedule("one_buffer", (("load", 1), ("to_lds", 1)), 1, ("load", "from_lds", "to_lds", "math")),
+    "one buffer": Schedule("one_buffer", (("load", 1), ("to_lds", 1)), 1, stages("load", "from_lds", "to_lds", "math")),
     "two buffers": Schedule("double", AHEAD, 2),
     "three buffers, two ahead": Schedule("triple", (("load", 3), ("to_lds", 2)), 3),
     "read ahead": Schedule("read_ahead", (("from_lds", 1), ("load", 3), ("to_lds", 2)), 2),
@@ -360,7 +366,7 @@ def test_loads_run_as_far_ahead_as_the_schedule_says_and_never_beyond_the_last()
 @pytest.mark.parametrize("buffers", [1, 2, 3, 4])
 def test_the_steady_loop_is_unrolled_as_often_as_buffers_rotate(buffers: int) -> None:
     body = Body()
-    step = ("load", "from_lds", "to_lds", "math") if buffers == 1 else ()
+    step = stages("load", "from_lds", "to_lds", "math") if buffers == 1 else ()
     expanded = body.module(staged_sum(body), Schedule("s", (("load", 1), ("to_lds", 1)), buffers, step))
     PipelineLoops().apply(expanded)
     function = expanded.body.operations[0].operation
@@ -442,12 +448,12 @@ def handed_index(body: Body) -> list[str]:
     [
         (staged_sum, Schedule("s", (("to_lds", 1),)), "before what it uses (stage 'to_lds' 1 ahead, stage 'load' 0"),
         (staged_sum, Schedule("s", (("from_lds", 1),)), "reads an LDS tensor before it is written"),
-        (staged_sum, Schedule("s", (), 1, ("from_lds", "load", "to_lds")), "reads an LDS tensor before it is written"),
-        (staged_sum, Schedule("s", (), 1, ("math", "from_lds")), "runs this before what it uses"),
+        (staged_sum, Schedule("s", (), 1, stages("from_lds", "load", "to_lds")), "an LDS tensor before it is written"),
+        (staged_sum, Schedule("s", (), 1, stages("math", "from_lds")), "runs this before what it uses"),
         (staged_sum, Schedule("s", (("load", 1), ("to_lds", 1))), "1 iterations ahead of the read into 1 buffer; 2"),
         (staged_sum, Schedule("s", (("load", 3), ("to_lds", 3)), 2), "3 iterations ahead of the read into 2 buffers"),
         (slow_origin, Schedule("s", (("load", 2),)), "stage 'slow' 0 ahead)"),
-        (slow_origin, Schedule("s", (("load", 1),), 1, ("load", "slow")), "runs this before what it uses"),
+        (slow_origin, Schedule("s", (("load", 1),), 1, stages("load", "slow")), "runs this before what it uses"),
         (handed_index, Schedule("s", (("load", 1),)), "before the loop hands on the index"),
         (staged_sum, Schedule("s", (("store", 1),)), "speaks of stage 'store'; the loop has from_lds, load"),
     ],
