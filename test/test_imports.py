@@ -35,6 +35,8 @@ ALLOWED: dict[str, set[str]] = {
     "sim": {"codeobject", *COMMON},
     "ops": {"lang", "passes", "targets", "dialect", *COMMON},
     "compiler": {"ops", "lang", "passes", "lowering", "targets", "codeobject", "dialect", *COMMON, *MLIR},
+    # Above the compiler: it compiles kernels under many schedules, and decodes what comes out.
+    "scheduling": {"compiler", "ops", "passes", "lowering", "targets", "dialect", "codeobject", "sim", *COMMON, *MLIR},
     "runtime": {"sim", "codeobject", "compiler", "ops", "targets", *COMMON},
 }
 MAY_IMPORT_ALL = {"tools"}

@@ -26,6 +26,7 @@ COMMANDS = {
     "bench": "run a kernel repeatedly: times on a GPU, counts on the simulator",
     "cache": "the kernels that were compiled before: show or clear",
     "doctor": "what is installed, what is missing and how to get it",
+    "schedule": "a kernel's loop as a scheduling problem; schedules for it, checked and measured",
 }
 """Name -> summary; the code is in the module of the same name beside this one."""
 

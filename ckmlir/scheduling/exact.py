@@ -1,0 +1,76 @@
+"""The least interval, by a constraint solver: OR-Tools CP-SAT, an optional dependence (`pip install ckmlir[solve]`).
+
+For intervals from the lower bound on: does any assignment of start times keep all dependences and units? The first
+interval that one has is the least, if every shorter one was refuted in time.
+"""
+
+from typing import Any
+
+from ckmlir.scheduling.bounds import lower_bounds
+from ckmlir.scheduling.problem import Problem
+from ckmlir.scheduling.scheduler import SchedulingError, Solution, in_one_step, schedule_of_times
+
+SECONDS = 10.0
+"""For each interval; counted in the solver's own deterministic time, so that results do not depend on the machine."""
+STAGES = 8
+
+
+class Exact:
+    """Bounded search; says how far from the lower bound the result may be."""
+
+    seconds = SECONDS
+
+    def solve(self, problem: Problem, seed: int = 0) -> Solution:
+        """The first interval with a solution. Raises SchedulingError without the solver, or when none is found."""
+        try:
+            from ortools.sat.python import cp_model
+        except ImportError:
+            raise SchedulingError("the exact scheduler needs OR-Tools: pip install ortools, or ckmlir[solve]") from None
+        bound = max(1, lower_bounds(problem).interval)
+        kept = in_one_step(problem)
+        refuted = True
+        for step in range(16):
+            interval = bound + step * max(1, bound // 16)
+            times, certain = self._times(cp_model, kept, interval, seed)
+            if times is not None:
+                gap = interval - bound
+                proved = (
+                    "the least" if gap == 0 else f"at most {gap} cycles ({100 * gap / bound:.1f} %) above the least"
+                )
+                remark = f"lower bound {bound}, interval {interval}: {proved}" + ("" if refuted else ", not proved")
+                return Solution(schedule_of_times(problem, "exact", times, interval), interval, remark)
+            refuted = refuted and certain
+        raise SchedulingError(
+            f"exact: no schedule of {problem.name} with an interval of up to {interval} cycles in time"
+        )
+
+    def _times(self, cp: Any, problem: Problem, interval: int, seed: int) -> tuple[dict[int, int] | None, bool]:
+        """Start times (None: none found), and whether that there are none is certain."""
+        model = cp.CpModel()
+        limits = problem.limits
+        start, places = [], []
+        units: dict[str, list[Any]] = {unit: [] for unit in limits.units}
+        for node in problem.nodes:
+            cycles = node.busy * (limits.waves if limits.units[node.unit] else limits.waves_per_simd)
+            if cycles > interval:
+                return None, True
+            place = model.new_int_var(0, interval - 1, f"place{node.number}")
+            stage = model.new_int_var(0, STAGES, f"stage{node.number}")
+            start.append(stage * interval + place)
+            places.append(place)
+            units[node.unit].append(model.new_fixed_size_interval_var(place, cycles, f"busy{node.number}"))
+            # A unit that is held beyond the end of the interval is held from its beginning.
+            units[node.unit].append(model.new_fixed_size_interval_var(place - interval, cycles, f"wrap{node.number}"))
+        for intervals in units.values():
+            model.add_no_overlap(intervals)
+        for edge in problem.edges:
+            model.add(start[edge.target] >= start[edge.source] + edge.latency - interval * edge.distance)
+        model.minimize(sum(start))  # short lifetimes, so few registers
+        solver = cp.CpSolver()
+        solver.parameters.random_seed = seed
+        solver.parameters.num_workers = 1
+        solver.parameters.max_deterministic_time = self.seconds
+        status = solver.solve(model)
+        if status in (cp.OPTIMAL, cp.FEASIBLE):
+            return {node.number: int(solver.value(start[node.number])) for node in problem.nodes}, True
+        return None, bool(status == cp.INFEASIBLE)

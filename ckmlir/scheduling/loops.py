@@ -1,0 +1,255 @@
+"""Scheduling problems of loops in fragment IR (after ck-split-tiles)."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ckmlir.diagnostics import position_of
+from ckmlir.dialect.build import producer, registers_of, text_of
+from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.loop import LOOP, schedule_of
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.types import LdsType, WindowType, describe
+from ckmlir.mlir import ir
+from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.step_order import handed_on, operands_of, source_of, stage_of
+from ckmlir.passes.walk import functions, operations, target_of, waves_of
+from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
+from ckmlir.targets import Target
+from ckmlir.targets.timing import UNITS, Cycles, lds_cycles, matrix_cycles, memory_cycles, vector_cycles
+
+TRANSCENDENTAL = frozenset({"math.exp2", "math.log2", "math.rsqrt", "math.sqrt", "arith.divf"})
+STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"})
+LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"})
+FREE = (
+    "vector.",
+    "arith.constant",
+    "ck.make_",
+    "ck.move_",
+    "ck.lds_alloc",
+    "ck.thread_",
+    "ck.workgroup_",
+    "llvm.",
+    "ub.",
+)
+"""Operations that become no instruction, or none that a loop of fragments would feel."""
+
+
+FRAGMENTS = STORES | LOADS | {"ck.lds_read", "ck.lds_write", "ck.mfma"}
+"""Operations with a place of their own in the step: what a schedule's `step` numbers, stage by stage."""
+
+
+def loops_of(module: ir.Module) -> list[ir.Operation]:
+    """The loops of stages of a module's kernels, in program order."""
+    return [op for function in functions(module) for op in operations(function) if op.name == LOOP]
+
+
+def problem_of(loop: ir.Operation) -> Problem:
+    """The problem of a loop.
+
+    Raises:
+        ProblemError: the loop holds another one.
+        ValueError: its schedule cannot be read.
+        PassFailure: no chip is named for its kernel.
+    """
+    return _Builder(loop).build()
+
+
+@dataclass
+class _Builder:
+    loop: ir.Operation
+
+    def build(self) -> Problem:
+        function = self.loop.parent.operation
+        while function.name != "func.func":
+            function = function.parent.operation
+        target, waves = target_of(function), waves_of(function)
+        block = self.loop.regions[0].blocks[0]
+        body = [op.operation for op in block.operations][:-1]
+        if any(len(op.regions) for op in body):
+            raise ProblemError("only innermost loops are scheduling problems; this one holds another")
+        buffers = schedule_of(self.loop).buffers
+        inside = [op for op in body if not op.name.startswith(FREE)]
+        number = {op: place for place, op in enumerate(inside)}
+        flow = list(_flow(body, block))
+        carried = {producer(value) for value in handed_on(block)}
+        ends = _ends(body, inside)
+        counts: dict[str, int] = {}
+        nodes = []
+        for place, op in enumerate(inside):
+            stage, unit = stage_of(op) or "", _unit(op)
+            index = -1
+            if op.name in FRAGMENTS:
+                index = counts.get(stage, 0)
+                counts[stage] = index + 1
+            time = _cycles(op, target)
+            position = position_of(op.location)
+            nodes.append(Node(
+                place, op.name, stage, index, unit, time.latency, time.busy, time.issue, time.source,
+                sum(map(_registers, op.results)), ends.get(op, 0), *_tensor(op),
+                f"{position.file}:{position.line}" if position else "", op in carried,
+            ))  # fmt: skip
+        edges = {
+            Edge(number[one], number[two], "flow", nodes[number[one]].latency, distance)
+            for one, two, distance in _through(flow, number)
+        }
+        edges |= set(_lds_edges(inside, number, nodes, buffers)) | set(_memory_edges(inside, number, nodes))
+        registers = target.registers
+        share = registers.vector_total // max(1, -(-waves // target.simds))
+        limits = Limits(
+            min(share, registers.vector_per_wave), min(share // 2, registers.accumulation_per_wave), target.lds_bytes,
+            waves, target.simds, {unit.name: unit.shared for unit in UNITS.values()}, waves > 1,
+        )  # fmt: skip
+        effects = tuple(number[op] for op in inside if op.name in STORES)
+        name = str(function.attributes["sym_name"].value)
+        order = sorted(edges, key=lambda edge: (edge.source, edge.target, edge.kind, edge.distance))
+        return Problem(name, target.name, tuple(nodes), tuple(order), limits, buffers, effects)
+
+
+def _unit(op: ir.Operation) -> str:
+    if op.name == "ck.mfma":
+        return "matrix"
+    if op.name in STORES or op.name in LOADS:
+        return "memory"
+    return "lds" if traffic_of(op) is not None else "vector"
+
+
+def _cycles(op: ir.Operation, target: Target) -> Cycles:
+    if op.name == "ck.mfma":
+        return matrix_cycles(target, text_of(op, "instruction"))
+    if op.name in STORES or op.name in LOADS:
+        return memory_cycles(target, _width(op))
+    if traffic_of(op) is not None:
+        return lds_cycles(target, "read" if op.name == "ck.lds_read" else "write", _width(op))
+    instructions = max([1, *(_elements(one) for one in op.results)])
+    return vector_cycles(instructions, transcendental=op.name in TRANSCENDENTAL)
+
+
+def _width(op: ir.Operation) -> int:
+    """Bytes of a lane."""
+    for operand in op.operands:
+        if not isinstance(operand.type, (ir.VectorType, ir.IntegerType)):
+            described = describe(operand.type)
+            if isinstance(described, (LdsType, WindowType)):
+                return max(4, len(registers_of(op)) * bits(described.element) // 8)
+    return 4
+
+
+def _elements(value: ir.Value) -> int:
+    count = 1
+    for length in ir.VectorType(value.type).shape if isinstance(value.type, ir.VectorType) else ():
+        count *= length
+    return count
+
+
+def _registers(value: ir.Value) -> int:
+    if not isinstance(value.type, ir.VectorType):
+        return 0
+    return -(-_elements(value) * bits(ir.VectorType(value.type).element_type) // 32)
+
+
+def _tensor(op: ir.Operation) -> tuple[str, int]:
+    """The name and bytes of the LDS tensor that an operation accesses."""
+    traffic = traffic_of(op)
+    alloc = producer(traffic.tensor) if traffic else None
+    if alloc is None:
+        return "", 0
+    lds = describe(alloc.results[0].type)
+    assert isinstance(lds, LdsType)
+    name = text_of(alloc, "name") if "name" in alloc.attributes else "unnamed"
+    return name, LdsLayout.parse(text_of(alloc, "layout")).elements * bits(lds.element) // 8
+
+
+Dependence = tuple[ir.Operation, ir.Operation, int]
+"""The second operation, so many iterations later, uses what the first computes."""
+
+
+def _flow(body: list[ir.Operation], block: ir.Block) -> Iterator[Dependence]:
+    handed, inside = handed_on(block), set(body)
+    for op in body:
+        for operand in operands_of(op):
+            value, distance = source_of(operand, block, handed)
+            source = producer(value)
+            if source is not None and source in inside and source.name != "ck.lds_alloc":
+                yield source, op, distance
+
+
+def _through(flow: list[Dependence], number: dict[ir.Operation, int]) -> Iterator[Dependence]:
+    """The dependences between nodes, through operations that are none."""
+    before: dict[ir.Operation, list[tuple[ir.Operation, int]]] = {}
+    for source, op, distance in flow:
+        before.setdefault(op, []).append((source, distance))
+    for op in number:
+        pending, seen = list(before.get(op, ())), set()
+        while pending:
+            source, distance = pending.pop()
+            if (source, distance) in seen or distance > len(number):
+                continue
+            seen.add((source, distance))
+            if source in number:
+                yield source, op, distance
+            else:
+                pending += [(one, distance + more) for one, more in before.get(source, ())]
+
+
+def _ends(body: list[ir.Operation], inside: list[ir.Operation]) -> dict[ir.Operation, int]:
+    """Registers whose last use in program order is a node."""
+    place = {op: number for number, op in enumerate(body)}
+    found: dict[ir.Operation, int] = {}
+    for op in inside:
+        for result in op.results:
+            users = [use.owner.operation for use in result.uses]
+            last = max((user for user in users if user in place), key=lambda user: place[user], default=None)
+            if last is not None:
+                found[last] = found.get(last, 0) + _registers(result)
+    return found
+
+
+def _lds_edges(
+    inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node], buffers: int
+) -> Iterator[Edge]:
+    """A read follows the writes of its tensor; the writes `buffers` iterations on follow the read."""
+    tensors: dict[ir.Value, tuple[list[ir.Operation], list[ir.Operation]]] = {}
+    for op in inside:
+        traffic = traffic_of(op)
+        if traffic is not None:
+            tensors.setdefault(traffic.tensor, ([], []))[0 if traffic.writes else 1].append(op)
+    for tensor, (writes, reads) in tensors.items():
+        owner = producer(tensor)
+        rotates = owner is not None and owner.block == inside[0].block
+        for write in writes:
+            for read in reads:
+                yield Edge(number[write], number[read], "memory", nodes[number[write]].latency, 0)
+                yield Edge(number[read], number[write], "anti", 0, buffers if rotates else 1, rotates)
+
+
+def _memory_edges(inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node]) -> Iterator[Edge]:
+    """Loads and stores that may touch the same memory keep their order, over iterations too."""
+    accesses = [op for op in inside if op.name in LOADS or op.name in STORES]
+    for place, one in enumerate(accesses):
+        for two in accesses[place:]:
+            if not {one.name, two.name} & STORES or _apart(one, two):
+                continue
+            if one != two:
+                kind = "anti" if one.name in LOADS else "output" if two.name in STORES else "memory"
+                yield Edge(number[one], number[two], kind, 0, 0)
+            yield Edge(number[two], number[one], "output" if one == two else "memory", 0, 1)
+
+
+def _apart(one: ir.Operation, two: ir.Operation) -> bool:
+    """Whether two accesses go through different pointers that are marked to lead to memory of their own."""
+    left, right = _pointer(one), _pointer(two)
+    return left is not None and right is not None and left != right
+
+
+def _pointer(op: ir.Operation) -> ir.Value | None:
+    """The kernel's argument that an access's memory is reached through, if it alone leads there; None if not known."""
+    value: ir.Value | None = op.operands[0 if op.name in LOADS else 1]
+    while value is not None and not isinstance(value, ir.BlockArgument):
+        owner = producer(value)
+        value = owner.operands[0] if owner is not None and len(owner.operands) else None
+    if value is None:
+        return None
+    function = value.owner.owner.operation
+    if function.name != "func.func" or "arg_attrs" not in function.attributes:
+        return None
+    return value if "llvm.noalias" in function.attributes["arg_attrs"][value.arg_number] else None

@@ -1,0 +1,54 @@
+"""The steady loop in machine code: where it is, and what it consists of."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckmlir.codeobject import CodeObject
+from ckmlir.sim.decode import CATEGORIES, Instruction, disassemble, instruction_mix
+from ckmlir.sim.decode.mix import category
+
+
+@dataclass(frozen=True)
+class MachineLoop:
+    """A loop of machine code.
+
+    Attributes:
+        mix: instructions by category of `sim.decode.mix`.
+        drains: waits for all accesses to memory (`vmcnt(0)`).
+    """
+
+    instructions: tuple[Instruction, ...]
+    mix: dict[str, int]
+    drains: int
+
+    @property
+    def matrix_share(self) -> float:
+        """Share of the issue slots that matrix instructions take, from 0 to 1."""
+        return self.mix["mfma"] / len(self.instructions) if self.instructions else 0.0
+
+
+def steady_loop(code_object: CodeObject, kernel: str) -> MachineLoop:
+    """The loop with the most matrix instructions, or of those with none the one with the most accesses to memory."""
+    code = disassemble(code_object, kernel)
+    loops = list(_loops(code))
+    best: list[Instruction] = max(loops, key=_weight, default=[])
+    drains = sum(one.mnemonic == "s_waitcnt" and one.modifiers.get("vmcnt") == 0 for one in best)
+    mix = instruction_mix(best) if best else dict.fromkeys(CATEGORIES, 0)
+    return MachineLoop(tuple(best), mix, drains)
+
+
+def _weight(loop: Sequence[Instruction]) -> tuple[int, int]:
+    kinds = [category(one) for one in loop]
+    return kinds.count("mfma"), kinds.count("vmem") + kinds.count("lds")
+
+
+def _loops(code: Sequence[Instruction]) -> list[list[Instruction]]:
+    """From the target of every backward branch to the branch; loops that hold others are left out."""
+    place = {instruction.address: number for number, instruction in enumerate(code)}
+    found = []
+    for number, instruction in enumerate(code):
+        target = instruction.branch_target
+        if target is not None and target <= instruction.address and target in place:
+            found.append((place[target], number))
+    inner = [one for one in found if not any(one != two and one[0] <= two[0] and two[1] <= one[1] for two in found)]
+    return [list(code[first : last + 1]) for first, last in inner]

@@ -1,0 +1,90 @@
+"""What a scheduler is, and those there are."""
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Protocol
+
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.errors import CkmlirError, suggest
+from ckmlir.scheduling.problem import Edge, Problem
+from ckmlir.scheduling.steps import Place, schedule_of_places
+
+SCHEDULERS: dict[str, str] = {
+    "source": "ckmlir.scheduling.source_order:SourceOrder",
+    "list": "ckmlir.scheduling.list_scheduling:ListScheduling",
+    "modulo": "ckmlir.scheduling.modulo:ModuloScheduling",
+    "interleave": "ckmlir.scheduling.interleave:Interleave",
+    "four_waves": "ckmlir.scheduling.interleave:FourWaves",
+    "ping_pong": "ckmlir.scheduling.ping_pong:PingPong",
+    "exact": "ckmlir.scheduling.exact:Exact",
+}
+"""Name -> "module:Class"."""
+
+
+class SchedulingError(CkmlirError):
+    """A scheduler finds no schedule, or is not for such a problem; the text says why."""
+
+
+@dataclass(frozen=True)
+class Solution:
+    """What a scheduler finds.
+
+    Attributes:
+        schedule: lists every fragment of the loop, unless the scheduler leaves the order to a rule of the pass.
+        interval: cycles of a step as far as the scheduler's model knows; None where it has none.
+        remark: what else there is to say, e.g. whether the interval is proved to be the least.
+    """
+
+    schedule: Schedule
+    interval: int | None = None
+    remark: str = ""
+
+
+class Scheduler(Protocol):
+    """Solves problems; the same problem and seed give the same solution."""
+
+    def solve(self, problem: Problem, seed: int = 0) -> Solution:
+        """A schedule that keeps all dependences. Raises SchedulingError."""
+
+
+def find_scheduler(name: str) -> Scheduler:
+    """The scheduler called `name`. Raises SchedulingError when there is none."""
+    if name not in SCHEDULERS:
+        raise SchedulingError(f"there is no scheduler '{name}'; {suggest(name, SCHEDULERS)}")
+    module, _, cls = SCHEDULERS[name].partition(":")
+    scheduler: Scheduler = getattr(importlib.import_module(module), cls)()
+    return scheduler
+
+
+def in_one_step(problem: Problem) -> Problem:
+    """The problem with the matrix instructions of an iteration kept in one step, so that accumulators stay in place.
+
+    Those that begin a chain of accumulations follow all that end one in the iteration before.
+    """
+    matrix = {node.number for node in problem.nodes if node.unit == "matrix"}
+    steps = [(e.source, e.target) for e in problem.edges if e.distance == 0 and {e.source, e.target} <= matrix]
+    chained = {number for number in matrix if problem.nodes[number].carried}
+    grown = True
+    while grown:
+        more = {source for source, target in steps if target in chained} - chained
+        chained |= more
+        grown = bool(more)
+    firsts = sorted(chained - {target for source, target in steps if source in chained})
+    lasts = [number for number in sorted(chained) if problem.nodes[number].carried]
+    added = [Edge(last, first, "output", problem.nodes[last].issue, 1) for last in lasts for first in firsts]
+    return replace(problem, edges=(*problem.edges, *added))
+
+
+def schedule_of_times(problem: Problem, name: str, times: Mapping[int, int], interval: int) -> Schedule:
+    """The schedule of start times in cycles, one for every node: stages are intervals, the place in one the order.
+
+    A step begins with the first matrix instruction, or with the first effect where there is none.
+    """
+    matrix = [times[node.number] for node in problem.nodes if node.unit == "matrix"]
+    start = min(matrix or [times[number] for number in problem.effects], default=0)
+    shifted = {node.number: times[node.number] - start for node in problem.fragments}
+    last = max((time // interval for time in shifted.values()), default=0)
+    listed = sorted(problem.fragments, key=lambda node: (shifted[node.number] % interval, node.number))
+    places = [Place(node.stage, node.index, last - shifted[node.number] // interval) for node in listed]
+    return schedule_of_places(name, problem.buffers, places)

@@ -1,0 +1,126 @@
+"""One kernel under many schedules: traced once, its loop's problem, and code for any schedule of it.
+
+bench = Workbench.of(operator, spec, target)
+bench.problem                       # of its loop
+bench.listed(Schedule.parse(text))  # the same schedule with every fragment by itself
+bench.compile(schedule)             # scheduled IR, findings of the checker, code object
+"""
+
+from dataclasses import dataclass
+from typing import Any
+
+from ckmlir.compiler import CompiledKernel
+from ckmlir.dialect.build import string
+from ckmlir.dialect.loop import SCHEDULE, schedule_of
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lowering.codeobject import emit_code_object
+from ckmlir.mlir import ir
+from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.passes.check_schedule import check_module
+from ckmlir.passes.pipeline import PIPELINE, run_pipeline
+from ckmlir.passes.step_order import order_step, stage_of
+from ckmlir.scheduling.loops import FRAGMENTS, loops_of, problem_of
+from ckmlir.scheduling.problem import Problem, ProblemError
+from ckmlir.scheduling.steps import Place, schedule_of_places
+from ckmlir.targets import Target
+
+NAMES = [str(step.run) for step in PIPELINE]
+BEFORE = PIPELINE[: NAMES.index("ck-pipeline-loops")]
+SCHEDULING = PIPELINE[NAMES.index("ck-pipeline-loops") : NAMES.index("ck-lower-fragments")]
+LOWERING = PIPELINE[NAMES.index("ck-lower-fragments") :]
+
+
+@dataclass(frozen=True)
+class Scheduled:
+    """A kernel under a schedule.
+
+    Attributes:
+        fragments: the scheduled IR, as text with locations.
+        findings: what the checker says; none: proved.
+        compiled: the code object; None where only the schedule was to be checked.
+    """
+
+    schedule: Schedule
+    fragments: str
+    findings: tuple[str, ...]
+    compiled: CompiledKernel | None
+
+
+@dataclass(frozen=True)
+class Workbench:
+    """A kernel before scheduling.
+
+    Attributes:
+        name: of the kernel.
+        text: its fragments, with locations.
+        schedule: the schedule that the operator gives its loop.
+        problem: of the loop; of the last one where there are several.
+    """
+
+    name: str
+    target: Target
+    text: str
+    schedule: Schedule
+    problem: Problem
+    context: ir.Context
+
+    @staticmethod
+    def of(operator: Operator[Any, Any], spec: Any, target: Target) -> "Workbench":
+        """The kernel of a specification.
+
+        Raises:
+            RequestError: the chip cannot run it.
+            PipelineFailure: a pass refuses it.
+            ProblemError: it has no loop of stages.
+        """
+        require_valid(operator, spec, target)
+        kernel = operator.build(spec, target)
+        with kernel.module.context:
+            run_pipeline(kernel.module, BEFORE, dump_on_failure=False)
+            loops = loops_of(kernel.module)
+            if not loops:
+                raise ProblemError(f"{kernel.name} has no loop to schedule")
+            text = kernel.module.operation.get_asm(enable_debug_info=True)
+            schedule, problem = schedule_of(loops[-1]), problem_of(loops[-1])
+            return Workbench(kernel.name, target, text, schedule, problem, kernel.module.context)
+
+    def listed(self, schedule: Schedule) -> Schedule:
+        """The same order and buffers with every fragment listed by itself, ready for moves.
+
+        Raises:
+            PassFailure: the loop has no such stages or fragments.
+        """
+        with self.context, ir.Location.unknown(self.context):
+            module = ir.Module.parse(self.text)
+            block = loops_of(module)[-1].regions[0].blocks[0]
+            body = [op.operation for op in block.operations][:-1]
+            counts: dict[str, int] = {}
+            numbers: dict[ir.Operation, tuple[str, int]] = {}
+            for op in body:
+                if op.name in FRAGMENTS:
+                    stage = stage_of(op) or ""
+                    numbers[op] = stage, counts.get(stage, 0)
+                    counts[stage] = counts.get(stage, 0) + 1
+            placed = [one for one in order_step(body, schedule) if one.op in numbers]
+            places = [Place(*numbers[one.op], one.ahead) for one in placed]
+        return schedule_of_places(schedule.name, schedule.buffers, places, fenced=schedule.fences != "none")
+
+    def compile(self, schedule: Schedule, *, code: bool = True) -> Scheduled:
+        """Apply a schedule, check the result, and (`code`) compile it.
+
+        Raises:
+            PipelineFailure: a pass refuses the schedule.
+            CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
+        """
+        with self.context:
+            reference, module = ir.Module.parse(self.text), ir.Module.parse(self.text)
+            loops_of(module)[-1].attributes[SCHEDULE] = string(str(schedule))
+            run_pipeline(module, SCHEDULING, dump_on_failure=False)
+            fragments = module.operation.get_asm(enable_debug_info=True)
+            findings = tuple(map(str, check_module(module, reference)))
+            compiled = None
+            if code:
+                run_pipeline(module, LOWERING, dump_on_failure=False)
+                made = emit_code_object(module, self.target.name)
+                compiled = CompiledKernel(made.hsaco, self.name, self.target.name)
+        return Scheduled(schedule, fragments, findings, compiled)

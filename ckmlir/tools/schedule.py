@@ -1,0 +1,126 @@
+"""`ckmlir schedule`: the loop of a kernel as a scheduling problem; schedules for it, found, read, checked, measured.
+
+Without options it prints what is known of the loop: its schedule and lower bounds. Exit status 1: --check found the
+schedule wrong.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ckmlir.errors import CkmlirError
+from ckmlir.tools.cli import DISAGREES
+from ckmlir.tools.request import add_operator_arguments, check_writable, progress, read_request, write_file
+
+if TYPE_CHECKING:
+    from ckmlir.dialect.schedule import Schedule
+    from ckmlir.scheduling import Evaluation, Workbench
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_operator_arguments(parser)
+    add = parser.add_argument
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument("--use", metavar="FILE", type=Path, help="the schedule in a file instead of the kernel's")
+    chosen.add_argument(
+        "--scheduler", metavar="NAME", help="one that this scheduler finds: " + ", ".join(_schedulers())
+    )
+    add("--buffers", type=int, metavar="N", help="LDS buffers that the scheduler may use (default: the kernel's)")
+    add("--seed", type=int, default=0, metavar="N", help="decides between equals")
+    add("--export", metavar="FILE", type=Path, help="write the scheduling problem as JSON")
+    add("--print", dest="printed", action="store_true", help="print the schedule, every fragment by itself")
+    add("--check", action="store_true", help="prove the scheduled kernel right, or say what is wrong")
+    add("--evaluate", action="store_true", help="compile it: registers, LDS, the steady loop, what the backend kept")
+    add("--json", action="store_true", help="the evaluation as one JSON object")
+
+
+def execute(options: argparse.Namespace) -> int:
+    from ckmlir.passes.framework import PassFailure
+    from ckmlir.scheduling import Workbench
+
+    operator, problem, target = read_request(options)
+    if options.export is not None:
+        check_writable([options.export])
+    spec = operator.spec(problem, target)
+    bench = Workbench.of(operator, spec, target)
+    try:
+        return _report(options, bench)
+    except PassFailure as failure:
+        raise CkmlirError(str(failure)) from None
+
+
+def _report(options: argparse.Namespace, bench: Workbench) -> int:
+    from ckmlir.scheduling import evaluate, lower_bounds
+
+    schedule, remark = _chosen(options, bench)
+    if options.export is not None:
+        write_file(options.export, bench.problem.to_json().encode())
+    if options.printed:
+        print(bench.listed(schedule).pretty, end="")
+    status = 0
+    if options.check:
+        with progress("checking"):
+            findings = bench.compile(schedule, code=False).findings
+        print("\n".join(findings) if findings else f"schedule {schedule.name}: proved for every trip count")
+        status = DISAGREES if findings else 0
+    if options.evaluate or options.json:
+        with progress("compiling"):
+            evaluation = evaluate(bench, schedule)
+        print(json.dumps(evaluation.to_dict()) if options.json else _text(evaluation))
+    if not (options.printed or options.check or options.evaluate or options.json):
+        bounds = lower_bounds(bench.problem.with_buffers(schedule.buffers))
+        units = ", ".join(f"{unit} {cycles}" for unit, cycles in bounds.by_unit.items())
+        print(f"{bench.name} for {bench.target.name}: {schedule}")
+        print(f"{len(bench.problem.nodes)} operations, {len(bench.problem.fragments)} of them fragments")
+        print(f"no step is shorter than {bounds.interval} cycles: {bounds.resource} of unit {bounds.unit} ({units}), "
+              f"{bounds.recurrence} round the loop")  # fmt: skip
+    if remark:
+        print(remark, file=sys.stderr)
+    return status
+
+
+def _schedulers() -> list[str]:
+    from ckmlir.scheduling.scheduler import SCHEDULERS
+
+    return list(SCHEDULERS)
+
+
+def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, str]:
+    """The schedule asked for, and what its scheduler remarks."""
+    from ckmlir.dialect.schedule import Schedule
+    from ckmlir.scheduling import find_scheduler
+
+    if options.scheduler is not None:
+        buffers = bench.problem.buffers if options.buffers is None else options.buffers
+        if not 1 <= buffers <= 8:
+            raise CkmlirError(f"--buffers {buffers}: 1 to 8 make sense")
+        with progress(f"{options.scheduler} scheduling"):
+            solution = find_scheduler(options.scheduler).solve(bench.problem.with_buffers(buffers), options.seed)
+        found = f"{options.scheduler}: a step of {solution.interval} cycles; {solution.remark}"
+        return solution.schedule, found if solution.interval is not None else ""
+    if options.use is None:
+        return bench.schedule, ""
+    try:
+        return Schedule.parse(options.use.read_text()), ""
+    except OSError as error:
+        raise CkmlirError(f"--use {options.use}: {error.strerror or error}") from None
+    except (ValueError, UnicodeDecodeError) as error:
+        raise CkmlirError(f"--use {options.use}: {error}") from None
+
+
+def _text(one: Evaluation) -> str:
+    loop = ", ".join(f"{count} {kind}" for kind, count in one.loop.items() if count)
+    return "\n".join([
+        f"registers      {one.vector_registers} vector ({one.accumulation_registers} of them accumulation), "
+        f"{one.scalar_registers} scalar, {one.spills} spilled",
+        f"LDS            {one.lds_bytes} bytes; {one.waves_per_simd:g} waves a SIMD",
+        f"steady loop    {loop}; {one.drains} waits for all of memory",
+        f"matrix share   {100 * one.matrix_share:.1f} % of the issue slots; no step is shorter than "
+        f"{one.interval_bound} cycles",
+        f"fidelity       {one.fidelity}",
+        f"checker        {'; '.join(one.findings) or 'proved'}",
+    ])  # fmt: skip

@@ -1,0 +1,118 @@
+"""Schedulers: dependences and units are kept, intervals are no shorter than the bound, results follow from the seed."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.ops import find_operator
+from ckmlir.scheduling import SCHEDULERS, Problem, SchedulingError, Workbench, find_scheduler, lower_bounds
+from ckmlir.scheduling.graph import broken_links, links_between_fragments
+from ckmlir.scheduling.modulo import place_nodes
+from ckmlir.scheduling.problem import Edge, Limits, Node
+from ckmlir.scheduling.steps import places_of
+from ckmlir.targets import get_target
+
+NEEDS = {"exact": "ortools"}
+
+
+def bench(arch: str = "gfx942", operator: str = "gemm", **keys: object) -> Workbench:
+    found, target = find_operator(operator), get_target(arch)
+    return Workbench.of(found, found.spec(found.problem(**keys), target), target)
+
+
+@pytest.mark.parametrize("buffers", [1, 2])
+@pytest.mark.parametrize("name", [name for name in SCHEDULERS if name != "ping_pong"])
+def test_dependences_are_kept(name: str, buffers: int) -> None:
+    if name in NEEDS:
+        pytest.importorskip(NEEDS[name], reason="the exact scheduler's solver is not installed")
+    small = {"m": 128, "n": 128, "k": 128, "block": "64x64x32"}
+    problem = bench(**small).problem.with_buffers(buffers)
+    solution = find_scheduler(name).solve(problem, seed=1)
+    assert broken_links(problem, links_between_fragments(problem), solution.schedule) == []
+    assert len(places_of(solution.schedule)) == len(problem.fragments)
+    assert Schedule.parse(str(solution.schedule)) == solution.schedule
+    assert solution == find_scheduler(name).solve(problem, seed=1)
+    assert solution.interval is None or solution.interval >= lower_bounds(problem).interval
+
+
+def test_ping_pong_takes_turns() -> None:
+    problem = bench(m=512, n=512, k=512, block="256x256x32", wave="4x2", epilogue="direct").problem.with_buffers(2)
+    schedule = find_scheduler("ping_pong").solve(problem).schedule
+    units = [place.stage == "math" for place in places_of(schedule)]
+    assert units == sorted(units) and schedule.groups == 2 and dict(schedule.priority) == {"math": 1}
+    assert broken_links(problem, links_between_fragments(problem), schedule) == []
+
+
+@pytest.mark.parametrize(
+    ("name", "keys"),
+    [("ping_pong", {}), ("four_waves", {"block": "256x256x32", "wave": "4x2", "epilogue": "direct"})],
+)
+def test_schedulers_for_other_workgroups_refuse(name: str, keys: dict[str, object]) -> None:
+    with pytest.raises(SchedulingError, match=f"{name} is for (two waves|one wave) a SIMD"):
+        find_scheduler(name).solve(bench(m=512, n=512, k=512, **keys).problem)
+
+
+def test_an_unknown_scheduler_is_named() -> None:
+    with pytest.raises(SchedulingError, match="there is no scheduler 'moduli'; did you mean modulo"):
+        find_scheduler("moduli")
+
+
+@pytest.mark.parametrize("operator", ["gemm", "fmha_fwd"])
+def test_modulo_schedules_reach_the_bound(operator: str) -> None:
+    problem = bench(operator=operator).problem
+    assert find_scheduler("modulo").solve(problem).interval == lower_bounds(problem).interval
+
+
+def random_problem(count: int, edges: list[tuple[int, int, int, int]], busy: list[int]) -> Problem:
+    units = ("vector", "lds")
+    nodes = tuple(
+        Node(n, "op", "s", n, units[n % 2], busy[n % len(busy)] + 2, busy[n % len(busy)], 1, "", 1, 0, "", 0, "", False)
+        for n in range(count)
+    )
+    made = tuple(
+        Edge(a % count, b % count, "flow", latency, distance if a % count < b % count else distance + 1)
+        for a, b, latency, distance in edges
+    )
+    limits = Limits(512, 256, 65536, 8, 4, {"vector": False, "lds": True}, True)
+    return Problem("p", "gfx942", nodes, made, limits, 1, ())
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    st.integers(2, 9),
+    st.lists(st.tuples(st.integers(0, 8), st.integers(0, 8), st.integers(1, 30), st.integers(0, 2)), max_size=14),
+    st.lists(st.integers(1, 4), min_size=1, max_size=3),
+    st.integers(0, 3),
+)
+def test_modulo_placements_keep_edges_and_units(
+    count: int, edges: list[tuple[int, int, int, int]], busy: list[int], seed: int
+) -> None:
+    problem = random_problem(count, edges, busy)
+    interval = 2 * lower_bounds(problem).interval
+    times = place_nodes(problem, interval, seed)
+    if times is None:
+        return
+    for edge in problem.edges:
+        assert times[edge.target] >= times[edge.source] + edge.latency - interval * edge.distance
+    for unit, shared in problem.limits.units.items():
+        held = [
+            (times[node.number] + cycle) % interval
+            for node in problem.nodes
+            if node.unit == unit
+            for cycle in range(node.busy * (8 if shared else 2))
+        ]
+        assert len(held) == len(set(held))
+
+
+def test_broken_dependences_are_named() -> None:
+    problem = bench(m=128, n=128, k=128, block="64x64x32").problem
+    order = Schedule.parse("schedule s 1; step load.0-1, from_lds.0-3, to_lds.0-1, math.0-3")
+    found = broken_links(problem, links_between_fragments(problem), order)
+    assert found and all("would run before to_lds" in str(one) for one in found)
+    with pytest.raises(ValueError, match=r"does not list to_lds.1 and 8 more"):
+        broken_links(problem, [], Schedule.parse("schedule s 1; step load.0-1, to_lds.0"))
+    with pytest.raises(ValueError, match=r"lists load.7, which the loop does not have"):
+        broken_links(problem, [], Schedule.parse("schedule s 1; step load.7"))
