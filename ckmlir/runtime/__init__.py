@@ -16,6 +16,7 @@ from ckmlir.runtime.device import (
     Stream,
     open_device,
 )
+from ckmlir.runtime.findings import FindingsFault
 from ckmlir.runtime.run import RunResult, check_outputs, run_operator
 
 __all__ = [
@@ -23,6 +24,7 @@ __all__ = [
     "DeviceError",
     "DeviceProperties",
     "Event",
+    "FindingsFault",
     "HostMemory",
     "KernelFault",
     "Memory",

@@ -7,9 +7,9 @@ is queued on it follows everything queued before on any stream, and everything q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -236,18 +236,28 @@ class Device(Protocol):
         """Wait for all work and give everything back; the device cannot be used any more. Again: nothing."""
 
 
+@runtime_checkable
+class LabelsMemory(Protocol):
+    """A device that names memory in its reports and watches what kernels may not write."""
+
+    def label(self, memory: Memory, name: str, is_output: bool) -> None:
+        """What reports call this memory. A kernel that writes to it is at fault unless it is an output, and one that
+        uses the contents of an output before it has written them."""
+
+
 DEVICES = ("sim", "hip", "auto")
 
 
-def open_device(kind: str, target: Target, *, seed: int = 0) -> Device:
+def open_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = ()) -> Device:
     """A device that runs code for `target`: "sim", "hip", or "auto" for whatever is there.
 
     "auto" takes a GPU of the target's chip where there is one, else the simulator; `CKMLIR_DEVICE` overrides it. Which
     it was and why is `ckmlir.runtime.selection.select_device`'s to say. The seed varies what the simulator leaves open:
-    the content of memory nobody wrote, the order of waves and of streams.
+    the content of memory nobody wrote, the order of waves and of streams. `checks` are names of the simulator's
+    checkers (`ckmlir.sim.checks`); a GPU has none, so that with checks "auto" is the simulator.
 
     Raises DeviceError when there is no such device.
     """
     from ckmlir.runtime.selection import select_device
 
-    return select_device(kind, target, seed=seed).device
+    return select_device(kind, target, seed=seed, checks=checks).device

@@ -13,7 +13,7 @@ from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator, require_valid
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
-from ckmlir.runtime.device import Device, KernelFault, Memory
+from ckmlir.runtime.device import Device, KernelFault, LabelsMemory, Memory
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.strided import elements, to_memory, touched_gap, untouched
 from ckmlir.targets import Target
@@ -98,6 +98,8 @@ def _run(device: Device, executable: Executable, memories: Mapping[str, Array], 
             buffers[name] = device.allocate(memory.nbytes)
             cleanup.callback(device.free, buffers[name])
             device.write(buffers[name], memory)
+            if isinstance(device, LabelsMemory):
+                device.label(buffers[name], name, is_output=name in outputs)
         device.synchronize()
         start = time.perf_counter()
         executable.launch(buffers)

@@ -10,6 +10,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ckmlir.errors import suggest
@@ -27,34 +28,38 @@ class Selection:
     reason: str
 
 
-def select_device(kind: str, target: Target, *, seed: int = 0) -> Selection:
+def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = ()) -> Selection:
     """The device for code of `target`; the arguments are those of `open_device`.
 
     Raises DeviceError for an unknown kind, and for "hip" without a suitable GPU: a subclass of
     `ckmlir.runtime.hip.errors.Unavailable` says whether the library is missing or too old, or no device or permission.
     """
-    reason = "asked for"
+    reason, wanted = "asked for", frozenset(checks)
+    if wanted and kind == "hip":
+        raise DeviceError("device hip: a GPU has no checkers; run them on the simulator")
+    if wanted and kind == "auto":
+        kind, reason = "sim", "checkers are the simulator's"
     if kind == "auto" and os.environ.get(VARIABLE):
         kind, reason = os.environ[VARIABLE], f"{VARIABLE}={os.environ[VARIABLE]}"
     if kind not in DEVICES:
         where = f"{VARIABLE}: " if reason != "asked for" else ""
         raise DeviceError(f"{where}unknown device {kind!r}; expected {'|'.join(DEVICES)}; {suggest(kind, DEVICES)}")
     if kind == "sim":
-        return Selection(_simulator(target, seed), reason)
+        return Selection(_simulator(target, seed, wanted), reason)
     try:
         device = _gpu(target)
     except DeviceError as error:
         if kind == "hip":
             error.args = (f"device hip: {error}",)
             raise
-        return Selection(_simulator(target, seed), f"no GPU to use ({_first_words(error)})")
+        return Selection(_simulator(target, seed, wanted), f"no GPU to use ({_first_words(error)})")
     return Selection(device, reason if kind == "hip" else "a GPU of this chip is there")
 
 
-def _simulator(target: Target, seed: int) -> Device:
+def _simulator(target: Target, seed: int, checks: frozenset[str]) -> Device:
     from ckmlir.runtime.simulator_device import SimulatorDevice
 
-    return SimulatorDevice(target, seed=seed)
+    return SimulatorDevice(target, seed=seed, checks=checks)
 
 
 def _gpu(target: Target) -> Device:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import weakref
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import cast
 
@@ -26,9 +26,10 @@ from ckmlir.runtime.device import (
     PreparedLaunch,
     Stream,
 )
+from ckmlir.runtime.findings import FindingsFault
 from ckmlir.runtime.launch_check import check_copy, check_launch, check_target
 from ckmlir.runtime.simulator_streams import Queues, SimulatorEvent, SimulatorStream
-from ckmlir.sim import DeviceMemory, LaunchError, RunStatistics, SimulationError, Simulator
+from ckmlir.sim import CheckFailure, DeviceMemory, LaunchError, RunStatistics, SimulationError, Simulator
 from ckmlir.targets import Target
 
 
@@ -88,11 +89,18 @@ class SimulatorHostMemory:
 
 
 class SimulatorDevice:
-    """A `Device` for one chip on `ckmlir.sim`."""
+    """A `Device` for one chip on `ckmlir.sim`.
 
-    def __init__(self, target: Target, *, seed: int = 0) -> None:
+    `checks` are names of checkers (`ckmlir.sim.checks.CHECKERS`); a launch that they find something wrong with raises
+    FindingsFault. Raises DeviceError for an unknown name.
+    """
+
+    def __init__(self, target: Target, *, seed: int = 0, checks: Iterable[str] = ()) -> None:
         self._target = target
-        self._simulator = Simulator(target=target.name, seed=seed)
+        try:
+            self._simulator = Simulator(target=target.name, seed=seed, checks=checks)
+        except LaunchError as error:
+            raise DeviceError(str(error)) from error
         self._live: weakref.WeakSet[SimulatorMemory] = weakref.WeakSet()
         self._abandoned: deque[DeviceMemory] = deque()
         self._queues = Queues(seed)
@@ -204,6 +212,18 @@ class SimulatorDevice:
             raise DeviceError(f"{where} is not of this device, or was given back")
         return memory, 0
 
+    def label(self, memory: Memory, name: str, is_output: bool) -> None:
+        """What reports call memory; contents of an output are undefined until a kernel writes them, the rest is
+        read-only. Only checkers care."""
+        own, _ = self._locate(memory)
+
+        def act() -> None:
+            own.contents.label(name, read_only=not is_output)
+            if is_output:
+                own.contents.forget()
+
+        self._queues.submit(act, None)
+
     def load(self, code_object: bytes) -> Module:
         try:
             parsed = CodeObject.parse(code_object)
@@ -265,6 +285,12 @@ class SimulatorDevice:
             )
         except LaunchError as error:
             raise DeviceError(f"{kernel}: {error}") from error
+        except CheckFailure as error:
+            self.last_statistics = error.statistics
+            raise FindingsFault(f"{kernel}: {error}", error.findings) from error
+        except CheckFailure as error:
+            self.last_statistics = error.statistics
+            raise FindingsFault(f"{kernel}: {error}", error.findings) from error
         except SimulationError as error:
             raise KernelFault(" ".join(str(error).split())) from error
 

@@ -11,17 +11,21 @@ Knows nothing of MLIR. `operation.py` and `semantics/` say what instructions com
 instruction's handler; `library.py` compiles handlers; `program.py`, `launch.py` and `scheduler.py` run kernels.
 """
 
-from ckmlir.sim.errors import LaunchError, MissingInstruction, SimulationError, UnsupportedInstruction
+from ckmlir.sim.checks import Finding, parse_checks
+from ckmlir.sim.errors import CheckFailure, LaunchError, MissingInstruction, SimulationError, UnsupportedInstruction
 from ckmlir.sim.memory import DeviceMemory
 from ckmlir.sim.simulator import Simulator
 from ckmlir.sim.statistics import RunStatistics
 
 __all__ = [
+    "CheckFailure",
     "DeviceMemory",
+    "Finding",
     "LaunchError",
     "MissingInstruction",
     "RunStatistics",
     "SimulationError",
     "Simulator",
     "UnsupportedInstruction",
+    "parse_checks",
 ]

@@ -14,6 +14,8 @@ from dataclasses import dataclass
 from ckmlir.sim import state
 from ckmlir.sim.buffer_access import BufferLanes
 from ckmlir.sim.builder import Builder, Value
+from ckmlir.sim.checks.layout import Use
+from ckmlir.sim.checks.observe import observe
 from ckmlir.sim.element import F16, F32, F64, I32, I64, U16, U32, U64, ElementType
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import (
@@ -193,6 +195,12 @@ def _place(b: HandlerBuilder, addresses: str, lane: str) -> str:
 
 def run_lanes(b: HandlerBuilder, atomic: Atomic, mask: str, data: list[str], result: str | None) -> None:
     """Loop over the lanes of a mask; `data` and `result` are pointers to register rows. Addresses have been noted."""
+    if b.shadow:
+        from ckmlir.sim.checks.shadow_memory import shadow_atomic
+
+        shadow_atomic(b, atomic.bytes, atomic.combine == "swap", mask, data, result)
+        return
+    observe(b, mask, atomic.bytes, Use.ATOMIC)
     s, type = b.scalars(), atomic.element
     spelled = s.element(type)
     addresses = b.work(state.WORK_ADDRESSES)

@@ -20,6 +20,7 @@ from functools import partial
 from ckmlir.sim import state
 from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
+from ckmlir.sim.checks.observe import observe_clamped
 from ckmlir.sim.element import MASK, U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import check_allocated, count_bytes, preload, register_rows, transfer
@@ -150,7 +151,9 @@ def for_each_part(
     for k, (addresses, in_range) in enumerate(lanes.general(access.dwords)):
         mask = b.assign(f"and i64 {exec}, {b.bits_of_mask(in_range)}")
         check_allocated(b, addresses, mask, min(access.bytes, 4), REMEMBERED)
-        part(k, mask, b.assign(f"xor i64 {mask}, {exec}"))
+        refused = b.assign(f"xor i64 {mask}, {exec}")
+        observe_clamped(b, refused)
+        part(k, mask, refused)
         count_bytes(b, counter, mask, min(access.bytes, 4))
     b.emit(f"br label %{done}")
     b.label(done)

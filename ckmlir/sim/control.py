@@ -9,6 +9,7 @@ from collections.abc import Callable
 
 from ckmlir.sim import state
 from ckmlir.sim.builder import Value
+from ckmlir.sim.checks.observe import observe_barrier
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind, Status
@@ -132,6 +133,7 @@ def end_program(b: HandlerBuilder) -> None:
 
 
 def barrier(b: HandlerBuilder) -> None:
+    observe_barrier(b)
     b.stop(Status.BARRIER, b.pointer("%record", state.RECORD_BYTES))
 
 

@@ -4,11 +4,32 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ckmlir.sim.checks.finding import Finding
+    from ckmlir.sim.statistics import RunStatistics
 
 
 class SimulationError(RuntimeError):
     """A kernel did something that hardware would fault on, or that is certainly wrong (for example an access out of
     bounds)."""
+
+
+class CheckFailure(SimulationError):
+    """Checkers found something wrong with a kernel that ran.
+
+    Attributes:
+        findings: All of them, at most one for each checker and instruction.
+        statistics: Of the run, if it came to its end.
+    """
+
+    def __init__(self, findings: Sequence[Finding], statistics: RunStatistics | None = None, lost: int = 0) -> None:
+        self.findings = tuple(findings)
+        self.statistics = statistics
+        more = f"\n{lost} more findings did not fit into the record" if lost else ""
+        count = f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"
+        super().__init__(f"{count}\n" + "\n".join(map(str, self.findings)) + more)
 
 
 class LaunchError(ValueError):

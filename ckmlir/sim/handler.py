@@ -50,6 +50,7 @@ class HandlerBuilder(LLVMBuilder):
     def __init__(self, key: HandlerKey, lanes: int = LANES, text: FunctionText | None = None) -> None:
         super().__init__(lanes, text)
         self.key = key
+        self.shadow = False  # emits what an instruction does to definedness (checks/shadow_builder.py)
         self.dynamic_mode = bool(key.modifier("mode"))
 
     def scalars(self) -> HandlerBuilder:
@@ -62,6 +63,10 @@ class HandlerBuilder(LLVMBuilder):
 
     def pointer(self, base: str, offset: int | str) -> str:
         return base if offset == 0 else self.assign(f"getelementptr i8, ptr {base}, i64 {offset}")
+
+    def host_pointer(self, address: str) -> str:
+        """A pointer of an i64 that a scalar load reads from."""
+        return self.assign(f"inttoptr i64 {address} to ptr")
 
     def _once(self, what: str, number: int, expression: str) -> str:
         """Load something in the entry block, the first time it is asked for."""

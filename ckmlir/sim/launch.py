@@ -15,8 +15,9 @@ import numpy.typing as npt
 
 from ckmlir.codeobject import Argument, Kernel
 from ckmlir.sim import state
+from ckmlir.sim.checks import layout
 from ckmlir.sim.errors import LaunchError
-from ckmlir.sim.memory import DeviceMemory, aligned_bytes
+from ckmlir.sim.memory import DeviceMemory, aligned_bytes, aligned_zeros
 from ckmlir.sim.program import initial_mode
 
 KernelArgument = int | float | bool | np.generic | DeviceMemory
@@ -109,6 +110,16 @@ def pack_arguments(
     return bytes(segment)
 
 
+def argument_names(kernel: Kernel, arguments: Sequence[KernelArgument]) -> dict[int, str]:
+    """Names of the memory that is passed, by address, where the code object names its arguments."""
+    expected = [item for item in kernel.arguments if not item.is_hidden and item.value_kind != "dynamic_shared_pointer"]
+    return {
+        value.address: f"argument {item.name}"
+        for item, value in zip(expected, arguments)
+        if item.name and isinstance(value, DeviceMemory)
+    }
+
+
 # -- initial registers -----------------------------------------------------------------------------------------------
 
 
@@ -176,9 +187,14 @@ def workitem_ids(block: Dimensions, waves: int) -> tuple[npt.NDArray[np.uint32],
 class WaveBlocks:
     """The state blocks of a workgroup's waves (or their template), as arrays."""
 
-    def __init__(self, waves: int) -> None:
-        self.bytes = aligned_bytes(waves * state.WAVE_BYTES).reshape(waves, state.WAVE_BYTES)
+    def __init__(self, waves: int, shadowed: bool = False) -> None:
+        """With shadows (`checks/layout.py`): `shadow` of all blocks, and `mixed`, a byte a vector register of each."""
+        size = waves * state.WAVE_BYTES
+        region = aligned_zeros(layout.MIXED + size) if shadowed else aligned_bytes(size)
+        self.bytes = region[:size].reshape(waves, state.WAVE_BYTES)
         self.address = int(self.bytes.ctypes.data)
+        self.shadow = region[layout.SHADOW : layout.SHADOW + size].reshape(-1, state.WAVE_BYTES)
+        self.mixed = region[layout.MIXED : layout.MIXED + size].reshape(-1, state.WAVE_BYTES)[:, :512]
 
     def words(self, offset: int, count: int, dtype: Any = np.uint32) -> npt.NDArray[Any]:
         """A field of all waves: rows of `count` elements."""

@@ -27,10 +27,13 @@ import llvmlite.binding as llvm
 
 from ckmlir.sim import cross_lane
 from ckmlir.sim.access import helper_texts
+from ckmlir.sim.checks import observe
+from ckmlir.sim.checks.shadow_memory import SHADOW_PLACES
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.scheduler import SCHEDULER
 
-_DECLARED_BY_HELPERS = "declare i64 @llvm.cttz.i64(i64, i1 immarg)\n"
+_CTTZ = "declare i64 @llvm.cttz.i64(i64, i1 immarg)\n"
+_DECLARED_BY_HELPERS = {"declare i64 @llvm.ctpop.i64(i64)", "declare i64 @llvm.umax.i64(i64, i64)"}
 # Nothing after a handler needs its frame: no unwinding, no stack protector; vzeroupper would cost a few cycles an
 # instruction and only matters on the way back to Python.
 _ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind noinline }\n"
@@ -60,7 +63,8 @@ def target_machine() -> Any:
 
 def _helpers_for(text: str) -> str:
     """The helper functions that a text calls, with those that they call."""
-    available = {**helper_texts(), **cross_lane.HELPERS}
+    available = {**helper_texts(), **cross_lane.HELPERS, **observe.helper_texts()}
+    available["shadow_places"] = SHADOW_PLACES
     wanted, pending = {}, [text]
     while pending:
         for name in re.findall(r"call \w+ @([a-z]\w+)\(", pending.pop()):
@@ -74,7 +78,7 @@ def module_text(keys: Iterable[HandlerKey]) -> str:
     """The LLVM module with the handlers of these keys."""
     from ckmlir.sim.selection import emit
 
-    functions, declarations = [], set()
+    functions, declarations = [], set(_DECLARED_BY_HELPERS)
     for key in keys:
         text, needed = emit(key, handler_symbol(key))
         functions.append(text)
@@ -82,7 +86,7 @@ def module_text(keys: Iterable[HandlerKey]) -> str:
     body = "\n".join(functions)
     helpers = _helpers_for(body)
     declared = "".join(f"{line}\n" for line in sorted(declarations) if "@llvm.cttz.i64(" not in line)
-    return f"{_DECLARED_BY_HELPERS}{declared}{_ATTRIBUTES}{helpers}{body}"
+    return f"{_CTTZ}{declared}{_ATTRIBUTES}{helpers}{body}"
 
 
 def compile_object(text: str) -> bytes:
@@ -199,7 +203,7 @@ def cache_directory() -> Path | None:
         digest.update(item.encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())
     package = Path(__file__).parent
-    for path in sorted([*package.glob("*.py"), *(package / "semantics").glob("*.py")]):
+    for path in sorted(path for part in ("", "semantics", "checks") for path in (package / part).glob("*.py")):
         digest.update(path.name.encode() + path.read_bytes())
     return root / "ckmlir" / "simulator" / digest.hexdigest()
 

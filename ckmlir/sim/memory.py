@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections import deque
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +18,9 @@ if TYPE_CHECKING:
 ALIGNMENT = 256
 """Bytes to which allocations are aligned, as hipMalloc aligns at least."""
 
+SHADOW_PADDING = 64
+"""Bytes behind a shadow, for accesses that run past the end."""
+
 QUARANTINE_BYTES = 64 << 20
 """Freed memory that is held back, so that a kernel using a stale address does not hit a newer allocation."""
 
@@ -28,48 +32,102 @@ def aligned_bytes(size: int) -> npt.NDArray[np.uint8]:
     return raw[start : start + size]
 
 
-class MemoryTable:
-    """The live allocations by address. `data` is what compiled code searches: rows of (first address, bytes)."""
+def aligned_zeros(size: int) -> npt.NDArray[np.uint8]:
+    """Zero bytes whose address is a multiple of ALIGNMENT; pages that nobody touches cost nothing."""
+    raw = np.zeros(size + ALIGNMENT, np.uint8)
+    start = -raw.ctypes.data % ALIGNMENT
+    return raw[start : start + size]
 
-    def __init__(self) -> None:
-        self._sizes: dict[int, tuple[int, str]] = {}
-        self._freed: deque[npt.NDArray[np.uint8]] = deque()
+
+@dataclass(frozen=True)
+class Allocation:
+    """What the table knows of one allocation. `kind` is "global" (all waves may access it), "constant" (the launch's
+    own: code, arguments, packet), "lds" or "scratch"."""
+
+    address: int
+    size: int
+    name: str
+    kind: str = "global"
+    read_only: bool = False
+
+    def contains(self, address: int) -> bool:
+        return self.address <= address < self.address + self.size
+
+
+class MemoryTable:
+    """The live allocations by address. `data` is what compiled code searches: rows of (first address, bytes).
+
+    With `shadowed`, `shadows` has for global allocations which bits were never written: bytes of ones.
+    """
+
+    def __init__(self, shadowed: bool = False) -> None:
+        self.shadowed = shadowed
+        self.shadows: dict[int, npt.NDArray[np.uint8]] = {}
+        self._live: dict[int, Allocation] = {}
+        self._freed: deque[tuple[Allocation, npt.NDArray[np.uint8]]] = deque()
         self._freed_bytes = 0
         self.data = np.zeros((1, 2), np.uint64)
 
-    def add(self, address: int, size: int, name: str) -> None:
-        self._sizes[address] = (size, name)
+    def add(self, address: int, size: int, name: str, kind: str = "global", read_only: bool = False) -> None:
+        self._live[address] = Allocation(address, size, name, kind, read_only)
+        if self.shadowed and kind != "constant":
+            self.shadows[address] = np.full(size + SHADOW_PADDING, 0xFF, np.uint8)
 
-    def remove(self, address: int) -> None:
-        del self._sizes[address]
+    def remove(self, address: int) -> Allocation:
+        self.shadows.pop(address, None)
+        return self._live.pop(address)
 
-    def hold_back(self, memory: npt.NDArray[np.uint8]) -> None:
+    def set_defined(self, address: int, offset: int, size: int, defined: bool) -> None:
+        """Say that bytes of an allocation have a content, or have none any more."""
+        if address in self.shadows:
+            self.shadows[address][offset : offset + size] = 0 if defined else 0xFF
+
+    def hold_back(self, allocation: Allocation, memory: npt.NDArray[np.uint8]) -> None:
         """Keep freed memory from being used again until enough more has been freed."""
-        self._freed.append(memory)
+        self._freed.append((allocation, memory))
         self._freed_bytes += memory.size
         while self._freed_bytes > QUARANTINE_BYTES:
-            self._freed_bytes -= self._freed.popleft().size
+            self._freed_bytes -= self._freed.popleft()[1].size
+
+    def allocations(self) -> list[Allocation]:
+        """The live allocations in the order of `data`."""
+        return [self._live[address] for address in sorted(self._live)]
 
     def update(self) -> npt.NDArray[np.uint64]:
         """Bring `data` up to date; it always has a row."""
-        rows = sorted((address, size) for address, (size, _) in self._sizes.items())
+        rows = [(one.address, one.size) for one in self.allocations()]
         self.data = np.array(rows or [(0, 0)], np.uint64).reshape(-1, 2)
         return self.data
 
+    def label(self, address: int, name: str, read_only: bool) -> None:
+        """What reports call an allocation, and whether kernels may write to it."""
+        self._live[address] = replace(self._live[address], name=name, read_only=read_only)
+
+    def find(self, address: int) -> Allocation | None:
+        """The live allocation that has this address."""
+        starts = sorted(self._live)
+        index = bisect_right(starts, address) - 1
+        found = self._live[starts[index]] if index >= 0 else None
+        return found if found is not None and found.contains(address) else None
+
     def describe(self, address: int) -> str:
         """Where an address lies relative to the closest allocation."""
-        starts = sorted(self._sizes)
+        for freed, _ in self._freed:
+            if freed.contains(address) and self.find(address) is None:
+                offset = address - freed.address
+                return f"the access starts {offset} bytes into {freed.name} of {freed.size} bytes, which was freed"
+        starts = sorted(self._live)
         index = bisect_right(starts, address) - 1
         around = [starts[k] for k in (index, index + 1) if 0 <= k < len(starts)]
         if not around:
             return "there are no allocations"
         below = around[0]
-        size, name = self._sizes[below]
+        size, name = self._live[below].size, self._live[below].name
         if below <= address < below + size:
             return f"the access starts {address - below} bytes into {name} of {size} bytes and runs past its end"
         distances = []
         for start in around:
-            size, name = self._sizes[start]
+            size, name = self._live[start].size, self._live[start].name
             if address >= start + size:
                 distances.append(
                     (address - start - size, f"{address - start - size} bytes past the end of {name} of {size} bytes")
@@ -80,7 +138,7 @@ class MemoryTable:
         return text if distance < 1 << 24 else "no allocation is near"
 
     def __iter__(self) -> Iterator[int]:
-        return iter(self._sizes)
+        return iter(self._live)
 
 
 class DeviceMemory:
@@ -91,7 +149,15 @@ class DeviceMemory:
         size: Bytes.
     """
 
-    def __init__(self, table: MemoryTable, size: int, fill: npt.NDArray[np.uint8] | None, name: str) -> None:
+    def __init__(
+        self,
+        table: MemoryTable,
+        size: int,
+        fill: npt.NDArray[np.uint8] | None,
+        name: str,
+        kind: str = "global",
+        read_only: bool = False,
+    ) -> None:
         self._table: MemoryTable | None = table
         self._bytes = aligned_bytes(size)
         self.size = size
@@ -99,7 +165,7 @@ class DeviceMemory:
         if fill is not None:
             self._bytes[:] = np.resize(fill, size)
         if size:
-            table.add(self.address, size, name)
+            table.add(self.address, size, name, kind, read_only)
 
     def _range(self, offset: int, count: int) -> npt.NDArray[np.uint8]:
         if self._table is None:
@@ -116,6 +182,13 @@ class DeviceMemory:
         """
         data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
         self._range(offset, data.size)[:] = data
+        if self._table is not None:
+            self._table.set_defined(self.address, offset, data.size, True)
+
+    def forget(self) -> None:
+        """Let the initialisation checker take the contents for undefined, as they are after allocation."""
+        if self._table is not None:
+            self._table.set_defined(self.address, 0, self.size, False)
 
     def read(
         self, dtype: npt.DTypeLike = np.uint8, shape: int | tuple[int, ...] | None = None, offset: int = 0
@@ -132,10 +205,14 @@ class DeviceMemory:
         found: npt.NDArray[Any] = self._range(offset, count).copy().view(item).reshape(shape)
         return found
 
+    def label(self, name: str, read_only: bool = False) -> None:
+        """What reports call this memory, and whether the memory checker reports kernels that write to it."""
+        if self._table is not None and self.size:
+            self._table.label(self.address, name, read_only)
+
     def free(self) -> None:
         """Give the memory back; kernels may not access it any more."""
         if self._table is not None and self.size:
-            self._table.remove(self.address)
-            self._table.hold_back(self._bytes)
+            self._table.hold_back(self._table.remove(self.address), self._bytes)
         self._table = None
         self._bytes = aligned_bytes(0)

@@ -11,6 +11,8 @@ from __future__ import annotations
 from ckmlir.sim import state
 from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
+from ckmlir.sim.checks.layout import Use
+from ckmlir.sim.checks.observe import observe
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind
@@ -47,6 +49,8 @@ def check_allocated(b: HandlerBuilder, addresses: Value, mask: str, bytes: int, 
     """Stop unless each lane of the mask (an i64) accesses `bytes` within one allocation. Slot `remembered` of the
     record points to the table entry that was hit last."""
     note_addresses(b, addresses)
+    if b.shadow:
+        return
     entry = b.assign(f"inttoptr i64 {b.slot(remembered)} to ptr")
     first = b.assign(f"load i64, ptr {entry}, align 8")
     size = b.assign(f"load i64, ptr {b.pointer(entry, 8)}, align 8")
@@ -68,6 +72,8 @@ def check_allocated(b: HandlerBuilder, addresses: Value, mask: str, bytes: int, 
 def check_below(b: HandlerBuilder, offsets: Value, size: str, mask: str, bytes: int, kind: int) -> None:
     """Stop unless offset + bytes <= size (an i64) in each lane of the mask. Reports the noted address of the first
     lane."""
+    if b.shadow:
+        return
     limit = b.scalars().intrinsic("llvm.usub.sat.i64", "i64", ("i64", size), ("i64", str(bytes - 1)))
     inside = offsets < b.splat(U64, limit)
     outside = b.assign(f"and i64 {mask}, {b.bits_of_mask(~inside)}")
@@ -87,6 +93,17 @@ def count_bytes(b: HandlerBuilder, counter: int, mask: str, bytes: int) -> None:
 
 def transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -> None:
     """Move data between the noted addresses and the rows at a pointer, for the lanes of a mask (an i64)."""
+    if b.shadow:
+        from ckmlir.sim.checks.shadow_memory import shadow_transfer
+
+        shadow_transfer(b, access, rows, mask, store)
+        return
+    observe(b, mask, access.bytes, Use.WRITE if store else Use.READ)
+    move(b, access, rows, mask, store)
+
+
+def move(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -> None:
+    """What `transfer` does, without any check."""
     verb, addresses = "store" if store else "load", work_addresses(b)
     if access.is_part:
         b.emit(f"call void @{verb}_masked_{access.name}(i64 {mask}, ptr {addresses}, ptr {rows})")

@@ -78,6 +78,11 @@ class Operation:
         return [outcome] if len(self.results) == 1 else list(outcome)  # type: ignore[list-item,arg-type]
 
     @cached_property
+    def has_blocks(self) -> bool:
+        """Whether an operand or result is a list of registers."""
+        return any(place.count > 1 for place in self.results + self.operands)
+
+    @cached_property
     def uses_float_mode(self) -> bool:
         return not self.raw and any(place.type.is_float for place in self.results + self.operands)
 

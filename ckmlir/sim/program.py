@@ -7,6 +7,9 @@ import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim import selection
+from ckmlir.sim.checks.layout import INITIALISATION
+from ckmlir.sim.checks.shadow import shadow_record
+from ckmlir.sim.checks.variants import checked
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
 from ckmlir.sim.decode.decoder import decode_all
 from ckmlir.sim.errors import MissingInstruction, UnsupportedInstruction
@@ -61,23 +64,28 @@ class Program:
         code_object, kernel: Where it comes from.
         instructions: In order of address, addresses from the image's start.
         image: The code object in device memory.
-        records: One row of eight u64 an instruction (`state.py`).
-        index: Record number of each dword of the image, -1 where no instruction starts.
-        start: Record number of the first instruction.
+        records: Rows of eight u64 (`state.py`): one an instruction, after the record of its shadow if it has one.
+        own: Record number of each instruction.
+        index: Number of the first record of each dword of the image, -1 where no instruction starts.
+        start: Number of the first record.
     """
 
-    def __init__(self, code_object: CodeObject, kernel: Kernel, library: HandlerLibrary, table: MemoryTable) -> None:
+    def __init__(
+        self, code_object: CodeObject, kernel: Kernel, library: HandlerLibrary, table: MemoryTable, flags: int = 0
+    ) -> None:
         self.code_object, self.kernel = code_object, kernel
-        self.image = DeviceMemory(table, len(code_object.image.contents), None, "the code object")
+        size = len(code_object.image.contents)
+        self.image = DeviceMemory(table, size, None, "the code object", "constant", read_only=True)
         contents = code_object.image.load(self.image.address)
         self.image.write(np.frombuffer(contents, np.uint8))
         self.instructions = _instructions(code_object, kernel, contents)
         self.environment = environment_of(code_object.target, kernel, self.instructions)
-        chosen = self._select(self.environment)
+        chosen = self._with_checks(self._select(self.environment), flags)
         self.index = np.full(len(code_object.image.contents) // 4 + 1, -1, np.int32)
-        self.index[[instruction.address // 4 for instruction in self.instructions]] = np.arange(len(self.instructions))
+        for record in range(len(chosen) - 1, -1, -1):
+            self.index[self.instructions[self._instruction_of[record]].address // 4] = record
         self.start = self._record_at(self.first_address())
-        self.records = np.zeros((len(self.instructions) + 1, RECORD_BYTES // 8), np.uint64)
+        self.records = np.zeros((len(chosen) + 1, RECORD_BYTES // 8), np.uint64)
         self._remembered: tuple[npt.NDArray[np.intp], npt.NDArray[np.intp]]
         self._fill(chosen, library)
 
@@ -104,18 +112,47 @@ class Program:
             raise UnsupportedInstruction(self.kernel.name, missing)
         return chosen
 
+    def _with_checks(self, chosen: list[Selected], flags: int) -> list[Selected]:
+        """The handlers of all records: checked variants, and shadows before them."""
+        records: list[Selected] = []
+        self._instruction_of: list[int] = []
+        own = []
+        for number, (selected, instruction) in enumerate(zip(chosen, self.instructions)):
+            shadow = shadow_record(instruction, selected) if flags & INITIALISATION else None
+            if shadow is not None:
+                records.append(shadow)
+            own.append(len(records))
+            records.append(checked(selected, flags))
+            self._instruction_of += [number] * (len(records) - len(self._instruction_of))
+        self.own = np.array(own, np.intp)
+        return records
+
     def missing(self, instruction: Instruction, reason: str) -> MissingInstruction:
         return MissingInstruction(
             instruction.text, instruction.words, instruction.address, self.source_of(instruction.address), reason
         )
 
-    def source_of(self, address: int) -> str | None:
-        """ "file:line" of an instruction, None without a line table."""
+    def line_of(self, address: int) -> tuple[str, int] | None:
+        """File and line of an instruction, None without a line table."""
         try:
             found = self.code_object.line_table.lookup(address)
         except CodeObjectError:
             return None
-        return f"{found.file}:{found.line}" if found else None
+        return (found.file, found.line) if found else None
+
+    def source_of(self, address: int) -> str | None:
+        """ "file:line" of an instruction, None without a line table."""
+        found = self.line_of(address)
+        return f"{found[0]}:{found[1]}" if found else None
+
+    def locate(self, record: int) -> tuple[str, int, str, tuple[str, int] | None]:
+        """(kernel, byte offset from its start, text, source) of the instruction whose record is at an address."""
+        number = self.record_number(record)
+        if not 0 <= number < len(self._instruction_of):
+            return self.kernel.name, self.kernel.size, "the end of the code", None
+        instruction = self.instructions[self._instruction_of[number]]
+        offset = instruction.address - self.kernel.address
+        return self.kernel.name, offset, instruction.text, self.line_of(instruction.address)
 
     def _record_at(self, address: int) -> int:
         index = int(self.index[address // 4]) if 0 <= address // 4 < len(self.index) else -1
@@ -128,7 +165,8 @@ class Program:
     def _fill(self, chosen: list[Selected], library: HandlerLibrary) -> None:
         addresses = library.addresses(dict.fromkeys(selected.key for selected in chosen))
         rows, columns = [], []
-        for number, (selected, instruction) in enumerate(zip(chosen, self.instructions)):
+        for number, selected in enumerate(chosen):
+            instruction = self.instructions[self._instruction_of[number]]
             slots = list(selected.slots)
             if selected.branch >= 0 and instruction.branch_target is not None:
                 target = int(self.index[instruction.branch_target // 4])

@@ -13,6 +13,8 @@ from collections.abc import Callable
 from ckmlir.sim import state
 from ckmlir.sim.atomics import COMBINES, Atomic
 from ckmlir.sim.builder import Value
+from ckmlir.sim.checks.layout import Use
+from ckmlir.sim.checks.observe import observe_misaligned, observe_scalar
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind
@@ -32,8 +34,10 @@ def _offset(b: HandlerBuilder, register_shift: int = 0) -> Value:
     return total
 
 
-def _check(b: HandlerBuilder, address: Value, bytes: int) -> None:
-    """Stop unless the range lies in one allocation; slot 4 remembers the last one."""
+def _check(b: HandlerBuilder, address: Value, bytes: int, use: int) -> None:
+    """Stop unless the range lies in one allocation; slot 4 remembers the last one. `use` is what checkers see."""
+    if b.shadow:
+        return
     place = b.work(state.WORK_ADDRESSES)
     b.emit(f"store i64 {address.handle}, ptr {place}, align 8")
     entry = b.assign(f"inttoptr i64 {b.slot(4)} to ptr")
@@ -50,6 +54,7 @@ def _check(b: HandlerBuilder, address: Value, bytes: int) -> None:
     b.label(bad)
     b.fail(ErrorKind.GLOBAL_BOUNDS, address.handle, "-1", str(bytes))
     b.label(good)
+    observe_scalar(b, address, bytes, use)
 
 
 def _preload(b: HandlerBuilder) -> None:
@@ -58,7 +63,7 @@ def _preload(b: HandlerBuilder) -> None:
 
 
 def _pointer(b: HandlerBuilder, address: Value) -> str:
-    return b.assign(f"inttoptr i64 {address.handle} to ptr")
+    return b.host_pointer(address.handle)
 
 
 def _copy(b: HandlerBuilder, source: str, target: str, dwords: int) -> None:
@@ -68,14 +73,16 @@ def _copy(b: HandlerBuilder, source: str, target: str, dwords: int) -> None:
 
 def _global_address(b: HandlerBuilder, scratch: bool = False) -> Value:
     base = Value(b, U64, b.load_scalar(b.slot(1), U64))
-    return (base + _offset(b, _SCRATCH_UNIT if scratch else 0)) & ~3
+    address = base + _offset(b, _SCRATCH_UNIT if scratch else 0)
+    observe_misaligned(b, address)
+    return address & ~3
 
 
 def access(b: HandlerBuilder, dwords: int, store: bool, scratch: bool) -> None:
     """s_load, s_store, s_scratch_load, s_scratch_store."""
     _preload(b)
     address = _global_address(b, scratch)
-    _check(b, address, 4 * dwords)
+    _check(b, address, 4 * dwords, Use.WRITE if store else Use.READ)
     memory, registers = _pointer(b, address), b.pointer("%wave", b.slot(0))
     _copy(b, *((registers, memory) if store else (memory, registers)), dwords)
     b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_SCALAR, str(4 * dwords))
@@ -94,14 +101,20 @@ class _Buffer:
 
 
 def _if_in_range(
-    b: HandlerBuilder, buffer: _Buffer, offset: Value, bytes: int, act: Callable[[str], None], skip: Callable[[], None]
+    b: HandlerBuilder,
+    buffer: _Buffer,
+    offset: Value,
+    bytes: int,
+    use: int,
+    act: Callable[[str], None],
+    skip: Callable[[], None],
 ) -> None:
     """Run `act(pointer)` where the bytes are within the buffer, else `skip()`."""
     limit = b.intrinsic("llvm.usub.sat.i64", "i64", ("i64", buffer.size.handle), ("i64", str(bytes - 1)))
     inside, outside, done = b.new_label("in_range"), b.new_label("out_of_range"), b.new_label("done")
     b.emit(f"br i1 {(offset < Value(b, U64, limit)).handle}, label %{inside}, label %{outside}")
     b.label(inside)
-    _check(b, buffer.base + offset, bytes)
+    _check(b, buffer.base + offset, bytes, use)
     act(_pointer(b, buffer.base + offset))
     b.emit(f"br label %{done}")
     b.label(outside)
@@ -124,7 +137,7 @@ def buffer_access(b: HandlerBuilder, dwords: int, store: bool) -> None:
             if not store:
                 b.emit(f"store i32 0, ptr {register}, align 4")
 
-        _if_in_range(b, buffer, start + 4 * k, 4, move, clear)
+        _if_in_range(b, buffer, start + 4 * k, 4, Use.WRITE if store else Use.READ, move, clear)
     b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_SCALAR, str(4 * dwords))
     b.next()
 
@@ -150,10 +163,10 @@ def atomic(b: HandlerBuilder, atomic: Atomic, buffer: bool) -> None:
             b.store_scalar(b.slot(0), "0", type)
 
     if buffer:
-        _if_in_range(b, _Buffer(b), _offset(b) & ~3, bytes, update, nothing)
+        _if_in_range(b, _Buffer(b), _offset(b) & ~3, bytes, Use.ATOMIC, update, nothing)
     else:
         address = _global_address(b)
-        _check(b, address, bytes)
+        _check(b, address, bytes, Use.ATOMIC)
         update(_pointer(b, address))
     b.add_to_context_field(state.WRITTEN_GLOBAL, str(bytes))
     b.next()

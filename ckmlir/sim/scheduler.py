@@ -8,6 +8,7 @@ have stopped at a barrier, the barrier is complete by construction; waves that e
 from __future__ import annotations
 
 from ckmlir.sim import state
+from ckmlir.sim.checks import layout, races, recording
 from ckmlir.sim.state import Status
 
 
@@ -32,7 +33,34 @@ skip{dimension}:
     return "".join(lines)
 
 
+def _store(offset: int, value: str, name: str) -> str:
+    return (
+        f"  %{name}_at = getelementptr i8, ptr %context, i64 {offset}\n  store i64 {value}, ptr %{name}_at, align 8\n"
+    )
+
+
+def _copy_shadows() -> str:
+    """Bring the shadow of %wave to what it is at the start, and the bytes that say which registers have one."""
+    lines = []
+    copies = {
+        "registers": (layout.SHADOW, "%setup_bytes"),
+        "accumulators": (layout.SHADOW + state.VGPR + 256 * state.VGPR_BYTES, "%agpr_bytes"),
+        "mixed": (layout.MIXED, "512"),
+    }
+    for name, (offset, bytes) in copies.items():
+        lines.append(f"""  %{name}_to = getelementptr i8, ptr %wave, i64 {offset}
+  %{name}_from = getelementptr i8, ptr %source, i64 {offset}
+  call void @llvm.memcpy.p0.p0.i64(ptr %{name}_to, ptr %{name}_from, i64 {bytes}, i1 false)
+""")
+    return "".join(lines)
+
+
 SCHEDULER = f"""
+attributes #1 = {{ nounwind noinline }}
+declare i64 @llvm.ctpop.i64(i64)
+declare i64 @llvm.umax.i64(i64, i64)
+{recording.NOTE_FINDING}
+declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
 
 define i64 @ckmlir_run_workgroups(ptr %context, i64 %first, i64 %last) nounwind {{
@@ -43,7 +71,17 @@ entry:
 {_load(state.GRID_X, "grid_x")}{_load(state.GRID_Y, "grid_y")}
 {_load(state.USED_VGPR_BYTES, "vgpr_bytes")}{_load(state.USED_AGPR_BYTES, "agpr_bytes")}
 {_load(state.WAVE_ORDER, "order", "ptr")}{_load(state.WAVE_ORDER_ROWS, "order_rows")}
+{_load(state.CHECKED, "checked")}  %checks_barriers64 = and i64 %checked, {layout.BARRIER}
+  %checks_barriers = icmp ne i64 %checks_barriers64, 0
+{_load(state.LDS_SHADOW, "lds_shadow", "ptr")}  %shadows64 = and i64 %checked, {layout.INITIALISATION}
+  %shadows = icmp ne i64 %shadows64, 0
+  %has_lds_shadow = icmp ne ptr %lds_shadow, null
+{_load(state.LDS_CELLS, "lds_cells", "ptr")}  %watches_lds = icmp ne ptr %lds_cells, null
+  %lds_rounded = add i64 %lds_size, 63
+  %lds_count = and i64 %lds_rounded, -64
+  %lds_tags = mul i64 %lds_count, {3 * races.LDS.bytes}
   %round_at = getelementptr i8, ptr %context, i64 {state.ROUND}
+  %turn_at = getelementptr i8, ptr %context, i64 {state.TURN}
   %setup_bytes = add i64 %vgpr_bytes, {state.VGPR}
   br label %group_head
 
@@ -59,11 +97,19 @@ group_start:
   %id0 = trunc i64 %x64 to i32
   %id1 = trunc i64 %y64 to i32
   %id2 = trunc i64 %z64 to i32
+{_store(state.CURRENT_GROUP, "%group", "current_group")}  %turn_of_group = load i64, ptr %turn_at, align 8
+  %group_turn = add i64 %turn_of_group, 1
+{_store(state.GROUP_START, "%group_turn", "group_start")}
   call void @llvm.memcpy.p0.p0.i64(ptr %lds, ptr %lds_template, i64 %lds_size, i1 false)
+  br i1 %has_lds_shadow, label %undefine_lds, label %set_up
+undefine_lds:
+  call void @llvm.memset.p0.i64(ptr %lds_shadow, i8 -1, i64 %lds_size, i1 false)
+  br label %set_up
+set_up:
   br label %setup
 
 setup:
-  %w = phi i64 [ 0, %group_start ], [ %w_next, %skip2 ]
+  %w = phi i64 [ 0, %set_up ], [ %w_next, %skip2 ]
   %wave_offset = mul i64 %w, {state.WAVE_BYTES}
   %wave = getelementptr i8, ptr %waves, i64 %wave_offset
   %source = getelementptr i8, ptr %template, i64 %wave_offset
@@ -71,6 +117,10 @@ setup:
   %agprs = getelementptr i8, ptr %wave, i64 {state.VGPR + 256 * state.VGPR_BYTES}
   %agpr_source = getelementptr i8, ptr %source, i64 {state.VGPR + 256 * state.VGPR_BYTES}
   call void @llvm.memcpy.p0.p0.i64(ptr %agprs, ptr %agpr_source, i64 %agpr_bytes, i1 false)
+  br i1 %shadows, label %set_up_shadows, label %set_up_ids
+set_up_shadows:
+{_copy_shadows()}  br label %set_up_ids
+set_up_ids:
 {_workgroup_ids()}  %w_next = add i64 %w, 1
   %w_more = icmp ult i64 %w_next, %wave_count
   br i1 %w_more, label %setup, label %round
@@ -79,12 +129,23 @@ round:
   %round_number = load i64, ptr %round_at, align 8
   %round_next = add i64 %round_number, 1
   store i64 %round_next, ptr %round_at, align 8
-  %row = urem i64 %round_number, %order_rows
+  %turn_before = load i64, ptr %turn_at, align 8
+  %round_turn = add i64 %turn_before, 1
+{_store(state.ROUND_START, "%round_turn", "round_start")}  %row = urem i64 %round_number, %order_rows
   %row_start = mul i64 %row, %wave_count
+  br i1 %watches_lds, label %forget, label %begin_turns
+forget:
+  call void @llvm.memset.p0.i64(ptr %lds_cells, i8 0, i64 %lds_tags, i1 false)
+  br label %begin_turns
+begin_turns:
   br label %turn
 turn:
-  %t = phi i64 [ 0, %round ], [ %t_next, %turn_done ]
-  %living = phi i64 [ 0, %round ], [ %living_next, %turn_done ]
+  %t = phi i64 [ 0, %begin_turns ], [ %t_next, %turn_done ]
+  %living = phi i64 [ 0, %begin_turns ], [ %living_next, %turn_done ]
+  %ended = phi i64 [ 0, %begin_turns ], [ %ended_next, %turn_done ]
+  %waiting = phi ptr [ null, %begin_turns ], [ %waiting_next, %turn_done ]
+  %this_turn = add i64 %round_turn, %t
+  store i64 %this_turn, ptr %turn_at, align 8
   %order_index = add i64 %row_start, %t
   %order_slot = getelementptr i32, ptr %order, i64 %order_index
   %chosen = load i32, ptr %order_slot, align 4
@@ -110,16 +171,33 @@ failure:
 ran:
   %alive = icmp ne i32 %result, {Status.ENDED}
   %alive64 = zext i1 %alive to i64
+  %bit = shl i64 1, %chosen64
+  %with_this = or i64 %ended, %bit
+  %ended_here = select i1 %alive, i64 %ended, i64 %with_this
+  %waiting_here = select i1 %alive, ptr %this, ptr %waiting
   br label %turn_done
 turn_done:
   %counted = phi i64 [ 0, %turn ], [ %alive64, %ran ]
+  %ended_next = phi i64 [ %ended, %turn ], [ %ended_here, %ran ]
+  %waiting_next = phi ptr [ %waiting, %turn ], [ %waiting_here, %ran ]
   %living_next = add i64 %living, %counted
   %t_next = add i64 %t, 1
   %t_more = icmp ult i64 %t_next, %wave_count
   br i1 %t_more, label %turn, label %round_done
 round_done:
   %again = icmp ne i64 %living_next, 0
-  br i1 %again, label %round, label %group_done
+  br i1 %again, label %examine, label %group_done
+examine:
+  %some_ended = icmp ne i64 %ended_next, 0
+  %missed = and i1 %some_ended, %checks_barriers
+  br i1 %missed, label %note, label %round
+note:
+  %after_barrier_at = getelementptr i8, ptr %waiting_next, i64 {state.RESUME}
+  %after_barrier = load ptr, ptr %after_barrier_at, align 8
+  %barrier = getelementptr i8, ptr %after_barrier, i64 {-state.RECORD_BYTES}
+  call void @note_finding(ptr %waiting_next, ptr %barrier, i64 {layout.Kind.ENDED_BEFORE_BARRIER}, i64 0, i64 0,
+                          i64 %ended_next, i64 0)
+  br label %round
 group_done:
   %next_group = add i64 %group, 1
   br label %group_head

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ckmlir.sim.alu_families import AluFamily, ControlFamily, CrossLaneFamily, Emitted, MatrixFamily
+from ckmlir.sim.checks.shadow import emit_shadow
 from ckmlir.sim.decode.instruction import Instruction
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.memory_families import BufferFamily, FlatFamily, LdsFamily, ScalarMemoryFamily
@@ -84,6 +85,8 @@ def _select(instruction: Instruction, environment: Environment) -> Selected | No
 
 def emit(key: HandlerKey, name: str) -> Emitted:
     """The text of a handler as function `name`."""
+    if key.modifier("shadow"):
+        return emit_shadow(key, name)
     for family in FAMILIES:
         if (emitted := family.emit(key, name)) is not None:
             return emitted

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ctypes
 import time
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 import numpy as np
 import numpy.typing as npt
@@ -13,7 +13,11 @@ import numpy.typing as npt
 from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.sim import launch as abi
 from ckmlir.sim import state
-from ckmlir.sim.errors import LaunchError, SimulationError
+from ckmlir.sim.checks.finding import CHECKERS, Finding
+from ckmlir.sim.checks.initial_shadows import define_initial_registers
+from ckmlir.sim.checks.monitor import Monitor, Place
+from ckmlir.sim.checks.variants import flags_of
+from ckmlir.sim.errors import CheckFailure, LaunchError, SimulationError
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
 from ckmlir.sim.library import library
 from ckmlir.sim.memory import DeviceMemory, MemoryTable, aligned_bytes
@@ -27,6 +31,14 @@ _SLICE_SECONDS = 0.2  # compiled code is left this often, so that an interrupt g
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
+_CHECKER_OF_ERROR = {
+    ErrorKind.GLOBAL_BOUNDS: "memory",
+    ErrorKind.LDS_BOUNDS: "memory",
+    ErrorKind.SCRATCH_BOUNDS: "memory",
+    ErrorKind.ENDLESS: "barrier",
+}
+
+
 class Simulator:
     """One simulated device.
 
@@ -35,34 +47,44 @@ class Simulator:
         seed: Of the poison pattern and of the order in which waves run.
         poison: Fill new memory, LDS, VGPRs and SGPRs with a pattern; without it they hold zeros.
         branch_budget: Branches that the waves of one launch may take before it is stopped as endless.
+        checks: Names of checkers (`ckmlir.sim.checks.CHECKERS`); `parse_checks` makes them from text.
     """
 
     def __init__(
-        self, target: str | None = None, seed: int = 0, poison: bool = True, branch_budget: int = 1 << 32
+        self,
+        target: str | None = None,
+        seed: int = 0,
+        poison: bool = True,
+        branch_budget: int = 1 << 32,
+        checks: Iterable[str] = (),
     ) -> None:
+        self.checks = frozenset(checks)
+        if unknown := sorted(name for name in self.checks if name not in CHECKERS or not CHECKERS[name].is_available):
+            raise LaunchError(f"no checker {', '.join(unknown)}; the simulator has {', '.join(CHECKERS)}")
         if target is not None and target not in _TARGETS:
             raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(_TARGETS)}")
         self.target = target
         self.branch_budget = branch_budget
         self._random = np.random.default_rng(seed)
         self._poison = self._random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
-        self._table = MemoryTable()
+        self._table = MemoryTable("initialisation" in self.checks)
         self._programs: dict[tuple[bytes, str], Program] = {}
 
-    def allocate(self, nbytes: int) -> DeviceMemory:
-        """New device memory of this many bytes, with undefined contents."""
+    def allocate(self, nbytes: int, name: str = "an allocation", read_only: bool = False) -> DeviceMemory:
+        """New device memory of this many bytes, with undefined contents. Reports call it `name`; the memory checker
+        reports kernels that write to it when it is read-only."""
         if nbytes < 0:
             raise LaunchError(f"cannot allocate {nbytes} bytes")
-        return DeviceMemory(self._table, int(nbytes), self._poison, "an allocation")
+        return DeviceMemory(self._table, int(nbytes), self._poison, name, read_only=read_only)
 
     def share(self, data: npt.NDArray[np.uint8], name: str) -> None:
         """Let kernels access the caller's own bytes where they lie; the caller keeps them alive."""
         self._table.add(data.ctypes.data, data.size, name)
 
-    def upload(self, array: npt.ArrayLike) -> DeviceMemory:
+    def upload(self, array: npt.ArrayLike, name: str = "an allocation", read_only: bool = False) -> DeviceMemory:
         """New device memory with the contents of an array."""
         data = np.ascontiguousarray(array)
-        memory = self.allocate(data.nbytes)
+        memory = self.allocate(data.nbytes, name, read_only)
         memory.write(data)
         return memory
 
@@ -84,7 +106,7 @@ class Simulator:
             from ckmlir.sim import semantics  # fills the table of operations
 
             assert semantics
-            self._programs[key] = Program(code_object, chosen, library(), self._table)
+            self._programs[key] = Program(code_object, chosen, library(), self._table, flags_of(self.checks))
         return self._programs[key]
 
     def launch(
@@ -109,6 +131,7 @@ class Simulator:
         Raises:
             LaunchError: A wrong argument, grid, block, LDS size or chip.
             UnsupportedInstruction: The kernel has instructions without semantics; nothing has run.
+            CheckFailure: Checkers found something; results are in memory if the kernel came to its end.
             SimulationError: The kernel accessed memory it may not, trapped, jumped astray or did not end.
         """
         program = self.program(code_object, kernel)
@@ -120,7 +143,10 @@ class Simulator:
             return RunStatistics()
         with _Launch(self, program, grid, block, arguments, dynamic_lds) as running:
             seconds = running.run(workgroups)
-            return running.statistics(workgroups, seconds)
+            statistics = running.statistics(workgroups, seconds)
+            if findings := running.findings():
+                raise CheckFailure(findings, statistics, running.lost_findings)
+            return statistics
 
 
 class _Launch:
@@ -142,19 +168,21 @@ class _Launch:
         static_lds = self.kernel.descriptor.group_segment_size
         self._owned: list[DeviceMemory] = []
         packed = abi.pack_arguments(self.kernel, arguments, grid, block, static_lds, dynamic_lds)
-        self.kernarg = self._own(len(packed), "the kernel arguments")
+        self.kernarg = self._own(len(packed), "the kernel arguments", "constant")
         self.kernarg.write(np.frombuffer(packed, np.uint8))
-        self.lds = self._own(static_lds + dynamic_lds, "LDS")
-        self.packet = self._own(256, "the dispatch packet")
+        self.lds = self._own(static_lds + dynamic_lds, "LDS", "lds")
+        self.packet = self._own(256, "the dispatch packet", "constant")
         self.packet.write(
             np.frombuffer(abi.dispatch_packet(self.kernel, grid, block, self.kernarg.address, self.lds.size), np.uint8)
         )
         self.lane_scratch = self._lane_scratch()
-        self.scratch = self._own(self.lane_scratch * 64 * self.waves, "scratch")
+        self.scratch = self._own(self.lane_scratch * 64 * self.waves, "scratch", "scratch")
+        self.names = abi.argument_names(self.kernel, arguments)
         self._make_blocks(block)
 
-    def _own(self, size: int, name: str) -> DeviceMemory:
-        memory = DeviceMemory(self.simulator._table, size, self.simulator._poison, name)
+    def _own(self, size: int, name: str, kind: str) -> DeviceMemory:
+        table, poison = self.simulator._table, self.simulator._poison
+        memory = DeviceMemory(table, size, poison, name, kind, read_only=kind == "constant")
         self._owned.append(memory)
         return memory
 
@@ -167,7 +195,8 @@ class _Launch:
         return -(-size // 16) * 16
 
     def _make_blocks(self, block: Dimensions) -> None:
-        self.template, self.blocks = WaveBlocks(self.waves), WaveBlocks(self.waves)
+        shadowed = "initialisation" in self.simulator.checks
+        self.template, self.blocks = WaveBlocks(self.waves, shadowed), WaveBlocks(self.waves, shadowed)
         self.template.bytes[:] = np.resize(self.simulator._poison, state.WAVE_BYTES)
         self.context = aligned_bytes(state.CONTEXT_BYTES).view(np.uint64)
         self.context[:] = 0
@@ -178,8 +207,12 @@ class _Launch:
         self.template.words(state.CONTEXT, 1, np.uint64)[:] = context_address
         first_record = int(self.program.records.ctypes.data) + self.program.start * state.RECORD_BYTES
         self.template.words(state.RESUME, 1, np.uint64)[:] = first_record
+        if shadowed:
+            define_initial_registers(self.template, self.kernel, len(registers), self.target)
+            self.blocks.shadow[:], self.blocks.mixed[:] = self.template.shadow, self.template.mixed
         self.blocks.bytes[:] = self.template.bytes  # registers beyond the kernel's own are poisoned once
         table = self.simulator._table.update()
+        self.monitor = Monitor(self.simulator.checks, self.simulator._table, self.names)
         self.program.prepare(int(table.ctypes.data))
         self.order = np.stack([self.simulator._random.permutation(self.waves) for _ in range(_ORDER_ROWS)]).astype(
             np.uint32
@@ -199,6 +232,7 @@ class _Launch:
             state.TEMPLATE: self.template.address, state.LDS_TEMPLATE: int(self.lds_template.ctypes.data),
             state.GRID_X: self.grid[0], state.GRID_Y: self.grid[1],
             state.USED_VGPR_BYTES: vector * state.VGPR_BYTES, state.USED_AGPR_BYTES: accumulation * state.VGPR_BYTES,
+            **self.monitor.context_fields(),
         }  # fmt: skip
         for offset, value in fields.items():
             self.context[offset // 8] = value
@@ -222,7 +256,7 @@ class _Launch:
             before = time.perf_counter()
             failed = run(context, done, until)
             if failed >= 0:
-                raise SimulationError(self._describe_error(failed))
+                raise self._error(failed)
             done = until
             if time.perf_counter() - before < _SLICE_SECONDS / 2:
                 size *= 2
@@ -232,7 +266,7 @@ class _Launch:
         return int(self.context[offset // 8])
 
     def statistics(self, workgroups: int, seconds: float) -> RunStatistics:
-        counts = self.program.records[:-1, 1].tolist()
+        counts = self.program.records[self.program.own, 1].tolist()
         categories: Counter[str] = Counter()
         profile = {}
         for instruction, count in zip(self.program.instructions, counts):
@@ -253,18 +287,52 @@ class _Launch:
             profile=profile,
         )
 
+    # -- findings ----------------------------------------------------------------------------------------------------
+
+    @property
+    def lost_findings(self) -> int:
+        return self._field(state.FINDINGS_LOST)
+
+    def findings(self) -> list[Finding]:
+        """What the checks have found so far."""
+        records = int(self.program.records.ctypes.data)
+        place = Place(
+            locate=self.program.locate,
+            record_address=lambda number: records + number * state.RECORD_BYTES,
+            coordinates=self._coordinates,
+            wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
+        )
+        return self.monitor.findings(self._field(state.FINDING_COUNT), place)
+
+    def _coordinates(self, group: int) -> Dimensions:
+        x, rest = group % self.grid[0], group // self.grid[0]
+        return x, rest % self.grid[1], rest // self.grid[1]
+
+    # -- errors ------------------------------------------------------------------------------------------------------
+
+    def _error(self, group: int) -> SimulationError:
+        """The error with which a workgroup stopped: a finding where its checker is asked for."""
+        checker = _CHECKER_OF_ERROR.get(self._field(state.ERROR_KIND), "")
+        if checker not in self.simulator.checks:
+            return SimulationError(self._describe_error(group))
+        kernel, address, text, source = self.program.locate(self._field(state.ERROR_RECORD))
+        lane = self._field(state.ERROR_LANE)
+        found = self.simulator._table.find(self._field(state.ERROR_ADDRESS))
+        finding = Finding(
+            checker, self._problem(), kernel, address, text, source, self._coordinates(group),
+            self._field(state.ERROR_WAVE), (lane,) if lane < 64 else (),
+            None if found is None else self._field(state.ERROR_ADDRESS) - found.address,
+            None if found is None else self.names.get(found.address, found.name),
+        )  # fmt: skip
+        return CheckFailure([*self.findings(), finding], None, self.lost_findings)
+
     def _describe_error(self, group: int) -> str:
         number = self.program.record_number(self._field(state.ERROR_RECORD))
         where = f"kernel {self.kernel.name}"
-        if 0 <= number < len(self.program.instructions):
-            instruction = self.program.instructions[number]
-            where += f", {instruction.text} at 0x{instruction.address - self.kernel.address:x}"
-            source = self.program.source_of(instruction.address)
-            where += f" from {source}" if source else ""
-        x, rest = group % self.grid[0], group // self.grid[0]
-        where += (
-            f", workgroup ({x}, {rest % self.grid[1]}, {rest // self.grid[1]}), wave {self._field(state.ERROR_WAVE)}"
-        )
+        if 0 <= number < len(self.program.records) - 1:
+            _, address, text, source = self.program.locate(self._field(state.ERROR_RECORD))
+            where += f", {text} at 0x{address:x}" + (f" from {source[0]}:{source[1]}" if source else "")
+        where += f", workgroup {self._coordinates(group)}, wave {self._field(state.ERROR_WAVE)}"
         lane = self._field(state.ERROR_LANE)
         where += f", lane {lane}" if lane < 64 else ""
         return f"{self._problem()} ({where})"
@@ -290,5 +358,11 @@ class _Launch:
         if kind == ErrorKind.TRAP:
             return "execution ran past the end of the code" if address == 0xDEAD else f"s_trap {address}"
         if kind == ErrorKind.ENDLESS:
-            return f"the launch took more than {self.simulator.branch_budget} branches"
+            return f"the launch took more than {self.simulator.branch_budget} branches" + self._waiting()
         return f"error {kind}"
+
+    def _waiting(self) -> str:
+        """Who waits for the wave that does not come to an end."""
+        stopped = self.blocks.words(state.STATUS, 1)[:, 0]
+        waves = [str(wave) for wave in np.flatnonzero(stopped == state.Status.BARRIER)]
+        return f", while wave {', '.join(waves)} waits at a barrier" if waves else ""

@@ -56,13 +56,21 @@ WORKGROUP_ID_SGPR = 232  # three i64: byte offset of the register for the id of 
 USED_VGPR_BYTES = 256  # bytes from the first VGPR that are set up, and the same for AccVGPRs
 USED_AGPR_BYTES = 264
 READ_SCALAR = 272  # bytes of scalar loads
+CURRENT_GROUP = 376  # number of the workgroup that runs
+TURN, ROUND_START, GROUP_START = 280, 288, 296  # a wave's run to its next barrier is a turn; turns count up from 1
+ALLOCATION_ATTRIBUTES = 304  # a row of ATTRIBUTE_BYTES for each row of ALLOCATIONS, where a check needs them
+FINDINGS, FINDING_CAPACITY, FINDING_COUNT, FINDINGS_LOST = 312, 320, 328, 336
+LDS_CELLS = 352  # race cells of LDS (checks/races.py)
+SHADOW_PROPERTIES, LDS_SHADOW = 360, 368  # checks/shadow_memory.py
+CHECKED = 344  # bits of checks/flags.py that the scheduler obeys
 # Room for the instruction that executes; nothing in it outlives the instruction.
 WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
 WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes
 WORK_MATRIX_A = 2048  # elements of A and of B as f32 or f64, 64 lanes a row, at most 32 rows of f32
 WORK_MATRIX_B = WORK_MATRIX_A + 32 * 256
 WORK_MATRIX_C = WORK_MATRIX_B + 32 * 256  # 32 rows of 64 dwords: a C that partly overlaps D, or an accumulator in f64
-CONTEXT_BYTES = WORK_MATRIX_C + 32 * 256
+WORK_ZEROS = WORK_MATRIX_C + 32 * 256  # four rows that nobody writes
+CONTEXT_BYTES = WORK_ZEROS + 4 * VGPR_BYTES
 
 # Apertures of flat addresses: LLVM only looks at the upper 32 bits (AMDGPU user guide, "Flat" address space).
 SHARED_APERTURE = 0x0001_0000_0000_0000

@@ -1,6 +1,7 @@
 """`ckmlir run`: compile an operator, run it on a device, compare the result with NumPy.
 
-Exit status 0: every output agrees with its reference (or --no-check); 1: one disagrees, or the kernel faulted.
+Exit status 0: every output agrees with its reference (or --no-check) and no checker of --check found anything; 1: one
+disagrees, the kernel faulted, or a checker reported it (then nothing is compared).
 """
 
 from __future__ import annotations
@@ -8,13 +9,15 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
+from ckmlir.errors import CkmlirError
 from ckmlir.ops.comparison import Comparison
 from ckmlir.ops.operator import require_valid
 from ckmlir.ops.spec import Spec
-from ckmlir.runtime import Device, RunResult, check_outputs, open_device, run_operator
+from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.device import DEVICES
+from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES
 from ckmlir.tools.request import Request, add_operator_arguments, check_writable, progress, read_request, write_file
@@ -30,6 +33,14 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", nargs="+", action="extend", default=[], metavar="name=file.npy", help="arrays to write")
     add("--seed", type=_seed, default=0, metavar="N", help="of arrays and of the simulator")
     add("--no-check", action="store_true", help="do not compare with the reference")
+    add(
+        "--check",
+        type=_checks,
+        default=frozenset(),
+        metavar="all|name,…",
+        help=f"checkers of the simulator that watch the run: {', '.join(CHECKERS)}; all leaves out "
+        + ", ".join(one.name for one in CHECKERS.values() if one.on_request),
+    )
     add("--json", action="store_true", help="one JSON object on stdout")
 
 
@@ -42,14 +53,20 @@ def execute(options: argparse.Namespace) -> int:
     check_writable(list(wanted.values()))
     kernel = operator.spec(problem, target)
     require_valid(operator, kernel, target)
-    device = open_device(options.device, target, seed=options.seed)
+    if options.check and options.device == "hip":
+        raise CkmlirError("--check: the checkers are the simulator's; a GPU has none")
+    device = open_device("sim" if options.check else options.device, target, seed=options.seed, checks=options.check)
 
     arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}
     with progress("making arrays"):
         made = operator.inputs(problem, target, options.seed)
     arrays = {**made, **arrays}
     with progress(f"compiling and running {kernel.name} on the {device.properties.name}"):
-        result = run_operator(operator, problem, arrays, target, device)
+        try:
+            result = run_operator(operator, problem, arrays, target, device)
+        except FindingsFault as fault:
+            print(_findings_json(request, kernel, device, fault.findings) if options.json else str(fault))
+            return DISAGREES
     comparisons = None
     if not options.no_check:
         with progress("computing the reference"):
@@ -60,6 +77,13 @@ def execute(options: argparse.Namespace) -> int:
     report = _json if options.json else _text
     print(report(request, kernel, device, result, comparisons))
     return 0 if comparisons is None or all(one.ok for one in comparisons) else DISAGREES
+
+
+def _checks(text: str) -> frozenset[str]:
+    try:
+        return parse_checks(text)
+    except ValueError as error:
+        raise argparse.ArgumentTypeError(str(error)) from error
 
 
 def _seed(text: str) -> int:
@@ -77,6 +101,20 @@ def _text(
         times = "nothing to launch"
     outcome = ["not compared"] if comparisons is None else [str(one) for one in comparisons]
     return "\n".join([what, times, *outcome])
+
+
+def _findings_json(request: Request, kernel: Spec, device: Device, findings: Sequence[Finding]) -> str:
+    """The report of `--json` when checkers found something: nothing was compared."""
+    report = {
+        "op": request.operator.name,
+        "arch": request.target.name,
+        "kernel": kernel.name,
+        "spec": kernel.to_dict(),
+        "device": device.properties.name,
+        "ok": False,
+        "findings": [finding.to_dict() for finding in findings],
+    }
+    return json.dumps(report, allow_nan=False)
 
 
 def _json(
@@ -97,6 +135,7 @@ def _json(
         "max_rel_err": _number(max(one.max_rel_err for one in checked)) if checked else None,
         "tolerance": None if worst is None else _tolerance(worst),
         "ok": None if comparisons is None else all(one.ok for one in checked),
+        "findings": [],
         "outputs": {one.name: _comparison(one) for one in checked},
     }
     return json.dumps(report, allow_nan=False)

@@ -41,7 +41,7 @@ def numpy(monkeypatch: pytest.MonkeyPatch) -> Numpy:
     stand_in = Numpy()
     properties = SimpleNamespace(name="numpy")
     monkeypatch.setattr(run_command, "run_operator", stand_in.run)
-    monkeypatch.setattr(run_command, "open_device", lambda kind, target, seed: SimpleNamespace(properties=properties))
+    monkeypatch.setattr(run_command, "open_device", lambda kind, target, **_: SimpleNamespace(properties=properties))
     return stand_in
 
 

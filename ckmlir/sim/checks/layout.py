@@ -1,0 +1,58 @@
+"""Byte layouts that checks share with the compiled code: flags, attributes of allocations, the records of findings."""
+
+from __future__ import annotations
+
+# Flags of the checks that are compiled into a handler (modifier "checks" of its key), and of the context's CHECKED.
+MEMORY, RACE, CLAMPED, UNALIGNED, BARRIER, INITIALISATION = 1, 2, 4, 8, 16, 32
+FLAGS = {
+    "memory": MEMORY,
+    "race": RACE,
+    "clamped": CLAMPED,
+    "unaligned": UNALIGNED,
+    "barrier": BARRIER,
+    "initialisation": INITIALISATION,
+}
+IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED
+
+# A row of ALLOCATION_ATTRIBUTES: what checks know about one allocation.
+ATTRIBUTE_BYTES = 32
+CELLS = 0  # address of the race cells, or 0
+CELL_COUNT = 8  # bytes of the allocation, rounded up to a multiple of 64
+PROPERTIES = 16
+READ_ONLY, KEEPS_UNDEFINED = 1, 2  # bits of PROPERTIES; LDS and scratch may hold undefined values
+SHADOW_DELTA = 24  # from an address to its shadow, or 0 where everything is defined
+
+# Shadows: as many bits as what they belong to, 1 where a bit is undefined. The shadow of a wave block lies SHADOW bytes
+# behind it, and a byte for each vector register, not 0 when it has an undefined bit, twice as far.
+SHADOW = 4 << 20
+MIXED = 2 * SHADOW
+
+# A recorded finding: u64 each.
+FINDING_BYTES = 96
+KIND, RECORD, WAVE, GROUP, LANES, ADDRESS, OTHER_TAG, OTHER_RECORD, TIMES, ROUND_OF, ROUND_START_OF = (
+    8 * k for k in range(11)
+)
+CAPACITY = 512
+
+
+class Kind:
+    """Values of KIND."""
+
+    READ_ONLY = 1
+    MISALIGNED = 2
+    CLAMPED = 3
+    UNALIGNED = 4
+    RACE_WITH_WRITE = 5
+    RACE_WITH_READ = 6
+    ENDED_BEFORE_BARRIER = 7
+    LANES_AT_BARRIER = 8
+    UNDEFINED_STORED = 9
+    UNDEFINED_ADDRESS = 10
+    UNDEFINED_CONDITION = 11
+    UNDEFINED_EXEC = 12
+
+
+class Use:
+    """What an access does, as the compiled checks see it."""
+
+    READ, WRITE, ATOMIC = 0, 1, 2

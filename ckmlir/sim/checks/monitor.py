@@ -1,0 +1,177 @@
+"""The checks of one launch: the blocks that compiled checks write to, and what they recorded as findings."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.sim import state
+from ckmlir.sim.checks import layout
+from ckmlir.sim.checks.finding import Finding
+from ckmlir.sim.checks.layout import Kind
+from ckmlir.sim.checks.races import GLOBAL, LDS, Cells
+from ckmlir.sim.checks.variants import flags_of
+from ckmlir.sim.memory import Allocation, MemoryTable
+
+_CHECKER = {
+    Kind.READ_ONLY: "memory",
+    Kind.MISALIGNED: "memory",
+    Kind.CLAMPED: "clamped",
+    Kind.UNALIGNED: "unaligned",
+    Kind.RACE_WITH_WRITE: "race",
+    Kind.RACE_WITH_READ: "race",
+    Kind.ENDED_BEFORE_BARRIER: "barrier",
+    Kind.LANES_AT_BARRIER: "barrier",
+    Kind.UNDEFINED_STORED: "initialisation",
+    Kind.UNDEFINED_ADDRESS: "initialisation",
+    Kind.UNDEFINED_CONDITION: "initialisation",
+    Kind.UNDEFINED_EXEC: "initialisation",
+}
+_MESSAGES = {
+    Kind.READ_ONLY: "write to read-only memory",
+    Kind.MISALIGNED: "the address is not aligned as this instruction needs it",
+    Kind.CLAMPED: "the size of the buffer refuses this access: a load gives 0, a store is dropped",
+    Kind.UNALIGNED: "the address of this access of whole dwords is not a multiple of 4",
+    Kind.UNDEFINED_STORED: "an undefined value is stored",
+    Kind.UNDEFINED_ADDRESS: "an undefined value is used as an address",
+    Kind.UNDEFINED_CONDITION: "a branch depends on an undefined value",
+    Kind.UNDEFINED_EXEC: "an undefined value decides which lanes go on",
+    Kind.LANES_AT_BARRIER: "these lanes are switched off when their wave comes to a barrier that they have to reach",
+}
+
+
+@dataclass(frozen=True)
+class Place:
+    """How a monitor learns where something happened.
+
+    Attributes:
+        locate: From the address of a record to (kernel, offset, text, source) of its instruction.
+        record_address: From a record number to the address of the record.
+        coordinates: From a workgroup's number to (x, y, z).
+        wave_of_turn: The wave that runs as the n-th of a round, by the round's number.
+    """
+
+    locate: Callable[[int], tuple[str, int, str, tuple[str, int] | None]]
+    record_address: Callable[[int], int]
+    coordinates: Callable[[int], tuple[int, int, int]]
+    wave_of_turn: Callable[[int, int], int]
+
+
+class Monitor:
+    """What the checks of one launch read and write, for as long as the launch lasts."""
+
+    def __init__(self, checks: frozenset[str], table: MemoryTable, names: Mapping[int, str]) -> None:
+        """`names` are names of allocations by their address, where the launch knows better ones than the table."""
+        self.flags = flags_of(checks)
+        self._names, self._table = names, table
+        self._allocations = table.allocations()
+        self._cells: list[npt.NDArray[np.uint8]] = []
+        self._lds_cells = self._lds_shadow = 0
+        self._shadows: dict[int, int] = {}  # address of an allocation to that of its shadow
+        self._attributes = self._describe()
+        self._rows = np.zeros((layout.CAPACITY, layout.FINDING_BYTES // 8), np.uint64)
+
+    def _describe(self) -> npt.NDArray[np.uint64]:
+        rows = np.zeros((max(len(self._allocations), 1), layout.ATTRIBUTE_BYTES // 8), np.uint64)
+        for row, allocation in zip(rows, self._allocations):
+            count = -(-allocation.size // 64) * 64
+            watched = allocation.kind == "global" and not self._is_never_written(allocation)
+            properties = layout.READ_ONLY * allocation.read_only
+            properties |= layout.KEEPS_UNDEFINED * (allocation.kind in ("lds", "scratch"))
+            delta = self._shadow_delta(allocation)
+            row[:] = self._new_cells(GLOBAL, count) if watched else 0, count, properties, delta & 0xFFFF_FFFF_FFFF_FFFF
+            if allocation.kind == "lds":
+                self._lds_cells = self._new_cells(LDS, count)
+        return rows
+
+    def _shadow_delta(self, allocation: Allocation) -> int:
+        """From an allocation to its shadow, 0 if it is defined throughout."""
+        shadow = self._table.shadows.get(allocation.address)
+        if shadow is None or not shadow[: allocation.size].any():
+            return 0
+        self._shadows[allocation.address] = int(shadow.ctypes.data)
+        if allocation.kind == "lds":
+            self._lds_shadow = int(shadow.ctypes.data)
+        return int(shadow.ctypes.data) - allocation.address
+
+    def _is_never_written(self, allocation: Allocation) -> bool:
+        """Nothing races in memory whose every write is a finding already."""
+        return allocation.read_only and bool(self.flags & layout.MEMORY)
+
+    def _new_cells(self, cells_of: Cells, count: int) -> int:
+        if not self.flags & layout.RACE:
+            return 0
+        cells = np.zeros(cells_of.total * count + 64, np.uint8)  # untouched pages cost nothing
+        self._cells.append(cells)
+        return int(cells.ctypes.data)
+
+    def context_fields(self) -> dict[int, int]:
+        """What the launch's context has to hold for the checks."""
+        return {
+            state.ALLOCATION_ATTRIBUTES: int(self._attributes.ctypes.data),
+            state.FINDINGS: int(self._rows.ctypes.data),
+            state.FINDING_CAPACITY: layout.CAPACITY,
+            state.CHECKED: self.flags,
+            state.LDS_CELLS: self._lds_cells,
+            state.LDS_SHADOW: self._lds_shadow,
+        }
+
+    def findings(self, count: int, place: Place) -> list[Finding]:
+        """The first `count` recorded findings."""
+        return [self._finding(row.tolist(), place) for row in self._rows[:count]]
+
+    def _finding(self, row: Sequence[int], place: Place) -> Finding:
+        def get(offset: int) -> int:
+            return int(row[offset // 8])
+
+        kind, lanes = get(layout.KIND), get(layout.LANES)
+        kernel, address, text, source = place.locate(get(layout.RECORD))
+        allocation, offset = self._place_of(get(layout.ADDRESS))
+        return Finding(
+            checker=_CHECKER[kind],
+            message=self._message(kind, get, place),
+            kernel=kernel,
+            address=address,
+            instruction=text,
+            source=source,
+            workgroup=place.coordinates(get(layout.GROUP)),
+            wave=get(layout.WAVE),
+            lanes=tuple(lane for lane in range(64) if lanes >> lane & 1),
+            memory_address=None if allocation is None else offset,
+            allocation=None if allocation is None else self.name_of(allocation),
+            times=get(layout.TIMES),
+        )
+
+    def _place_of(self, address: int) -> tuple[Allocation | None, int]:
+        """The allocation of an address in it or in its shadow, and the offset."""
+        for one in self._allocations:
+            shadow = self._shadows.get(one.address, one.address)
+            for start in (one.address, shadow):
+                if start <= address < start + one.size:
+                    return one, address - start
+        return None, 0
+
+    def name_of(self, allocation: Allocation) -> str:
+        return self._names.get(allocation.address, allocation.name)
+
+    def _message(self, kind: int, get: Callable[[int], int], place: Place) -> str:
+        if kind == Kind.ENDED_BEFORE_BARRIER:
+            mask = get(layout.OTHER_TAG)
+            waves = ", ".join(str(wave) for wave in range(64) if mask >> wave & 1)
+            return f"wave {waves} of the workgroup ended while this wave waits at the barrier"
+        if kind in (Kind.RACE_WITH_WRITE, Kind.RACE_WITH_READ):
+            other = "a write" if kind == Kind.RACE_WITH_WRITE else "a read"
+            return f"conflict with {other} by {self._other_access(get, place)}"
+        return _MESSAGES[kind]
+
+    def _other_access(self, get: Callable[[int], int], place: Place) -> str:
+        """Who made the earlier access of a race, and where."""
+        _, address, text, source = place.locate(place.record_address(get(layout.OTHER_RECORD)))
+        there = f"{text} at 0x{address:x}" + (f" from {source[0]}:{source[1]}" if source else "")
+        distance = get(layout.OTHER_TAG) - get(layout.ROUND_START_OF)
+        if distance >= 0:
+            return f"wave {place.wave_of_turn(get(layout.ROUND_OF) - 1, distance)}, {there}, no barrier between them"
+        return f"another workgroup, {there}"

@@ -1,0 +1,127 @@
+"""What checked handlers do at every access to memory: calls of the compiled checks, chosen by the key's "checks"."""
+
+from __future__ import annotations
+
+from functools import cache
+
+from ckmlir.sim import state
+from ckmlir.sim.builder import Value
+from ckmlir.sim.checks import layout, races, recording
+from ckmlir.sim.checks.layout import Kind, Use
+from ckmlir.sim.element import U32, U64
+from ckmlir.sim.handler import HandlerBuilder
+
+
+def checks_of(b: HandlerBuilder) -> int:
+    """The checks compiled into this handler."""
+    return b.key.modifier("checks") & layout.IN_HANDLERS
+
+
+def note(b: HandlerBuilder, kind: int, lanes: str, address: str) -> None:
+    """Note a finding of these lanes (an i64)."""
+    b.emit(f"call void @note_finding(ptr %wave, ptr %record, i64 {kind}, i64 {lanes}, i64 {address}, i64 0, i64 0)")
+
+
+def note_if_any(b: HandlerBuilder, kind: int, lanes: str, noted: bool = True) -> None:
+    """Note a finding of the lanes, if there are any; at the noted address of the first, where addresses are `noted`."""
+    found, join = b.new_label("found"), b.new_label("clean")
+    b.emit(f"br i1 {b.assign(f'icmp ne i64 {lanes}, 0')}, label %{found}, label %{join}")
+    b.label(found)
+    first = b.scalars().intrinsic("llvm.cttz.i64", "i64", ("i64", lanes), ("i1", "false"))
+    slot = b.assign(f"getelementptr i64, ptr {b.work(state.WORK_ADDRESSES)}, i64 {b.assign(f'and i64 {first}, 63')}")
+    note(b, kind, lanes, b.assign(f"load i64, ptr {slot}, align 8") if noted else "0")
+    b.emit(f"br label %{join}")
+    b.label(join)
+
+
+def _check_alignment(b: HandlerBuilder, mask: str, bytes: int, kind: int) -> None:
+    vectors = b.vectors()
+    loaded = b.assign(f"load <64 x i64>, ptr {b.work(state.WORK_ADDRESSES)}, align 64")
+    odd = (Value(vectors, U64, loaded) & (bytes - 1)).ne(0)
+    note_if_any(b, kind, b.assign(f"and i64 {mask}, {vectors.bits_of_mask(odd)}"))
+
+
+def _watched(b: HandlerBuilder, use: int) -> tuple[races.Cells, ...]:
+    """The kinds of memory that an access may concern. Loads that go to LDS without a register write LDS."""
+    name = b.key.mnemonic
+    if name.startswith("flat"):
+        return races.GLOBAL, races.LDS
+    to_lds = name.startswith("ds_") or (b.key.modifier("lds") and use == Use.WRITE)
+    return (races.LDS if to_lds else races.GLOBAL,)
+
+
+def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
+    """Check an access of `bytes` at the noted address of each lane of the mask (an i64), before it is made."""
+    checks = checks_of(b)
+    addresses = b.work(state.WORK_ADDRESSES) if checks else ""
+    if checks & layout.MEMORY:
+        if use != Use.READ:
+            b.emit(f"call void @check_read_only(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record)")
+        if use == Use.ATOMIC:
+            _check_alignment(b, mask, bytes, Kind.MISALIGNED)
+    if checks & layout.UNALIGNED and use != Use.ATOMIC and bytes >= 4:
+        _check_alignment(b, mask, 4, Kind.UNALIGNED)
+    if checks & layout.RACE:
+        for cells in _watched(b, use):
+            name = races.race_helper(cells, use, bytes)
+            b.emit(f"call void @{name}(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record)")
+
+
+def observe_scalar(b: HandlerBuilder, address: Value, bytes: int, use: int) -> None:
+    """Check an access of a scalar memory instruction (scalar builder), in pieces as long as a lane's can be."""
+    place = b.work(state.WORK_ADDRESSES) if checks_of(b) else ""
+    if checks_of(b) & layout.MEMORY and use != Use.READ:
+        b.emit(f"store i64 {address.handle}, ptr {place}, align 8")
+        b.emit(f"call void @check_read_only(i64 1, ptr {place}, ptr %wave, ptr %record)")
+    if not checks_of(b) & layout.RACE:
+        return
+    for first in range(0, bytes, 16):
+        b.emit(f"store i64 {(address + first).handle}, ptr {place}, align 8")
+        name = races.race_helper(races.GLOBAL, use, min(bytes - first, 16))
+        b.emit(f"call void @{name}(i64 1, ptr {place}, ptr %wave, ptr %record)")
+
+
+def observe_clamped(b: HandlerBuilder, lanes: str) -> None:
+    """Note the lanes that the range of a buffer refuses."""
+    if checks_of(b) & layout.CLAMPED:
+        note_if_any(b, Kind.CLAMPED, lanes)
+
+
+def observe_misaligned(b: HandlerBuilder, address: Value) -> None:
+    """A scalar load ignores the two low address bits (CDNA3 ISA, section 8.2); note it if they are not zero."""
+    if checks_of(b) & layout.MEMORY:
+        lane = b.assign(f"zext i1 {(address & 3).ne(0).handle} to i64")
+        found, join = b.new_label("misaligned"), b.new_label("aligned")
+        b.emit(f"br i1 {b.assign(f'icmp ne i64 {lane}, 0')}, label %{found}, label %{join}")
+        b.label(found)
+        note(b, Kind.MISALIGNED, "0", address.handle)
+        b.emit(f"br label %{join}")
+        b.label(join)
+
+
+def observe_barrier(b: HandlerBuilder) -> None:
+    """Note lanes that a wave started with and that EXEC leaves out when it comes to a barrier."""
+    if not b.key.modifier("checks") & layout.BARRIER:
+        return
+    number = b.assign(f"zext i32 {b.load_scalar(state.WAVE_NUMBER, U32)} to i64")
+    template = b.assign(f"inttoptr i64 {b.context_field(state.TEMPLATE)} to ptr")
+    wave = b.pointer(template, b.assign(f"mul i64 {number}, {state.WAVE_BYTES}"))
+    started = b.assign(f"load i64, ptr {b.pointer(wave, state.EXEC)}, align 4")
+    missing = b.assign(f"and i64 {started}, {b.assign(f'xor i64 {b.exec_bits()}, -1')}")
+    found, join = b.new_label("missing"), b.new_label("present")
+    b.emit(f"br i1 {b.assign(f'icmp ne i64 {missing}, 0')}, label %{found}, label %{join}")
+    b.label(found)
+    note(b, Kind.LANES_AT_BARRIER, missing, "0")
+    b.emit(f"br label %{join}")
+    b.label(join)
+
+
+@cache
+def helper_texts() -> dict[str, str]:
+    """All functions that checked handlers call, by name."""
+    return {
+        "note_finding": recording.NOTE_FINDING,
+        "find_entry": recording.FIND_ENTRY,
+        "check_read_only": recording.CHECK_READ_ONLY,
+        **races.helpers(),
+    }

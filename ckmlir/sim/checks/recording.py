@@ -1,0 +1,236 @@
+"""The compiled side of findings: a function that notes one in the launch's buffer, and the search for an address's
+allocation. IR text, called by name from checked handlers."""
+
+from __future__ import annotations
+
+from ckmlir.sim import state
+from ckmlir.sim.checks import layout
+
+
+def field(block: str, offset: int, name: str, type: str = "i64") -> str:
+    """IR that loads a field at a byte offset of a block."""
+    return (
+        f"  %{name}_at = getelementptr i8, ptr %{block}, i64 {offset}\n"
+        f"  %{name} = load {type}, ptr %{name}_at, align {4 if type == 'i32' else 8}\n"
+    )
+
+
+def _stores(values: dict[int, str]) -> str:
+    return "".join(
+        f"  %place{offset} = getelementptr i8, ptr %row, i64 {offset}\n"
+        f"  store i64 {value}, ptr %place{offset}, align 8\n"
+        for offset, value in values.items()
+    )
+
+
+# One row for each kind at each instruction: seeing it again counts, and adds lanes while it is the same wave's turn.
+NOTE_FINDING = f"""
+define internal void @note_finding(ptr %wave, ptr %record, i64 %kind, i64 %lanes, i64 %address, i64 %tag,
+                                   i64 %other) #1 {{
+entry:
+{field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.FINDINGS, "findings", "ptr")}
+{field("context", state.FINDING_COUNT, "count")}{field("context", state.FINDING_CAPACITY, "capacity")}
+{field("wave", state.WAVE_NUMBER, "number32", "i32")}  %number = zext i32 %number32 to i64
+{field("context", state.CURRENT_GROUP, "group")}{field("context", state.TURN, "turn")}
+{field("context", state.ROUND, "round")}{field("context", state.ROUND_START, "round_start")}
+  %record_bits = ptrtoint ptr %record to i64
+  %active = call i64 @llvm.ctpop.i64(i64 %lanes)
+  %seen = call i64 @llvm.umax.i64(i64 %active, i64 1)
+  br label %head
+head:
+  %k = phi i64 [ 0, %entry ], [ %k_next, %next ]
+  %searched = icmp uge i64 %k, %count
+  %old_offset = mul i64 %k, {layout.FINDING_BYTES}
+  %old = getelementptr i8, ptr %findings, i64 %old_offset
+  br i1 %searched, label %new, label %compare
+compare:
+{field("old", layout.KIND, "old_kind")}{field("old", layout.RECORD, "old_record")}
+  %same_kind = icmp eq i64 %old_kind, %kind
+  %same_record = icmp eq i64 %old_record, %record_bits
+  %same = and i1 %same_kind, %same_record
+  br i1 %same, label %again, label %next
+next:
+  %k_next = add i64 %k, 1
+  br label %head
+again:
+{field("old", layout.TIMES, "times")}  %more = add i64 %times, %seen
+  store i64 %more, ptr %times_at, align 8
+{field("old", layout.WAVE, "old_wave")}{field("old", layout.GROUP, "old_group")}{
+    field("old", layout.LANES, "old_lanes")
+}
+  %same_wave = icmp eq i64 %old_wave, %number
+  %same_group = icmp eq i64 %old_group, %group
+  %together = and i1 %same_wave, %same_group
+  %joined = or i64 %old_lanes, %lanes
+  %kept = select i1 %together, i64 %joined, i64 %old_lanes
+  store i64 %kept, ptr %old_lanes_at, align 8
+  ret void
+new:
+  %full = icmp uge i64 %count, %capacity
+  br i1 %full, label %lose, label %add
+lose:
+{field("context", state.FINDINGS_LOST, "lost")}  %lost_more = add i64 %lost, 1
+  store i64 %lost_more, ptr %lost_at, align 8
+  ret void
+add:
+  %row_offset = mul i64 %count, {layout.FINDING_BYTES}
+  %row = getelementptr i8, ptr %findings, i64 %row_offset
+{
+    _stores(
+        {
+            layout.KIND: "%kind",
+            layout.RECORD: "%record_bits",
+            layout.WAVE: "%number",
+            layout.GROUP: "%group",
+            layout.LANES: "%lanes",
+            layout.ADDRESS: "%address",
+            layout.OTHER_TAG: "%tag",
+            layout.OTHER_RECORD: "%other",
+            layout.TIMES: "%seen",
+            layout.ROUND_OF: "%round",
+            layout.ROUND_START_OF: "%round_start",
+        }
+    )
+}
+  %count_next = add i64 %count, 1
+  store i64 %count_next, ptr %count_at, align 8
+  ret void
+}}
+"""
+
+# The row of the table of allocations with the greatest first address that is not above the given one (row 0 if none).
+FIND_ENTRY = f"""
+define internal i64 @find_entry(i64 %address, ptr %context) #1 {{
+entry:
+{field("context", state.ALLOCATIONS, "table", "ptr")}{field("context", state.ALLOCATION_COUNT, "count")}
+  br label %search
+search:
+  %low = phi i64 [ 0, %entry ], [ %new_low, %step ]
+  %high = phi i64 [ %count, %entry ], [ %new_high, %step ]
+  %width = sub i64 %high, %low
+  %single = icmp ule i64 %width, 1
+  br i1 %single, label %found, label %step
+step:
+  %half = lshr i64 %width, 1
+  %middle = add i64 %low, %half
+  %middle_entry = getelementptr [2 x i64], ptr %table, i64 %middle
+  %middle_first = load i64, ptr %middle_entry, align 8
+  %above = icmp uge i64 %address, %middle_first
+  %new_low = select i1 %above, i64 %middle, i64 %low
+  %new_high = select i1 %above, i64 %high, i64 %middle
+  br label %search
+found:
+  ret i64 %low
+}}
+"""
+
+
+def lane_loop(name: str, body: str, before: str = "") -> str:
+    """A function over the lanes of a mask that runs `body` where the lane's address lies in an allocation. The body
+    sees %address, %lane, %offset (in the allocation) and %row (its attributes), and ends in `br label %next`."""
+    return f"""
+define internal void @{name}(i64 %mask, ptr %addresses, ptr %wave, ptr %record) #1 {{
+entry:
+{field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.ALLOCATIONS, "table", "ptr")}
+{field("context", state.ALLOCATION_ATTRIBUTES, "attributes", "ptr")}
+{before}  br label %head
+head:
+  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
+  %first = phi i64 [ 0, %entry ], [ %first_next, %next ]
+  %size = phi i64 [ 0, %entry ], [ %size_next, %next ]
+  %row_here = phi ptr [ %attributes, %entry ], [ %row_next, %next ]
+  %none = icmp eq i64 %left, 0
+  br i1 %none, label %done, label %body
+body:
+  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
+  %less = add i64 %left, -1
+  %rest = and i64 %left, %less
+  %slot = getelementptr i64, ptr %addresses, i64 %lane
+  %address = load i64, ptr %slot, align 8
+  %offset_here = sub i64 %address, %first
+  %same = icmp ult i64 %offset_here, %size
+  br i1 %same, label %known, label %search
+search:
+  %index = call i64 @find_entry(i64 %address, ptr %context)
+  %found = getelementptr [2 x i64], ptr %table, i64 %index
+  %found_first = load i64, ptr %found, align 8
+  %found_size_at = getelementptr i64, ptr %found, i64 1
+  %found_size = load i64, ptr %found_size_at, align 8
+  %found_row_offset = mul i64 %index, {layout.ATTRIBUTE_BYTES}
+  %found_row = getelementptr i8, ptr %attributes, i64 %found_row_offset
+  %found_offset = sub i64 %address, %found_first
+  %inside = icmp ult i64 %found_offset, %found_size
+  br i1 %inside, label %known, label %next
+known:
+  %offset = phi i64 [ %offset_here, %body ], [ %found_offset, %search ]
+  %first_known = phi i64 [ %first, %body ], [ %found_first, %search ]
+  %size_known = phi i64 [ %size, %body ], [ %found_size, %search ]
+  %row = phi ptr [ %row_here, %body ], [ %found_row, %search ]
+{body}
+next:
+  %first_next = phi i64 [ %first, %search ], NEXT_FIRST
+  %size_next = phi i64 [ %size, %search ], NEXT_SIZE
+  %row_next = phi ptr [ %row_here, %search ], NEXT_ROW
+  br label %head
+done:
+  ret void
+}}
+"""
+
+
+def close_lane_loop(text: str, predecessors: list[str]) -> str:
+    """Name the blocks of a lane loop's body that go to %next."""
+    for marker, value in (("FIRST", "%first_known"), ("SIZE", "%size_known"), ("ROW", "%row")):
+        text = text.replace(f"NEXT_{marker}", ", ".join(f"[ {value}, %{block} ]" for block in predecessors))
+    return text
+
+
+def lds_loop(name: str, body: str, before: str = "") -> str:
+    """A function over the lanes of a mask that runs `body` where the lane's address lies in LDS. The body sees
+    %address, %lane, %offset (in LDS) and %count (bytes of LDS), and ends in `br label %next`."""
+    return f"""
+define internal void @{name}(i64 %mask, ptr %addresses, ptr %wave, ptr %record) #1 {{
+entry:
+{field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.LDS_BASE, "first")}
+{field("context", state.LDS_SIZE, "size")}
+  %rounded = add i64 %size, 63
+  %count = and i64 %rounded, -64
+{before}  br label %head
+head:
+  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
+  %none = icmp eq i64 %left, 0
+  br i1 %none, label %done, label %body
+body:
+  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
+  %less = add i64 %left, -1
+  %rest = and i64 %left, %less
+  %slot = getelementptr i64, ptr %addresses, i64 %lane
+  %address = load i64, ptr %slot, align 8
+  %offset = sub i64 %address, %first
+  %inside = icmp ult i64 %offset, %size
+  br i1 %inside, label %known, label %next
+known:
+{body}
+next:
+  br label %head
+done:
+  ret void
+}}
+"""
+
+
+CHECK_READ_ONLY = close_lane_loop(
+    lane_loop(
+        "check_read_only",
+        f"""{field("row", layout.PROPERTIES, "properties")}
+  %protected = and i64 %properties, {layout.READ_ONLY}
+  %allowed = icmp eq i64 %protected, 0
+  br i1 %allowed, label %next, label %refuse
+refuse:
+  %bit = shl i64 1, %lane
+  call void @note_finding(ptr %wave, ptr %record, i64 {layout.Kind.READ_ONLY}, i64 %bit, i64 %address, i64 0, i64 0)
+  br label %next
+""",
+    ),
+    ["known", "refuse"],
+)

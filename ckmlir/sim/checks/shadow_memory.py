@@ -1,0 +1,171 @@
+"""Memory instructions on shadows: the same transfers, between the shadow of memory and the shadow of registers.
+
+The shadow of an allocation has its size; an allocation without one is defined throughout. LDS and scratch keep
+undefined values; storing one anywhere else is a finding, after which the memory counts as defined: it is reported once.
+"""
+
+from __future__ import annotations
+
+from ckmlir.sim import state
+from ckmlir.sim.access import Access
+from ckmlir.sim.builder import Value
+from ckmlir.sim.checks import layout
+from ckmlir.sim.checks.layout import Kind
+from ckmlir.sim.checks.observe import note_if_any
+from ckmlir.sim.checks.recording import field
+from ckmlir.sim.element import U32
+from ckmlir.sim.handler import HandlerBuilder
+
+# Replaces the noted addresses of lanes whose allocation has a shadow by addresses in it and returns those lanes; leaves
+# the properties of the first lane's allocation in the context.
+SHADOW_PLACES = f"""
+define internal i64 @shadow_places(i64 %mask, ptr %addresses, ptr %context) #1 {{
+entry:
+{field("context", state.ALLOCATIONS, "table", "ptr")}
+{field("context", state.ALLOCATION_ATTRIBUTES, "attributes", "ptr")}
+  %first_lane = call i64 @llvm.cttz.i64(i64 %mask, i1 false)
+  %lane0 = and i64 %first_lane, 63
+  %slot0 = getelementptr i64, ptr %addresses, i64 %lane0
+  %address0 = load i64, ptr %slot0, align 8
+  %index0 = call i64 @find_entry(i64 %address0, ptr %context)
+  %entry0 = getelementptr [2 x i64], ptr %table, i64 %index0
+  %start0 = load i64, ptr %entry0, align 8
+  %size0_at = getelementptr i64, ptr %entry0, i64 1
+  %size0 = load i64, ptr %size0_at, align 8
+  %row0_offset = mul i64 %index0, {layout.ATTRIBUTE_BYTES}
+  %row0 = getelementptr i8, ptr %attributes, i64 %row0_offset
+{field("row0", layout.PROPERTIES, "properties")}{field("row0", layout.SHADOW_DELTA, "delta0")}
+  %kept_at = getelementptr i8, ptr %context, i64 {state.SHADOW_PROPERTIES}
+  store i64 %properties, ptr %kept_at, align 8
+  %all = load <64 x i64>, ptr %addresses, align 64
+  %start_first = insertelement <64 x i64> poison, i64 %start0, i64 0
+  %start = shufflevector <64 x i64> %start_first, <64 x i64> poison, <64 x i32> zeroinitializer
+  %size_first = insertelement <64 x i64> poison, i64 %size0, i64 0
+  %size = shufflevector <64 x i64> %size_first, <64 x i64> poison, <64 x i32> zeroinitializer
+  %offsets = sub <64 x i64> %all, %start
+  %inside = icmp ult <64 x i64> %offsets, %size
+  %inside_bits = bitcast <64 x i1> %inside to i64
+  %outside_bits = xor i64 %inside_bits, -1
+  %astray = and i64 %mask, %outside_bits
+  %together = icmp eq i64 %astray, 0
+  br i1 %together, label %one, label %head
+one:
+  %defined = icmp eq i64 %delta0, 0
+  br i1 %defined, label %none, label %move
+none:
+  ret i64 0
+move:
+  %delta_first = insertelement <64 x i64> poison, i64 %delta0, i64 0
+  %delta_all = shufflevector <64 x i64> %delta_first, <64 x i64> poison, <64 x i32> zeroinitializer
+  %moved = add <64 x i64> %all, %delta_all
+  store <64 x i64> %moved, ptr %addresses, align 64
+  ret i64 %mask
+head:
+  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
+  %shadowed = phi i64 [ 0, %entry ], [ %shadowed_next, %next ]
+  %at_end = icmp eq i64 %left, 0
+  br i1 %at_end, label %done, label %body
+body:
+  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
+  %less = add i64 %left, -1
+  %rest = and i64 %left, %less
+  %slot = getelementptr i64, ptr %addresses, i64 %lane
+  %address = load i64, ptr %slot, align 8
+  %index = call i64 @find_entry(i64 %address, ptr %context)
+  %found = getelementptr [2 x i64], ptr %table, i64 %index
+  %found_start = load i64, ptr %found, align 8
+  %found_size_at = getelementptr i64, ptr %found, i64 1
+  %found_size = load i64, ptr %found_size_at, align 8
+  %row_offset = mul i64 %index, {layout.ATTRIBUTE_BYTES}
+  %row = getelementptr i8, ptr %attributes, i64 %row_offset
+{field("row", layout.SHADOW_DELTA, "delta")}
+  %offset = sub i64 %address, %found_start
+  %within = icmp ult i64 %offset, %found_size
+  %has_shadow = icmp ne i64 %delta, 0
+  %usable = and i1 %within, %has_shadow
+  %place = add i64 %address, %delta
+  %stored = select i1 %usable, i64 %place, i64 %address
+  store i64 %stored, ptr %slot, align 8
+  %bit = shl i64 1, %lane
+  %with_bit = or i64 %shadowed, %bit
+  %shadowed_next = select i1 %usable, i64 %with_bit, i64 %shadowed
+  br label %next
+next:
+  br label %head
+done:
+  ret i64 %shadowed
+}}
+"""
+
+
+def shadow_places(b: HandlerBuilder, mask: str) -> str:
+    """Move the noted addresses to shadows; returns the lanes (an i64) that have one."""
+    return b.assign(f"call i64 @shadow_places(i64 {mask}, ptr {b.work(state.WORK_ADDRESSES)}, ptr {b.context()})")
+
+
+def undefined_lanes(b: HandlerBuilder, access: Access, rows: str, mask: str) -> str:
+    """The lanes of a mask whose data, in rows of shadows, has an undefined bit in what an access stores."""
+    vectors = b.vectors()
+    total = vectors.u32(0)
+    for k in range(access.dwords):
+        place = b.pointer(rows, k * state.VGPR_BYTES)
+        total = total | Value(vectors, U32, b.assign(f"load <64 x i32>, ptr {place}, align 64"))
+    if access.is_part:
+        first = 16 if access.place == "high" else 0
+        total = total & (((1 << 8 * access.bytes) - 1) << first)
+    return b.assign(f"and i64 {mask}, {vectors.bits_of_mask(total.ne(0))}")
+
+
+def shadow_transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -> None:
+    """A transfer between the shadow of the noted addresses and rows of shadows."""
+    from ckmlir.sim.buffer_access import clear_lanes, dword_of
+    from ckmlir.sim.memory_access import move
+
+    shadowed = shadow_places(b, mask)
+    if store:
+        _store(b, access, rows, mask, shadowed)
+        return
+    without = b.assign(f"and i64 {mask}, {b.assign(f'xor i64 {shadowed}, -1')}")
+    for k in range(access.dwords):
+        clear_lanes(b, dword_of(access), b.pointer(rows, k * state.VGPR_BYTES), without)
+    move(b, access, rows, shadowed, store=False)
+
+
+def _store(b: HandlerBuilder, access: Access, rows: str, mask: str, shadowed: str) -> None:
+    from ckmlir.sim.memory_access import move
+
+    keeps, gives, done = b.new_label("keeps"), b.new_label("gives"), b.new_label("stored")
+    bit = b.assign(f"and i64 {b.context_field(state.SHADOW_PROPERTIES)}, {layout.KEEPS_UNDEFINED}")
+    b.emit(f"br i1 {b.assign(f'icmp ne i64 {bit}, 0')}, label %{keeps}, label %{gives}")
+    b.label(keeps)
+    move(b, access, rows, shadowed, store=True)
+    b.emit(f"br label %{done}")
+    b.label(gives)
+    note_if_any(b, Kind.UNDEFINED_STORED, undefined_lanes(b, access, rows, mask))
+    move(b, access, b.work(state.WORK_ZEROS), shadowed, store=True)
+    b.emit(f"br label %{done}")
+    b.label(done)
+
+
+def shadow_atomic(
+    b: HandlerBuilder, bytes: int, replaces: bool, mask: str, data: list[str], result: str | None
+) -> None:
+    """An atomic operation: the result is as undefined as the memory was; undefined data makes memory undefined."""
+    from ckmlir.sim.memory_access import move
+
+    access = Access(bytes)
+    shadowed = shadow_places(b, mask)
+    if result is not None:
+        without = b.assign(f"and i64 {mask}, {b.assign(f'xor i64 {shadowed}, -1')}")
+        for k in range(access.dwords):
+            _clear(b, b.pointer(result, k * state.VGPR_BYTES), without)
+        move(b, access, result, shadowed, store=False)
+    undefined = undefined_lanes(b, access, data[0], mask)
+    written = mask if replaces else undefined
+    _store(b, access, data[0], undefined, b.assign(f"and i64 {written}, {shadowed}"))
+
+
+def _clear(b: HandlerBuilder, row: str, lanes: str) -> None:
+    from ckmlir.sim.buffer_access import clear_lanes
+
+    clear_lanes(b, Access(4), row, lanes)

@@ -1,0 +1,63 @@
+"""Faults put into the machine code of operators, one at a time: the checkers find each one, and nothing in clean code.
+
+The checkers see what hardware hides: the kernels here may well give right results with the fault.
+"""
+
+from __future__ import annotations
+
+import pytest
+from checked_runs import Compiled, Keys, compiled, findings
+
+S_NOP = 0xBF800000
+
+
+def keys(**given: object) -> Keys:
+    return tuple(given.items())
+
+
+WITH_BARRIERS = [
+    ("gemm", keys(m=128, n=128, k=320)),
+    ("gemm", keys(m=128, n=128, k=320, schedule="prefetch")),
+    ("gemm", keys(m=100, n=130, k=200)),
+    ("layernorm2d", keys(m=2, n=4096)),
+    ("fmha_fwd", keys(sq=128, sk=256, d=64)),
+    ("fmha_fwd", keys(sq=100, sk=200, d=64)),
+]
+CLEAN = [
+    *WITH_BARRIERS,
+    ("gemm", keys(m=1, n=1, k=1)),
+    ("gemm", keys(m=65, n=129, k=33, dtype="bf16")),
+    ("layernorm2d", keys(m=3, n=1000)),
+    ("layernorm2d", keys(m=1, n=1)),
+    ("fmha_fwd", keys(sq=1, sk=1, d=64)),
+    ("fmha_fwd", keys(sq=65, sk=130, d=128, b=2, h=2)),
+]
+CHIPS = ["gfx90a", "gfx942", "gfx950"]
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+@pytest.mark.parametrize(("name", "problem"), CLEAN)
+def test_clean_kernels_have_no_findings(name: str, problem: Keys, arch: str) -> None:
+    assert findings(compiled(name, problem, arch)) == ()
+
+
+def barriers(one: Compiled) -> list[int]:
+    return [number for number, item in enumerate(one.instructions) if item.mnemonic == "s_barrier"]
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+@pytest.mark.parametrize(("name", "problem"), WITH_BARRIERS)
+def test_every_missing_barrier_is_a_race(name: str, problem: Keys, arch: str) -> None:
+    """Each barrier replaced by s_nop, in turn. A GEMM with an even number of steps does not come by the remainder of
+    its rotating buffers, so a barrier counts as found when the run with one step less finds it."""
+    one = compiled(name, problem, arch)
+    assert barriers(one)
+    for number in barriers(one):
+        barrier = one.instructions[number]
+        changed = one.patched(barrier, S_NOP)
+        found = findings(one, changed, ["race"])
+        if not found and name == "gemm":
+            found = findings(one, changed, ["race"], k=256)
+        assert found, f"barrier at 0x{barrier.address:x}"
+        assert {finding.checker for finding in found} == {"race"}
+        assert all(finding.allocation == "LDS" and finding.source for finding in found)
