@@ -80,6 +80,7 @@ class Simulator:
     def share(self, data: npt.NDArray[np.uint8], name: str) -> None:
         """Let kernels access the caller's own bytes where they lie; the caller keeps them alive."""
         self._table.add(data.ctypes.data, data.size, name)
+        self._table.set_defined(data.ctypes.data, 0, data.size, True)
 
     def upload(self, array: npt.ArrayLike, name: str = "an allocation", read_only: bool = False) -> DeviceMemory:
         """New device memory with the contents of an array."""
