@@ -1,6 +1,7 @@
 """Tile compute: everything between loading and storing, on whole tiles, with value semantics."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
 from ckmlir.dialect.build import create, integer, integer_of, string, text_of, value
@@ -167,6 +168,32 @@ class SliceOp(Ck.Operation, name="slice", traits=[ext.Pure]):
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
         _check_part(op, source, result)
         expect(source.element == result.element, "a slice keeps its element type")
+
+
+class JoinAxesOp(Ck.Operation, name="join_axes", traits=[ext.Pure]):
+    """`ck.join_axes %tile {axis}`: two neighbouring dimensions as one, the second the faster; no data moves."""
+
+    source: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        axis = integer_of(op, "axis")
+        source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
+        expect(
+            0 <= axis < len(source.lengths) - 1,
+            f"axis {axis} and the one behind it are not both among the tile's {len(source.lengths)} dimensions",
+        )
+        joined = (*source.lengths[:axis], prod(source.lengths[axis : axis + 2]), *source.lengths[axis + 2 :])
+        expect(
+            (result.lengths, result.element) == (joined, source.element),
+            f"joined, {list(source.lengths)} of {source.element} is {list(joined)} of {source.element}, "
+            f"not {list(result.lengths)} of {result.element}",
+        )
+        if source.distribution is not None and result.distribution is not None:
+            wanted = source.distribution.join(axis)
+            expect(result.distribution == wanted, f"joined it lies as '{wanted}', not '{result.distribution}'")
 
 
 class InsertOp(Ck.Operation, name="insert", traits=[ext.Pure]):
@@ -345,6 +372,11 @@ def slice_tile(source: ir.Value, axis: int, start: int, result: TileType) -> ir.
 def insert(part: ir.Value, whole: ir.Value, axis: int, start: int) -> ir.Value:
     """The whole with the part that begins at `start` along an axis replaced."""
     return value("ck.insert", whole.type, [part, whole], {"axis": integer(axis), "start": integer(start)})
+
+
+def join_axes(source: ir.Value, axis: int, result: TileType) -> ir.Value:
+    """A tile with dimensions `axis` and `axis + 1` as one."""
+    return value("ck.join_axes", result.mlir(), [source], {"axis": integer(axis)})
 
 
 def mma(instruction: Mma, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:

@@ -24,6 +24,7 @@ def coalesced(
     vector: int,
     lanes: int = LANES,
     transposed_block: int = 1,
+    lanes_first: tuple[int, int] | None = None,
 ) -> Distribution:
     """A tile for loads and stores along `contiguous_dim` with vectors of up to `vector` elements.
 
@@ -34,6 +35,9 @@ def coalesced(
 
     `transposed_block` k gives every thread k consecutive indices of the last other dimension, each with its vector: the
     k x vector block that is transposed in registers.
+
+    `lanes_first` (dimension, count) gives so many neighbouring lanes another dimension than the contiguous one, before
+    the others are dealt out: what transposing LDS reads deliver.
 
     Raises:
         ValueError: no such dimension, a number that is not positive, or a block that does not divide its dimension.
@@ -53,7 +57,22 @@ def coalesced(
         packed[order[1]] = transposed_block
     while packed[contiguous_dim] % 2 == 0 and not _all_busy(lengths, packed, order, (lanes, waves)):
         packed[contiguous_dim] //= 2
+    if lanes_first is not None:
+        return _lanes_first(lengths, packed, order, lanes, waves, lanes_first)
     return _filled(lengths, packed, order, lanes, waves, [waves] * rank)
+
+
+def _lanes_first(
+    lengths: Sequence[int], packed: Sequence[int], order: Sequence[int], lanes: int, waves: int, first: tuple[int, int]
+) -> Distribution:
+    """Like `_filled`, over tiles in which neighbouring lanes lie along one dimension."""
+    dim, count = first
+    if lengths[dim] % count or lanes % count:
+        raise ValueError(f"{count} of {lanes} lanes do not divide dimension {dim} of a tile {list(lengths)}")
+    inner = Distribution((), tuple((Factor(count, LANE, 0),) if d == dim else () for d in range(len(lengths))))
+    rest = [length // count if d == dim else length for d, length in enumerate(lengths)]
+    outer = _filled(rest, packed, order, lanes // count, waves, [waves] * len(lengths))
+    return outer.embed(inner)
 
 
 def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int, lanes: int = LANES) -> Distribution:

@@ -94,6 +94,32 @@ class ScatterFragmentOp(Ck.Operation, name="scatter_fragment"):
         check_indexed(op, index, check_fragment(op, fragment.type, described.lengths, described.element))
 
 
+class InsideFragmentOp(Ck.Operation, name="inside_fragment", traits=[ext.Pure]):
+    """`ck.inside_fragment %window {distribution, registers} -> i1`: whether the element of one register exists."""
+
+    window: ext.Operand[Any]
+    found: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_position(op, "i1")
+
+
+class OffsetFragmentOp(Ck.Operation, name="offset_fragment", traits=[ext.Pure]):
+    """`ck.offset_fragment %window {distribution, registers} -> i32`: elements from the pointer to that of one
+    register.
+    """
+
+    window: ext.Operand[Any]
+    offset: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_position(op, "i32")
+
+
 class AtomicFragmentOp(Ck.Operation, name="atomic_fragment"):
     """`ck.atomic_fragment %vector, %window {kind, distribution, registers}`: atomic update of memory by every
     thread.
@@ -284,6 +310,14 @@ class WorkgroupIdOp(Ck.Operation, name="workgroup_id", traits=[ext.Pure]):
         expect(str(op.operation.results[0].type) == "i32", "a position is i32")
 
 
+def _check_position(op: ir.OpView, result: str) -> None:
+    window = described_as(op.operation.operands[0].type, WindowType)
+    check_registers(op, window.lengths, window.element)
+    expect(len(registers_of(op)) == 1, f"a position is one register's, not {len(registers_of(op))}")
+    found = op.operation.results[0].type
+    expect(str(found) == result, f"the result is {result}, not {found}")
+
+
 def _bits(type_: str) -> int:
     """Bits of the text of a vector or a scalar type."""
     length, _, element = type_.removeprefix("vector<").removesuffix(">").rpartition("x")
@@ -316,6 +350,18 @@ def gather_fragment(
     """One memory access of every thread, at its own index along an axis."""
     attributes = {"axis": integer(axis), "distribution": distribution, "registers": registers(numbers)}
     return value("ck.gather_fragment", vector_type(len(numbers), element), [window, index], attributes)
+
+
+def inside_fragment(window: ir.Value, distribution: ir.Attribute, number: int) -> ir.Value:
+    """Whether the element of a register exists (i1)."""
+    attributes = {"distribution": distribution, "registers": registers([number])}
+    return value("ck.inside_fragment", ir.IntegerType.get_signless(1), [window], attributes)
+
+
+def offset_fragment(window: ir.Value, distribution: ir.Attribute, number: int) -> ir.Value:
+    """Elements from the pointer to the element of a register (i32)."""
+    attributes = {"distribution": distribution, "registers": registers([number])}
+    return value("ck.offset_fragment", ir.IntegerType.get_signless(32), [window], attributes)
 
 
 def scatter_fragment(

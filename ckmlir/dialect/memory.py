@@ -94,6 +94,33 @@ class ScatterOp(Ck.Operation, name="scatter"):
         _check_indexed(op, window.type, tile.type, indices.type)
 
 
+class InsideOp(Ck.Operation, name="inside", traits=[ext.Pure]):
+    """`ck.inside %window -> tile of i1`: whether each of a window's elements exists in its view."""
+
+    window: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_positions(op, "i1")
+
+
+class OffsetsOp(Ck.Operation, name="offsets", traits=[ext.Pure]):
+    """`ck.offsets %window -> tile of i32`: how many elements each of a window's elements lies behind the pointer.
+
+    Below 2^31; of elements that do not exist it is any number.
+    """
+
+    window: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_positions(op, "i32")
+
+
 class ToLdsOp(Ck.Operation, name="to_lds"):
     """`ck.to_lds %tile -> !ck.lds`: the tile's contents in LDS, visible to the whole workgroup."""
 
@@ -148,6 +175,13 @@ def _check_pair(window_type: ir.Type, tile_type: ir.Type) -> None:
     )
 
 
+def _check_positions(op: ir.OpView, element: str) -> None:
+    window = described_as(op.operation.operands[0].type, WindowType)
+    tile = described_as(op.operation.results[0].type, TileType)
+    expect(window.lengths == tile.lengths, f"the window is {list(window.lengths)}, the tile {list(tile.lengths)}")
+    expect(str(tile.element) == element, f"'{op.operation.name}' gives {element}, not {tile.element}")
+
+
 def _check_indexed(op: ir.OpView, window_type: ir.Type, tile_type: ir.Type, indices_type: ir.Type) -> None:
     _check_pair(window_type, tile_type)
     tile, indices = described_as(tile_type, TileType), described_as(indices_type, TileType)
@@ -195,6 +229,16 @@ def gather(window: ir.Value, indices: ir.Value, axis: int, tile: TileType) -> ir
 def scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int) -> None:
     """Store a tile into a window, the coordinate along an axis taken from an i32 tile."""
     create("ck.scatter", [], [tile, window, indices], {"axis": integer(axis)})
+
+
+def inside(window: ir.Value, tile: TileType) -> ir.Value:
+    """Which elements of a window exist, as a tile of i1 of the given type."""
+    return value("ck.inside", tile.mlir(), [window])
+
+
+def offsets(window: ir.Value, tile: TileType) -> ir.Value:
+    """Where the elements of a window lie behind the pointer, as a tile of i32 of the given type."""
+    return value("ck.offsets", tile.mlir(), [window])
 
 
 def to_lds(tile: ir.Value) -> ir.Value:

@@ -5,13 +5,16 @@ from ckmlir.lang import cast, i32, kernel, load, loop, mma, ptr, stage, store, t
 
 from ckmlir.lang.kernel import Kernel, f32, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop
+from ckmlir.lang.shapes import join_axes, stretch
 from ckmlir.lang.tiles import (
     LdsTensor,
     absolute,
     cast,
+    ceil,
     coordinates,
     copy_to_lds,
     exp2,
+    floor,
     full,
     insert_tile,
     log2,
@@ -23,8 +26,10 @@ from ckmlir.lang.tiles import (
     reduce_max,
     reduce_min,
     reduce_sum,
+    round_even,
     rsqrt,
     slice_tile,
+    splat_like,
     sqrt,
     to_lds,
     truncate,
@@ -33,13 +38,13 @@ from ckmlir.lang.tiles import (
 )  # fmt: skip
 from ckmlir.lang.trace import TracingError, current, stage
 from ckmlir.lang.values import Pointer, Scalar, Tile
-from ckmlir.lang.views import View, Window, atomic_add, atomic_max, gather, load, scatter, store, view
+from ckmlir.lang.views import View, Window, atomic_add, atomic_max, gather, inside, load, offsets, scatter, store, view
 
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
-    "atomic_max", "cast",
-    "coordinates", "copy_to_lds", "current", "exp2", "f32", "full", "gather",
-    "i32", "i64", "insert_tile", "kernel", "load", "log2", "loop", "maximum", "minimum",
-    "mma", "ptr", "redistribute", "reduce", "reduce_max", "reduce_min", "reduce_sum", "rsqrt", "scatter", "slice_tile",
-    "sqrt", "stage", "store", "to_lds", "truncate", "view", "where", "workgroup_id", "zeros",
+    "atomic_max", "cast", "ceil",
+    "coordinates", "copy_to_lds", "current", "exp2", "f32", "floor", "full", "gather",
+    "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
+    "mma", "offsets", "ptr", "redistribute", "reduce", "reduce_max", "reduce_min", "reduce_sum", "round_even", "rsqrt",
+    "scatter", "slice_tile", "splat_like", "sqrt", "stage", "store", "stretch", "to_lds", "truncate", "view", "where", "workgroup_id", "zeros",
 ]  # fmt: skip

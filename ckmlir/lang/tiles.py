@@ -31,6 +31,12 @@ def full(lengths: Sequence[int], number: Number, name: str, distribution: Distri
     return Tile(compute.splat(as_scalar(number, dtype(name)).value, lengths, distribution))
 
 
+@located
+def splat_like(like: Tile, number: Number, name: str) -> Tile:
+    """A tile of equal elements of a dtype that lies as another one does."""
+    return map_elements(lambda _: as_scalar(number, dtype(name)).value, like)
+
+
 def zeros(lengths: Sequence[int], name: str, distribution: Distribution | None = None) -> Tile:
     """A tile of zeros."""
     return full(lengths, 0, name, distribution)
@@ -87,6 +93,9 @@ sqrt = _unary("math.sqrt")
 rsqrt = _unary("math.rsqrt")
 absolute = _unary("math.absf")
 truncate = _unary("math.trunc")
+floor = _unary("math.floor")
+ceil = _unary("math.ceil")
+round_even = _unary("math.roundeven")
 
 
 def maximum(left: Any, right: Any) -> Tile:

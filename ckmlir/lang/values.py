@@ -189,6 +189,10 @@ class Operators:
         """Element-wise equality (`==` keeps its Python meaning)."""
         return self._apply(lambda left, right: emit_compare("==", left, right), other)
 
+    def differs(self, other: Any) -> Any:
+        """Element-wise inequality; NaN differs from everything, also from itself."""
+        return self._apply(lambda left, right: emit_compare("!=", left, right), other)
+
     def __bool__(self) -> bool:
         raise TypeError("a traced value has no truth at tracing time; use where(condition, a, b)")
 

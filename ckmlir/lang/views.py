@@ -16,7 +16,7 @@ from ckmlir.dialect.symbols import Size, Symbol
 from ckmlir.dialect.transforms import Embed, LeftPad
 from ckmlir.dialect.types import TileType
 from ckmlir.lang.trace import located
-from ckmlir.lang.values import Pointer, Scalar, Tile, as_scalar
+from ckmlir.lang.values import Pointer, Scalar, Tile, as_scalar, dtype
 from ckmlir.mlir import ir
 
 Amount = Scalar | int
@@ -182,6 +182,18 @@ def gather(window: Window, indices: Tile, axis: int, distribution: Distribution 
     """
     tile = TileType(window.lengths, window.element, distribution)
     return Tile(memory.gather(window.value, indices.value, axis, tile))
+
+
+@located
+def inside(window: Window, distribution: Distribution | None = None) -> Tile:
+    """Whether each of a window's elements exists in its view (i1): what a load would not fill up with zero."""
+    return Tile(memory.inside(window.value, TileType(window.lengths, dtype("i1"), distribution)))
+
+
+@located
+def offsets(window: Window, distribution: Distribution | None = None) -> Tile:
+    """How many elements behind the pointer each of a window's elements lies (i32, below 2^31)."""
+    return Tile(memory.offsets(window.value, TileType(window.lengths, dtype("i32"), distribution)))
 
 
 @located

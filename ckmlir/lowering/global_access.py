@@ -60,6 +60,22 @@ def lower_scatter(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     return _store(op, buffer_address(state, op.operands[1], inside, condition=first_copy(state, op), anywhere=axis))
 
 
+def lower_inside(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.inside_fragment to the comparisons of its view's paddings."""
+    place = _place(state, op.operands[0], inside_of(state, op))
+    everything = tuple(upper for step in place.descriptor.steps for upper in step.uppers)
+    found = _validity(None, place, everything)
+    if found is not None:
+        return [found.value]
+    i1 = op.results[0].type
+    return [value("arith.constant", i1, [], {"value": ir.IntegerAttr.get(i1, 1)})]
+
+
+def lower_offset(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.offset_fragment to address arithmetic in elements."""
+    return [_place(state, op.operands[0], inside_of(state, op)).values[0].emit()]
+
+
 def _load(op: ir.Operation, address: "BufferAddress") -> ir.Value:
     fragment = op.results[0].type
     raw = value("rocdl.raw.ptr.buffer.load", storage_of(fragment), address.operands, {"aux": integer(0, 32)})
@@ -274,5 +290,5 @@ def _refused_by_size(descriptor: Descriptor, step: Step, values: list[Index]) ->
 
 __all__ = [
     "BufferAddress", "buffer_address", "first_copy", "inside_of",
-    "lower_gather", "lower_load", "lower_scatter", "lower_store", "pointer_to",
+    "lower_gather", "lower_inside", "lower_load", "lower_offset", "lower_scatter", "lower_store", "pointer_to",
 ]  # fmt: skip

@@ -23,6 +23,8 @@ LOWERINGS: dict[str, Lower] = {
     "ck.store_fragment": global_access.lower_store,
     "ck.gather_fragment": global_access.lower_gather,
     "ck.scatter_fragment": global_access.lower_scatter,
+    "ck.inside_fragment": global_access.lower_inside,
+    "ck.offset_fragment": global_access.lower_offset,
     "ck.atomic_fragment": atomics.lower_atomic,
     "ck.lds_read": lds_access.lower_read,
     "ck.lds_write": lds_access.lower_write,

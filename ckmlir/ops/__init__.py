@@ -27,6 +27,12 @@ OPERATORS = {
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
     "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",
     "ragged_row_sums": "ckmlir.ops.ragged.ragged_row_sums",
+    "elementwise": "ckmlir.ops.elementwise.elementwise",
+    "cast": "ckmlir.ops.elementwise.cast",
+    "permute": "ckmlir.ops.layout.permute",
+    "transpose2d": "ckmlir.ops.layout.transpose2d",
+    "batched_transpose": "ckmlir.ops.layout.batched_transpose",
+    "copy": "ckmlir.ops.layout.copy",
 }
 """Name -> the module whose `OPERATOR` it is."""
 

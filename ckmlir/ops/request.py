@@ -155,6 +155,35 @@ class Lengths(Key):
         return lengths
 
 
+@dataclass(frozen=True)
+class Numbers(Key):
+    """One to `most` whole numbers, from `minimum` to 2^31 - 1: `2x3x4` or a sequence of integers."""
+
+    most: int
+    minimum: int = 0
+
+    @property
+    def form(self) -> str:
+        return f"1 to {self.most} whole numbers, {self.minimum} or more, written as AxBxC"
+
+    def read(self, value: object) -> tuple[int, ...]:
+        parts: Sequence[object] = ()
+        if isinstance(value, str):
+            parts = value.split("x")
+        elif isinstance(value, Sequence):
+            parts = value
+        elif hasattr(value, "__index__"):
+            parts = (value,)
+        number = Integer(self.name, None, "", minimum=self.minimum)
+        try:
+            numbers = tuple(number.read(part) for part in parts)
+        except RequestError:
+            raise self.refuse(value) from None
+        if not 1 <= len(numbers) <= self.most:
+            raise self.refuse(value)
+        return numbers
+
+
 def show(value: object) -> str:
     """A value as the command line writes it, shortened where it is long."""
     if isinstance(value, (tuple, list)):

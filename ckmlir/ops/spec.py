@@ -97,6 +97,10 @@ def not_powers_of_two(spec: Spec, *fields: str) -> Iterator[Reason]:
 def _read(cls: type[Spec], name: str, expected: Any, value: object) -> object:
     """A field's value of its annotated type, from JSON's types."""
     arguments = typing.get_args(expected)
+    if len(arguments) == 2 and arguments[1] is Ellipsis and isinstance(value, (list, tuple)):
+        arguments = arguments[:1] * len(value)  # any number of them
+        if not arguments:
+            return ()
     if arguments and isinstance(value, (list, tuple)) and len(value) == len(arguments):
         return tuple(_read(cls, name, part, item) for part, item in zip(arguments, value, strict=True))
     if not arguments and type(value) is expected:

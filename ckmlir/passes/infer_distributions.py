@@ -141,6 +141,10 @@ class _Inference:
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if result.distribution is not None and source.distribution is None:
                 return self._set(source, result.distribution.reduce(integer_of(op, "axis")), op)
+        elif op.name == "ck.join_axes":
+            source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
+            if source.distribution is not None and result.distribution is None:
+                return self._set(result, source.distribution.join(integer_of(op, "axis")), op)
         elif op.name == "ck.slice":
             return self._derive_part(op, op.operands[0], op.results[0])
         elif op.name == "ck.insert":

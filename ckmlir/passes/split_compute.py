@@ -95,6 +95,11 @@ def split_slice(state: SplitState, op: ir.Operation) -> None:
     state.bind(op.results[0], Registers(chunks, chunk, result.element))
 
 
+def split_join_axes(state: SplitState, op: ir.Operation) -> None:
+    """The same registers: their numbers stay, whatever the dimensions that they belong to are called."""
+    state.bind(op.results[0], state.of(op.operands[0]))
+
+
 def split_insert(state: SplitState, op: ir.Operation) -> None:
     """Every vector from the part or from the whole; vectors short enough that none needs both."""
     part, whole = (state.of(operand) for operand in op.operands)

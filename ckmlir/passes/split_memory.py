@@ -77,6 +77,28 @@ def split_scatter(state: SplitState, op: ir.Operation) -> None:
         fragment.scatter_fragment(data, window, own(registers[0]), axis, text, registers)
 
 
+def split_inside(state: SplitState, op: ir.Operation) -> None:
+    """One test for the registers of what would be one access: a vector exists as a whole or not at all."""
+    window, tile = op.operands[0], tile_of(op.results[0])
+    text = string(str(tile.placed))
+    pieces = [
+        (registers, vectors.splat(fragment.inside_fragment(window, text, registers[0]), len(registers)))
+        for registers in _window_accesses(window, tile.placed)
+    ]
+    state.bind(op.results[0], Registers.scatter(pieces, tile.element))
+
+
+def split_offsets(state: SplitState, op: ir.Operation) -> None:
+    """One offset for the registers of what would be one access, whose elements follow each other in memory."""
+    window, tile = op.operands[0], tile_of(op.results[0])
+    text = string(str(tile.placed))
+    pieces = []
+    for registers in _window_accesses(window, tile.placed):
+        first = vectors.splat(fragment.offset_fragment(window, text, registers[0]), len(registers))
+        pieces.append((registers, vectors.add(first, vectors.dense(range(len(registers)), tile.element))))
+    state.bind(op.results[0], Registers.scatter(pieces, tile.element))
+
+
 def _index_of(
     state: SplitState, op: ir.Operation, indices: ir.Value, distribution: Distribution, axis: int
 ) -> Callable[[int], ir.Value]:

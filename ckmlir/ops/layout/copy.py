@@ -1,0 +1,45 @@
+"""copy: y = x for a matrix (m, n) of rows at any distance, from memory to memory by registers or through LDS.
+
+`through=none` moves vectors through registers, `registers` writes them to LDS and reads them back, `direct` lets the
+memory system put them into LDS.
+
+Arrays: x (m, n), y (m, n).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckmlir.ops.layout.permute import MOVED
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.tensors.arrays import Operand, row_strides
+from ckmlir.ops.tensors.mapping import ALIGN, STAGING, MapOperator, MapProblem
+
+
+class Copy(MapOperator):
+    """See the module's text."""
+
+    name = "copy"
+    summary = "rows copied at any strides, through registers or through LDS"
+    keys = (
+        Integer("m", 1024, "rows"),
+        Integer("n", 1024, "elements of a row"),
+        Choice("dtype", "f16", "element type", MOVED),
+        Choice("through", "none", "LDS on the way: none, registers, or direct", STAGING),
+        Integer("stride", None, "elements from one row of x to the next", minimum=1),
+        Integer("ystride", None, "elements from one row of y to the next", minimum=1),
+        ALIGN,
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> MapProblem:
+        shape, dtype = (values["m"], values["n"]), values["dtype"]
+        x = Operand("x", dtype, shape, row_strides("stride", shape, values["stride"]), (0, 1))
+        y = Operand("y", dtype, shape, row_strides("ystride", shape, values["ystride"]), (0, 1))
+        return self.check(MapProblem(shape, (x,), y, "", values["align"], values["through"]))
+
+    def examples(self) -> Sequence[Mapping[str, object]]:
+        return [{"dtype": dtype, "through": through} for dtype in MOVED for through in STAGING]
+
+
+OPERATOR = Copy()

@@ -1,0 +1,56 @@
+"""permute: y = x with its dimensions in another order, packed; dimension i of y is dimension perm[i] of x.
+
+Any permutation of up to 8 dimensions, elements of 8, 16 or 32 bits, moved unchanged.
+
+Arrays: x (shape) at any strides, y (permuted shape), packed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckmlir.ops.dtypes import DTYPES
+from ckmlir.ops.request import Choice, Numbers, RequestError, show
+from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
+from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
+
+MOVED = tuple(DTYPES)
+MOST_DIMENSIONS = 8
+
+
+class Permute(MapOperator):
+    """See the module's text."""
+
+    name = "permute"
+    summary = "dimensions of a tensor in another order, up to rank 8"
+    keys = (
+        Numbers("shape", (64, 96, 128), "of x", most=MOST_DIMENSIONS),
+        Numbers("perm", None, "the order of the dimensions of x in y; default: reversed", most=MOST_DIMENSIONS),
+        Choice("dtype", "f16", "element type", MOVED),
+        Numbers("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
+        ALIGN,
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> MapProblem:
+        shape = values["shape"]
+        order = tuple(reversed(range(len(shape)))) if values["perm"] is None else values["perm"]
+        if sorted(order) != list(range(len(shape))):
+            raise RequestError(f"perm={show(order)}: expected every number from 0 to {len(shape) - 1} once")
+        lengths = tuple(shape[axis] for axis in order)
+        strides = checked_strides("strides", shape, values["strides"])
+        x = Operand("x", values["dtype"], shape, strides, order)
+        y = Operand("y", values["dtype"], lengths, packed(lengths), tuple(range(len(shape))))
+        return self.check(MapProblem(lengths, (x,), y, "", values["align"]))
+
+    def examples(self) -> Sequence[Mapping[str, object]]:
+        shapes = {(64, 96, 128): ((2, 1, 0), (0, 2, 1), (1, 0, 2)), (8, 16, 24, 32): ((0, 2, 1, 3), (0, 3, 1, 2))}
+        return [
+            {"shape": shape, "perm": order, "dtype": dtype}
+            for shape, orders in shapes.items()
+            for order in orders
+            for dtype in MOVED
+        ]
+
+
+OPERATOR = Permute()

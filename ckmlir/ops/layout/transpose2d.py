@@ -1,0 +1,41 @@
+"""transpose2d: y = x^T for a matrix x (m, n), through LDS without bank conflicts.
+
+Arrays: x (m, n), y (n, m); rows may lie further apart than they are long.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckmlir.ops.layout.permute import MOVED
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.tensors.arrays import Operand, row_strides
+from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
+
+
+class Transpose2d(MapOperator):
+    """See the module's text."""
+
+    name = "transpose2d"
+    summary = "transpose of a matrix through LDS without bank conflicts"
+    keys = (
+        Integer("m", 1024, "rows of x"),
+        Integer("n", 1024, "columns of x"),
+        Choice("dtype", "f16", "element type", MOVED),
+        Integer("stride", None, "elements from one row of x to the next", minimum=1),
+        Integer("ystride", None, "elements from one row of y to the next", minimum=1),
+        ALIGN,
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> MapProblem:
+        m, n, dtype = values["m"], values["n"], values["dtype"]
+        x = Operand("x", dtype, (m, n), row_strides("stride", (m, n), values["stride"]), (1, 0))
+        y = Operand("y", dtype, (n, m), row_strides("ystride", (n, m), values["ystride"]), (0, 1))
+        return self.check(MapProblem((n, m), (x,), y, "", values["align"]))
+
+    def examples(self) -> Sequence[Mapping[str, object]]:
+        return [{"m": m, "n": n, "dtype": dtype} for dtype in MOVED for m, n in ((1024, 1024), (1000, 1000))]
+
+
+OPERATOR = Transpose2d()

@@ -1,0 +1,13 @@
+"""What operators on tensors of any rank share: moving, mapping and reducing strided arrays.
+
+| module | holds |
+|---|---|
+| `arrays.py` | strided arrays, how they lie in the index space of an operator, keys for shapes and strides |
+| `folding.py` | an index space with as few dimensions as its arrays allow |
+| `tiling.py` | tiles, vectors and padding for a folded index space; the specification's part that all have |
+| `blocks.py` | the tile of one workgroup in tile code: arguments, origins, views, windows |
+| `expression.py` | element-wise expressions: reading, checking, evaluating them |
+| `functions.py` | the named functions of expressions |
+| `rounding.py` | how far an expression in f32 may be from its value; rounding to an output |
+| `mapping.py`, `mapping_kernel.py` | y[i] = f(a[i], b[i], …) for arrays of any strides: the base of the layout operators |
+"""

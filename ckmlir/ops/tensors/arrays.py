@@ -1,0 +1,113 @@
+"""Strided arrays of any rank, and the keys that name their shapes and strides."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import prod
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, show
+
+
+@dataclass(frozen=True)
+class Operand:
+    """An array and how it lies in the index space of an operator.
+
+    Attributes:
+        shape, strides: of the array as its user sees it; strides in elements.
+        axes: for every dimension of the index space, the array's dimension that runs along it; -1: the array repeats.
+    """
+
+    name: str
+    dtype: str
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    axes: tuple[int, ...]
+
+    @property
+    def index_strides(self) -> tuple[int, ...]:
+        """Distance of neighbours along every dimension of the index space, 0 where the array repeats."""
+        return tuple(self.strides[axis] if axis >= 0 and self.shape[axis] > 1 else 0 for axis in self.axes)
+
+    def array(self, role: str) -> ArraySpec:
+        """The array as kernels take it."""
+        return ArraySpec(self.name, self.shape, self.dtype, role, self.strides)
+
+    def in_index_space(self, array: Array, lengths: Sequence[int]) -> Array:
+        """The array's elements by the coordinates of the index space."""
+        order = [axis for axis in self.axes if axis >= 0]
+        moved = np.transpose(array, order) if order else array.reshape(())
+        places = tuple(slice(None) if axis >= 0 else None for axis in self.axes)
+        found: Array = np.broadcast_to(moved[places], tuple(lengths))
+        return found
+
+    def from_index_space(self, values: Array) -> Array:
+        """The array, which repeats nowhere, from its elements by the coordinates of the index space."""
+        order = [self.axes.index(axis) for axis in range(len(self.shape))]
+        return np.transpose(values, order)
+
+
+def packed(shape: Sequence[int]) -> tuple[int, ...]:
+    """Strides without gaps, the last dimension the fastest."""
+    return tuple(prod(shape[dim + 1 :]) for dim in range(len(shape)))
+
+
+def checked_strides(key: str, shape: Sequence[int], strides: Sequence[int] | None) -> tuple[int, ...]:
+    """Strides of an array, packed ones unless given.
+
+    Raises RequestError for a wrong number of strides, for elements that share a place, and for strides that the kernel's
+    arguments cannot hold.
+    """
+    found = packed(shape) if strides is None else tuple(strides)
+    if len(found) != len(shape):
+        raise RequestError(
+            f"{key}={show(found)}: {len(found)} strides; expected one for each of {len(shape)} dimensions"
+        )
+    if 0 in shape:
+        return found
+    reach = 0
+    for stride, length in sorted((stride, length) for stride, length in zip(found, shape, strict=True) if length > 1):
+        if stride <= reach:
+            raise RequestError(
+                f"{key}={show(found)}: elements of shape {show(tuple(shape))} would share a place; "
+                f"expected a stride above {reach}"
+            )
+        if stride > MAXIMUM_SIZE:
+            raise RequestError(f"{key}={show(found)}: a stride of {stride}; kernels take at most {MAXIMUM_SIZE}")
+        reach += (length - 1) * stride
+    return found
+
+
+def aligned_elements(dtype: str, base: int, *numbers: int) -> int:
+    """The power of two, in elements up to 16 bytes, that divides all numbers and a base address divisible by `base`."""
+    size = find_dtype(dtype).bytes
+    found = max(16 // size, 1)
+    while found > 1 and (base % (found * size) or any(number % found for number in numbers)):
+        found //= 2
+    return found
+
+
+def broadcast_axes(key: str, shape: Sequence[int], lengths: Sequence[int]) -> tuple[int, ...]:
+    """How an array of a shape lies in an index space by NumPy's rule: aligned at the last dimension, length 1 repeats.
+
+    Raises RequestError for shapes that do not fit.
+    """
+    missing = len(lengths) - len(shape)
+    fits = missing >= 0 and all(
+        length in (1, whole) for length, whole in zip(shape, lengths[max(missing, 0) :], strict=False)
+    )
+    if not fits:
+        raise RequestError(f"{key}={show(tuple(shape))}: does not broadcast to {show(tuple(lengths))}")
+    return (-1,) * missing + tuple(range(len(shape)))
+
+
+def row_strides(key: str, shape: tuple[int, int], pitch: int | None) -> tuple[int, int]:
+    """Strides of a matrix whose rows lie `pitch` elements apart (default: packed). Raises RequestError for less."""
+    if pitch is not None and pitch < shape[1]:
+        raise RequestError(f"{key}={pitch}: rows have {shape[1]} elements; expected at least that")
+    return shape[1] if pitch is None else pitch, 1

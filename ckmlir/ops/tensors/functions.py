@@ -1,0 +1,110 @@
+"""The functions that an element-wise expression may name.
+
+A function is either a primitive, with tile code and an error of its own, or a text over other functions, in the
+variables x, y and z. A text that is only an approximation also has the function that it approximates.
+
+Sources: the error function is formula 7.1.26 of Abramowitz and Stegun, "Handbook of Mathematical Functions" (absolute
+error below 1.5e-7); GELU by the hyperbolic tangent is that of Hendrycks and Gimpel, arXiv 1606.08415.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+_erf = np.vectorize(math.erf, otypes=[np.float64])
+
+
+@dataclass(frozen=True)
+class Function:
+    """A function by name.
+
+    Attributes:
+        arity: how many arguments it takes.
+        exact: the function on float64 arrays, or on int64 arrays where `integer`.
+        text: what it is computed as; None for a primitive.
+        error: largest absolute distance of the text from `exact`, roundings apart.
+        ulps: error of a primitive, in units in the last place of f32; 0: none.
+        integer: it also takes and gives integers.
+    """
+
+    arity: int
+    exact: Callable[..., Any]
+    text: str | None = None
+    error: float = 0.0
+    ulps: float = 0.0
+    integer: bool = False
+
+
+def _where(condition: Any, yes: Any, no: Any) -> Any:
+    return np.where(condition, yes, no)
+
+
+LOG2_E = math.log2(math.e)
+FUNCTIONS: dict[str, Function] = {
+    # primitives
+    "maximum": Function(2, np.fmax, integer=True),
+    "minimum": Function(2, np.fmin, integer=True),
+    "where": Function(3, _where, integer=True),
+    "sqrt": Function(1, np.sqrt, ulps=1),
+    "rsqrt": Function(1, lambda x: 1 / np.sqrt(x), ulps=1),
+    "exp2": Function(1, np.exp2, ulps=1),
+    "log2": Function(1, np.log2, ulps=1),
+    "floor": Function(1, np.floor),
+    "ceil": Function(1, np.ceil),
+    "trunc": Function(1, np.trunc),
+    "round": Function(1, np.rint),
+    # the others
+    "abs": Function(1, np.abs, "maximum(x, -x)", integer=True),
+    "neg": Function(1, np.negative, "-x", integer=True),
+    "square": Function(1, np.square, "x * x", integer=True),
+    "reciprocal": Function(1, lambda x: 1 / x, "1 / x"),
+    "clamp": Function(3, lambda x, y, z: np.fmin(np.fmax(x, y), z), "minimum(maximum(x, y), z)", integer=True),
+    "relu": Function(1, lambda x: np.fmax(x, 0), "maximum(x, 0)", integer=True),
+    "leaky_relu": Function(2, lambda x, y: np.where(x > 0, x, x * y), "where(x > 0, x, x * y)"),
+    "sign": Function(1, np.sign, "where(x > 0, 1, where(x < 0, -1, 0))", integer=True),
+    "exp": Function(1, np.exp, f"exp2(x * {LOG2_E!r})"),
+    "expm1": Function(1, np.expm1, "exp(x) - 1"),
+    "log": Function(1, np.log, f"log2(x) * {math.log(2)!r}"),
+    "log1p": Function(1, np.log1p, "log(1 + x)"),
+    "pow": Function(2, np.power, "exp2(y * log2(x))"),
+    "sigmoid": Function(1, lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x))"),
+    "tanh": Function(1, np.tanh, "1 - 2 / (1 + exp(2 * x))"),
+    "silu": Function(1, lambda x: x / (1 + np.exp(-x)), "x / (1 + exp(-x))"),
+    "softplus": Function(1, lambda x: np.logaddexp(x, 0), "maximum(x, 0) + log(1 + exp(-abs(x)))"),
+    "elu": Function(2, lambda x, y: np.where(x > 0, x, y * np.expm1(x)), "where(x > 0, x, y * (exp(x) - 1))"),
+    "hard_sigmoid": Function(1, lambda x: np.clip(x / 6 + 0.5, 0, 1), f"clamp(x * {1 / 6!r} + 0.5, 0, 1)"),
+    "erf": Function(
+        1,
+        _erf,
+        "where(x < 0, -1, 1) * (1 - exp(-x * x) * _erf_tail(1 / (1 + 0.3275911 * abs(x))))",
+        error=1.5e-7,
+    ),
+    "_erf_tail": Function(
+        1,
+        lambda x: _horner(x, 0.254829592, -0.284496736, 1.421413741, -1.453152027, 1.061405429),
+        "x * (0.254829592 + x * (-0.284496736 + x * (1.421413741 + x * (-1.453152027 + x * 1.061405429))))",
+    ),
+    "gelu": Function(
+        1, lambda x: 0.5 * x * (1 + _erf(x / math.sqrt(2))), f"0.5 * x * (1 + erf(x * {math.sqrt(0.5)!r}))"
+    ),
+    "gelu_tanh": Function(
+        1,
+        lambda x: 0.5 * x * (1 + np.tanh(math.sqrt(2 / math.pi) * (x + 0.044715 * x**3))),
+        f"0.5 * x * (1 + tanh({math.sqrt(2 / math.pi)!r} * (x + 0.044715 * x * x * x)))",
+    ),
+    "swiglu": Function(2, lambda x, y: x / (1 + np.exp(-x)) * y, "silu(x) * y"),
+}  # fmt: skip
+"""Name -> function. Names that begin with an underscore are for the texts of others."""
+
+
+def _horner(x: Any, *coefficients: float) -> Any:
+    """x * (c0 + x * (c1 + …))."""
+    total: Any = 0.0
+    for coefficient in reversed(coefficients):
+        total = x * (coefficient + total)
+    return total

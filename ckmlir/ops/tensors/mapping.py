@@ -1,0 +1,258 @@
+"""y[i] = f(a[i], b[i], …) over an index space of any rank, for arrays of any strides.
+
+What element-wise operators and those that only move elements have in common: they say which arrays there are, how
+those lie in the index space, and what the expression is. The index space is folded, cut into tiles, and one kernel does
+the rest (`mapping_kernel.py`).
+
+Kernel arguments: the inputs, the output; lengths and numbers of tiles of the folded dimensions, then the run-time
+strides (i32). Grid: one dimension, tiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec, Launch, Operator
+from ckmlir.ops.request import Integer, RequestError
+from ckmlir.ops.spec import Reason, by, not_a_choice
+from ckmlir.ops.tensors.arrays import Operand
+from ckmlir.ops.tensors.blocks import launch_scalars
+from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
+from ckmlir.ops.tensors.folding import Folded, fold
+from ckmlir.ops.tensors.rounding import expression_error, output_tolerance, saturated
+from ckmlir.ops.tensors.tiling import (
+    WAVES,
+    TileSpec,
+    array_fields,
+    choose_tile,
+    invalid_tiles,
+    tile_counts,
+    tile_fields,
+)  # fmt: skip
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Kernel
+
+TRANSPOSED_BY_READS = 64
+"""Side of a tile that LDS reads transpose."""
+STAGING = ("none", "registers", "direct")
+ALIGN = Integer("align", 16, "bytes that divide the addresses of all arrays", minimum=1)
+"""The key for misaligned arrays: kernels then access narrower vectors."""
+
+
+@dataclass(frozen=True)
+class MapProblem:
+    """A mapping to compute.
+
+    Attributes:
+        lengths: of the index space.
+        inputs, output: the arrays and how they lie in it.
+        expression: over the inputs' names; integers where all arrays hold integers, else f32.
+        align: bytes that divide all base addresses.
+        staging: whether all inputs go through LDS (registers), straight into it (direct), or only those that must
+            (none).
+    """
+
+    lengths: tuple[int, ...]
+    inputs: tuple[Operand, ...]
+    output: Operand
+    expression: str
+    align: int = 16
+    staging: str = "none"
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The index space with the output's strides, then the inputs'."""
+        return fold(self.lengths, [operand.index_strides for operand in (self.output, *self.inputs)])
+
+
+@dataclass(frozen=True)
+class MapSpec(TileSpec):
+    """What a mapping kernel depends on; arrays are the inputs, then the output.
+
+    Attributes:
+        operator: whose kernel it is.
+        expression: over the inputs' names; "" moves elements of any type unchanged.
+        staging: see MapProblem.
+    """
+
+    operator: str
+    expression: str
+    staging: str
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        words = [self.operator, *self.dtypes, f"tile{by(self.tile)}", *self.steps]
+        return "_".join(words) + f"_{digest}"
+
+    @property
+    def output(self) -> str:
+        return self.arrays[-1]
+
+    @property
+    def integer(self) -> bool:
+        """Whether the expression is one of integers."""
+        return is_integer(self.dtypes)
+
+    def crosses(self, name: str) -> bool:
+        """Whether an input's elements follow each other along another dimension than the output's."""
+        unit = self.unit(name)
+        return unit is not None and unit != self.last and self.tile[unit] >= 4 and self.tile[self.last] >= 4
+
+    @property
+    def last(self) -> int:
+        """The dimension that work-items hold vectors of."""
+        found = self.unit(self.output)
+        return self.rank - 1 if found is None else found
+
+
+def is_integer(dtypes: Sequence[str]) -> bool:
+    """Whether an expression over these types, output last, is computed in integers."""
+    return all(find_dtype(dtype).is_integer for dtype in dtypes)
+
+
+def transposes_itself(dtypes: Sequence[str]) -> bool:
+    """Whether transposing LDS reads, where the chip has them, serve a mapping of one input: they take 16 bits."""
+    return len(dtypes) == 2 and all(find_dtype(dtype).bytes == 2 for dtype in dtypes)
+
+
+class MapOperator(Operator[MapProblem, MapSpec]):
+    """An operator that is a mapping."""
+
+    spec_type = MapSpec
+
+    def check(self, problem: MapProblem) -> MapProblem:
+        """The problem, if its expression fits its types and its tensors can be addressed."""
+        arrays = (*problem.inputs, problem.output)
+        if problem.expression and is_integer([array.dtype for array in arrays]):
+            check_integers(parse(problem.expression, tuple(array.name for array in problem.inputs)))
+        if problem.align & (problem.align - 1):
+            raise RequestError(f"align={problem.align}: expected a power of two")
+        for array in arrays:
+            size = find_dtype(array.dtype).bytes
+            if problem.align % size:
+                raise RequestError(
+                    f"align={problem.align}: elements of {array.name} have {size} bytes; expected a multiple"
+                )
+        if 0 not in problem.lengths and prod(tile_counts(problem.folded.lengths, self._tile(problem))) >= 2**24:
+            raise RequestError(f"{prod(problem.lengths)} elements are more workgroups than one launch takes")
+        return problem
+
+    def _tile(self, problem: MapProblem, target: Target | None = None) -> tuple[int, ...]:
+        dtypes = [array.dtype for array in (problem.output, *problem.inputs)]
+        reads_transpose = target is not None and target.has("lds_transpose_read") and transposes_itself(dtypes)
+        return choose_tile(problem.folded, dtypes, side=TRANSPOSED_BY_READS if reads_transpose else 0)
+
+    def spec(self, problem: MapProblem, target: Target) -> MapSpec:
+        arrays = (*problem.inputs, problem.output)
+        dtypes = [array.dtype for array in arrays]
+        folded = problem.folded
+        ordered = Folded(folded.lengths, (*folded.strides[1:], folded.strides[0]), folded.groups)
+        return MapSpec(
+            arrays=tuple(array.name for array in arrays),
+            dtypes=tuple(dtypes),
+            waves=WAVES,
+            operator=self.name,
+            expression=problem.expression,
+            staging=problem.staging,
+            **array_fields(ordered, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
+            **tile_fields(folded, self._tile(problem, target)),  # type: ignore[arg-type]  # likewise
+        )
+
+    def validate(self, spec: MapSpec, target: Target) -> list[Reason]:
+        return [*invalid_tiles(spec, target), *not_a_choice(spec, staging=STAGING), *self._staged(spec)]
+
+    def _staged(self, spec: MapSpec) -> list[Reason]:
+        if spec.staging == "direct":
+            for name, dtype in zip(spec.arrays[:-1], spec.dtypes, strict=False):
+                if spec.vector(name) * find_dtype(dtype).bytes < 4 or spec.unit(name) != spec.last:
+                    why = f"array {name} has no aligned pieces of 4 bytes along rows of the output"
+                    return [Reason("staging", spec.staging, why, "expected none or registers")]
+        return []
+
+    def kernels(self, target: Target) -> list[MapSpec]:
+        found: dict[str, MapSpec] = {}
+        for keys in self.examples():
+            spec = self.spec(self.problem(**keys), target)
+            if not self.validate(spec, target):
+                found[spec.name] = spec
+        return list(found.values())
+
+    @abstractmethod
+    def examples(self) -> Sequence[Mapping[str, object]]:
+        """Keys of default problems, for `kernels`."""
+
+    def build(self, spec: MapSpec, target: Target) -> Kernel:
+        kernel: Kernel = importlib.import_module("ckmlir.ops.tensors.mapping_kernel").build(spec, target)
+        return kernel
+
+    def arrays(self, problem: MapProblem) -> tuple[ArraySpec, ...]:
+        return (*(operand.array("in") for operand in problem.inputs), problem.output.array("out"))
+
+    def _values(self, problem: MapProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if find_dtype(array.dtype).is_integer:
+            limits = np.iinfo(np.int8 if array.dtype == "i8" else np.int32)
+            return generator.integers(limits.min, limits.max, array.shape, endpoint=True)
+        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
+        return values
+
+    def _variables(self, problem: MapProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The inputs by the coordinates of the index space, in int32 (which wraps) or float64."""
+        integer = is_integer([array.dtype for array in (*problem.inputs, problem.output)])
+        number = np.int32 if integer else np.float64
+        return {
+            operand.name: operand.in_index_space(arrays[operand.name], problem.lengths).astype(number)
+            for operand in problem.inputs
+        }
+
+    def reference(self, problem: MapProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The output in float64, or exactly for integers, before it is rounded or saturated."""
+        variables = self._variables(problem, arrays)
+        if not problem.expression:
+            (value,) = variables.values()
+        else:
+            names = tuple(variables)
+            value = np.asarray(evaluate_exactly(parse(problem.expression, names), variables))
+        value = np.broadcast_to(value, problem.lengths)
+        return {problem.output.name: problem.output.from_index_space(value)}
+
+    def expected(self, problem: MapProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        output = problem.output
+        found = self.reference(problem, arrays)[output.name]
+        return {output.name: saturated(found, output.dtype, target) if problem.expression else found}
+
+    def tolerances(
+        self, problem: MapProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """None for elements that only move; else the bound of `rounding.py` for the expression."""
+        output = problem.output
+        if not problem.expression:
+            return {output.name: Tolerance(0.0, 0.0, "elements move unchanged")}
+        variables = self._variables(problem, arrays)
+        if is_integer([operand.dtype for operand in (*problem.inputs, output)]):
+            return {output.name: Tolerance(0.0, 0.0, "integers are exact")}
+        error = expression_error(parse(problem.expression, tuple(variables)), variables)
+        shaped = output.from_index_space(np.broadcast_to(error, problem.lengths))
+        return {output.name: output_tolerance(shaped, output.dtype, f"{problem.expression} in f32", target)}
+
+    def launch(self, problem: MapProblem, spec: MapSpec) -> Launch:
+        folded = problem.folded
+        names = [*(operand.name for operand in problem.inputs), problem.output.name]
+        strides = dict(zip([problem.output.name, *(item.name for item in problem.inputs)], folded.strides, strict=True))
+        counts = tile_counts(folded.lengths, spec.tile)
+        scalars = launch_scalars(spec, folded.lengths, counts, strides)
+        return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), (*names, *scalars))

@@ -1,0 +1,76 @@
+"""The kernel of a mapping: loads, through LDS where an input's fastest dimension is not the output's, one expression,
+one store.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import Kernel, Tile, cast, copy_to_lds, full, kernel, load, store, to_lds, workgroup_id
+from ckmlir.ops.tensors.blocks import Block, Place, kernel_arguments
+from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.mapping import MapSpec, transposes_itself
+from ckmlir.ops.tensors.tiles import evaluate_tiles
+from ckmlir.targets import Target
+
+TRANSPOSING_LANES = 16
+"""Neighbouring lanes along an input's fastest dimension that a transposing LDS read takes together."""
+
+
+def build(spec: MapSpec, target: Target) -> Kernel:
+    """Trace the kernel of a specification."""
+    widest = max((spec.vector(name) for name in spec.arrays), default=1)
+    distribution = _output_distribution(spec, target, widest)
+
+    @kernel(spec.name, target=target, waves=spec.waves, arguments=kernel_arguments(spec))
+    def mapping(given: Any) -> None:
+        block = Block(spec, given)
+        origin = block.places(workgroup_id(0), range(spec.rank))
+        tiles = {name: _input(block, name, origin, distribution) for name in spec.arrays[:-1]}
+        window, _ = block.window(spec.output, origin)
+        store(_value(spec, tiles, distribution), window)
+
+    return mapping
+
+
+def _output_distribution(spec: MapSpec, target: Target, vector: int) -> Distribution:
+    """Vectors along the output's fastest dimension; lanes along an input's where LDS reads then transpose by
+    themselves.
+    """
+    last = spec.last
+    crossing = [name for name in spec.arrays[:-1] if spec.crosses(name)]
+    if crossing and target.has("lds_transpose_read") and transposes_itself(spec.dtypes):
+        unit = spec.unit(crossing[0])
+        if unit is not None and spec.tile[unit] >= TRANSPOSING_LANES and spec.vector(crossing[0]) >= 4:
+            return coalesced(spec.tile, spec.waves, last, vector, lanes_first=(unit, TRANSPOSING_LANES))
+    return coalesced(spec.tile, spec.waves, last, vector)
+
+
+def _input(block: Block, name: str, origin: Mapping[int, Place], distribution: Distribution) -> Tile:
+    """An input's part of the tile, as the output lies."""
+    spec = block.spec
+    assert isinstance(spec, MapSpec)
+    window, dims = block.window(name, origin)
+    if len(dims) == spec.rank and spec.staging == "direct":
+        return copy_to_lds(window).read(distribution)
+    if len(dims) == spec.rank and spec.staging == "registers" and not spec.crosses(name):
+        return to_lds(load(window, distribution)).read(distribution)
+    if len(dims) == spec.rank and spec.crosses(name):
+        return to_lds(load(window)).read(distribution)
+    return block.load(name, origin, distribution)
+
+
+def _value(spec: MapSpec, tiles: Mapping[str, Tile], distribution: Distribution) -> Tile:
+    """The expression's value in the output's type."""
+    if not spec.expression:
+        return tiles[spec.arrays[0]]
+    output = spec.dtypes[-1]
+    if spec.expression in tiles:
+        return cast(tiles[spec.expression], output)  # a conversion alone is exact, also where f32 is not
+    computing = "i32" if spec.integer else "f32"
+    wide = {name: cast(tile, computing) for name, tile in tiles.items()}
+    found = evaluate_tiles(parse(spec.expression, spec.arrays[:-1]), wide, integer=spec.integer)
+    if not isinstance(found, Tile):
+        return full(spec.tile, found, output, distribution)
+    return cast(found, output)

@@ -1,0 +1,142 @@
+"""How far an expression computed in f32 may be from its value, and how far that is from it after the output's rounding.
+
+Errors are propagated to first order with the arguments moved by their errors: a sum adds them, a product scales each
+by the other factor, a function's value at the moved arguments tells how far it goes. Every operation then adds its own
+rounding: half an ulp, two for a division, as many as `Function.ulps` for the chip's transcendental instructions,
+which also flush denormals (CDNA3 ISA, 7.4), so that each adds the smallest normal number.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import DTYPES, find_dtype, numpy_dtype
+from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded
+from ckmlir.ops.tensors.functions import FUNCTIONS
+from ckmlir.targets import Target
+
+_finfo: Any = ml_dtypes.finfo  # has no types
+U = 2.0**-24
+TINY = 2.0**-126
+
+
+class Bounded(NamedTuple):
+    """A value and how far what is computed may be from it."""
+
+    value: Any
+    error: Any
+
+
+class _Bounds:
+    """The domain of values with error bounds."""
+
+    def number(self, value: float) -> Bounded:
+        return Bounded(value, abs(float(np.float32(value)) - value))
+
+    def binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
+        (a, ea), (b, eb) = left, right
+        if symbol == "/":
+            value = np.true_divide(a, b)
+            room = np.abs(b) - eb
+            error = np.where(room > 0, (ea + np.abs(value) * eb) / np.where(room > 0, room, 1), np.inf)
+            return Bounded(value, error + 2 * U * np.abs(value) + TINY)
+        if symbol == "*":
+            value = np.multiply(a, b)
+            error = np.abs(a) * eb + np.abs(b) * ea + ea * eb
+        else:
+            value = np.add(a, b) if symbol == "+" else np.subtract(a, b)
+            error = ea + eb
+        return Bounded(value, error + U * (np.abs(value) + error) + TINY * (symbol == "*"))
+
+    def compare(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
+        """The condition; its "error" is whether it could come out the other way."""
+        expression = evaluate_exactly(_COMPARISONS[symbol], {"a": left.value, "b": right.value})
+        room = left.error + right.error
+        return Bounded(expression, (np.abs(left.value - right.value) <= room) & (room > 0))
+
+    def negate(self, value: Bounded) -> Bounded:
+        return Bounded(np.negative(value.value), value.error)
+
+    def call(self, name: str, arguments: Sequence[Bounded]) -> Bounded:
+        function = FUNCTIONS[name]
+        if name == "where":
+            condition, yes, no = arguments
+            value = np.where(condition.value == 1, yes.value, no.value)
+            other = np.abs(np.subtract(yes.value, no.value)) + np.maximum(yes.error, no.error)
+            chosen = np.where(condition.value == 1, yes.error, no.error)
+            return Bounded(value, np.where(condition.error, other, chosen))
+        if function.text is not None:
+            found = expanded(name, self, arguments)
+            value = function.exact(*(argument.value for argument in arguments))
+            return Bounded(value, found.error + function.error * 1.01)
+        value = function.exact(*(argument.value for argument in arguments))
+        moved = [
+            function.exact(*(argument.value + sign * argument.error for argument in arguments)) for sign in (-1, 1)
+        ]
+        error = np.maximum(*(np.abs(end - value) for end in moved))
+        if len(arguments) > 1:  # maximum and minimum: no further than the argument that moves more
+            error = np.maximum(*(argument.error for argument in arguments))
+        own = 2 * function.ulps * U * np.abs(value) + (TINY if function.ulps else 0.0)
+        return Bounded(value, error + own)
+
+
+def _comparison(symbol: str) -> Expression:
+    from ckmlir.ops.tensors.expression import parse
+
+    return parse(f"where(a {symbol} b, 1, 0)", ("a", "b"))
+
+
+_COMPARISONS = {symbol: _comparison(symbol) for symbol in ("<", "<=", ">", ">=", "==", "!=")}
+
+
+def expression_error(expression: Expression, variables: Mapping[str, Array]) -> Array:
+    """How far the expression, computed in f32 from exact variables, may be from its value, element by element."""
+    with np.errstate(all="ignore"):
+        exact = {name: Bounded(value, np.zeros(np.shape(value))) for name, value in variables.items()}
+        error = np.asarray(expression.evaluate(_Bounds(), exact).error, np.float64)
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def bounded_error(expression: Expression, variables: Mapping[str, Bounded]) -> Array:
+    """The same from variables that have errors of their own."""
+    with np.errstate(all="ignore"):
+        error = np.asarray(expression.evaluate(_Bounds(), variables).error, np.float64)
+    return np.where(np.isnan(error), np.inf, error)
+
+
+def saturated(value: Array, dtype: str, target: Target) -> Array:
+    """What a conversion to `dtype` makes of numbers that it cannot hold: i8, i32 and 8-bit floats saturate.
+
+    NaN becomes 0 in integers.
+    """
+    if find_dtype(dtype).is_integer:
+        limits = np.iinfo(numpy_dtype(dtype, target))
+        whole = value if value.dtype.kind == "i" else np.rint(np.where(np.isnan(value), 0.0, value))
+        return np.clip(whole, limits.min, limits.max)
+    if find_dtype(dtype).bytes == 1:
+        most = float(_finfo(numpy_dtype(dtype, target)).max)
+        return np.clip(value, -most, most)
+    return value
+
+
+def underflow(dtype: str, target: Target) -> float:
+    """Half the smallest positive number of a dtype on a chip; 0 for integers."""
+    if find_dtype(dtype).is_integer:
+        return 0.0
+    return float(_finfo(numpy_dtype(dtype, target)).smallest_subnormal) / 2
+
+
+def output_tolerance(error: Array, dtype: str, what: str, target: Target) -> Tolerance:
+    """The tolerance of an output that holds a value with this error, rounded to `dtype`."""
+    found = DTYPES[dtype]
+    if found.is_integer:
+        return Tolerance(0.0, np.where(error > 0, np.ceil(error), 0.0), f"{what}, then rounded to a whole number")
+    exact = not np.any(error)
+    rounding = f"{what}, then half an ulp of {dtype}"
+    atol = np.where(np.isfinite(error), error * (1 + 2 * found.unit_roundoff), np.inf) + underflow(dtype, target)
+    return Tolerance(found.unit_roundoff, atol, f"half an ulp of {dtype}" if exact else rounding)

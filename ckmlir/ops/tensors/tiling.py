@@ -1,0 +1,201 @@
+"""How a folded index space is cut into tiles: extents, padding, and what is known about lengths and strides.
+
+A tile takes powers of two of the last dimensions, as many elements as fill the work-items with a few vectors each; its
+other extents are 1, so that a workgroup's place along them is a scalar and may be anywhere in 2^31 elements. Where
+arrays have different fastest dimensions a tile takes a square of those, which goes through LDS.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
+from ckmlir.ops.tensors.arrays import aligned_elements
+from ckmlir.ops.tensors.folding import Folded
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+WAVES = 4
+THREADS = WAVES * WAVE_SIZE
+UNIT, REPEATED, STRIDED = "1", "0", "s"
+"""How an array goes along a dimension: neighbours follow each other, are the same element, or lie apart."""
+MAXIMUM_REACH = 2**31 - 1
+"""Bytes between the elements of a tile: a lane's offset is 32 bits wide, its sign bit marks what is not accessed."""
+BYTES_OF_THREAD = 32
+"""Bytes of the narrowest array that a work-item moves."""
+SQUARES = {1: 128, 2: 128, 4: 64}
+"""Bytes of an element -> the side of a tile that is transposed: a work-item then turns a square of 16-byte vectors in
+its registers (of 8-bit elements, only part of one)."""
+WASTE = 1.25
+"""By how much tiles may exceed a dimension that is longer than one tile."""
+
+
+@dataclass(frozen=True)
+class TileSpec(Spec):
+    """What a kernel over a folded index space depends on.
+
+    Attributes:
+        arrays: names of the arrays, outputs last.
+        dtypes: their element types.
+        steps: how each goes along the dimensions: a word of `1` (unit stride), `0` (repeats), `s` (a run-time stride).
+        aligns: elements of which its base and its run-time strides are multiples.
+        tile: extents of a workgroup's tile.
+        multiples: numbers of which the lengths are multiples, up to the tile's extents.
+        single: dimensions that one tile covers.
+        waves: of a workgroup.
+    """
+
+    arrays: tuple[str, ...]
+    dtypes: tuple[str, ...]
+    steps: tuple[str, ...]
+    aligns: tuple[int, ...]
+    tile: tuple[int, ...]
+    multiples: tuple[int, ...]
+    single: tuple[bool, ...]
+    waves: int
+
+    @property
+    def rank(self) -> int:
+        return len(self.tile)
+
+    def place(self, name: str) -> int:
+        """The number of an array."""
+        return self.arrays.index(name)
+
+    def unit(self, name: str) -> int | None:
+        """The dimension along which an array's elements follow each other, if there is one."""
+        found = self.steps[self.place(name)].find(UNIT)
+        return None if found < 0 else found
+
+    def vector(self, name: str) -> int:
+        """Elements of an array that one access may take."""
+        place, unit = self.place(name), self.unit(name)
+        if unit is None:
+            return 1
+        widest = 16 // find_dtype(self.dtypes[place]).bytes
+        return min(widest, self.aligns[place], self.multiples[unit], self.tile[unit])
+
+    @property
+    def arguments(self) -> tuple[tuple[str, int], ...]:
+        """The run-time strides that the kernel takes, in order: array and dimension."""
+        return tuple(
+            (name, dim)
+            for name, steps in zip(self.arrays, self.steps, strict=True)
+            for dim, step in enumerate(steps)
+            if step == STRIDED
+        )
+
+
+def steps_of(strides: Sequence[int], lengths: Sequence[int]) -> str:
+    """How an array goes along the dimensions; at most one is its unit dimension, the last with stride 1."""
+    unit = max((dim for dim, stride in enumerate(strides) if stride == 1), default=None)
+    return "".join(UNIT if dim == unit else REPEATED if stride == 0 else STRIDED for dim, stride in enumerate(strides))
+
+
+def array_fields(folded: Folded, dtypes: Sequence[str], base: int) -> dict[str, tuple[str, ...] | tuple[int, ...]]:
+    """The fields `steps` and `aligns` of arrays whose base addresses are divisible by `base` bytes."""
+    steps = tuple(steps_of(row, folded.lengths) for row in folded.strides)
+    aligns = tuple(
+        aligned_elements(dtype, base, *(stride for stride, step in zip(row, words, strict=True) if step == STRIDED))
+        for dtype, row, words in zip(dtypes, folded.strides, steps, strict=True)
+    )
+    return {"steps": steps, "aligns": aligns}
+
+
+def choose_tile(
+    folded: Folded, dtypes: Sequence[str], free: Sequence[int] | None = None, elements: int | None = None, side: int = 0
+) -> tuple[int, ...]:
+    """Extents of a tile.
+
+    `free` are the dimensions along which it may extend, by default all; `elements` how many it may have, by default as
+    many as give every work-item BYTES_OF_THREAD of the narrowest array; `side` the extent along fastest dimensions
+    where there are several, by default SQUARES.
+    """
+    sizes = [find_dtype(dtype).bytes for dtype in dtypes]
+    left = elements or max(THREADS * BYTES_OF_THREAD // min(sizes), THREADS)
+    allowed = list(range(len(folded.lengths))) if free is None else list(free)
+    units = [dim for dim in reversed(allowed) if any(_is_unit(row, dim) for row in folded.strides)]
+    tile = [1] * len(folded.lengths)
+    crossing = len(units) > 1
+    if crossing:
+        side = side or SQUARES[max(sizes)]
+        left = max(left, side * side)
+    passes: list[tuple[Sequence[int], int]] = [(units, side)] if crossing else []
+    passes.append(([*units, *(dim for dim in reversed(allowed) if dim not in units)], left))
+    for dims, most in passes:
+        for dim in dims:
+            extent = _extent(folded.lengths[dim], min(most, left * tile[dim]))
+            while extent > tile[dim] and not _within_reach(folded, sizes, {**dict(enumerate(tile)), dim: extent}):
+                extent //= 2
+            if extent > tile[dim]:
+                left = left * tile[dim] // extent
+                tile[dim] = extent
+    return tuple(tile)
+
+
+def _is_unit(strides: Sequence[int], dim: int) -> bool:
+    return steps_of(strides, ())[dim] == UNIT
+
+
+def _extent(length: int, most: int) -> int:
+    """A power of two, at most `most`: the one that covers the length, or one whose multiples do without much waste."""
+    most = 1 << (max(most, 1).bit_length() - 1)
+    cover = 1 << (max(length, 1) - 1).bit_length()
+    if cover <= most:
+        return cover
+    extent = most
+    while extent > 64 and ceil_div(length, extent) * extent > WASTE * length:
+        extent //= 2
+    return extent
+
+
+def _within_reach(folded: Folded, sizes: Sequence[int], tile: dict[int, int]) -> bool:
+    return all(
+        sum((extent - 1) * strides[dim] for dim, extent in tile.items()) * size < MAXIMUM_REACH
+        for strides, size in zip(folded.strides, sizes, strict=True)
+    )
+
+
+def tile_fields(folded: Folded, tile: Sequence[int]) -> dict[str, tuple[int, ...] | tuple[bool, ...]]:
+    """The fields `tile`, `multiples` and `single`."""
+    multiples = []
+    for length, extent in zip(folded.lengths, tile, strict=True):
+        known = extent
+        while length % known:
+            known //= 2
+        multiples.append(known if known == extent else min(known, 16))
+    single = tuple(length <= extent for length, extent in zip(folded.lengths, tile, strict=True))
+    return {"tile": tuple(tile), "multiples": tuple(multiples), "single": single}
+
+
+def tile_counts(lengths: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
+    """Tiles along every dimension."""
+    return tuple(ceil_div(length, extent) for length, extent in zip(lengths, tile, strict=True))
+
+
+def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
+    """What is wrong with a specification's common part."""
+    yield from not_powers_of_two(spec, "tile", "multiples", "aligns")
+    per_array = {"dtypes": spec.dtypes, "steps": spec.steps, "aligns": spec.aligns}
+    for field, value in per_array.items():
+        if len(value) != len(spec.arrays):
+            yield Reason(field, value, f"{len(value)} entries", f"expected one for each of {len(spec.arrays)} arrays")
+    per_dimension = {"multiples": spec.multiples, "single": spec.single, **dict.fromkeys(("steps",), spec.steps[0])}
+    for field, entries in per_dimension.items():
+        if len(entries) != spec.rank:
+            yield Reason(field, entries, f"{len(entries)} entries", f"expected one for each of {spec.rank} dimensions")
+    for name in dict.fromkeys(spec.dtypes):
+        if find_dtype(name).bytes == 1 and name != "i8" and target.fp8 is None:
+            why = f"{target.name} has no 8-bit floating point"
+            yield Reason("dtypes", name, why, "it starts with gfx942")
+    if not 1 <= spec.waves * WAVE_SIZE <= target.workgroup_size:
+        most = target.workgroup_size // WAVE_SIZE
+        yield Reason("waves", spec.waves, "no such workgroup", f"expected 1 to {most}")
+    held = prod(spec.tile) // max(spec.waves * WAVE_SIZE, 1)
+    if held > 128:
+        why = f"a work-item would hold {held} elements of the tile"
+        yield Reason("tile", spec.tile, why, f"expected at most {128 * spec.waves * WAVE_SIZE} elements")
