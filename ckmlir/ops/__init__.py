@@ -27,6 +27,7 @@ OPERATORS = {
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
     "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",
     "ragged_row_sums": "ckmlir.ops.ragged.ragged_row_sums",
+    "reduce": "ckmlir.ops.reduction.reduce",
     "elementwise": "ckmlir.ops.elementwise.elementwise",
     "cast": "ckmlir.ops.elementwise.cast",
     "permute": "ckmlir.ops.layout.permute",

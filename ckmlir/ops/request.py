@@ -156,6 +156,26 @@ class Lengths(Key):
 
 
 @dataclass(frozen=True)
+class Words(Key):
+    """One to `most` of a few words: `sum,max` or a sequence of them."""
+
+    choices: tuple[str, ...]
+    most: int
+
+    @property
+    def form(self) -> str:
+        return f"1 to {self.most} of {', '.join(self.choices)}, separated by commas"
+
+    def read(self, value: object) -> tuple[str, ...]:
+        words = value.split(",") if isinstance(value, str) else value
+        if not isinstance(words, Sequence) or not 1 <= len(words) <= self.most:
+            raise self.refuse(value)
+        if any(word not in self.choices for word in words):
+            raise self.refuse(value)
+        return tuple(words)
+
+
+@dataclass(frozen=True)
 class Numbers(Key):
     """One to `most` whole numbers, from `minimum` to 2^31 - 1: `2x3x4` or a sequence of integers."""
 

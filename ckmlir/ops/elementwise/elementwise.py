@@ -26,15 +26,22 @@ MOST_DIMENSIONS = 5
 
 @dataclass(frozen=True)
 class ExpressionKey(Key):
-    """An element-wise expression over some arrays."""
+    """An element-wise expression over some arrays; with `many` several, separated by semicolons, as a tuple."""
 
     variables: tuple[str, ...] = NAMES
+    many: bool = False
 
     @property
     def form(self) -> str:
         return f"an expression of {', '.join(self.variables)} with + - * / and {', '.join(function_names())}"
 
-    def read(self, value: object) -> str:
+    def read(self, value: object) -> str | tuple[str, ...]:
+        if self.many:
+            parts = value.split(";") if isinstance(value, str) else value if isinstance(value, (tuple, list)) else (value,)
+            return tuple(self._text(part) for part in parts)
+        return self._text(value)
+
+    def _text(self, value: object) -> str:
         try:
             return read_expression(value, self.variables).text
         except RequestError as error:

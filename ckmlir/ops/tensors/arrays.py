@@ -32,7 +32,7 @@ class Operand:
     @property
     def index_strides(self) -> tuple[int, ...]:
         """Distance of neighbours along every dimension of the index space, 0 where the array repeats."""
-        return tuple(self.strides[axis] if axis >= 0 and self.shape[axis] > 1 else 0 for axis in self.axes)
+        return tuple(self.strides[axis] if axis >= 0 and self.shape[axis] != 1 else 0 for axis in self.axes)
 
     def array(self, role: str) -> ArraySpec:
         """The array as kernels take it."""
@@ -54,7 +54,7 @@ class Operand:
 
 def packed(shape: Sequence[int]) -> tuple[int, ...]:
     """Strides without gaps, the last dimension the fastest."""
-    return tuple(prod(shape[dim + 1 :]) for dim in range(len(shape)))
+    return tuple(prod(max(length, 1) for length in shape[dim + 1 :]) for dim in range(len(shape)))
 
 
 def checked_strides(key: str, shape: Sequence[int], strides: Sequence[int] | None) -> tuple[int, ...]:

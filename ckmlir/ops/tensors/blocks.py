@@ -9,7 +9,7 @@ import numpy as np
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Scalar, Tile, View, Window, i32, load, ptr, stretch, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, Window, i32, load, ptr, stretch, view
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.tensors.tiling import REPEATED, UNIT, TileSpec
@@ -65,7 +65,12 @@ class Block:
         """
         steps = self.spec.steps[self.spec.place(name)]
         dims = [dim for dim, step in enumerate(steps) if step != REPEATED] or [len(steps) - 1]
-        return view(getattr(self.given, name), [self.lengths[dim] for dim in dims], self.strides(name, dims)), dims
+        return view(self.pointer(name), [self.lengths[dim] for dim in dims], self.strides(name, dims)), dims
+
+    def pointer(self, name: str) -> Pointer:
+        """Where an array begins."""
+        found: Pointer = getattr(self.given, name)
+        return found
 
     def strides(self, name: str, dims: Sequence[int]) -> list[Place]:
         """An array's strides along some dimensions."""

@@ -11,6 +11,7 @@ What an expression means is said by a `Domain`: arrays (`evaluate_exactly`), bou
 from __future__ import annotations
 
 import ast
+import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
@@ -23,6 +24,7 @@ from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.tensors.functions import FUNCTIONS
 
 T = TypeVar("T")
+CONSTANTS = {"inf": math.inf, "pi": math.pi}
 LONGEST = 2000
 """Characters of an expression; deeper nesting than this allows would exhaust Python's own stack."""
 BINARY: dict[type[ast.operator], str] = {ast.Add: "+", ast.Sub: "-", ast.Mult: "*", ast.Div: "/"}
@@ -64,7 +66,7 @@ class Expression:
     @property
     def variables(self) -> tuple[str, ...]:
         """The names of its variables, sorted."""
-        return tuple(sorted({node.id for node in _names(self.tree)}))
+        return tuple(sorted({node.id for node in _names(self.tree)} - set(CONSTANTS)))
 
     def evaluate(self, domain: Domain[T], variables: Mapping[str, T]) -> T:
         """Its value where the variables have these."""
@@ -168,6 +170,8 @@ def check_integers(expression: Expression) -> None:
             raise RequestError(f"{expression.text}: integers are not divided; give a floating-point output type")
         if isinstance(node, ast.Constant) and not _number(node).is_integer():
             raise RequestError(f"{expression.text}: {_number(node)} is no integer; give a floating-point output type")
+        if isinstance(node, ast.Name) and node.id in CONSTANTS:
+            raise RequestError(f"{expression.text}: {node.id} is no integer; give a floating-point output type")
         if isinstance(node, ast.Call) and not FUNCTIONS[_called(node)].integer:
             raise RequestError(f"{expression.text}: {_called(node)} has no meaning for integers")
 
@@ -234,7 +238,7 @@ def _check(node: ast.expr, variables: tuple[str, ...]) -> None:
     """Refuse everything that is not part of an expression."""
     written = show(ast.unparse(node))
     if isinstance(node, ast.Name):
-        if node.id not in variables:
+        if node.id not in variables and node.id not in CONSTANTS:
             raise RequestError(f"there is no array {node.id!r} in the expression; {suggest(node.id, variables)}")
     elif isinstance(node, ast.Constant):
         if isinstance(node.value, bool) or not isinstance(node.value, (int, float)) or abs(node.value) > 3.4e38:
@@ -274,7 +278,7 @@ def _evaluate(node: ast.expr, domain: Domain[T], variables: Mapping[str, T]) -> 
         return _evaluate(part, domain, variables)
 
     if isinstance(node, ast.Name):
-        return variables[node.id]
+        return variables[node.id] if node.id in variables else domain.number(CONSTANTS[node.id])
     if isinstance(node, ast.Constant):
         return domain.number(_number(node))
     if isinstance(node, ast.UnaryOp):

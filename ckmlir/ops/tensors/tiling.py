@@ -168,7 +168,7 @@ def tile_fields(folded: Folded, tile: Sequence[int]) -> dict[str, tuple[int, ...
         while length % known:
             known //= 2
         multiples.append(known if known == extent else min(known, 16))
-    single = tuple(length <= extent for length, extent in zip(folded.lengths, tile, strict=True))
+    single = tuple(0 < length <= extent for length, extent in zip(folded.lengths, tile, strict=True))
     return {"tile": tuple(tile), "multiples": tuple(multiples), "single": single}
 
 

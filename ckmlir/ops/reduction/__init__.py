@@ -1,0 +1,1 @@
+"""Operators that fold dimensions of a tensor away."""

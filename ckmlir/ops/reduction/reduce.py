@@ -1,0 +1,409 @@
+"""reduce: sums, means, extrema and sums of squares over any dimensions of a tensor of up to 5, several in one pass.
+
+`ops` names the reductions, `before` and `after` are expressions of `a`: applied to every element, and to every result;
+one for all, or one for each, separated by semicolons. Sums accumulate in f32, or in i32 where x and y hold integers.
+
+`split` workgroups share the elements of each result: their partial results go to a workspace, which a second kernel
+reduces in a fixed order. With `atomic` they are combined in memory instead, in no fixed order.
+
+Arrays: x (shape) at any strides; y, or y_<op> for each of several, packed, of the dimensions that are kept.
+
+Kernel arguments: x, the outputs; lengths, numbers of tiles, strides; steps (i32), steps of a part (i32), elements of a
+part's results (i32), 1 / number of elements (f32). Grid: tiles of the kept dimensions, parts.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import DTYPES, find_dtype
+from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
+from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, Stage, ceil_div
+from ckmlir.ops.reduction.kinds import ATOMIC, KINDS
+from ckmlir.ops.request import Choice, Flag, Integer, Numbers, RequestError, Words, show
+from ckmlir.ops.spec import Reason, by
+from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
+from ckmlir.ops.tensors.blocks import launch_scalars
+from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
+from ckmlir.ops.tensors.folding import Folded, fold
+from ckmlir.ops.tensors.mapping import ALIGN, MapProblem, is_integer
+from ckmlir.ops.tensors.rounding import Bounded, bounded_error, expression_error, output_tolerance, saturated
+from ckmlir.ops.tensors.tiling import (
+    MAXIMUM_REACH,
+    WAVES,
+    TileSpec,
+    array_fields,
+    choose_tile,
+    invalid_tiles,
+    tile_counts,
+    tile_fields,
+)  # fmt: skip
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+KEPT, REDUCED = 0, 1
+TYPES = tuple(DTYPES)
+MOST_DIMENSIONS, MOST_OUTPUTS = 5, 6
+ROW_BYTES = 128
+"""Bytes of a kept fastest dimension that a workgroup takes: whole cache lines, and many workgroups."""
+PLACEHOLDER = 16
+"""Stride of a dimension of length 1: no access depends on it."""
+
+
+@dataclass(frozen=True)
+class ReduceProblem:
+    """A reduction to compute.
+
+    Attributes:
+        x: the input; its axes are the index space.
+        reduced: which dimensions are folded away.
+        kinds, before, after: of every output.
+        outputs: names of the outputs.
+        out: their element type.
+        count: what means divide by.
+        parts: workgroups that share a result.
+        atomic: whether they combine their results in memory.
+    """
+
+    x: Operand
+    reduced: tuple[int, ...]
+    kinds: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    outputs: tuple[str, ...]
+    out: str
+    count: int
+    parts: int
+    atomic: bool
+    align: int
+
+    @property
+    def kept_shape(self) -> tuple[int, ...]:
+        return tuple(length for dim, length in enumerate(self.x.shape) if dim not in self.reduced)
+
+    @cached_property
+    def folded(self) -> Folded:
+        """Kept dimensions, then reduced ones, at least one of each; strides of the input, then of the outputs."""
+        steps = iter(packed(self.kept_shape))
+        groups = [REDUCED if dim in self.reduced else KEPT for dim in range(len(self.x.shape))]
+        outs = [0 if group == REDUCED else next(steps) for group in groups]
+        found = fold(self.x.shape, [self.x.index_strides, outs], groups)
+        if max(self.x.shape, default=1) <= 1 and 0 not in self.x.shape:
+            found = Folded((), ((), ()), ())
+        rows = [list(found.lengths), list(found.groups), *map(list, found.strides)]
+        for group, place in ((KEPT, 0), (REDUCED, len(rows[0]) + 1)):
+            if group not in rows[1]:
+                for row, entry in zip(rows, (1, group, PLACEHOLDER, PLACEHOLDER * (group == KEPT)), strict=True):
+                    row.insert(place, entry)
+        return Folded(tuple(rows[0]), (tuple(rows[2]), tuple(rows[3])), tuple(rows[1]))
+
+    @property
+    def integer(self) -> bool:
+        """Whether it is computed in integers."""
+        return is_integer((self.x.dtype, self.out))
+
+
+@dataclass(frozen=True)
+class ReduceSpec(TileSpec):
+    """What a reduction kernel depends on; arrays are x, then the outputs.
+
+    Attributes:
+        kept: how many of the folded dimensions are kept; the others, behind them, are reduced.
+        kinds, before, after: see ReduceProblem.
+        stores: write, partial (results before `after`, one set for each part) or atomic.
+    """
+
+    kept: int
+    kinds: tuple[str, ...]
+    before: tuple[str, ...]
+    after: tuple[str, ...]
+    stores: str
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        return "_".join(["reduce", self.dtypes[0], *self.kinds, f"tile{by(self.tile)}", self.stores, digest])
+
+    @property
+    def integer(self) -> bool:
+        return is_integer(self.dtypes)
+
+    @property
+    def reduced_dims(self) -> range:
+        return range(self.kept, self.rank)
+
+    @property
+    def looped(self) -> bool:
+        """Whether the reduced dimensions are more than one tile, or shared."""
+        return self.stores != "write" or not all(self.single[dim] for dim in self.reduced_dims)
+
+
+class Reduce(Operator[ReduceProblem, ReduceSpec]):
+    """See the module's text."""
+
+    name = "reduce"
+    summary = "sum, mean, max, min, amax, sum of squares over any dimensions, several in one pass"
+    spec_type = ReduceSpec
+    keys = (
+        Numbers("shape", (256, 1024), "of x", most=MOST_DIMENSIONS),
+        Numbers("dims", None, "dimensions to reduce; default: the last", most=MOST_DIMENSIONS),
+        Words("ops", ("sum",), "reductions", tuple(KINDS), most=MOST_OUTPUTS),
+        Choice("dtype", "f16", "of x", TYPES),
+        Choice("out", None, "of the results; default: dtype, i32 for i8", TYPES),
+        ExpressionKey("before", ("a",), "of every element", variables=("a",), many=True),
+        ExpressionKey("after", ("a",), "of every result", variables=("a",), many=True),
+        Numbers("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
+        Integer("split", 1, "workgroups that share a result", minimum=1),
+        Flag("atomic", False, "combine their results in memory, in no fixed order"),
+        ALIGN,
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> ReduceProblem:
+        shape, dtype, kinds = values["shape"], values["dtype"], values["ops"]
+        dims = (len(shape) - 1,) if values["dims"] is None else values["dims"]
+        if len(set(dims)) != len(dims) or max(dims) >= len(shape):
+            raise RequestError(f"dims={show(dims)}: expected different numbers below {len(shape)}")
+        x = Operand("x", dtype, shape, checked_strides("strides", shape, values["strides"]), tuple(range(len(shape))))
+        names = [f"y_{kind}" for kind in kinds] if len(kinds) > 1 else ["y"]
+        names = [name if names.count(name) == 1 else f"{name}{place}" for place, name in enumerate(names)]
+        problem = ReduceProblem(
+            x=x,
+            reduced=tuple(sorted(dims)),
+            kinds=kinds,
+            before=_one_each("before", values["before"], kinds),
+            after=_one_each("after", values["after"], kinds),
+            outputs=tuple(names),
+            out=values["out"] or ("i32" if dtype == "i8" else dtype),
+            count=prod(shape[dim] for dim in dims),
+            parts=values["split"],
+            atomic=values["atomic"],
+            align=values["align"],
+        )
+        self._check(problem)
+        return problem
+
+    def _check(self, problem: ReduceProblem) -> None:
+        if problem.integer:
+            for text in (*problem.before, *problem.after):
+                check_integers(parse(text, ("a",)))
+            if any(KINDS[kind].divides for kind in problem.kinds):
+                raise RequestError("ops=mean: a mean of integers needs a floating-point output; give out=f32")
+        folded, size = problem.folded, find_dtype(problem.x.dtype).bytes
+        reach = sum(
+            (length - 1) * stride
+            for length, stride, group in zip(folded.lengths, folded.strides[0], folded.groups, strict=True)
+            if group == REDUCED
+        )
+        if 2 * reach * size > MAXIMUM_REACH:
+            raise RequestError(
+                f"the elements of one result lie up to {reach * size} bytes apart; a workgroup reaches "
+                f"{MAXIMUM_REACH // 2}: reduce some of the dimensions first"
+            )
+        if problem.atomic:
+            unable = [kind for kind in problem.kinds if kind not in ATOMIC]
+            if unable:
+                raise RequestError(f"atomic=1: memory does not combine {unable[0]}; it does {', '.join(ATOMIC)}")
+            if problem.out != "f32" and not problem.integer:
+                raise RequestError(f"atomic=1: memory does not combine {problem.out}; expected out=f32")
+            if any(text != "a" for text in problem.after):
+                raise RequestError("atomic=1: nothing can be applied to a result that others still change; drop after")
+
+    def spec(self, problem: ReduceProblem, target: Target) -> ReduceSpec:
+        folded = problem.folded
+        partial = problem.parts > 1 and not problem.atomic
+        out = ("i32" if problem.integer else "f32") if partial else problem.out
+        dtypes = [problem.x.dtype, *([out] * len(problem.kinds))]
+        outs = tuple(folded.strides[1] for _ in problem.kinds)
+        return ReduceSpec(
+            arrays=("x", *(_workspace(name) if partial else name for name in problem.outputs)),
+            dtypes=tuple(dtypes),
+            waves=WAVES,
+            kept=folded.groups.count(KEPT),
+            kinds=problem.kinds,
+            before=problem.before,
+            after=problem.after,
+            stores="partial" if partial else "atomic" if problem.atomic else "write",
+            **array_fields(replace(folded, strides=(folded.strides[0], *outs)), dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
+            **tile_fields(folded, _tile(problem)),  # type: ignore[arg-type]  # likewise
+        )
+
+    def validate(self, spec: ReduceSpec, target: Target) -> list[Reason]:
+        return list(invalid_tiles(spec, target))
+
+    def kernels(self, target: Target) -> list[ReduceSpec]:
+        found: dict[str, ReduceSpec] = {}
+        for dtype in ("f16", "bf16", "f32", "fp8", "i8"):
+            for ops in ("sum", "max", "amax", "sum,max,amax"):
+                for shape, dims in (((256, 1024), "1"), ((256, 16384), "1"), ((4096, 1024), "0"), ((8, 32, 32, 64), "1x2")):
+                    problem = self.problem(shape=shape, dims=dims, ops=ops, dtype=dtype)
+                    spec = self.spec(problem, target)
+                    if not self.validate(spec, target):
+                        found[spec.name] = spec
+        return list(found.values())
+
+    def arrays(self, problem: ReduceProblem) -> tuple[ArraySpec, ...]:
+        shape = problem.kept_shape or (1,)
+        outputs = (ArraySpec(name, shape, problem.out, "out", packed(shape)) for name in problem.outputs)
+        return (problem.x.array("in"), *outputs)
+
+    def workspace(self, problem: ReduceProblem) -> tuple[ArraySpec, ...]:
+        if problem.parts == 1 or problem.atomic:
+            return ()
+        shape = (problem.parts, max(prod(problem.kept_shape), 1))
+        dtype = "i32" if problem.integer else "f32"
+        return tuple(ArraySpec(_workspace(name), shape, dtype, "out", packed(shape)) for name in problem.outputs)
+
+    def _values(self, problem: ReduceProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if find_dtype(array.dtype).is_integer:
+            return generator.integers(-100, 101, array.shape)
+        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
+        return values + 0.25
+
+    def _each(self, problem: ReduceProblem, arrays: Mapping[str, Array], place: int) -> tuple[Array, Array]:
+        """(elements after `before` and the kind's own, results before `after`) of one output."""
+        kind = KINDS[problem.kinds[place]]
+        x = arrays["x"].astype(np.int32 if problem.integer else np.float64)
+        first = np.asarray(evaluate_exactly(parse(problem.before[place], ("a",)), {"a": x}))
+        elements = np.broadcast_to(evaluate_exactly(parse(kind.before, ("a",)), {"a": first}), x.shape)
+        with np.errstate(all="ignore"):
+            result = kind.fold(elements, problem.reduced)
+            if kind.divides:
+                result = result / np.float64(problem.count)
+        return elements, np.reshape(result, problem.kept_shape or (1,))
+
+    def reference(self, problem: ReduceProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every output in float64, or in integers modulo 2^32."""
+        found = {}
+        for place, name in enumerate(problem.outputs):
+            _, result = self._each(problem, arrays, place)
+            value = evaluate_exactly(parse(problem.after[place], ("a",)), {"a": result})
+            found[name] = np.broadcast_to(value, result.shape)
+        return found
+
+    def expected(self, problem: ReduceProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        found = self.reference(problem, arrays)
+        return {name: saturated(value, problem.out, target) for name, value in found.items()}
+
+    def tolerances(
+        self, problem: ReduceProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """A sum of terms t goes through s roundings, each of at most u times the sum of |t|.
+
+        u is f32's unit roundoff; s counts the steps of a work-item, the registers that it folds, up to 16 combinations
+        across lanes and waves, and the parts. Extrema only carry the errors of `before`.
+        """
+        if problem.integer:
+            return dict.fromkeys(problem.outputs, Tolerance(0.0, 0.0, "integers are exact"))
+        u = find_dtype("f32").unit_roundoff
+        tile = _tile(problem)
+        held = ceil_div(prod(tile), WAVES * WAVE_SIZE)
+        counts = tile_counts(problem.folded.lengths, tile)
+        steps = prod(counts[problem.folded.groups.count(KEPT) :]) + held + 16 + problem.parts
+        found = {}
+        for place, name in enumerate(problem.outputs):
+            kind = KINDS[problem.kinds[place]]
+            elements, result = self._each(problem, arrays, place)
+            before = parse(kind.before.replace("a)", f"({problem.before[place]}))"), ("a",)) if kind.before == "abs(a)" else parse(problem.before[place], ("a",))
+            error = np.broadcast_to(
+                expression_error(before, {"a": arrays["x"].astype(np.float64)}), arrays["x"].shape
+            )
+            if kind.before == "a * a":
+                error = 2 * np.sqrt(np.abs(elements)) * error + u * np.abs(elements)
+            shape = result.shape
+            with np.errstate(all="ignore"):
+                if kind.combine == "+":
+                    size = np.sum(np.abs(elements), axis=problem.reduced).reshape(shape)
+                    bound = np.sum(error, axis=problem.reduced).reshape(shape) + steps * u * size
+                    if kind.divides:
+                        bound = bound / problem.count + 2 * u * np.abs(result)
+                else:
+                    bound = np.max(error, axis=problem.reduced, initial=0.0).reshape(shape)
+            after = bounded_error(parse(problem.after[place], ("a",)), {"a": Bounded(result, bound)})
+            what = f"{steps} f32 additions" if kind.combine == "+" else "an extremum"
+            found[name] = output_tolerance(np.broadcast_to(after, shape), problem.out, what, target)
+        return found
+
+    def launch(self, problem: ReduceProblem, spec: ReduceSpec) -> Launch:
+        folded = problem.folded
+        counts = tile_counts(folded.lengths, spec.tile)
+        tiles, steps = prod(counts[: spec.kept]), prod(counts[spec.kept :])
+        strides = {name: folded.strides[min(place, 1)] for place, name in enumerate(spec.arrays)}
+        with np.errstate(divide="ignore"):
+            share = np.float32(1) / np.float32(problem.count)
+        scalars = launch_scalars(spec, folded.lengths, counts, strides)
+        last = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(prod(problem.kept_shape)), share]
+        return Launch((tiles, problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *last))
+
+    def stages(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> tuple[Stage, ...]:
+        """One kernel; with parts also one that reduces the workspace, with atomics one before it that fills y."""
+        own = Stage(self, spec, self.launch(problem, spec))
+        if problem.parts > 1 and not problem.atomic:
+            return (own, *(self._final(problem, place, target) for place in range(len(problem.kinds))))
+        if problem.atomic:
+            return (*(self._filling(problem, place, target) for place in range(len(problem.kinds))), own)
+        return (own,)
+
+    def _final(self, problem: ReduceProblem, place: int, target: Target) -> Stage:
+        """The kernel that reduces the partial results of one output."""
+        shape = (problem.parts, max(prod(problem.kept_shape), 1))
+        name = _workspace(problem.outputs[place])
+        whole = replace(
+            problem,
+            x=Operand(name, "i32" if problem.integer else "f32", shape, packed(shape), (0, 1)),
+            reduced=(0,),
+            kinds=(KINDS[problem.kinds[place]].partial,),
+            before=("a",),
+            after=(problem.after[place],),
+            outputs=(problem.outputs[place],),
+            parts=1,
+        )
+        spec = self.spec(whole, target)
+        launch = self.launch(whole, spec)
+        return Stage(self, spec, replace(launch, arguments=(name, *launch.arguments[1:])))
+
+    def _filling(self, problem: ReduceProblem, place: int, target: Target) -> Stage:
+        """The kernel that fills an output with what changes nothing."""
+        kind = KINDS[problem.kinds[place]]
+        identity = kind.integer_identity if problem.integer else kind.identity
+        (array,) = (array for array in self.arrays(problem) if array.name == problem.outputs[place])
+        axes = tuple(range(len(array.shape)))
+        output = Operand(array.name, array.dtype, array.shape, array.strides, axes)
+        text = str(identity) if abs(identity) < 2**31 else "-inf" if not problem.integer else "-2147483647 - 1"
+        filling = MapProblem(array.shape, (), output, text, problem.align)
+        spec = ELEMENTWISE.spec(filling, target)
+        return Stage(ELEMENTWISE, spec, ELEMENTWISE.launch(filling, spec))
+
+
+def _workspace(name: str) -> str:
+    return f"{name}_parts"
+
+
+def _one_each(key: str, texts: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
+    if len(texts) not in (1, len(kinds)):
+        raise RequestError(f"{key}: {len(texts)} expressions; expected one, or one for each of {len(kinds)} reductions")
+    return texts * len(kinds) if len(texts) == 1 else texts
+
+
+def _tile(problem: ReduceProblem) -> tuple[int, ...]:
+    """Of a kept fastest dimension a few cache lines, of a reduced one as much as there is."""
+    folded, dtype = problem.folded, problem.x.dtype
+    only_x = replace(folded, strides=folded.strides[:1])
+    kept = folded.groups.count(KEPT)
+    unit = max((dim for dim, stride in enumerate(folded.strides[0]) if stride == 1), default=None)
+    if unit is None or unit >= kept:
+        return choose_tile(only_x, [dtype])
+    row = min(ROW_BYTES // find_dtype(dtype).bytes, 1 << (max(folded.lengths[unit], 1) - 1).bit_length())
+    reduced = choose_tile(only_x, [dtype], free=range(kept, len(folded.lengths)), elements=max(4096 // row, 1))
+    return tuple(row if dim == unit else extent for dim, extent in enumerate(reduced))
+
+
+OPERATOR = Reduce()
