@@ -34,6 +34,7 @@ OPERATORS = {
     "transpose2d": "ckmlir.ops.layout.transpose2d",
     "batched_transpose": "ckmlir.ops.layout.batched_transpose",
     "copy": "ckmlir.ops.layout.copy",
+    "img2col": "ckmlir.ops.layout.img2col",
 }
 """Name -> the module whose `OPERATOR` it is."""
 

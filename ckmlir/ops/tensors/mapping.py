@@ -40,6 +40,7 @@ from ckmlir.ops.tensors.tiling import (
     tile_counts,
     tile_fields,
 )  # fmt: skip
+from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -204,11 +205,7 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         return (*(operand.array("in") for operand in problem.inputs), problem.output.array("out"))
 
     def _values(self, problem: MapProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        if find_dtype(array.dtype).is_integer:
-            limits = np.iinfo(np.int8 if array.dtype == "i8" else np.int32)
-            return generator.integers(limits.min, limits.max, array.shape, endpoint=True)
-        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
-        return values
+        return moved_values(array, generator)
 
     def _variables(self, problem: MapProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The inputs by the coordinates of the index space, in int32 (which wraps) or float64."""

@@ -1,0 +1,153 @@
+"""img2col: the patches of images as rows of a matrix, as implicit convolutions read them.
+
+y[g, (n, positions…), (window…, c)] = x[n, positions * strides + window * dilations - pads, g, c], zero outside the image;
+images of one, two or three spatial dimensions, padded differently on both sides.
+
+Arrays: x (n, image…, g, c), y (g, n * positions, window * c), packed.
+
+Kernel arguments: x, y; lengths and numbers of tiles of (g, n, positions…, window…, c), strides of y, then those of
+`SlidingSpec.sliding_arguments` (i32). Grid: one dimension, tiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.layout.permute import MOVED
+from ckmlir.ops.operator import ArraySpec, Launch, Operator
+from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.spec import Reason, by
+from ckmlir.ops.tensors.arrays import packed
+from ckmlir.ops.tensors.blocks import launch_scalars
+from ckmlir.ops.tensors.folding import Folded
+from ckmlir.ops.tensors.mapping import ALIGN
+from ckmlir.ops.tensors.sliding import (
+    Sliding,
+    SlidingSpec,
+    index_strides,
+    read_sliding,
+    sliding_keys,
+    sliding_scalars,
+)  # fmt: skip
+from ckmlir.ops.tensors.tiling import WAVES, array_fields, choose_tile, invalid_tiles, tile_counts, tile_fields
+from ckmlir.ops.tensors.values import moved_values
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Patches to lay out."""
+
+    n: int
+    g: int
+    c: int
+    sliding: Sliding
+    dtype: str
+    align: int
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The index space (g, n, positions…, window…, c) with the strides of y and x."""
+        steps = index_strides(self.sliding, self.g, self.c)
+        lengths = (self.g, self.n, *self.sliding.positions, *self.sliding.window, self.c)
+        x = (*steps["g"], *steps["n"], *steps["positions"], *steps["window"], *steps["c"])
+        return Folded(lengths, (packed(lengths), x), (0,) * len(lengths))
+
+
+@dataclass(frozen=True)
+class Img2colSpec(SlidingSpec):
+    """What an img2col kernel depends on."""
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        return f"img2col_{self.dtypes[0]}_{self.spatial}d_tile{by(self.tile)}_{digest}"
+
+
+class Img2col(Operator[Problem, Img2colSpec]):
+    """See the module's text."""
+
+    name = "img2col"
+    summary = "patches of 1-D, 2-D and 3-D images as rows of a matrix"
+    spec_type = Img2colSpec
+    keys = (
+        Integer("n", 2, "images"),
+        Integer("g", 1, "groups of channels", minimum=1),
+        Integer("c", 32, "channels of a group", minimum=1),
+        *sliding_keys((28, 28), (3, 3), pad=1, stride=1),
+        Choice("dtype", "f16", "element type", MOVED),
+        ALIGN,
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        return Problem(
+            values["n"], values["g"], values["c"], read_sliding(values), values["dtype"], values["align"]
+        )
+
+    def spec(self, problem: Problem, target: Target) -> Img2colSpec:
+        dtypes = (problem.dtype, problem.dtype)
+        folded = problem.folded
+        return Img2colSpec(
+            arrays=("y", "x"),
+            dtypes=dtypes,
+            waves=WAVES,
+            spatial=problem.sliding.rank,
+            padded=problem.sliding.padded,
+            **array_fields(folded, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
+            **tile_fields(folded, choose_tile(folded, dtypes)),  # type: ignore[arg-type]  # likewise
+        )
+
+    def validate(self, spec: Img2colSpec, target: Target) -> list[Reason]:
+        return list(invalid_tiles(spec, target))
+
+    def kernels(self, target: Target) -> list[Img2colSpec]:
+        images = {(64,): 3, (28, 28): 3, (8, 16, 16): 3}
+        specs = [
+            self.spec(self.problem(image=image, window=(window,), c=c, dtype=dtype), target)
+            for image, window in images.items()
+            for c in (1, 4, 32, 64)
+            for dtype in MOVED
+        ]
+        return list({spec.name: spec for spec in specs if not self.validate(spec, target)}.values())
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        x = (problem.n, *problem.sliding.image, problem.g, problem.c)
+        rows, row = prod(problem.sliding.positions), prod(problem.sliding.window)
+        y = (problem.g, problem.n * rows, row * problem.c)
+        return (
+            ArraySpec("x", x, problem.dtype, "in", packed(x)),
+            ArraySpec("y", y, problem.dtype, "out", packed(y)),
+        )
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        return moved_values(array, generator)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The elements themselves."""
+        patches, _ = problem.sliding.patches(arrays["x"])
+        (y,) = (array for array in self.arrays(problem) if array.name == "y")
+        return {"y": np.moveaxis(patches, -2, 0).reshape(y.shape)}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        return {"y": Tolerance(0.0, 0.0, "elements move unchanged")}
+
+    def launch(self, problem: Problem, spec: Img2colSpec) -> Launch:
+        folded = problem.folded
+        counts = tile_counts(folded.lengths, spec.tile)
+        scalars = launch_scalars(spec, folded.lengths, counts, {"y": folded.strides[0]})
+        windows = sliding_scalars(problem.sliding, problem.g, problem.c)
+        return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), ("y", "x", *scalars, *windows))
+
+
+OPERATOR = Img2col()

@@ -1,0 +1,182 @@
+"""Windows that slide over images of one to three dimensions: geometry, keys, kernel arguments and views.
+
+Images lie channels last: (n, depth, height, width, groups, channels), with as many spatial dimensions as there are.
+Window position o and place f inside it meet image position o * stride + f * dilation - left padding.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.request import Key, Numbers, RequestError, show
+from ckmlir.ops.tensors.tiling import TileSpec
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Scalar, View
+
+MOST_SPATIAL = 3
+PARAMETERS = ("image", "window", "stride", "dilation", "left", "right")
+
+
+@dataclass(frozen=True)
+class Sliding:
+    """Windows over images; every field has an entry for each spatial dimension, outermost first."""
+
+    image: tuple[int, ...]
+    window: tuple[int, ...]
+    stride: tuple[int, ...]
+    dilation: tuple[int, ...]
+    left: tuple[int, ...]
+    right: tuple[int, ...]
+
+    @property
+    def rank(self) -> int:
+        return len(self.image)
+
+    @property
+    def positions(self) -> tuple[int, ...]:
+        """How many positions the window has along every dimension."""
+        found = []
+        for image, window, stride, dilation, left, right in zip(
+            self.image, self.window, self.stride, self.dilation, self.left, self.right, strict=True
+        ):
+            room = image + left + right - (dilation * (window - 1) + 1)
+            found.append(room // stride + 1 if room >= 0 else 0)
+        return tuple(found)
+
+    @property
+    def padded(self) -> bool:
+        """Whether windows reach beyond the image."""
+        return any((*self.left, *self.right))
+
+    def image_places(self, dim: int) -> Array:
+        """[position, place in the window]: image coordinates, also outside the image."""
+        positions = np.arange(self.positions[dim])[:, None] * self.stride[dim]
+        found: Array = positions + np.arange(self.window[dim]) * self.dilation[dim] - self.left[dim]
+        return found
+
+    def patches(self, images: Array) -> tuple[Array, Array]:
+        """Of images [n, spatial…, rest…] the elements [n, positions…, window…, rest…], zero outside, and which exist
+        [positions…, window…].
+        """
+        k = self.rank
+        index: list[Any] = []
+        exists = np.ones((1,) * (2 * k), bool)
+        for dim in range(k):
+            shape = [1] * (2 * k)
+            shape[dim], shape[k + dim] = self.positions[dim], self.window[dim]
+            places = self.image_places(dim).reshape(shape)
+            exists = exists & (places >= 0) & (places < self.image[dim])
+            index.append(np.clip(places, 0, max(self.image[dim] - 1, 0)))
+        rest = images.ndim - 1 - k
+        if 0 in self.image:
+            shape_of = (images.shape[0], *exists.shape, *images.shape[1 + k :])
+            return np.zeros(shape_of, images.dtype), exists
+        found = images[(slice(None), *index)]
+        return np.where(exists.reshape(*exists.shape, *(1,) * rest), found, np.zeros((), images.dtype)), exists
+
+
+def sliding_keys(image: tuple[int, ...], window: tuple[int, ...], pad: int, stride: int) -> tuple[Key, ...]:
+    """The keys that describe windows; `image`, `window`, `pad` and `stride` are defaults."""
+    return (
+        Numbers("image", image, "spatial lengths, 1 to 3", most=MOST_SPATIAL),
+        Numbers("window", window, "lengths of the window", most=MOST_SPATIAL, minimum=1),
+        Numbers("strides", (stride,), "distance of neighbouring positions", most=MOST_SPATIAL, minimum=1),
+        Numbers("dilations", (1,), "distance of neighbours within the window", most=MOST_SPATIAL, minimum=1),
+        Numbers("pads", (pad,), "padding before the image", most=MOST_SPATIAL),
+        Numbers("right_pads", None, "padding behind the image; default: pads", most=MOST_SPATIAL),
+    )
+
+
+def read_sliding(values: Mapping[str, Any], least: int = 1) -> Sliding:
+    """The windows of keys that have been read; one number stands for all dimensions. Raises RequestError."""
+    rank = len(values["image"])
+    if rank < least:
+        raise RequestError(f"image={show(values['image'])}: expected {least} to {MOST_SPATIAL} spatial lengths")
+    found = [values["image"]]
+    for key in ("window", "strides", "dilations", "pads", "right_pads"):
+        given = values["pads"] if values[key] is None else values[key]
+        if len(given) not in (1, rank):
+            raise RequestError(f"{key}={show(given)}: expected one number, or one for each of {rank} spatial lengths")
+        found.append(given * rank if len(given) == 1 else given)
+    return Sliding(*found)
+
+
+@dataclass(frozen=True)
+class SlidingSpec(TileSpec):
+    """What a kernel over windows depends on, beside its tiles; `x` is the images.
+
+    Attributes:
+        spatial: dimensions of an image.
+        padded: windows reach beyond the image.
+    """
+
+    spatial: int
+    padded: bool
+
+    @property
+    def arguments(self) -> tuple[tuple[str, int], ...]:
+        return tuple((name, dim) for name, dim in super().arguments if name != "x")
+
+    @property
+    def sliding_arguments(self) -> tuple[str, ...]:
+        """Names of the kernel's arguments that describe the windows, in order."""
+        windows = (f"{name}{dim}" for name in PARAMETERS for dim in range(self.spatial))
+        return (*windows, "image_stride", *(f"space_stride{dim}" for dim in range(self.spatial)), "group_stride")
+
+
+def sliding_scalars(sliding: Sliding, groups: int, channels: int) -> Iterator[np.int32]:
+    """The values of `SlidingSpec.sliding_arguments` for packed images."""
+    for name in PARAMETERS:
+        yield from (np.int32(number) for number in getattr(sliding, name))
+    yield from (np.int32(step) for step in (*_steps(sliding, groups, channels), channels))
+
+
+def index_strides(sliding: Sliding, groups: int, channels: int) -> dict[str, tuple[int, ...]]:
+    """Distance of neighbours in packed images along image number, positions, places in the window, groups, channels."""
+    image, *steps = _steps(sliding, groups, channels)
+    return {
+        "n": (image,),
+        "positions": tuple(step * stride for step, stride in zip(steps, sliding.stride, strict=True)),
+        "window": tuple(step * dilation for step, dilation in zip(steps, sliding.dilation, strict=True)),
+        "g": (channels,),
+        "c": (1,),
+    }
+
+
+def _steps(sliding: Sliding, groups: int, channels: int) -> list[int]:
+    """Elements from one image to the next, and from one coordinate to the next along each spatial dimension."""
+    steps = [groups * channels]
+    for length in reversed(sliding.image):
+        steps.insert(0, steps[0] * length)
+    return steps
+
+
+def window_view(
+    spec: SlidingSpec, given: Any, n: Scalar, groups: Scalar | int, channels: Scalar, positions: list[Any]
+) -> View:
+    """The images as a view of (n, positions…, window…, groups, channels)."""
+    from ckmlir.lang import view
+
+    k, align = spec.spatial, spec.aligns[spec.place("x")]
+
+    def stride(name: str) -> Scalar:
+        found: Scalar = getattr(given, name).multiple_of(align)
+        return found
+
+    lengths = [n, *(getattr(given, f"image{dim}") for dim in range(k)), groups, channels]
+    strides = [stride("image_stride"), *(stride(f"space_stride{dim}") for dim in range(k)), stride("group_stride"), 1]
+    images = view(given.x, lengths, strides)
+    for dim in reversed(range(k)):
+        if spec.padded:
+            images = images.pad_left(1 + dim, getattr(given, f"left{dim}"))
+            images = images.pad_right(1 + dim, getattr(given, f"right{dim}"))
+        window = [positions[dim], getattr(given, f"window{dim}")]
+        images = images.embed(1 + dim, window, [getattr(given, f"stride{dim}"), getattr(given, f"dilation{dim}")])
+    order = [0, *(1 + 2 * dim for dim in range(k)), *(2 + 2 * dim for dim in range(k)), 1 + 2 * k, 2 + 2 * k]
+    return images.permute(*order)

@@ -1,0 +1,18 @@
+"""Values of input arrays."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec
+
+
+def moved_values(array: ArraySpec, generator: np.random.Generator) -> Array:
+    """Any integers that the element type holds, or normally distributed numbers."""
+    if find_dtype(array.dtype).is_integer:
+        limits = np.iinfo(np.int8 if array.dtype == "i8" else np.int32)
+        return generator.integers(limits.min, limits.max, array.shape, endpoint=True)
+    values: Array = generator.standard_normal(array.shape, dtype=np.float32)
+    return values
