@@ -35,6 +35,7 @@ OPERATORS = {
     "batched_transpose": "ckmlir.ops.layout.batched_transpose",
     "copy": "ckmlir.ops.layout.copy",
     "img2col": "ckmlir.ops.layout.img2col",
+    "pooling": "ckmlir.ops.pooling.pooling",
 }
 """Name -> the module whose `OPERATOR` it is."""
 

@@ -5,7 +5,7 @@ images of one, two or three spatial dimensions, padded differently on both sides
 
 Arrays: x (n, image…, g, c), y (g, n * positions, window * c), packed.
 
-Kernel arguments: x, y; lengths and numbers of tiles of (g, n, positions…, window…, c), strides of y, then those of
+Kernel arguments: y, x; lengths and numbers of tiles of (g, n, positions…, window…, c), strides of y, then those of
 `SlidingSpec.sliding_arguments` (i32). Grid: one dimension, tiles.
 """
 

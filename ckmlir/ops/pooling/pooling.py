@@ -1,0 +1,246 @@
+"""pooling: the maximum or the average of every window of images, channels last (NHWC, NDHWC; also NWC).
+
+`op=max` may also give the index of the maximum, the first of equal ones: its element's number in the packed images, 0
+where a window meets nothing but -infinity. Without `propagate_nan` a NaN is passed over, with it the first one is the
+result. `op=average` divides by the elements of the window, those of the padding included (as zeros) or not (`count`).
+A window without elements gives -infinity, or NaN for an average that does not count padding.
+
+Arrays: x (n, image…, c), y (n, positions…, c), index (i32, like y) with `index`; packed.
+
+Kernel arguments: y, index, x; lengths and numbers of tiles of (n, positions…, c), strides of y and index, those of
+`SlidingSpec.sliding_arguments`, places in a window (i32), 1 / their number (f32). Grid: one dimension, tiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec, Launch, Operator
+from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.spec import Reason, by, not_a_choice
+from ckmlir.ops.tensors.arrays import packed
+from ckmlir.ops.tensors.blocks import launch_scalars
+from ckmlir.ops.tensors.folding import Folded
+from ckmlir.ops.tensors.mapping import ALIGN
+from ckmlir.ops.tensors.rounding import output_tolerance, saturated
+from ckmlir.ops.tensors.sliding import (
+    Sliding,
+    SlidingSpec,
+    index_strides,
+    read_sliding,
+    sliding_keys,
+    sliding_scalars,
+)  # fmt: skip
+from ckmlir.ops.tensors.tiling import WAVES, array_fields, choose_tile, invalid_tiles, tile_counts, tile_fields
+from ckmlir.ops.tensors.values import moved_values
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+TYPES = ("f16", "bf16", "f32", "fp8", "bf8")
+OPS = ("max", "average")
+COUNTS = ("padding", "elements")
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A pooling to compute."""
+
+    n: int
+    c: int
+    sliding: Sliding
+    op: str
+    index: bool
+    propagate_nan: bool
+    count: str
+    dtype: str
+    align: int
+
+    @property
+    def shape(self) -> tuple[int, ...]:
+        """Of y."""
+        return (self.n, *self.sliding.positions, self.c)
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The index space (n, positions…, c) with the strides of y and x."""
+        steps = index_strides(self.sliding, 1, self.c)
+        x = (*steps["n"], *steps["positions"], *steps["c"])
+        return Folded(self.shape, (packed(self.shape), x), (0,) * len(self.shape))
+
+
+@dataclass(frozen=True)
+class PoolingSpec(SlidingSpec):
+    """What a pooling kernel depends on; arrays are y, index where there is one, and x."""
+
+    op: str
+    propagate_nan: bool
+    count: str
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        words = ["pooling", self.op, self.dtypes[0], f"{self.spatial}d", *["index"] * self.index]
+        return "_".join([*words, f"tile{by(self.tile)}", digest])
+
+    @property
+    def index(self) -> bool:
+        return "index" in self.arrays
+
+
+class Pooling(Operator[Problem, PoolingSpec]):
+    """See the module's text."""
+
+    name = "pooling"
+    summary = "maximum (with indices) or average of windows of 1-D, 2-D and 3-D images"
+    spec_type = PoolingSpec
+    keys = (
+        Integer("n", 2, "images"),
+        Integer("c", 32, "channels", minimum=1),
+        *sliding_keys((30, 30), (2,), pad=1, stride=2),
+        Choice("op", "max", "what is computed", OPS),
+        Flag("index", False, "also write where the maximum is"),
+        Flag("propagate_nan", False, "a NaN is larger than everything"),
+        Choice("count", "padding", "what an average divides by: the window's elements with padding or without", COUNTS),
+        Choice("dtype", "f16", "of x and y", TYPES),
+        ALIGN,
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        same = {key: values[key] for key in ("n", "c", "op", "index", "propagate_nan", "count", "dtype", "align")}
+        problem = Problem(sliding=read_sliding(values), **same)
+        if problem.op == "average" and (problem.index or problem.propagate_nan):
+            key = "index" if problem.index else "propagate_nan"
+            raise RequestError(f"{key}=1: op=average has no maximum; expected op=max")
+        if problem.op == "max" and problem.count != "padding":
+            raise RequestError(f"count={problem.count}: op=max counts nothing; expected op=average")
+        if problem.index and problem.n * prod(problem.sliding.image) * problem.c >= 2**31:
+            raise RequestError("index=1: the images have 2^31 elements or more, which no i32 numbers")
+        return problem
+
+    def spec(self, problem: Problem, target: Target) -> PoolingSpec:
+        y, x = problem.folded.strides
+        arrays = ("y", "index", "x") if problem.index else ("y", "x")
+        dtypes = tuple({"index": "i32"}.get(name, problem.dtype) for name in arrays)
+        strides = tuple(x if name == "x" else y for name in arrays)
+        folded = Folded(problem.folded.lengths, strides, problem.folded.groups)
+        return PoolingSpec(
+            arrays=arrays,
+            dtypes=dtypes,
+            waves=WAVES,
+            spatial=problem.sliding.rank,
+            padded=problem.sliding.padded,
+            op=problem.op,
+            propagate_nan=problem.propagate_nan,
+            count=problem.count,
+            **array_fields(folded, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
+            **tile_fields(folded, choose_tile(folded, dtypes, elements=2048)),  # type: ignore[arg-type]  # likewise
+        )
+
+    def validate(self, spec: PoolingSpec, target: Target) -> list[Reason]:
+        return [*invalid_tiles(spec, target), *not_a_choice(spec, op=OPS, count=COUNTS)]
+
+    def kernels(self, target: Target) -> list[PoolingSpec]:
+        options: list[dict[str, object]] = [
+            {"op": "max"},
+            {"op": "max", "index": True},
+            {"op": "average"},
+            {"op": "average", "count": "elements"},
+        ]
+        specs = [
+            self.spec(self.problem(image=image, dtype=dtype, **option), target)
+            for image in ((30, 30), (30, 30, 30))
+            for dtype in TYPES
+            for option in options
+        ]
+        return list({spec.name: spec for spec in specs if not self.validate(spec, target)}.values())
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        x = (problem.n, *problem.sliding.image, problem.c)
+        y = problem.shape
+        index = [ArraySpec("index", y, "i32", "out", packed(y))] if problem.index else []
+        return (
+            ArraySpec("x", x, problem.dtype, "in", packed(x)),
+            ArraySpec("y", y, problem.dtype, "out", packed(y)),
+            *index,
+        )
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        return moved_values(array, generator)
+
+    def _windows(self, problem: Problem, x: Array) -> tuple[Array, Array]:
+        """([n, positions…, c, places], which exist [positions…, 1, places])."""
+        k = problem.sliding.rank
+        patches, exists = problem.sliding.patches(x)
+        places = prod(problem.sliding.window)
+        patches = np.moveaxis(patches, -1, 1 + k).reshape(*problem.shape, places)
+        return patches, exists.reshape(*problem.sliding.positions, 1, places)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The outputs in float64, and indices."""
+        values, exists = self._windows(problem, arrays["x"].astype(np.float64))
+        with np.errstate(all="ignore"):
+            if problem.op == "average":
+                total = np.where(exists, values, 0.0).sum(axis=-1)
+                return {"y": total / self._divisors(problem, exists)}
+            usable = np.where(exists, values, -math.inf)
+            ranked = np.where(np.isnan(usable), math.inf if problem.propagate_nan else -math.inf, usable)
+            if problem.propagate_nan:
+                ranked = np.where(np.isnan(usable), math.inf, np.minimum(usable, np.finfo(np.float64).max))
+            first = np.argmax(ranked, axis=-1)
+            best = np.take_along_axis(usable, first[..., None], axis=-1)[..., 0]
+            y = np.where(np.isnan(best) & (not problem.propagate_nan), -math.inf, best)
+        if not problem.index:
+            return {"y": y}
+        numbers = np.arange(arrays["x"].size).reshape(arrays["x"].shape)
+        found, _ = self._windows(problem, numbers)
+        index = np.take_along_axis(found, first[..., None], axis=-1)[..., 0]
+        return {"y": y, "index": np.where(np.isneginf(y), 0, index)}
+
+    def _divisors(self, problem: Problem, exists: Array) -> Array:
+        if problem.count == "padding":
+            return np.asarray(float(prod(problem.sliding.window)))
+        return exists.sum(axis=-1).astype(np.float64)
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        found = self.reference(problem, arrays)
+        return {name: saturated(value, "i32" if name == "index" else problem.dtype, target) for name, value in found.items()}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """Maxima are exact; an average goes through one f32 addition for every element, each rounding at most the sum
+        of magnitudes, and two roundings of its division.
+        """
+        exact = Tolerance(0.0, 0.0, "one of the elements")
+        if problem.op == "max":
+            return dict.fromkeys(reference, exact)
+        values, exists = self._windows(problem, arrays["x"].astype(np.float64))
+        places = prod(problem.sliding.window)
+        u = find_dtype("f32").unit_roundoff
+        with np.errstate(all="ignore"):
+            size = np.where(exists, np.abs(values), 0.0).sum(axis=-1) / self._divisors(problem, exists)
+        error = np.nan_to_num((places + 3) * u * size)
+        return {"y": output_tolerance(error, problem.dtype, f"{places} f32 additions and a division", target)}
+
+    def launch(self, problem: Problem, spec: PoolingSpec) -> Launch:
+        folded = problem.folded
+        counts = tile_counts(folded.lengths, spec.tile)
+        scalars = launch_scalars(spec, folded.lengths, counts, dict.fromkeys(("y", "index"), folded.strides[0]))
+        windows = sliding_scalars(problem.sliding, 1, problem.c)
+        places = prod(problem.sliding.window)
+        last = (np.int32(places), np.float32(1 / places))
+        arguments = (*spec.arrays, *scalars, *windows, *last)
+        return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), arguments)
+
+
+OPERATOR = Pooling()
