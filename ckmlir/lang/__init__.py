@@ -46,5 +46,6 @@ __all__ = [
     "coordinates", "copy_to_lds", "current", "exp2", "f32", "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "offsets", "ptr", "redistribute", "reduce", "reduce_max", "reduce_min", "reduce_sum", "round_even", "rsqrt",
-    "scatter", "slice_tile", "splat_like", "sqrt", "stage", "store", "stretch", "to_lds", "truncate", "view", "where", "workgroup_id", "zeros",
+    "scatter", "slice_tile", "splat_like", "sqrt", "stage", "store", "stretch", "to_lds", "truncate", "view",
+    "where", "workgroup_id", "zeros",
 ]  # fmt: skip

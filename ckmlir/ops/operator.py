@@ -209,7 +209,6 @@ class Operator(ABC, Generic[P, S]):
         """Floating-point operations that the problem takes, as speeds are counted; None where bytes alone matter."""
         return None
 
-
     def stages(self, problem: P, spec: S, target: Target) -> tuple[Stage, ...]:
         """The kernels that compute the problem, in order; most need that of `spec` alone."""
         return (Stage(self, spec, self.launch(problem, spec)),)

@@ -114,7 +114,10 @@ def _run(device: Device, executable: Executable, memories: Mapping[str, Array], 
     with ExitStack() as cleanup:
 =======
 def _run(
-    device: Device, steps: Sequence[tuple[CompiledKernel, Launch]], memories: Mapping[str, Array], outputs: Sequence[str]
+    device: Device,
+    steps: Sequence[tuple[CompiledKernel, Launch]],
+    memories: Mapping[str, Array],
+    outputs: Sequence[str],
 ) -> float:
     """Copy `memories` to the device, launch, and copy `outputs` back into them. Returns the seconds of the launches."""
     with ExitStack() as cleanup:

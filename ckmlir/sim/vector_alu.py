@@ -249,7 +249,7 @@ def write_all(b: HandlerBuilder, operation: Operation, results: Sequence[Value |
             b.store_scalar(state.EXEC if place.implicit == "lanes" else b.slot(index), bits, U64)
         else:
             offset, written = destination_register(b, index, place.registers, mask)
-            if result.type.bits < 32 or "dst_sel" in dict(b.key.modifiers):
+            if result.type.bits < 32 or b.key.modifier("dst_sel", _DWORD) != _DWORD:
                 write_part(b, offset, result, written, operation.keeps_high)
             else:
                 b.store_register(offset, result, written)

@@ -37,7 +37,9 @@ class ExpressionKey(Key):
 
     def read(self, value: object) -> str | tuple[str, ...]:
         if self.many:
-            parts = value.split(";") if isinstance(value, str) else value if isinstance(value, (tuple, list)) else (value,)
+            parts = (
+                value.split(";") if isinstance(value, str) else value if isinstance(value, (tuple, list)) else (value,)
+            )
             return tuple(self._text(part) for part in parts)
         return self._text(value)
 

@@ -1,7 +1,7 @@
 """img2col: the patches of images as rows of a matrix, as implicit convolutions read them.
 
-y[g, (n, positions…), (window…, c)] = x[n, positions * strides + window * dilations - pads, g, c], zero outside the image;
-images of one, two or three spatial dimensions, padded differently on both sides.
+y[g, (n, positions…), (window…, c)] = x[n, positions * strides + window * dilations - pads, g, c], zero outside the
+image; images of one, two or three spatial dimensions, padded differently on both sides.
 
 Arrays: x (n, image…, g, c), y (g, n * positions, window * c), packed.
 
@@ -89,9 +89,7 @@ class Img2col(Operator[Problem, Img2colSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        return Problem(
-            values["n"], values["g"], values["c"], read_sliding(values), values["dtype"], values["align"]
-        )
+        return Problem(values["n"], values["g"], values["c"], read_sliding(values), values["dtype"], values["align"])
 
     def spec(self, problem: Problem, target: Target) -> Img2colSpec:
         dtypes = (problem.dtype, problem.dtype)

@@ -209,11 +209,14 @@ class Pooling(Operator[Problem, PoolingSpec]):
     def _divisors(self, problem: Problem, exists: Array) -> Array:
         if problem.count == "padding":
             return np.asarray(float(prod(problem.sliding.window)))
-        return exists.sum(axis=-1).astype(np.float64)
+        found: Array = exists.sum(axis=-1).astype(np.float64)
+        return found
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         found = self.reference(problem, arrays)
-        return {name: saturated(value, "i32" if name == "index" else problem.dtype, target) for name, value in found.items()}
+        return {
+            name: saturated(value, "i32" if name == "index" else problem.dtype, target) for name, value in found.items()
+        }
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target

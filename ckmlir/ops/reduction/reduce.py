@@ -243,7 +243,12 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         found: dict[str, ReduceSpec] = {}
         for dtype in ("f16", "bf16", "f32", "fp8", "i8"):
             for ops in ("sum", "max", "amax", "sum,max,amax"):
-                for shape, dims in (((256, 1024), "1"), ((256, 16384), "1"), ((4096, 1024), "0"), ((8, 32, 32, 64), "1x2")):
+                for shape, dims in (
+                    ((256, 1024), "1"),
+                    ((256, 16384), "1"),
+                    ((4096, 1024), "0"),
+                    ((8, 32, 32, 64), "1x2"),
+                ):
                     problem = self.problem(shape=shape, dims=dims, ops=ops, dtype=dtype)
                     spec = self.spec(problem, target)
                     if not self.validate(spec, target):
@@ -308,16 +313,13 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         held = ceil_div(prod(tile), WAVES * WAVE_SIZE)
         counts = tile_counts(problem.folded.lengths, tile)
         steps = prod(counts[problem.folded.groups.count(KEPT) :]) + held + 16 + problem.parts
-        found = {}
+        x, found = arrays["x"].astype(np.float64), {}
         for place, name in enumerate(problem.outputs):
             kind = KINDS[problem.kinds[place]]
             elements, result = self._each(problem, arrays, place)
-            before = parse(kind.before.replace("a)", f"({problem.before[place]}))"), ("a",)) if kind.before == "abs(a)" else parse(problem.before[place], ("a",))
-            error = np.broadcast_to(
-                expression_error(before, {"a": arrays["x"].astype(np.float64)}), arrays["x"].shape
-            )
-            if kind.before == "a * a":
-                error = 2 * np.sqrt(np.abs(elements)) * error + u * np.abs(elements)
+            before = parse(problem.before[place], ("a",))
+            first = Bounded(evaluate_exactly(before, {"a": x}), expression_error(before, {"a": x}))
+            error = np.broadcast_to(bounded_error(parse(kind.before, ("a",)), {"a": first}), x.shape)
             shape = result.shape
             with np.errstate(all="ignore"):
                 if kind.combine == "+":

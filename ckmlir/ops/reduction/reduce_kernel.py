@@ -126,5 +126,3 @@ class _Reduction(Block):
 def _combined(combine: str, left: Tile, right: Tile) -> Tile:
     found: Tile = left + right if combine == "+" else getattr(left, combine)(right)
     return found
-
-

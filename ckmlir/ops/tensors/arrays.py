@@ -60,8 +60,8 @@ def packed(shape: Sequence[int]) -> tuple[int, ...]:
 def checked_strides(key: str, shape: Sequence[int], strides: Sequence[int] | None) -> tuple[int, ...]:
     """Strides of an array, packed ones unless given.
 
-    Raises RequestError for a wrong number of strides, for elements that share a place, and for strides that the kernel's
-    arguments cannot hold.
+    Raises RequestError for a wrong number of strides, for elements that share a place, and for strides that the
+    kernel's arguments cannot hold.
     """
     found = packed(shape) if strides is None else tuple(strides)
     if len(found) != len(shape):

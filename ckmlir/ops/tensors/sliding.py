@@ -65,7 +65,7 @@ class Sliding:
         [positions…, window…].
         """
         k = self.rank
-        index: list[Any] = []
+        index: list[Any] = [slice(None)]
         exists = np.ones((1,) * (2 * k), bool)
         for dim in range(k):
             shape = [1] * (2 * k)
@@ -77,7 +77,7 @@ class Sliding:
         if 0 in self.image:
             shape_of = (images.shape[0], *exists.shape, *images.shape[1 + k :])
             return np.zeros(shape_of, images.dtype), exists
-        found = images[(slice(None), *index)]
+        found = images[tuple(index)]
         return np.where(exists.reshape(*exists.shape, *(1,) * rest), found, np.zeros((), images.dtype)), exists
 
 
@@ -169,9 +169,13 @@ def window_view(
         found: Scalar = getattr(given, name).multiple_of(align)
         return found
 
-    lengths = [n, *(getattr(given, f"image{dim}") for dim in range(k)), groups, channels]
-    strides = [stride("image_stride"), *(stride(f"space_stride{dim}") for dim in range(k)), stride("group_stride"), 1]
-    images = view(given.x, lengths, strides)
+    lengths: list[Scalar | int] = [n, *(getattr(given, f"image{dim}") for dim in range(k)), groups, channels]
+    strides: list[Scalar | int] = [
+        stride("image_stride"),
+        *(stride(f"space_stride{dim}") for dim in range(k)),
+        stride("group_stride"),
+    ]
+    images = view(given.x, lengths, [*strides, 1])
     for dim in reversed(range(k)):
         if spec.padded:
             images = images.pad_left(1 + dim, getattr(given, f"left{dim}"))
