@@ -1,5 +1,5 @@
-"""Operators on tensors of any rank through their real code objects on the simulator: reduce, elementwise, cast, permute,
-transposes, copy, img2col, pooling.
+"""Operators on tensors of any rank through their real code objects on the simulator: reduce, elementwise, cast,
+permute, transposes, copy, img2col, pooling.
 
 A part of every grid runs by default, one case in STEP; `-m full` runs the rest.
 """
@@ -23,7 +23,7 @@ from ckmlir.targets import get_target
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 FLOATS = ("f16", "bf16", "f32")
 EIGHT_BIT = ("fp8", "bf8")
-STEP = 5
+STEP = 12
 Keys = dict[str, object]
 
 
@@ -137,7 +137,7 @@ POOLS: list[Keys] = [
 ]  # fmt: skip
 ALL = "sum,mean,max,min,amax,sumsq"
 REDUCTIONS: list[Keys] = [
-    {"shape": shape, "dims": dims, "dtype": dtype, "ops": ALL, **({"out": "f32"} if dtype in (*EIGHT_BIT, "i8") else {})}
+    {"shape": shape, "dims": dims, "dtype": dtype, "ops": ALL, "out": "f32" if dtype in (*EIGHT_BIT, "i8") else None}
     for (shape, dims), dtype in itertools.product(
         [
             ((5, 1000), (1,)),

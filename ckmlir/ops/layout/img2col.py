@@ -26,7 +26,6 @@ from ckmlir.ops.operator import ArraySpec, Launch, Operator
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.spec import Reason, by
 from ckmlir.ops.tensors.arrays import packed
-from ckmlir.ops.tensors.blocks import launch_scalars
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.sliding import (
@@ -37,7 +36,15 @@ from ckmlir.ops.tensors.sliding import (
     sliding_keys,
     sliding_scalars,
 )  # fmt: skip
-from ckmlir.ops.tensors.tiling import WAVES, array_fields, choose_tile, invalid_tiles, tile_counts, tile_fields
+from ckmlir.ops.tensors.tiling import (
+    WAVES,
+    array_fields,
+    choose_tile,
+    invalid_tiles,
+    launch_scalars,
+    tile_counts,
+    tile_fields,
+)
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

@@ -32,7 +32,6 @@ from ckmlir.ops.reduction.kinds import ATOMIC, KINDS
 from ckmlir.ops.request import Choice, Flag, Integer, Numbers, RequestError, Words, show
 from ckmlir.ops.spec import Reason, by
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
-from ckmlir.ops.tensors.blocks import launch_scalars
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.mapping import ALIGN, MapProblem, is_integer
@@ -44,6 +43,7 @@ from ckmlir.ops.tensors.tiling import (
     array_fields,
     choose_tile,
     invalid_tiles,
+    launch_scalars,
     tile_counts,
     tile_fields,
 )  # fmt: skip

@@ -5,8 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import numpy as np
-
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Pointer, Scalar, Tile, View, Window, i32, load, ptr, stretch, view
@@ -27,14 +25,6 @@ def kernel_arguments(spec: TileSpec) -> dict[str, Argument]:
     tiles: dict[str, Argument] = {f"tiles{dim}": i32 for dim in range(spec.rank)}
     strides: dict[str, Argument] = {f"{name}_stride{dim}": i32 for name, dim in spec.arguments}
     return {**pointers, **lengths, **tiles, **strides}
-
-
-def launch_scalars(
-    spec: TileSpec, lengths: Sequence[int], tiles: Sequence[int], strides: Mapping[str, Sequence[int]]
-) -> list[np.int32]:
-    """The scalars of a launch in the order of `kernel_arguments`."""
-    given = [strides[name][dim] for name, dim in spec.arguments]
-    return [np.int32(number) for number in (*lengths, *tiles, *given)]
 
 
 class Block:

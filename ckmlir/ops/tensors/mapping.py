@@ -27,7 +27,6 @@ from ckmlir.ops.operator import ArraySpec, Launch, Operator
 from ckmlir.ops.request import Integer, RequestError
 from ckmlir.ops.spec import Reason, by, not_a_choice
 from ckmlir.ops.tensors.arrays import Operand
-from ckmlir.ops.tensors.blocks import launch_scalars
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.rounding import expression_error, output_tolerance, saturated
@@ -37,6 +36,7 @@ from ckmlir.ops.tensors.tiling import (
     array_fields,
     choose_tile,
     invalid_tiles,
+    launch_scalars,
     tile_counts,
     tile_fields,
 )  # fmt: skip

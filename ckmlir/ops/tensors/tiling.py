@@ -7,9 +7,11 @@ arrays have different fastest dimensions a tile takes a square of those, which g
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+
+import numpy as np
 
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -175,6 +177,14 @@ def tile_fields(folded: Folded, tile: Sequence[int]) -> dict[str, tuple[int, ...
 def tile_counts(lengths: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
     """Tiles along every dimension."""
     return tuple(ceil_div(length, extent) for length, extent in zip(lengths, tile, strict=True))
+
+
+def launch_scalars(
+    spec: TileSpec, lengths: Sequence[int], tiles: Sequence[int], strides: Mapping[str, Sequence[int]]
+) -> list[np.int32]:
+    """The scalars of a launch in the order of `blocks.kernel_arguments`."""
+    given = [strides[name][dim] for name, dim in spec.arguments]
+    return [np.int32(number) for number in (*lengths, *tiles, *given)]
 
 
 def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
