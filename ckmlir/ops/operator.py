@@ -108,21 +108,6 @@ class Launch:
         return math.prod(self.grid) == 0
 
 
-@dataclass(frozen=True)
-class Stage:
-    """One of the kernels that a problem takes, which run one after the other.
-
-    Attributes:
-        operator: that builds it.
-        spec: what is compiled.
-        launch: its arguments name the problem's arrays and its workspace.
-    """
-
-    operator: Operator[Any, Any]
-    spec: Spec
-    launch: Launch
-
-
 class Operator(ABC, Generic[P, S]):
     """An operator; each has one instance, found by name in `ckmlir.ops`."""
 
@@ -208,14 +193,6 @@ class Operator(ABC, Generic[P, S]):
     def flops(self, problem: P) -> int | None:
         """Floating-point operations that the problem takes, as speeds are counted; None where bytes alone matter."""
         return None
-
-    def stages(self, problem: P, spec: S, target: Target) -> tuple[Stage, ...]:
-        """The kernels that compute the problem, in order; most need that of `spec` alone."""
-        return (Stage(self, spec, self.launch(problem, spec)),)
-
-    def workspace(self, problem: P) -> tuple[ArraySpec, ...]:
-        """Arrays through which the stages hand on what they compute."""
-        return ()
 
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:

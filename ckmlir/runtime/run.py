@@ -66,37 +66,19 @@ def run_operator(
         if array.role == "in":
             check_array(array, arrays.get(array.name), target)
     memories = {
-        array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array)
-        for array in (*specs, *operator.workspace(problem))
+        array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array) for array in specs
     }
     compile_seconds = run_seconds = 0.0
-<<<<<<< HEAD
     if operator.launch(problem, spec).is_empty:
         compiled = None
     else:
         if compiled is None:
-=======
-    steps: list[tuple[CompiledKernel, Launch]] = []
-    for stage in operator.stages(problem, spec, target):
-        if stage.launch.is_empty:
-            continue
-        if compiled is None or stage.spec != spec:
->>>>>>> db3d2b3 (reduce: any dimensions, several results in one pass, split over workgroups by a workspace or atomics)
             start = time.perf_counter()
-            kernel = compile_kernel(stage.operator, stage.spec, target)
-            compile_seconds += time.perf_counter() - start
-        else:
-            kernel = compiled
-        steps.append((kernel, stage.launch))
-    compiled = next((kernel for kernel, _ in steps if kernel.kernel_name == spec.name), None)
-    if steps:
+            compiled = compile_kernel(operator, spec, target)
+            compile_seconds = time.perf_counter() - start
         outputs = [array.name for array in specs if array.role == "out"]
-<<<<<<< HEAD
         with closing(Executable(device, operator, problem, target=target, compiled=compiled)) as executable:
             run_seconds = _run(device, executable, memories, outputs)
-=======
-        run_seconds = _run(device, steps, memories, outputs)
->>>>>>> db3d2b3 (reduce: any dimensions, several results in one pass, split over workgroups by a workspace or atomics)
     results = {array.name: _output(memories[array.name], array, target) for array in specs if array.role == "out"}
     return RunResult(results, compiled, compile_seconds, run_seconds)
 
@@ -108,42 +90,19 @@ def compile_kernel(operator: Operator[P, S], spec: S, target: Target) -> Compile
     return compile_cached(operator, spec, target)
 
 
-<<<<<<< HEAD
 def _run(device: Device, executable: Executable, memories: Mapping[str, Array], outputs: Sequence[str]) -> float:
     """Copy `memories` to the device, launch, and copy `outputs` back into them. Returns the seconds of the launch."""
     with ExitStack() as cleanup:
-=======
-def _run(
-    device: Device,
-    steps: Sequence[tuple[CompiledKernel, Launch]],
-    memories: Mapping[str, Array],
-    outputs: Sequence[str],
-) -> float:
-    """Copy `memories` to the device, launch, and copy `outputs` back into them. Returns the seconds of the launches."""
-    with ExitStack() as cleanup:
-        modules = []
-        for compiled, _ in steps:
-            modules.append(device.load(compiled.hsaco))
-            cleanup.callback(device.unload, modules[-1])
->>>>>>> db3d2b3 (reduce: any dimensions, several results in one pass, split over workgroups by a workspace or atomics)
         buffers: dict[str, Memory] = {}
         for name, memory in memories.items():
             buffers[name] = device.allocate(memory.nbytes)
             cleanup.callback(device.free, buffers[name])
             device.write(buffers[name], memory)
-<<<<<<< HEAD
             if isinstance(device, LabelsMemory):
                 device.label(buffers[name], name, is_output=name in outputs)
         device.synchronize()
         start = time.perf_counter()
         executable.launch(buffers)
-=======
-        device.synchronize()
-        start = time.perf_counter()
-        for module, (compiled, launch) in zip(modules, steps, strict=True):
-            given = [buffers[argument] if isinstance(argument, str) else argument for argument in launch.arguments]
-            device.launch(module, compiled.kernel_name, launch.grid, launch.block, given)
->>>>>>> db3d2b3 (reduce: any dimensions, several results in one pass, split over workgroups by a workspace or atomics)
         device.synchronize()
         seconds = time.perf_counter() - start
         for name in outputs:

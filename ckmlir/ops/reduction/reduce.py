@@ -15,6 +15,7 @@ part's results (i32), 1 / number of elements (f32). Grid: tiles of the kept dime
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import cached_property
@@ -27,8 +28,8 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, Stage, ceil_div
-from ckmlir.ops.reduction.kinds import ATOMIC, KINDS
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, ceil_div
+from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.request import Choice, Flag, Integer, Numbers, RequestError, Words, show
 from ckmlir.ops.spec import Reason, by
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
@@ -47,6 +48,7 @@ from ckmlir.ops.tensors.tiling import (
     tile_counts,
     tile_fields,
 )  # fmt: skip
+from ckmlir.ops.workspace import PackOnDevice, Step, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -72,6 +74,7 @@ class ReduceProblem:
         count: what means divide by.
         parts: workgroups that share a result.
         atomic: whether they combine their results in memory.
+        partial: the outputs are the results of all parts, for another reduction; `after` is left to that.
     """
 
     x: Operand
@@ -85,6 +88,40 @@ class ReduceProblem:
     parts: int
     atomic: bool
     align: int
+    partial: bool = False
+
+    @property
+    def accumulator(self) -> str:
+        """What partial results are."""
+        return "i32" if self.integer else "f32"
+
+    @property
+    def two_steps(self) -> bool:
+        """Whether parts are reduced by a kernel of their own, and then their results by others."""
+        return self.parts > 1 and not self.atomic and not self.partial
+
+    @property
+    def workspaces(self) -> tuple[str, ...]:
+        """Names of the arrays of partial results, one for each output."""
+        return tuple(f"{name}_parts" for name in self.outputs)
+
+    def first_step(self) -> ReduceProblem:
+        """The reduction of every part, into the workspaces."""
+        return replace(self, partial=True, outputs=self.workspaces, out=self.accumulator)
+
+    def second_step(self, place: int) -> ReduceProblem:
+        """The reduction of the parts of one output; its arrays are x and y."""
+        shape = (self.parts, max(prod(self.kept_shape), 1))
+        return replace(
+            self,
+            x=Operand("x", self.accumulator, shape, packed(shape), (0, 1)),
+            reduced=(0,),
+            kinds=(KINDS[self.kinds[place]].partial,),
+            before=("a",),
+            after=(self.after[place],),
+            outputs=("y",),
+            parts=1,
+        )
 
     @property
     def kept_shape(self) -> tuple[int, ...]:
@@ -218,20 +255,21 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
                 raise RequestError("atomic=1: nothing can be applied to a result that others still change; drop after")
 
     def spec(self, problem: ReduceProblem, target: Target) -> ReduceSpec:
+        """Of the only kernel, or of the last one in two steps."""
+        if problem.two_steps:
+            return self.spec(problem.second_step(0), target)
         folded = problem.folded
-        partial = problem.parts > 1 and not problem.atomic
-        out = ("i32" if problem.integer else "f32") if partial else problem.out
-        dtypes = [problem.x.dtype, *([out] * len(problem.kinds))]
+        dtypes = [problem.x.dtype, *([problem.out] * len(problem.kinds))]
         outs = tuple(folded.strides[1] for _ in problem.kinds)
         return ReduceSpec(
-            arrays=("x", *(_workspace(name) if partial else name for name in problem.outputs)),
+            arrays=("x", *problem.outputs),
             dtypes=tuple(dtypes),
             waves=WAVES,
             kept=folded.groups.count(KEPT),
             kinds=problem.kinds,
             before=problem.before,
             after=problem.after,
-            stores="partial" if partial else "atomic" if problem.atomic else "write",
+            stores="partial" if problem.partial else "atomic" if problem.atomic else "write",
             **array_fields(replace(folded, strides=(folded.strides[0], *outs)), dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
             **tile_fields(folded, _tile(problem)),  # type: ignore[arg-type]  # likewise
         )
@@ -257,15 +295,10 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
 
     def arrays(self, problem: ReduceProblem) -> tuple[ArraySpec, ...]:
         shape = problem.kept_shape or (1,)
+        if problem.partial:
+            shape = (problem.parts, prod(problem.kept_shape))
         outputs = (ArraySpec(name, shape, problem.out, "out", packed(shape)) for name in problem.outputs)
         return (problem.x.array("in"), *outputs)
-
-    def workspace(self, problem: ReduceProblem) -> tuple[ArraySpec, ...]:
-        if problem.parts == 1 or problem.atomic:
-            return ()
-        shape = (problem.parts, max(prod(problem.kept_shape), 1))
-        dtype = "i32" if problem.integer else "f32"
-        return tuple(ArraySpec(_workspace(name), shape, dtype, "out", packed(shape)) for name in problem.outputs)
 
     def _values(self, problem: ReduceProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if find_dtype(array.dtype).is_integer:
@@ -335,6 +368,9 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         return found
 
     def launch(self, problem: ReduceProblem, spec: ReduceSpec) -> Launch:
+        if problem.two_steps:
+            last = self.launch(problem.second_step(0), spec)
+            return replace(last, arguments=(problem.workspaces[0], problem.outputs[0], *last.arguments[2:]))
         folded = problem.folded
         counts = tile_counts(folded.lengths, spec.tile)
         tiles, steps = prod(counts[: spec.kept]), prod(counts[spec.kept :])
@@ -342,51 +378,50 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         with np.errstate(divide="ignore"):
             share = np.float32(1) / np.float32(problem.count)
         scalars = launch_scalars(spec, folded.lengths, counts, strides)
-        last = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(prod(problem.kept_shape)), share]
-        return Launch((tiles, problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *last))
+        parts = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(prod(problem.kept_shape)), share]
+        return Launch((tiles, problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts))
 
-    def stages(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> tuple[Stage, ...]:
-        """One kernel; with parts also one that reduces the workspace, with atomics one before it that fills y."""
-        own = Stage(self, spec, self.launch(problem, spec))
-        if problem.parts > 1 and not problem.atomic:
-            return (own, *(self._final(problem, place, target) for place in range(len(problem.kinds))))
+    def workspaces(self, problem: ReduceProblem, spec: ReduceSpec) -> tuple[Workspace, ...]:
+        if not problem.two_steps:
+            return ()
+        size = problem.parts * prod(problem.kept_shape) * find_dtype(problem.accumulator).bytes
+        return tuple(Workspace(name, size) for name in problem.workspaces)
+
+    def preparation(self, problem: ReduceProblem, spec: ReduceSpec) -> tuple[Step, ...]:
+        """With parts, the first step, and the second for all outputs but the first; with atomics, what fills y."""
+        if problem.two_steps:
+            first = problem.first_step()
+            own = PackOnDevice(self, first, {"x": "x", **{name: name for name in problem.workspaces}})
+            others = range(1, len(problem.kinds))
+            return (
+                own,
+                *(
+                    PackOnDevice(
+                        self,
+                        problem.second_step(place),
+                        {"x": problem.workspaces[place], "y": problem.outputs[place]},
+                    )
+                    for place in others
+                ),
+            )
         if problem.atomic:
-            return (*(self._filling(problem, place, target) for place in range(len(problem.kinds))), own)
-        return (own,)
-
-    def _final(self, problem: ReduceProblem, place: int, target: Target) -> Stage:
-        """The kernel that reduces the partial results of one output."""
-        shape = (problem.parts, max(prod(problem.kept_shape), 1))
-        name = _workspace(problem.outputs[place])
-        whole = replace(
-            problem,
-            x=Operand(name, "i32" if problem.integer else "f32", shape, packed(shape), (0, 1)),
-            reduced=(0,),
-            kinds=(KINDS[problem.kinds[place]].partial,),
-            before=("a",),
-            after=(problem.after[place],),
-            outputs=(problem.outputs[place],),
-            parts=1,
-        )
-        spec = self.spec(whole, target)
-        launch = self.launch(whole, spec)
-        return Stage(self, spec, replace(launch, arguments=(name, *launch.arguments[1:])))
-
-    def _filling(self, problem: ReduceProblem, place: int, target: Target) -> Stage:
-        """The kernel that fills an output with what changes nothing."""
-        kind = KINDS[problem.kinds[place]]
-        identity = kind.integer_identity if problem.integer else kind.identity
-        (array,) = (array for array in self.arrays(problem) if array.name == problem.outputs[place])
-        axes = tuple(range(len(array.shape)))
-        output = Operand(array.name, array.dtype, array.shape, array.strides, axes)
-        text = str(identity) if abs(identity) < 2**31 else "-inf" if not problem.integer else "-2147483647 - 1"
-        filling = MapProblem(array.shape, (), output, text, problem.align)
-        spec = ELEMENTWISE.spec(filling, target)
-        return Stage(ELEMENTWISE, spec, ELEMENTWISE.launch(filling, spec))
+            return tuple(
+                PackOnDevice(ELEMENTWISE, _filling(problem, place), {"y": problem.outputs[place]})
+                for place in range(len(problem.kinds))
+            )
+        return ()
 
 
-def _workspace(name: str) -> str:
-    return f"{name}_parts"
+def _filling(problem: ReduceProblem, place: int) -> MapProblem:
+    """What fills an output with the number that changes nothing."""
+    kind = KINDS[problem.kinds[place]]
+    if problem.integer:
+        text = "-2147483647 - 1" if kind.integer_identity == SMALLEST else str(kind.integer_identity)
+    else:
+        text = "-inf" if kind.identity == -math.inf else str(kind.identity)
+    shape = problem.kept_shape or (1,)
+    output = Operand("y", problem.out, shape, packed(shape), tuple(range(len(shape))))
+    return MapProblem(shape, (), output, text, problem.align)
 
 
 def _one_each(key: str, texts: tuple[str, ...], kinds: tuple[str, ...]) -> tuple[str, ...]:
