@@ -19,6 +19,7 @@ pipelines are read and run by `ckmlir.passes.pipeline`.
 from __future__ import annotations
 
 import dataclasses
+import functools
 import re
 import types
 import typing
@@ -158,12 +159,17 @@ OPTION_KINDS: dict[Any, OptionKind] = {
 }
 
 
+@functools.cache  # types are evaluated from text, which takes as long as a small pass
+def _hints(cls: type[Pass]) -> dict[str, Any]:
+    return typing.get_type_hints(cls)
+
+
 def _options(cls: type[Pass]) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     """The option fields of a pass with their kinds, keys of OPTION_KINDS; `T | None` is of kind T.
 
     Raises TypeError for a field of another type (a defect of the pass).
     """
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     return tuple((field, _kind(cls, field.name, hints[field.name])) for field in dataclasses.fields(cls))
 
 
@@ -182,7 +188,7 @@ def make_pass(cls: type[Pass], options: dict[str, str]) -> Pass:
     Raises PipelineSyntaxError for an option the pass lacks, a value of the wrong kind, or a missing required option.
     """
     fields = {field.name: (field, kind) for field, kind in _options(cls)}
-    hints = typing.get_type_hints(cls)
+    hints = _hints(cls)
     values: dict[str, Any] = {}
     for name, text in options.items():
         if name not in fields:
