@@ -19,7 +19,6 @@ pipelines are read and run by `ckmlir.passes.pipeline`.
 from __future__ import annotations
 
 import dataclasses
-import functools
 import re
 import types
 import typing
@@ -159,9 +158,14 @@ OPTION_KINDS: dict[Any, OptionKind] = {
 }
 
 
-@functools.cache  # types are evaluated from text, which takes as long as a small pass
+_KNOWN_HINTS: dict[type[Pass], dict[str, Any]] = {}
+"""Types are evaluated from text, which takes as long as a small pass: once for a class."""
+
+
 def _hints(cls: type[Pass]) -> dict[str, Any]:
-    return typing.get_type_hints(cls)
+    if cls not in _KNOWN_HINTS:
+        _KNOWN_HINTS[cls] = typing.get_type_hints(cls)
+    return _KNOWN_HINTS[cls]
 
 
 def _options(cls: type[Pass]) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:

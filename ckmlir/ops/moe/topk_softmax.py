@@ -14,8 +14,9 @@ and row strides. n is the number of experts, m that of tokens.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -26,6 +27,7 @@ from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_o
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT, fold_steps
+from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
 ACTIVATIONS = ("softmax", "sigmoid")
@@ -52,9 +54,18 @@ class TopkSoftmaxOptions(RowOptions):
 
 @dataclass(frozen=True)
 class TopkSoftmaxSpec(TopkSoftmaxOptions, RowSpec):
-    """What a topk_softmax kernel's code depends on."""
+    """What a topk_softmax kernel's code depends on.
+
+    Attributes:
+        out_align: elements of which k and the row strides of the outputs are multiples (a power of two, at most 4).
+    """
+
+    out_align: int = 1
 
     kernel: ClassVar[str] = "topk_softmax"
+
+    def align_of(self, size: str) -> int:
+        return self.out_align if size == "k" else super().align_of(size)
 
 
 Problem = RowProblem[TopkSoftmaxOptions]
@@ -89,6 +100,16 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
         if values["k"] > values["n"]:
             raise RequestError(f"k={values['k']}: there are n={values['n']} experts; expected at most that")
         return super()._problem(values)
+
+    def spec(self, problem: Problem, target: Target) -> TopkSoftmaxSpec:
+        strides = (problem.strides["weights"], problem.strides["indices"])
+        out_align = math.gcd(4, max(1, problem.base // 4), problem.sizes["k"], *strides)
+        return replace(super().spec(problem, target), out_align=out_align)
+
+    def validate(self, spec: TopkSoftmaxSpec, target: Target) -> list[Reason]:
+        if spec.out_align not in (1, 2, 4):
+            return [Reason("out_align", spec.out_align, "no vector of f32 and i32", "expected 1|2|4")]
+        return super().validate(spec, target)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The weights in float64, and the exact choice."""

@@ -49,8 +49,8 @@ class RowBlock:
         self.spec = spec
         self.given = given
         self.distribution = rows(spec.rows, spec.length, spec.wave_count, spec.vector, spec.row_waves)
-        self.m = given.m if spec.pad_m else given.m.multiple_of(spec.rows)
-        self.n = given.n.multiple_of(spec.align if spec.pad_n else spec.length)
+        self.m: Scalar = given.m if spec.pad_m else given.m.multiple_of(spec.rows)
+        self.n: Scalar = given.n.multiple_of(spec.align if spec.pad_n else spec.length)
         self.first = workgroup_id(0) * spec.rows
         self.inverse_n = 1.0 / self.n.maximum(1).to("f32")  # means of no elements are 0
         self._arrays = {array.name: array for array in spec.arrays()}
@@ -59,18 +59,17 @@ class RowBlock:
 
     def size(self, name: str) -> Scalar:
         """A length by its name, with what is known of its divisors."""
-        known: dict[str, Scalar] = {"m": self.m, "n": self.n}
-        found: Scalar = known.get(name, getattr(self.given, name))
-        return found
+        if name in ("m", "n"):
+            return self.m if name == "m" else self.n
+        other: Scalar = getattr(self.given, name)
+        return other.multiple_of(self.spec.align_of(name))
 
     def rows_of(self, name: str) -> Any:
         """An array of rows as a view, padded to whole blocks."""
         array = self._arrays[name]
         stride = self.size(array.sizes[1])
         if array.strided:
-            stride = getattr(self.given, f"{name}_stride")
-            if array.sizes[1] == "n":
-                stride = stride.multiple_of(self.spec.align)
+            stride = getattr(self.given, f"{name}_stride").multiple_of(self.spec.align_of(array.sizes[1]))
         lengths = [self.size(size) for size in array.sizes]
         return view(getattr(self.given, name), lengths, (stride, 1)).pad(self.spec.rows, self.spec.length)
 

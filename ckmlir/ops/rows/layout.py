@@ -83,6 +83,10 @@ class RowSpec(RowOptions, Spec):
         """Bytes of which an array's address is a multiple."""
         return max(self.base, find_dtype(array.dtype).bytes)
 
+    def align_of(self, size: str) -> int:
+        """Elements of which the length called `size` and the strides of rows of that length are multiples."""
+        return self.align if size == "n" else 1
+
     @property
     def row_lanes(self) -> int:
         """Lanes of each of its waves that share a row."""
