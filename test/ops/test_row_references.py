@@ -230,6 +230,7 @@ def test_eight_bit_floats_are_absent_from_gfx90a(name: str) -> None:
     ("topk_softmax", {"n": 0}, "n=0: expected a whole number from 1"),
     ("softmax", {"mask_stride": 9}, "mask_stride=9: these choices have no such array"),
     ("softmax", {"scale": "inf"}, "scale=inf"),
+    ("softmax", {"n": 2**29, "dtype": "f32"}, "n=536870912: a row of x takes 2 GiB or more"),
     ("smoothquant", {"out": "bf8"}, "out=bf8: expected i8|fp8"),
     ("smoothquant", {"q_stride": 10}, "q_stride=10: rows have n=1024"),
     ("rmsnorm2d", {"quant": "static"}, "quant=static: expected none|dynamic|smooth"),

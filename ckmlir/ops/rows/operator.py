@@ -17,8 +17,8 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, Key, RequestError
-from ckmlir.ops.rows.arrays import RowOptions, size_names, strided
-from ckmlir.ops.rows.layout import ACCESS_BYTES, RowSpec, choose_layout, invalid_layout
+from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
+from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -59,6 +59,17 @@ def stride_key(array: str) -> str:
     return {"x": "stride", "y": "ystride"}.get(array, f"{array}_stride")
 
 
+def _row_stride(array: RowArray, sizes: Mapping[str, int], values: Mapping[str, Any]) -> int:
+    """The row stride asked for, else that of packed rows. Raises RequestError for overlapping and for endless rows."""
+    key, name = stride_key(array.name), array.sizes[-1]
+    least, own = sizes[name], values.get(key)
+    if own is not None and own < least:
+        raise RequestError(f"{key}={own}: rows have {name}={least} elements; expected at least that")
+    if least * find_dtype(array.dtype).bytes >= REACH:
+        raise RequestError(f"{name}={least}: a row of {array.name} takes 2 GiB or more; expected less")
+    return max(least, 1) if own is None else int(own)
+
+
 def stride_keys(*arrays: str) -> tuple[Key, ...]:
     """Keys for row strides, and for how arrays are aligned."""
     own = [
@@ -94,16 +105,7 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
                 raise RequestError(f"{name}={values[name]}: expected at most {MAXIMUM_SIZE - ROOM}")
         arrays = options.arrays()
         sizes = {name: values[name] for name in size_names(arrays)}
-        strides = {}
-        for array in arrays:
-            if array.strided:
-                own, least = values.get(stride_key(array.name)), sizes[array.sizes[-1]]
-                strides[array.name] = max(least, 1) if own is None else own
-                if strides[array.name] < least:
-                    raise RequestError(
-                        f"{stride_key(array.name)}={own}: rows have {array.sizes[-1]}={least} elements; "
-                        "expected at least that"
-                    )
+        strides = {array.name: _row_stride(array, sizes, values) for array in arrays if array.strided}
         for key in self.keys:
             given = key.name.endswith("stride") and values[key.name] is not None
             if given and key.name not in map(stride_key, strides):
