@@ -1,9 +1,9 @@
 """The control-flow graph of a kernel's machine code: basic blocks, and the edges between them.
 
-Branches name their targets. Indirect jumps are resolved where the address is computed in the same block from
-s_getpc_b64 and constants, as compilers do for calls and for branches that are too far. A s_setpc_b64 in code that is
-only reached by calls is a return to all the callers. Any other jump stays unresolved: `ControlFlow.unresolved` names
-it, and nothing may be called proven about such a kernel.
+Branches name their targets. Indirect jumps, which compilers use for calls and for branches that are too far, go where
+`code_addresses.py` finds that they go. An unknown s_setpc_b64 in code that is only reached by calls is a return to all
+the callers. Any other jump stays unresolved: `ControlFlow.unresolved` names it, and nothing may be called proven about
+such a kernel.
 """
 
 from __future__ import annotations
@@ -12,18 +12,14 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from ckmlir.codeobject import CodeObject, Kernel
+from ckmlir.sim.analysis.code_addresses import jump_targets
 from ckmlir.sim.analysis.effects import Effects, effects_of
-from ckmlir.sim.analysis.registers import SCALAR, span
 from ckmlir.sim.decode import Instruction, UnknownInstruction
 from ckmlir.sim.decode.decoder import decode
 
 _ENDS: Final = frozenset(("s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"))
 _CALLS: Final = frozenset(("s_swappc_b64", "s_call_b64"))
 _TRAP_HANDLER_ONLY: Final = frozenset(("s_rfe_b64", "s_rfe_restore_b64"))
-
-
-class Unresolved(Exception):
-    """Control flow that cannot be followed. Its text says where and why."""
 
 
 @dataclass
@@ -72,22 +68,36 @@ def control_flow(code_object: CodeObject, kernel: Kernel) -> ControlFlow:
 
 def control_flow_of_code(memory: bytes, entry: int, target: str) -> ControlFlow:
     """The control-flow graph of the code at an address of a memory image that starts at address 0."""
-    explorer = _Explorer(memory, target)
-    explorer.explore(entry)
-    return explorer.graph(entry)
+    known: dict[int, int] = {}
+    decoded: dict[int, Instruction] = {}
+    while True:  # each round may reach code with more jumps, or find their targets
+        explorer = _Explorer(memory, target, known, decoded)
+        explorer.explore(entry)
+        flow = explorer.graph(entry)
+        found = jump_targets(flow, explorer.indirect, explorer.call_sites) if explorer.indirect else {}
+        if found.items() <= known.items():
+            return flow
+        known = {**known, **found}
 
 
 class _Explorer:
     """Follows control from an entry and records, for each instruction, where it may go next."""
 
-    def __init__(self, memory: bytes, target: str) -> None:
-        self.memory, self.target = memory, target
+    def __init__(self, memory: bytes, target: str, known: dict[int, int], decoded: dict[int, Instruction]) -> None:
+        """`known`: targets of indirect jumps; `decoded`: instructions seen before."""
+        self.memory, self.target, self.known, self.decoded = memory, target, known, decoded
         self.instructions: dict[int, Instruction] = {}
         self.next: dict[int, list[int]] = {}
         self.leaders: set[int] = set()
         self.unresolved: dict[int, str] = {}
         self.calls: dict[int, set[int]] = {}  # entry of a function: addresses its calls return to
-        self.returns: list[int] = []  # s_setpc_b64 whose address is not known
+        self.indirect: set[int] = set()  # indirect jumps
+        self.returns: list[int] = []  # those of s_setpc_b64 whose target is not known
+
+    @property
+    def call_sites(self) -> set[int]:
+        """Addresses of calls whose target is known."""
+        return {address for address, one in self.instructions.items() if one.mnemonic in _CALLS and self.next[address]}
 
     def explore(self, entry: int) -> None:
         pending = [entry]
@@ -98,20 +108,20 @@ class _Explorer:
 
     def _straight_line(self, address: int) -> list[int]:
         """Decode from a leader to the end of its straight line; returns leaders found there."""
-        line: list[Instruction] = []
         while address not in self.instructions:
             if not 0 <= address < len(self.memory):
                 self.unresolved[address] = "control runs out of the code object"
                 break
             try:
-                instruction = decode(self.memory[address : address + 16], address, self.target)
+                instruction = self.decoded.get(address) or decode(
+                    self.memory[address : address + 16], address, self.target
+                )
             except UnknownInstruction as error:
                 self.unresolved[address] = str(error)
                 break
-            self.instructions[address] = instruction
-            line.append(instruction)
+            self.instructions[address] = self.decoded[address] = instruction
             following = address + instruction.size
-            targets, falls_through = self._targets(instruction, line)
+            targets, falls_through = self._targets(instruction)
             self.next[address] = targets + [following] * falls_through
             if targets or not falls_through:
                 self.leaders.update(self.next[address])
@@ -129,7 +139,7 @@ class _Explorer:
         self.leaders |= back
         return back
 
-    def _targets(self, instruction: Instruction, line: list[Instruction]) -> tuple[list[int], bool]:
+    def _targets(self, instruction: Instruction) -> tuple[list[int], bool]:
         """Addresses an instruction may jump to, and whether it may also go on to the next."""
         name, address = instruction.mnemonic, instruction.address
         if name in _ENDS:
@@ -138,13 +148,14 @@ class _Explorer:
             self.unresolved[address] = f"{name} returns from a trap handler"
             return [], False
         if name in ("s_setpc_b64", "s_swappc_b64"):
-            target = _constant_pair(line, instruction.sources[0].index)
-            if target is None and name == "s_setpc_b64":
+            self.indirect.add(address)
+            target = self.known.get(address, -1)
+            if target < 0 and name == "s_setpc_b64":
                 self.returns.append(address)
                 return [], False
-            if target is None:
+            if target < 0:
                 self.unresolved[address] = f"{instruction.text} calls an address that is not known here"
-                return [], True
+                return [], False
         elif instruction.branch_target is not None:
             target = instruction.branch_target
         else:
@@ -232,38 +243,3 @@ def _reverse_postorder(entry: int, blocks: dict[int, Block]) -> list[int]:
             done.append(start)
             stack.pop()
     return done[::-1]
-
-
-def _constant_pair(line: list[Instruction], first: int) -> int | None:
-    """The 64-bit value of a scalar register pair at the end of a straight line that computes it from s_getpc_b64 and
-    constants with 32-bit additions; None when it does anything else."""
-    values: dict[int, int] = {}
-    carry: int | None = None
-    for instruction in line[:-1]:
-        name = instruction.mnemonic
-        destination = instruction.destinations[0] if instruction.destinations else None
-        if name == "s_getpc_b64" and destination:
-            after = instruction.address + instruction.size
-            values[destination.index], values[destination.index + 1] = after & 0xFFFFFFFF, after >> 32
-            continue
-        operands = [
-            values.get(item.index) if item.kind == "s" else item.index if item.kind == "imm" else None
-            for item in instruction.sources
-        ]
-        result: int | None = None
-        if name in ("s_add_u32", "s_addc_u32") and None not in operands and (name == "s_add_u32" or carry is not None):
-            total = sum(item for item in operands if item is not None) + (carry or 0 if name == "s_addc_u32" else 0)
-            result, carry = total & 0xFFFFFFFF, total >> 32
-        elif name in ("s_sub_u32", "s_subb_u32") and None not in operands:
-            left, right = (item or 0 for item in operands)
-            total = left - right - (carry or 0 if name == "s_subb_u32" else 0)
-            result, carry = total & 0xFFFFFFFF, int(total < 0)
-        elif name in ("s_mov_b32", "s_sext_i32_i16") and name == "s_mov_b32":
-            result = operands[0]
-        written = effects_of(instruction).writes
-        for register in [number for number in values if written & span(SCALAR + number, 1)]:
-            del values[register]
-        if result is not None and destination is not None:
-            values[destination.index] = result
-    low, high = values.get(first), values.get(first + 1)
-    return None if low is None or high is None else high << 32 | low

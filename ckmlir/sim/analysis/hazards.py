@@ -53,6 +53,14 @@ class _Step(NamedTuple):
     consumes: tuple[tuple[int, RegisterSet], ...]
 
 
+class _Roles(NamedTuple):
+    produces: tuple[tuple[int, RegisterSet], ...]
+    consumes: tuple[tuple[int, RegisterSet], ...]
+
+
+_known_roles: dict[tuple[str, tuple[int, ...]], _Roles] = {}
+
+
 class HazardAnalysis:
     """The rules of the chip applied to a kernel's control-flow graph."""
 
@@ -69,34 +77,38 @@ class HazardAnalysis:
             start: [Described(*pair) for pair in zip(block.instructions, block.effects)]
             for start, block in self.flow.blocks.items()
         }
-        consumed: dict[tuple[int, ...], tuple[tuple[int, RegisterSet], ...]] = {}
-        for one in (one for block in described.values() for one in block):
-            if one.instruction.words not in consumed:
-                found = ((number, rule.consumes(one)) for number, rule in enumerate(self.rules))
-                consumed[one.instruction.words] = tuple(item for item in found if item[1])
-        used = {number for items in consumed.values() for number, _ in items}
-        return {start: list(self._steps(block, consumed, used)) for start, block in described.items()}
+        used = {number for block in described.values() for one in block for number, _ in self._roles(one).consumes}
+        return {start: list(self._steps(block, used)) for start, block in described.items()}
 
-    def _steps(
-        self,
-        block: list[Described],
-        consumed: dict[tuple[int, ...], tuple[tuple[int, RegisterSet], ...]],
-        used: set[int],
-    ) -> Iterator[_Step]:
+    def _steps(self, block: list[Described], used: set[int]) -> Iterator[_Step]:
         """Rules without a second instruction in the kernel need no first ones."""
         before: Described | None = None
         for one in block:
-            found = ((number, self.rules[number].produces(one, before)) for number in used)
-            produces = tuple(item for item in found if item[1])
-            yield _Step(
-                one, wait_states(one.instruction), one.effects.writes, produces, consumed[one.instruction.words]
-            )
+            roles = self._roles(one)
+            produces = tuple(item for item in roles.produces if item[0] in used)
+            if one.is_double and before is not None:  # the one kind of first instruction that needs the one before
+                again = ((number, self.rules[number].produces(one, before)) for number in used)
+                produces = tuple(item for item in again if item[1])
+            yield _Step(one, wait_states(one.instruction), one.effects.writes, produces, roles.consumes)
             before = one
 
+    def _roles(self, one: Described) -> _Roles:
+        """What an instruction is in each rule. That depends on its words alone, and kernels repeat words."""
+        key = one.instruction.target, one.instruction.words
+        roles = _known_roles.get(key)
+        if roles is None:
+            produces = ((number, rule.produces(one, None)) for number, rule in enumerate(self.rules))
+            consumes = ((number, rule.consumes(one)) for number, rule in enumerate(self.rules))
+            roles = _Roles(*(tuple(item for item in found if item[1]) for found in (produces, consumes)))
+            if len(_known_roles) > 100_000:
+                _known_roles.clear()
+            _known_roles[key] = roles
+        return roles
+
     def _solve(self) -> dict[int, _State]:
-        states: dict[int, _State] = {self.flow.entry: {}}
+        states: dict[int, _State] = {self.flow.entry: {}} if self.flow.blocks else {}
         order = {start: position for position, start in enumerate(self.flow.blocks)}
-        waiting = {self.flow.entry} & order.keys()
+        waiting = set(states)
         while waiting:
             start = min(waiting, key=order.__getitem__)
             waiting.remove(start)

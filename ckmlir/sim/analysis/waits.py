@@ -93,9 +93,9 @@ class WaitAnalysis:
 
     def _solve(self) -> dict[int, Snapshot]:
         """States at the start of blocks: the least fixed point, reached since ages only fall and sets only grow."""
-        states = {self.flow.entry: NOTHING}
+        states = {self.flow.entry: NOTHING} if self.flow.blocks else {}
         order = {start: position for position, start in enumerate(self.flow.blocks)}
-        waiting = {self.flow.entry}
+        waiting = set(states)
         while waiting:
             start = min(waiting, key=order.__getitem__)
             waiting.remove(start)
