@@ -132,6 +132,11 @@ def test_lds_written_before_a_barrier() -> None:
     assert not missing(WRITE, "s_barrier"), "nobody reads"
 
 
+def test_the_count_that_a_barrier_needs_is_counted_before_it() -> None:
+    found = missing(WRITE, READ2, "s_barrier", READ2, READ2)
+    assert found and all(item.barrier is not None and item.needed == 1 for item in found)
+
+
 def test_waiting_after_the_barrier_is_too_late_until_the_next() -> None:
     assert missing(WRITE, "s_barrier", wait("lgkmcnt(0)"), READ)
     assert not missing(WRITE, "s_barrier", wait("lgkmcnt(0)"), "s_barrier", READ)

@@ -80,6 +80,7 @@ class WaitAnalysis:
             start: [step for step in steps if step.effects.events or step.waits or step.is_barrier]
             for start, steps in self.steps.items()
         }
+        self._enough_at_barrier: dict[tuple[Counter, Access], int] = {}
         self.states = self._solve()
 
     def kind_of(self, queue: Queue, site: int) -> Kind:
@@ -121,9 +122,18 @@ class WaitAnalysis:
         if step.is_barrier:
             state.late.clear()
             for counter in (Counter.VM, Counter.LGKM):
-                state.queues[counter].cross(step.address, self._touches_lds)
+                self._cross(state.queues[counter], step.address)
         for counter, _ in step.effects.events:
             state.queues[counter].issue(step.address)
+
+    def _cross(self, queue: Queue, barrier: int) -> None:
+        """A barrier: remember what it should have waited for, the least over all paths, and mark the accesses."""
+        for access in queue.number:
+            if access.barrier < 0 and self._touches_lds(access.site):
+                key = queue.counter, Access(access.site, barrier)
+                enough = self._enough(queue, access)
+                self._enough_at_barrier[key] = min(enough, self._enough_at_barrier.get(key, enough))
+        queue.cross(barrier, self._touches_lds)
 
     def _touches_lds(self, site: int) -> bool:
         return self.site[site].effects.lds is not None
@@ -196,7 +206,7 @@ class WaitAnalysis:
                 if access.barrier < 0 and not use.reads and use.direct:
                     continue  # copies land in order
                 barrier = self.site[access.barrier].instruction if access.barrier >= 0 else None
-                needed = self._enough(queue, access) if access in queue.number else 0
+                needed = self._enough_at_barrier[counter, access] if barrier else self._enough(queue, access)
                 yield MissingWait(
                     step.instruction, self.site[access.site].instruction, counter, needed, barrier=barrier
                 )
