@@ -76,7 +76,7 @@ class Effects(NamedTuple):
         reads, writes: Registers, as sets of `registers.py`, implicit ones included.
         events: Counters it increments.
         locked: Registers that the hardware still reads after issue, until expcnt says otherwise (GDS only).
-        lds: Its access to LDS, if any.
+        lds: Its access to LDS, if any. A flat access is none: compilers make them for memory and stacks.
         named_reads: Reads that are operands, without exec and other implicit registers.
     """
 
@@ -210,9 +210,6 @@ def _events(instruction: Instruction, category: Category) -> tuple[Event, ...]:
 def _lds_access(instruction: Instruction, direct: bool) -> LdsAccess | None:
     if direct:
         return LdsAccess(False, True, True)
-    if instruction.encoding == "FLAT":
-        stores = not instruction.mnemonic.startswith("flat_load")
-        return LdsAccess(not instruction.mnemonic.startswith("flat_store"), stores, False)
     if instruction.encoding != "DS" or instruction.modifiers.get("gds"):
         return None
     if _LDS_EXCHANGES.fullmatch(instruction.mnemonic):

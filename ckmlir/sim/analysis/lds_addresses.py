@@ -7,7 +7,7 @@ from typing import Final
 from ckmlir.codeobject import Kernel
 from ckmlir.sim.analysis.control_flow import ControlFlow
 from ckmlir.sim.analysis.effects import Effects
-from ckmlir.sim.analysis.ranges import UNKNOWN, ActiveLanes, Range, Ranges, advance, join, range_of
+from ckmlir.sim.analysis.ranges import UNKNOWN, ActiveLanes, Range, Ranges, advance, between, join, range_of
 from ckmlir.sim.analysis.registers import SCALAR, VECTOR
 from ckmlir.sim.decode import Instruction
 
@@ -26,7 +26,7 @@ class LdsAddresses:
         self._bytes: dict[int, Range] = {}
         size = kernel.metadata.max_flat_workgroup_size or 1024
         dimensions = kernel.descriptor.workitem_id_dimensions
-        start = {VECTOR: Range(0, size - 1 if dimensions == 1 else (1 << 10 * dimensions) - 1)}
+        start = {VECTOR: between(0, size - 1 if dimensions == 1 else (1 << 10 * dimensions) - 1)}
         self._solve(start)
 
     def may_overlap(self, one: Instruction, two: Instruction) -> bool:

@@ -17,7 +17,7 @@ COUNTER_MAXIMUM: Final = {Counter.VM: 63, Counter.LGKM: 15, Counter.EXP: 7}
 
 
 class Access(NamedTuple):
-    """An access in flight: the address of its instruction, and that of the barrier it was in flight at, or -1."""
+    """An access in flight: the address of its instruction, and that of the last barrier it was in flight at, or -1."""
 
     site: int
     barrier: int = -1
@@ -68,7 +68,7 @@ class Queue:
 
     def cross(self, barrier: int, relevant: Callable[[int], bool]) -> None:
         """A barrier: the relevant accesses in flight are so while other waves go on."""
-        for access in [item for item in self.number if item.barrier < 0 and relevant(item.site)]:
+        for access in [item for item in self.number if item.barrier != barrier and relevant(item.site)]:
             late = Access(access.site, barrier)
             number = self.number.pop(access)
             self.number[late] = max(number, self.number.get(late, number))

@@ -14,57 +14,88 @@ from ckmlir.sim.analysis.effects import Effects
 from ckmlir.sim.analysis.registers import ACCUMULATION, EXEC, SCALAR, VECTOR
 from ckmlir.sim.decode import Instruction, Operand
 
+_WORD: Final = 0xFFFF_FFFF
+
 
 class Range(NamedTuple):
-    """The numbers from `low` to `high`, both included."""
+    """The numbers from `low` to `high`, both included, that have no other bits than those of `bits`."""
 
     low: int
     high: int
+    bits: int = _WORD
 
     def hull(self, other: Range) -> Range:
         """The smallest range that contains both."""
-        return Range(min(self.low, other.low), max(self.high, other.high))
+        return Range(min(self.low, other.low), max(self.high, other.high), self.bits | other.bits)
 
 
-UNKNOWN: Final = Range(0, 0xFFFF_FFFF)
+UNKNOWN: Final = Range(0, _WORD)
 Ranges = dict[int, Range]
 """By register bit (`registers.py`); a register that is not there is unknown."""
-
-
-def _checked(low: int, high: int) -> Range:
-    return Range(low, high) if low >= 0 and high <= UNKNOWN.high else UNKNOWN
 
 
 def _all_bits(high: int) -> int:
     return (1 << high.bit_length()) - 1
 
 
+def between(low: int, high: int, bits: int = _WORD) -> Range:
+    """The range with these limits and bits; unknown if the limits do not fit into 32 bits."""
+    if low < 0 or high > _WORD:
+        return UNKNOWN
+    bits &= _all_bits(high)
+    return Range(low, min(high, bits), bits)
+
+
+def constant(number: int) -> Range:
+    """The range of one number."""
+    return Range(number, number, number)
+
+
 def _add(*terms: Range) -> Range:
-    return _checked(sum(item.low for item in terms), sum(item.high for item in terms))
+    total = terms[0]
+    for term in terms[1:]:
+        low, high = total.low + term.low, total.high + term.high
+        if not total.bits & term.bits:  # nothing is carried
+            total = between(low, high, total.bits | term.bits)
+            continue
+        both = total.bits | term.bits
+        total = between(low, high, ~((both & -both) - 1))  # zeros at the end stay
+    return total
 
 
 def _multiply(one: Range, two: Range) -> Range:
-    return _checked(one.low * two.low, one.high * two.high)
+    return between(one.low * two.low, one.high * two.high)
 
 
 def _left(value: Range, amount: Range) -> Range:
-    return _checked(value.low << amount.low, value.high << amount.high) if amount.high < 32 else UNKNOWN
+    if amount.high >= 32:
+        return UNKNOWN
+    bits = value.bits << amount.low if amount.low == amount.high else ~0
+    return between(value.low << amount.low, value.high << amount.high, bits)
 
 
 def _right(value: Range, amount: Range) -> Range:
-    return Range(value.low >> amount.high, value.high >> amount.low) if amount.high < 32 else UNKNOWN
+    return between(value.low >> amount.high, value.high >> amount.low) if amount.high < 32 else UNKNOWN
 
 
 def _and(one: Range, two: Range) -> Range:
-    return Range(one.low & two.low if one.low == one.high and two.low == two.high else 0, min(one.high, two.high))
+    low = one.low & two.low if one.low == one.high and two.low == two.high else 0
+    return between(low, min(one.high, two.high), one.bits & two.bits)
+
+
+def _union(terms: tuple[Range, ...]) -> int:
+    bits = 0
+    for term in terms:
+        bits |= term.bits
+    return bits
 
 
 def _or(*terms: Range) -> Range:
-    return Range(max(item.low for item in terms), max(_all_bits(item.high) for item in terms))
+    return between(max(term.low for term in terms), _union(terms), _union(terms))
 
 
 def _xor(*terms: Range) -> Range:
-    return Range(0, max(_all_bits(item.high) for item in terms))
+    return between(0, _union(terms), _union(terms))
 
 
 def _hull(one: Range, two: Range, *condition: Range) -> Range:
@@ -72,33 +103,32 @@ def _hull(one: Range, two: Range, *condition: Range) -> Range:
 
 
 def _extract(value: Range, offset: Range, width: Range) -> Range:
-    bits = min(width.high & 31 if width.high > 31 else width.high, 31)
-    return Range(0, min((1 << bits) - 1, _right(value, offset).high))
+    bits = min(width.high, 31)
+    return between(0, min((1 << bits) - 1, _right(value, offset).high))
 
 
 def _scalar_extract(value: Range, field: Range) -> Range:
     if field.low != field.high:
         return UNKNOWN
-    offset, width = field.low & 31, field.low >> 16 & 127
-    return _extract(value, Range(offset, offset), Range(width, width))
+    return _extract(value, constant(field.low & 31), constant(field.low >> 16 & 127))
 
 
 _FUNCTIONS: Final[tuple[tuple[str, Callable[..., Range]], ...]] = (
     (r"[sv]_mov_b32|s_movk_i32|v_readfirstlane_b32|v_accvgpr_(read|write)_b32|v_accvgpr_mov_b32", lambda x: x),
     (r"v_readlane_b32", lambda x, lane: x),
     (r"s_add_[ui]32|v_add_u32|v_add_co_u32|v_add_i32|v_add3_u32", _add),
-    (r"s_sub_[ui]32|v_sub_u32", lambda x, y: _checked(x.low - y.high, x.high - y.low)),
-    (r"v_subrev_u32", lambda x, y: _checked(y.low - x.high, y.high - x.low)),
+    (r"s_sub_[ui]32|v_sub_u32", lambda x, y: between(x.low - y.high, x.high - y.low)),
+    (r"v_subrev_u32", lambda x, y: between(y.low - x.high, y.high - x.low)),
     (r"s_mul_i32|v_mul_lo_u32|v_mul_[iu]32_[iu]24", _multiply),
     (r"v_mad_[iu]32_[iu]24", lambda x, y, z: _add(_multiply(x, y), z)),
     (r"s_lshl_b32", _left),
     (r"s_lshr_b32", _right),
     (r"v_lshlrev_b32", lambda n, x: _left(x, n)),
     (r"v_lshrrev_b32", lambda n, x: _right(x, n)),
-    (r"s_lshl1_add_u32", lambda x, y: _add(_left(x, Range(1, 1)), y)),
-    (r"s_lshl2_add_u32", lambda x, y: _add(_left(x, Range(2, 2)), y)),
-    (r"s_lshl3_add_u32", lambda x, y: _add(_left(x, Range(3, 3)), y)),
-    (r"s_lshl4_add_u32", lambda x, y: _add(_left(x, Range(4, 4)), y)),
+    (r"s_lshl1_add_u32", lambda x, y: _add(_left(x, constant(1)), y)),
+    (r"s_lshl2_add_u32", lambda x, y: _add(_left(x, constant(2)), y)),
+    (r"s_lshl3_add_u32", lambda x, y: _add(_left(x, constant(3)), y)),
+    (r"s_lshl4_add_u32", lambda x, y: _add(_left(x, constant(4)), y)),
     (r"v_lshl_add_u32", lambda x, n, y: _add(_left(x, n), y)),
     (r"v_add_lshl_u32", lambda x, y, n: _left(_add(x, y), n)),
     (r"v_lshl_or_b32", lambda x, n, y: _or(_left(x, n), y)),
@@ -107,12 +137,12 @@ _FUNCTIONS: Final[tuple[tuple[str, Callable[..., Range]], ...]] = (
     (r"[sv]_and_b32", _and),
     (r"[sv]_or_b32|v_or3_b32", _or),
     (r"[sv]_xor_b32", _xor),
-    (r"[sv]_min_u32", lambda x, y: Range(min(x.low, y.low), min(x.high, y.high))),
-    (r"[sv]_max_u32", lambda x, y: Range(max(x.low, y.low), max(x.high, y.high))),
+    (r"[sv]_min_u32", lambda x, y: between(min(x.low, y.low), min(x.high, y.high), x.bits | y.bits)),
+    (r"[sv]_max_u32", lambda x, y: between(max(x.low, y.low), max(x.high, y.high), x.bits | y.bits)),
     (r"s_cselect_b32|v_cndmask_b32", _hull),
     (r"v_bfe_u32", _extract),
     (r"s_bfe_u32", _scalar_extract),
-    (r"v_mbcnt_(lo|hi)_u32_b32", lambda mask, x: _add(x, Range(0, 32))),
+    (r"v_mbcnt_(lo|hi)_u32_b32", lambda mask, x: _add(x, between(0, 32))),
 )
 
 
@@ -132,9 +162,9 @@ def range_of(operand: Operand, ranges: Ranges) -> Range:
     if operand.negate or operand.absolute or operand.sext:
         return UNKNOWN
     if operand.kind == "imm":
-        return Range(operand.index & UNKNOWN.high, operand.index & UNKNOWN.high)
+        return constant(operand.index & _WORD)
     if operand.kind == "off":
-        return Range(0, 0)
+        return constant(0)
     return ranges.get(_BASE[operand.kind] + operand.index, UNKNOWN)
 
 

@@ -129,7 +129,7 @@ class WaitAnalysis:
     def _cross(self, queue: Queue, barrier: int) -> None:
         """A barrier: remember what it should have waited for, the least over all paths, and mark the accesses."""
         for access in queue.number:
-            if access.barrier < 0 and self._touches_lds(access.site):
+            if self._touches_lds(access.site):
                 key = queue.counter, Access(access.site, barrier)
                 enough = self._enough(queue, access)
                 self._enough_at_barrier[key] = min(enough, self._enough_at_barrier.get(key, enough))
@@ -194,7 +194,7 @@ class WaitAnalysis:
         assert use is not None
         for counter in (Counter.VM, Counter.LGKM):
             queue = state.queues[counter]
-            accesses = [*queue.number, *(item for item in state.late if item.site in self._kinds[counter])]
+            accesses = [*queue.number, *(item for item in state.late if (counter, item) in self._enough_at_barrier)]
             for access in accesses:
                 before = self.site[access.site].effects.lds
                 if before is None:
