@@ -1,4 +1,4 @@
-"""Loads that go from memory to LDS without a register: buffer_load … lds and global_load_lds_*.
+"""Loads that go from memory to LDS without a register: buffer_load … lds, global_load_lds_* and scratch_load_lds_*.
 
 AMD CDNA3 ISA, section 9.1.9: LDS address = M0[15:0] + instruction offset + lane * 4, for active lanes. The wide forms
 of gfx950 write 12 or 16 bytes a lane, at lane * 12 or lane * 16; its LDS is larger than 64 KiB, so more bits of M0
@@ -14,7 +14,9 @@ from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import (
     check_allocated,
+    checked_scratch_addresses,
     count_bytes,
+    dword_by_dword,
     global_addresses,
     lds_addresses,
     low_word,
@@ -50,5 +52,13 @@ def global_to_lds(b: HandlerBuilder, access: Access) -> None:
     check_allocated(b, global_addresses(b), exec, access.bytes, remembered=4)
     transfer(b, access, b.work(state.WORK_ROWS), exec, store=False)
     count_bytes(b, state.READ_GLOBAL, exec, access.bytes)
+    write_to_lds(b, access, b.slot(3))
+    b.next()
+
+
+def scratch_to_lds(b: HandlerBuilder, access: Access) -> None:
+    """Slots as for a scratch load; slot 0 is unused."""
+    addresses = checked_scratch_addresses(b, access)
+    dword_by_dword(b, access, b.work(state.WORK_ROWS), b.exec_bits(), False, addresses)
     write_to_lds(b, access, b.slot(3))
     b.next()

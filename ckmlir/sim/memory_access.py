@@ -211,9 +211,9 @@ def dword_by_dword(
         transfer(b, Access(4), b.pointer(rows, k * state.VGPR_BYTES), mask, store)
 
 
-def scratch_access(b: HandlerBuilder, access: Access, store: bool) -> None:
-    """scratch_load / scratch_store. Slots as for global; vector and scalar offsets are 32 bits and either may be
-    absent."""
+def checked_scratch_addresses(b: HandlerBuilder, access: Access) -> list[Value]:
+    """Host addresses of the dwords of a scratch access. Slots as for global; vector and scalar offsets are 32 bits and
+    either may be absent."""
     preload(b, 5)
     exec = b.exec_bits()
     vector, scalar = b.key.operands[1:3]
@@ -226,8 +226,13 @@ def scratch_access(b: HandlerBuilder, access: Access, store: bool) -> None:
     note_addresses(b, offsets)
     size = b.load_scalar(state.SCRATCH_BYTES, U64)
     check_below(b, offsets, size, exec, access.bytes, ErrorKind.SCRATCH_BOUNDS)
-    addresses = [scratch_addresses(b, offsets + 4 * k) for k in range(access.dwords)]
-    dword_by_dword(b, access, register_rows(b, 0), exec, store, addresses)
+    return [scratch_addresses(b, offsets + 4 * k) for k in range(access.dwords)]
+
+
+def scratch_access(b: HandlerBuilder, access: Access, store: bool) -> None:
+    """scratch_load / scratch_store."""
+    addresses = checked_scratch_addresses(b, access)
+    dword_by_dword(b, access, register_rows(b, 0), b.exec_bits(), store, addresses)
     b.next()
 
 

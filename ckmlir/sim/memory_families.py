@@ -11,7 +11,7 @@ from ckmlir.sim.alu_families import Emit, EmitterFamily
 from ckmlir.sim.atomics import buffer_atomic, global_atomic, lds_atomic, lds_exchange_pair, parse_atomic
 from ckmlir.sim.buffer_access import buffer_access
 from ckmlir.sim.decode.instruction import Instruction
-from ckmlir.sim.direct_to_lds import buffer_to_lds, global_to_lds
+from ckmlir.sim.direct_to_lds import buffer_to_lds, global_to_lds, scratch_to_lds
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.lds_by_m0 import count_lanes, lane_after_lane
 from ckmlir.sim.memory_access import flat_access, global_access, lds_access, scratch_access
@@ -127,7 +127,7 @@ class FlatFamily(EmitterFamily):
         found = _vector_access(i.mnemonic)
         if found:
             segment, store, to_lds, _ = found
-            to_lds = to_lds or (bool(i.modifiers.get("lds")) and segment == "global")
+            to_lds = to_lds or (environment.target == "gfx90a" and segment != "flat" and bool(i.modifiers.get("lds")))
             address, *rest = i.sources
             data = rest.pop(0) if store else i.destinations[0] if i.destinations else OFF
             scalar = rest[0] if rest else OFF
@@ -147,7 +147,7 @@ class FlatFamily(EmitterFamily):
         if found and found[0] != "buffer":
             segment, store, _, access = found
             if key.modifier("lds"):
-                return partial(global_to_lds, access=access)
+                return partial(scratch_to_lds if segment == "scratch" else global_to_lds, access=access)
             emitters = {"global": global_access, "flat": flat_access, "scratch": scratch_access}
             return partial(emitters[segment], access=access, store=store)
         atomic = parse_atomic(key.mnemonic) if key.mnemonic.startswith(("global", "flat")) else None
