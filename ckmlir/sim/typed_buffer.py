@@ -61,7 +61,8 @@ class _Element:
         self.bytes = element_bytes(s, data)
         self.data_format, self.number_format = b.splat(U32, data.handle), b.splat(U32, number.handle)
         self.parts = self.lanes.general(4)
-        self.in_range = self.lanes.whole_in_range(b.splat(U64, self.bytes.to(U64).handle)) & self.data_format.ne(0)
+        bytes = b.splat(U64, self.bytes.to(U64).handle)
+        self.in_range = self.lanes.whole_in_range(bytes) & bytes.ne(0)  # an invalid format has none
         self.mask = b.assign(f"and i64 {b.exec_bits()}, {b.bits_of_mask(self.in_range)}")
 
     def _if(self, condition: Value) -> str:

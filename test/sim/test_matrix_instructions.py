@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from instruction_registry import register
 from single_wave import SingleWave, imm, make, selection_of, v
 
 from ckmlir.sim.decode.opcodes import Opcode, opcode_table
@@ -111,6 +112,8 @@ def shapes() -> list[Shape]:
 
 
 SHAPES = shapes()
+register({shape.mnemonic for shape in SHAPES}, "test_matrix_instruction_agrees_with_numpy")
+register({f"v_mfma_scale_f32_{size}_f8f6f4" for size in ("16x16x128", "32x32x64")}, "test_block_scales")
 
 
 def element_place(shape: Shape, block: int, row: int, k: int, type: str) -> tuple[int, int]:

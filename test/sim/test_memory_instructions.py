@@ -104,9 +104,7 @@ PLAIN_ROWS = {
     for name, entry in rows("DS", "GLOBAL", "FLAT", "SCRATCH", "MUBUF").items()
     if (match := PLAIN.match(name)) and match[3] in PARTS
 }
-ATOMIC_ROWS = {
-    name: entry for name, entry in rows("DS", "GLOBAL", "FLAT", "MUBUF", "SMEM").items() if atomic_of(name)
-}
+ATOMIC_ROWS = {name: entry for name, entry in rows("DS", "GLOBAL", "FLAT", "MUBUF", "SMEM").items() if atomic_of(name)}
 SCALAR = re.compile(r"s_(buffer_|scratch_)?(load|store)_dword(?:x(\d+))?$")
 SCALAR_ROWS = {name: entry for name, entry in rows("SMEM").items() if SCALAR.match(name)}
 register(PLAIN_ROWS, "test_load_or_store")
