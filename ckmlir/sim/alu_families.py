@@ -193,12 +193,7 @@ class CrossLaneFamily(EmitterFamily):
             return None
         operands = (*i.destinations, *i.sources)
         if i.mnemonic == "ds_swizzle_b32":
-            offset = i.modifiers["offset"]
-            try:
-                cross_lane.swizzle_lanes(offset)
-            except ValueError as error:
-                raise Unsupported(str(error)) from error
-            return select_operands(i.mnemonic, operands, {"offset": offset})
+            return select_operands(i.mnemonic, operands, {"offset": i.modifiers["offset"]})
         if i.mnemonic.startswith("v_permlane"):
             return select_operands(i.mnemonic, i.destinations)
         if i.mnemonic.startswith("ds_"):

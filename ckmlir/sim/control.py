@@ -18,8 +18,8 @@ from ckmlir.sim.vector_alu import fetch_word
 Emit = Callable[[HandlerBuilder], None]
 
 _IDLE = """
-    s_nop s_sethalt s_setprio s_sleep s_wakeup s_setkill s_incperflevel s_decperflevel s_ttracedata s_clrexcp
-    v_nop v_clrexcp s_waitcnt s_waitcnt_vmcnt s_waitcnt_lgkmcnt s_waitcnt_expcnt ds_nop
+    s_nop s_sethalt s_setprio s_sleep s_wakeup s_setkill s_incperflevel s_decperflevel s_ttracedata
+    v_nop v_clrexcp s_waitcnt ds_nop
     s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol s_dcache_discard s_dcache_discard_x2
     buffer_wbl2 buffer_invl2 buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol s_atc_probe s_atc_probe_buffer s_sendmsg
 """

@@ -119,10 +119,13 @@ def forward_permute(b: HandlerBuilder) -> None:
 
 
 def swizzle_lanes(offset: int) -> tuple[int, ...]:
-    """Source lane of each lane for a ds_swizzle offset: quad permutation (bit 15), rotation, or and/or/xor masks."""
+    """Source lane of each lane for a ds_swizzle offset: FFT (bit reversal of the lane bits above those of the mask),
+    rotation, quad permutation, or and/or/xor masks."""
     lanes = range(64)
     if offset >= 0xE000:
-        raise ValueError(f"ds_swizzle offset 0x{offset:x}: the FFT mode is not supported")
+        mask = offset & 31
+        kept = mask.bit_count()
+        return tuple(lane & 32 | lane & mask | int(f"{lane & 31:05b}"[::-1], 2) >> kept for lane in lanes)
     if offset >= 0xC000:
         amount, mask = offset >> 5 & 31, offset & 31
         step = -amount if offset >> 10 & 1 else amount

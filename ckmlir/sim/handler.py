@@ -141,6 +141,18 @@ class HandlerBuilder(LLVMBuilder):
             stored = self.assign(f"select {self.typed(mask)}, {type} {stored}, {type} {old}")
         self.emit(f"store {type} {stored}, ptr {address}, align 64")
 
+    def merge_register(self, offset: int | str, value: Value, mask: Value) -> None:
+        """Write a 32-bit vector, parts of which are what the register held, to the lanes of the mask.
+
+        As `store_register` does, but without its select between the value and the old content: LLVM 22 joins that with
+        the value's own merge of old and new bits into a masked VPTERNLOG, whose operands it then swaps without swapping
+        its truth table (x86, AVX-512).
+        """
+        old = self.load_register(offset, value.type)
+        lanes = self.assign(f"sext {self.typed(mask)} to {self.spelled(value.type)}")
+        changed = (old ^ value) & Value(self, value.type, lanes)
+        self.store_register(offset, old ^ changed, None)
+
     # -- lane masks --------------------------------------------------------------------------------------------------
 
     def exec_bits(self) -> str:

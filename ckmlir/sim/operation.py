@@ -83,6 +83,11 @@ class Operation:
         return any(place.count > 1 for place in self.results + self.operands)
 
     @cached_property
+    def merges_old(self) -> bool:
+        """Whether the result may keep bits of the destination's 32-bit content."""
+        return any(place.implicit == "old" and place.type == TYPES["u32"] for place in self.operands)
+
+    @cached_property
     def uses_float_mode(self) -> bool:
         return not self.raw and any(place.type.is_float for place in self.results + self.operands)
 

@@ -134,7 +134,7 @@ def _write_halves(b: HandlerBuilder, halves: list[Value], high: bool) -> None:
         else:
             old = b.load_register(register, U32)
             word = (old & 0xFFFF) | (halves[number] << 16) if high else (old & 0xFFFF0000) | halves[number]
-        b.store_register(register, word, b.active())
+        b.merge_register(register, word, b.active())
 
 
 def formatted_store(b: HandlerBuilder, access: FormattedAccess) -> None:

@@ -234,7 +234,7 @@ def write_part(b: HandlerBuilder, offset: str, result: Value, mask: Value, keeps
         word = (word << 16) | (b.load_register(offset, U32) & 0xFFFF)
     elif result.type.bits == 16 and keeps_high:
         word = word | (b.load_register(offset, U32) & 0xFFFF0000)
-    b.store_register(offset, word, mask)
+    b.merge_register(offset, word, mask)
 
 
 def write_all(b: HandlerBuilder, operation: Operation, results: Sequence[Value | list[Value]], mask: Value) -> None:
@@ -245,12 +245,14 @@ def write_all(b: HandlerBuilder, operation: Operation, results: Sequence[Value |
             for number, value in enumerate(result):
                 b.store_register(b.assign(f"add i64 {offset}, {number * state.VGPR_BYTES}"), value, written)
         elif place.type is MASK:
-            bits = b.bits_of_mask(result & b.active())
+            bits = b.bits_of_mask(result & mask)  # lanes that DPP disables are like inactive ones
             b.store_scalar(state.EXEC if place.implicit == "lanes" else b.slot(index), bits, U64)
         else:
             offset, written = destination_register(b, index, place.registers, mask)
-            if result.type.bits < 32 or b.key.modifier("dst_sel", _DWORD) != _DWORD:
+            if result.type.bits < 32 or (result.type.bits == 32 and "dst_sel" in dict(b.key.modifiers)):
                 write_part(b, offset, result, written, operation.keeps_high)
+            elif operation.merges_old:
+                b.merge_register(offset, result.bits(U32), written)
             else:
                 b.store_register(offset, result, written)
         index += not place.implicit

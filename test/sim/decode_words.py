@@ -8,6 +8,7 @@ from ckmlir.sim.decode.operands import Operand
 
 PREFIXES = {name: number for number, name in reversed(list(enumerate(encoding_of_prefix()))) if name}
 """For each encoding the lowest value of the word's 9 highest bits (for SOP2 and VOP2 their opcode is in them too)."""
+NAMES = encoding_of_prefix()
 SEGMENTS = {"FLAT": 0, "SCRATCH": 1, "GLOBAL": 2}
 SDWA, DPP, LITERAL = 0xF9, 0xFA, 0xFF
 CONTROLS = (0x00, 0xE4, 0x1B, 0x101, 0x11F, 0x128, 0x130, 0x13C, 0x140, 0x141, 0x142, 0x143, 0x150, 0x15A)
@@ -79,6 +80,37 @@ def random_instruction(row: Opcode, rng: random.Random) -> bytes:
         word, literal = word & ~0xFF | LITERAL, True
     data = word.to_bytes(size, "little")
     return data + rng.getrandbits(32).to_bytes(4, "little") if literal else data
+
+
+def mutated_instructions(target: str, count: int, seed: int) -> list[bytes]:
+    """Random instructions with one to three bits flipped anywhere but in a literal."""
+    rng = random.Random(seed)
+    found = []
+    for data in random_instructions(target, count, seed):
+        word = int.from_bytes(data, "little")
+        for _ in range(rng.randrange(1, 4)):
+            word ^= 1 << rng.randrange(min(64, 8 * len(data)))
+        found.append(of_its_size(word, rng))
+    return found
+
+
+def random_words(target: str, count: int, seed: int) -> list[bytes]:
+    """Uniformly random bits; `target` does not matter."""
+    rng = random.Random(seed)
+    return [of_its_size(rng.getrandbits(96), rng) for _ in range(count)]
+
+
+def of_its_size(word: int, rng: random.Random) -> bytes:
+    """As many bytes of a word as its encoding takes, with a literal or second word where its first source asks for one;
+    four where there is no encoding."""
+    name = NAMES[word >> 23 & 0x1FF]
+    size = 4 * ENCODINGS[name].words if name else 4
+    first, second = word & 0xFF, word >> 8 & 0xFF
+    wide = name in ("VOP1", "VOP2", "VOPC") and word & 0x1FF in (SDWA, DPP, LITERAL)
+    scalar = (name in ("SOP1", "SOP2", "SOPC") and first == LITERAL) or (name in ("SOP2", "SOPC") and second == LITERAL)
+    size += 4 if wide or scalar else 0
+    word |= rng.getrandbits(32) << 64 if word < 1 << 64 else 0
+    return (word & (1 << 8 * size) - 1).to_bytes(size, "little")
 
 
 def random_instructions(target: str, count: int, seed: int) -> list[bytes]:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from instruction_registry import register
 from single_wave import SingleWave, make, s, selection_of, v
 
 from ckmlir.sim.builder import Value
@@ -16,6 +17,7 @@ from ckmlir.sim.numpy_builder import NumPyBuilder, dtype_of
 from ckmlir.sim.operation import OPERATIONS, Operation, Place
 
 LANES = 64
+register((op.mnemonic for op in OPERATIONS.values() if not op.packed), "test_vector_operation_agrees_with_numpy")
 VECTOR = [op for op in OPERATIONS.values() if op.is_vector and not op.packed]
 SCALAR = [op for op in OPERATIONS.values() if not op.is_vector]
 FIELD_VALUES = {

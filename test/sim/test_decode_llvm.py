@@ -8,15 +8,15 @@ import re
 import shutil
 import subprocess
 from collections import Counter
+from collections.abc import Callable
 
 import pytest
-from decode_words import random_instructions
+from decode_words import mutated_instructions, random_instructions, random_words
 
 from ckmlir.sim.decode import UnknownInstruction, decode
 from ckmlir.sim.decode.opcodes import TARGETS
 
 LLVM_MC = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
-WORDS_PER_TARGET = 9000
 CHUNK = 400
 
 # Every input is followed by s_nop words, so that an instruction that wants a literal takes one of those.
@@ -94,10 +94,18 @@ def explained(table: dict[str, str], text: str) -> bool:
     return any(re.search(pattern, text) for pattern in table)
 
 
-@pytest.mark.skipif(LLVM_MC is None, reason="llvm-mc is not installed: the decoder is not compared with LLVM")
-@pytest.mark.parametrize("target", TARGETS)
-def test_decoder_agrees_with_llvm_on_random_words(target: str) -> None:
-    inputs = random_instructions(target, WORDS_PER_TARGET, seed=20)
+Words = Callable[[str, int, int], list[bytes]]
+KINDS: dict[str, tuple[Words, int, float]] = {  # how many by default, how many of them at least are instructions
+    "instructions": (random_instructions, 9000, 0.7),
+    "mutations": (mutated_instructions, 4000, 0.3),
+    "words": (random_words, 3000, 0.2),
+}
+FULL = 20
+"""How many times as many words the marker `full` compares."""
+
+
+def compare(target: str, inputs: list[bytes]) -> tuple[Counter[str], list[str]]:
+    """Counts of agreement, and the disagreements that nothing explains."""
     listed = [text for i in range(0, len(inputs), CHUNK) for text in disassemble(target, inputs[i : i + CHUNK])]
     counts: Counter[str] = Counter()
     wrong: list[str] = []
@@ -117,7 +125,34 @@ def test_decoder_agrees_with_llvm_on_random_words(target: str) -> None:
             counts["different text"] += 1
             if not explained(DIFFERENT_TEXT, str(theirs)):
                 wrong.append(f"{data.hex()}: LLVM {theirs}, ours {ours}")
+    return counts, wrong
+
+
+def check(target: str, kind: str, times: int, seed: int) -> None:
+    words, count, instructions = KINDS[kind]
+    counts, wrong = compare(target, words(target, count * times, seed))
     assert not wrong, f"{len(wrong)} disagreements, {dict(counts)}:\n" + "\n".join(wrong[:20])
-    assert counts["instruction"] > 0.7 * WORDS_PER_TARGET, counts
-    assert counts["only LLVM"] + counts["only ours"] + counts["different text"] < 0.05 * WORDS_PER_TARGET, counts
-    print(target, dict(counts))
+    assert counts["instruction"] > instructions * count * times, counts
+    explained_only = counts["only LLVM"] + counts["only ours"] + counts["different text"]
+    assert explained_only < 0.05 * count * times, counts
+    print(target, kind, dict(counts))
+
+
+needs_llvm = pytest.mark.skipif(
+    LLVM_MC is None, reason="llvm-mc is not installed: the decoder is not compared with LLVM"
+)
+
+
+@needs_llvm
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_decoder_agrees_with_llvm(target: str, kind: str) -> None:
+    check(target, kind, 1, seed=20)
+
+
+@needs_llvm
+@pytest.mark.full
+@pytest.mark.parametrize("kind", KINDS)
+@pytest.mark.parametrize("target", TARGETS)
+def test_decoder_agrees_with_llvm_on_many_words(target: str, kind: str) -> None:
+    check(target, kind, FULL, seed=21)

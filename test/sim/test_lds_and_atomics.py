@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from instruction_registry import register
 from single_wave import imm, make, s, v
 from wave_memory import (
     LANES,
@@ -43,6 +44,12 @@ def test_lds_read_and_write(count: int, suffix: str, mask: int) -> None:
             m.wave.vgpr[20 : 20 + count, lane].copy().view(np.uint8)
         )
     np.testing.assert_array_equal(m.wave.lds, before)
+
+
+register(
+    (f"ds_{verb}2{infix}_b{bits}" for verb in ("read", "write") for infix in ("", "st64") for bits in (32, 64)),
+    "test_lds_pairs",
+)
 
 
 @pytest.mark.parametrize("infix,spacing", [("2", 1), ("2st64", 64)])
