@@ -141,5 +141,3 @@ def test_exchange_of_two_places(name: str, offsets: tuple[int, int], result: int
     )  # fmt: skip
     np.testing.assert_array_equal(m.wave.lds, expected)
     np.testing.assert_array_equal(m.wave.vgpr, registers)
-
-

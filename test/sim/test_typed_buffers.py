@@ -111,11 +111,13 @@ def _unsigned_float(x: float, width: int) -> int:
     if x != x:
         return 0x3F << mantissa - 1 & (1 << width) - 1
     codes = np.arange(31 << mantissa)
-    exponents, parts = codes >> mantissa, (codes & (1 << mantissa) - 1) / 2.0**mantissa
-    values = np.where(exponents, (1 + parts) * 2.0 ** (exponents - 15), parts * 2.0**-14)
+    values = np.where(codes >> mantissa, (1 + (codes & (1 << mantissa) - 1) / 2.0**mantissa) * 2.0 ** ((codes >> mantissa) - 15),
+                      codes * 2.0 ** (-14 - mantissa))  # fmt: skip
     if x <= 0:
         return 0
-    if x > float(values[-1] + (values[-1] - values[-2]) / 2):
+    if x >= float(values[-1] * 2 - values[-2] + values[-1]) / 2 and x > float(
+        values[-1] + (values[-1] - values[-2]) / 2
+    ):
         return 31 << mantissa
     distance = np.abs(values - x)
     best = np.flatnonzero(distance == distance.min())
