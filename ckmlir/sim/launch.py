@@ -26,6 +26,8 @@ Dimensions = tuple[int, int, int]
 LDS_BYTES = {"gfx90a": 64 << 10, "gfx942": 64 << 10, "gfx950": 160 << 10}
 MAX_WORKITEMS = 1024
 MAX_LANE_SCRATCH = 1024 * ((1 << 13) - 1) // 64  # COMPUTE_TMPRING_SIZE.WAVESIZE: 13 bits, in KiB a wave of 64 lanes
+_HW_ID, _SH_MEM_BASES = 4, 15  # s_getreg numbers
+_STATUS_VALID = 1 << 16
 MAX_KERNARG = 1 << 20  # bytes; no language allows as many, a damaged code object may state them
 KERNARG_PADDING = 256  # a wide scalar load may read past the last argument
 
@@ -230,7 +232,8 @@ def fill_template(
     template.words(state.VGPR, 64)[:] = packed
     template.words(state.SCC, 1)[:] = 0
     template.words(state.HARDWARE_REGISTERS, 32)[:] = 0
-    template.words(state.MODE, 1)[:] = initial_mode(kernel)
+    for place, words in hardware_registers(kernel, waves).items():
+        template.words(place, 1)[:, 0] = words
     template.words(state.SCRATCH, 1, np.uint64)[:, 0] = wave_scratch + np.uint64(address)
     template.words(state.SCRATCH_BYTES, 1, np.uint64)[:] = lane_bytes
     apertures = (
@@ -243,6 +246,19 @@ def fill_template(
     template.words(state.WAVE_NUMBER, 1)[:, 0] = np.arange(waves)
     template.words(state.STATUS, 1)[:] = state.Status.YIELDED
     return tuple(places)
+
+
+def hardware_registers(kernel: Kernel, waves: int) -> dict[int, npt.NDArray[np.uint32]]:
+    """What waves find in hardware registers at the start, by byte offset; others are 0. AMD CDNA3 ISA, chapter 3, and
+    LLVM's use of SH_MEM_BASES for the apertures of flat addresses."""
+    numbers = np.arange(waves, dtype=np.uint32)
+    bases = (state.SHARED_APERTURE >> 48) << 16 | state.PRIVATE_APERTURE >> 48
+    return {
+        state.MODE: np.full(waves, initial_mode(kernel), np.uint32),
+        state.STATUS_REGISTER: np.full(waves, _STATUS_VALID, np.uint32),
+        state.HARDWARE_REGISTERS + 4 * _HW_ID: numbers // 4 & 15 | (numbers & 3) << 4,  # wave of a SIMD, SIMD
+        state.HARDWARE_REGISTERS + 4 * _SH_MEM_BASES: np.full(waves, bases, np.uint32),
+    }
 
 
 # -- checks ----------------------------------------------------------------------------------------------------------

@@ -1,5 +1,5 @@
-"""Whatever decodes either gets a handler or is refused with a reason: no random instruction brings selection or emission
-down."""
+"""Whatever decodes either gets a handler or is refused with a reason: no random instruction brings selection or
+emission down."""
 
 from __future__ import annotations
 
