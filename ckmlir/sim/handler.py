@@ -43,6 +43,11 @@ class HandlerKey(NamedTuple):
         return default
 
 
+def output_denormals(type: ElementType) -> int:
+    """The bit of MODE that keeps denormal results of a float type; the bit below keeps denormal operands."""
+    return 5 if type is F32 else 7
+
+
 class HandlerBuilder(LLVMBuilder):
     """Emits one handler. `lanes` 64 computes on vectors, 0 on scalars; `scalars()` gives the other view of the same
     function."""
@@ -183,7 +188,7 @@ class HandlerBuilder(LLVMBuilder):
         """A float with its denormals flushed where MODE's FP_DENORM field says so, for operands or for results."""
         if not self.dynamic_mode or x.type not in FORMATS:
             return x
-        keeps = self.mode_flag((4 if x.type is F32 else 6) + result)
+        keeps = self.mode_flag(output_denormals(x.type) - (not result))
         bits = x.bits()
         normal = (bits & FORMATS[x.type].exponent_mask).ne(0)
         return self.select(keeps | normal, bits, bits & FORMATS[x.type].sign_mask).bits(x.type)

@@ -256,7 +256,9 @@ def hardware_registers(kernel: Kernel, waves: int) -> dict[int, npt.NDArray[np.u
     return {
         state.MODE: np.full(waves, initial_mode(kernel), np.uint32),
         state.STATUS_REGISTER: np.full(waves, _STATUS_VALID, np.uint32),
-        state.HARDWARE_REGISTERS + 4 * _HW_ID: numbers // 4 & 15 | (numbers & 3) << 4,  # wave of a SIMD, SIMD
+        state.HARDWARE_REGISTERS + 4 * _HW_ID: (numbers // 4 & 15 | (numbers & 3) << 4).astype(
+            np.uint32
+        ),  # wave of a SIMD, SIMD
         state.HARDWARE_REGISTERS + 4 * _SH_MEM_BASES: np.full(waves, bases, np.uint32),
     }
 

@@ -10,9 +10,10 @@ from collections.abc import Sequence
 from ckmlir.sim import state
 from ckmlir.sim.builder import Builder, Value
 from ckmlir.sim.element import F32, MASK, U32, U64, ElementType
-from ckmlir.sim.handler import HandlerBuilder, HandlerKey
+from ckmlir.sim.handler import HandlerBuilder, HandlerKey, output_denormals
 from ckmlir.sim.operation import Operation, Place, Semantics
 from ckmlir.sim.register_index import DESTINATION, NOT_INDEXED, destination_register, source_register
+from ckmlir.sim.semantics.floating import IEEE_MODE, exponent_field
 
 DX10_CLAMP = 8  # bit of MODE: clamping turns NaN into 0
 
@@ -203,10 +204,17 @@ def fetch_all(b: HandlerBuilder, operation: Operation, dpp: DppLanes | None) -> 
 
 
 def scaled_and_clamped(b: HandlerBuilder, result: Value) -> Value:
-    """Output modifiers of float results: omod (1: times 2, 2: times 4, 3: half), then clamp to [0, 1]."""
+    """Output modifiers of float results: omod (1: times 2, 2: times 4, 3: half), then clamp to [0, 1].
+
+    The hardware ignores omod in IEEE mode, which the default mode is, and where output denormals are kept; otherwise it
+    makes denormals and -0 +0 (AMD CDNA3 ISA, section 6.2.2; LLVM, SIFoldOperands::isOMod).
+    """
     omod = b.key.modifier("omod")
-    if omod:
-        result = result * {1: 2.0, 2: 4.0, 3: 0.5}[omod]
+    if omod and b.dynamic_mode:
+        applies = ~b.mode_flag(IEEE_MODE) & ~b.mode_flag(output_denormals(result.type))
+        scaled = result * {1: 2.0, 2: 4.0, 3: 0.5}[omod]
+        scaled = b.select(exponent_field(scaled).eq(0), b.constant(result.type, 0.0), scaled)
+        result = b.select(applies, scaled, result)
     result = b.flushed_by_mode(result, result=True)
     if b.key.modifier("clamp"):
         low, high = b.constant(result.type, 0.0), b.constant(result.type, 1.0)

@@ -42,7 +42,7 @@ ONLY_LLVM_REASONS = {
     r"cut off": "a literal where LLVM reads the next instruction as one",
 }
 ONLY_OURS = {
-    r"global_atomic_\w+ a": "LLVM lacks some forms with an AccVGPR result and a scalar address",
+    r"(global|flat)_atomic_\w+ a": "LLVM lacks some forms with an AccVGPR result and a scalar address",
     r"_sdwa .*src0_sel": "LLVM wants the default dst_sel in conversions from fp8, which have none to print",
     r"buffer_(inv|wb)": "LLVM checks the cache bits of gfx90a's cache instructions",
     r"ds_gws|ds_swizzle|permute|ds_consume|ds_append|addtid": "LLVM checks the GDS bit",

@@ -96,10 +96,18 @@ def test_sources_are_read_before_an_overlapping_destination_is_written() -> None
 
 @pytest.mark.parametrize("omod,factor", [(1, 2.0), (2, 4.0), (3, 0.5)])
 def test_output_scale(omod: int, factor: float) -> None:
+    """Only outside IEEE mode, and where denormal results are flushed; -0 becomes +0."""
     x, y = floats(1), floats(2)
-    wave = wave_with(v1=x, v2=y)
-    wave.run([make("v_add_f32", [v(0)], [v(1), v(2)], omod=omod)])
-    np.testing.assert_array_equal(f32(wave, 0), (x + y) * np.float32(factor))
+    x[:2] = y[:2] = -0.0, 2.0**-125
+    add = make("v_add_f32", [v(0)], [v(1), v(2)], omod=omod)
+    for mode, applies in ((0x3F0, False), (0x3D0, False), (0x1F0, False), (0x1D0, True)):
+        for dynamic in (False, True) if mode == 0x3F0 else (True,):
+            wave = wave_with(v1=x, v2=y)
+            wave.mode = mode
+            wave.run([add], dynamic_mode=dynamic)
+            expected = (x + y) * np.float32(factor if applies else 1)
+            np.testing.assert_array_equal(f32(wave, 0), expected)
+            assert bool(np.signbit(f32(wave, 0)[0])) != applies
 
 
 def test_float_clamp_and_nan() -> None:

@@ -84,7 +84,8 @@ class OperandType:
         """The operand that a literal dword makes; a 16-bit operand reads its lower half."""
         pattern = self.literal(word) & 0xFFFF if self.literal_bits == 16 else self.literal(word)
         shown = pattern if self.literal_bits == 16 and not self.is_bfloat else word
-        return self.constant(pattern, f"0x{shown:x}", literal=True)
+        is_double_zero = self.is_float and self.constant_bits == 64 and not word  # LLVM spells it as a number
+        return self.constant(pattern, "0" if is_double_zero else f"0x{shown:x}", literal=True)
 
 
 @cache
