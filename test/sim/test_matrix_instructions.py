@@ -316,6 +316,43 @@ def test_blgp_rearranges_the_lanes_of_b() -> None:
     assert_close(product.shape, product.result(), product.expected())
 
 
+BLGP = {  # the lane of B that each lane reads, by AMD's table "BLGP"
+    1: lambda lane: lane % 32, 2: lambda lane: lane % 32 + 32, 3: lambda lane: (lane + 16) % 64,
+    4: lambda lane: lane % 16, 5: lambda lane: lane % 16 + 16, 6: lambda lane: lane % 16 + 32,
+    7: lambda lane: lane % 16 + 48,
+}  # fmt: skip
+REARRANGED = [
+    (shape, min(number % 3, shape.blocks.bit_length() - 1), number % 7 + 1)
+    for number, shape in enumerate(SHAPES)
+    if shape.result != "f64" and not shape.mnemonic.endswith("f8f6f4") and shape.target != "gfx950"
+]
+
+
+@pytest.mark.parametrize(
+    "shape,cbsz,blgp",
+    [
+        pytest.param(*case, marks=() if number % 6 == 0 else pytest.mark.full, id="-".join(map(str, case)))
+        for number, case in enumerate(REARRANGED)
+    ],
+)
+def test_broadcasts_and_rearrangements_of_lanes(shape: Shape, cbsz: int, blgp: int) -> None:
+    """CBSZ and ABID give a block of A to a group of blocks, BLGP rearranges the lanes of B: the same as the plain
+    instruction with the registers rearranged."""
+    size = 1 << cbsz
+    abid = size - 1
+    product, plain = Product(shape), Product(shape)
+    lanes = np.arange(64)
+    block, rest = lanes // shape.m % shape.blocks, lanes // shape.m // shape.blocks
+    from_block = block // size * size + abid
+    a_lanes = lanes % shape.m + shape.m * (from_block + shape.blocks * rest)
+    b_lanes = np.array([BLGP[blgp](lane) for lane in range(64)])
+    for first, count, source in ((product.A, shape.a_registers, a_lanes), (product.B, shape.b_registers, b_lanes)):
+        plain.wave.vgpr[first : first + count] = product.wave.vgpr[first : first + count][:, source]
+    product.wave.run([product.instruction(cbsz=cbsz, abid=abid, blgp=blgp)], shape.target)
+    plain.wave.run([plain.instruction()], shape.target)
+    np.testing.assert_array_equal(product.result(), plain.result())
+
+
 SCALED = [
     shape
     for shape in SHAPES
