@@ -288,9 +288,6 @@ class SimulatorDevice:
         except CheckFailure as error:
             self.last_statistics = error.statistics
             raise FindingsFault(f"{kernel}: {error}", error.findings) from error
-        except CheckFailure as error:
-            self.last_statistics = error.statistics
-            raise FindingsFault(f"{kernel}: {error}", error.findings) from error
         except SimulationError as error:
             raise KernelFault(" ".join(str(error).split())) from error
 

@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 ALIGNMENT = 256
 """Bytes to which allocations are aligned, as hipMalloc aligns at least."""
 
+UNNAMED = "an allocation"
+"""The name of memory whose owner gave it none."""
+
 SHADOW_PADDING = 64
 """Bytes behind a shadow, for accesses that run past the end."""
 

@@ -20,7 +20,7 @@ from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.errors import CheckFailure, LaunchError, SimulationError
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
 from ckmlir.sim.library import library
-from ckmlir.sim.memory import DeviceMemory, MemoryTable, aligned_bytes
+from ckmlir.sim.memory import UNNAMED, DeviceMemory, MemoryTable, aligned_bytes
 from ckmlir.sim.program import Program
 from ckmlir.sim.state import ErrorKind
 from ckmlir.sim.statistics import RunStatistics, category_of
@@ -70,7 +70,7 @@ class Simulator:
         self._table = MemoryTable("initialisation" in self.checks)
         self._programs: dict[tuple[bytes, str], Program] = {}
 
-    def allocate(self, nbytes: int, name: str = "an allocation", read_only: bool = False) -> DeviceMemory:
+    def allocate(self, nbytes: int, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
         """New device memory of this many bytes, with undefined contents. Reports call it `name`; the memory checker
         reports kernels that write to it when it is read-only."""
         if nbytes < 0:
@@ -82,7 +82,7 @@ class Simulator:
         self._table.add(data.ctypes.data, data.size, name)
         self._table.set_defined(data.ctypes.data, 0, data.size, True)
 
-    def upload(self, array: npt.ArrayLike, name: str = "an allocation", read_only: bool = False) -> DeviceMemory:
+    def upload(self, array: npt.ArrayLike, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
         """New device memory with the contents of an array."""
         data = np.ascontiguousarray(array)
         memory = self.allocate(data.nbytes, name, read_only)
@@ -323,7 +323,7 @@ class _Launch:
             checker, self._problem(), kernel, address, text, source, self._coordinates(group),
             self._field(state.ERROR_WAVE), (lane,) if lane < 64 else (),
             None if found is None else self._field(state.ERROR_ADDRESS) - found.address,
-            None if found is None else self.names.get(found.address, found.name),
+            None if found is None else self.monitor.name_of(found),
         )  # fmt: skip
         return CheckFailure([*self.findings(), finding], None, self.lost_findings)
 

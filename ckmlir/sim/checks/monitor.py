@@ -14,7 +14,7 @@ from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.checks.layout import Kind
 from ckmlir.sim.checks.races import GLOBAL, LDS, Cells
 from ckmlir.sim.checks.variants import flags_of
-from ckmlir.sim.memory import Allocation, MemoryTable
+from ckmlir.sim.memory import UNNAMED, Allocation, MemoryTable
 
 _CHECKER = {
     Kind.READ_ONLY: "memory",
@@ -155,6 +155,9 @@ class Monitor:
         return None, 0
 
     def name_of(self, allocation: Allocation) -> str:
+        """What the host calls it, else the name of the argument that points to it."""
+        if allocation.name != UNNAMED:
+            return allocation.name
         return self._names.get(allocation.address, allocation.name)
 
     def _message(self, kind: int, get: Callable[[int], int], place: Place) -> str:
