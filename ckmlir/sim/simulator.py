@@ -16,6 +16,7 @@ from ckmlir.sim import state
 from ckmlir.sim.checks.finding import CHECKERS, Finding
 from ckmlir.sim.checks.initial_shadows import define_initial_registers
 from ckmlir.sim.checks.monitor import Monitor, Place
+from ckmlir.sim.checks.static import static_findings
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.errors import CheckFailure, LaunchError, SimulationError
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
@@ -59,7 +60,7 @@ class Simulator:
         checks: Iterable[str] = (),
     ) -> None:
         self.checks = frozenset(checks)
-        if unknown := sorted(name for name in self.checks if name not in CHECKERS or not CHECKERS[name].is_available):
+        if unknown := sorted(name for name in self.checks if name not in CHECKERS):
             raise LaunchError(f"no checker {', '.join(unknown)}; the simulator has {', '.join(CHECKERS)}")
         if target is not None and target not in _TARGETS:
             raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(_TARGETS)}")
@@ -69,6 +70,7 @@ class Simulator:
         self._poison = self._random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
         self._table = MemoryTable("initialisation" in self.checks)
         self._programs: dict[tuple[bytes, str], Program] = {}
+        self._static_findings: dict[tuple[bytes, str], list[Finding]] = {}
 
     def allocate(self, nbytes: int, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
         """New device memory of this many bytes, with undefined contents. Reports call it `name`; the memory checker
@@ -108,6 +110,7 @@ class Simulator:
 
             assert semantics
             self._programs[key] = Program(code_object, chosen, library(), self._table, flags_of(self.checks))
+            self._static_findings[key] = static_findings(code_object, chosen.name, self.checks)
         return self._programs[key]
 
     def launch(
@@ -295,7 +298,7 @@ class _Launch:
         return self._field(state.FINDINGS_LOST)
 
     def findings(self) -> list[Finding]:
-        """What the checks have found so far."""
+        """What the checks have found so far; first what the code alone shows."""
         records = int(self.program.records.ctypes.data)
         place = Place(
             locate=self.program.locate,
@@ -303,7 +306,8 @@ class _Launch:
             coordinates=self._coordinates,
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
         )
-        return self.monitor.findings(self._field(state.FINDING_COUNT), place)
+        static = self.simulator._static_findings[self.program.code_object.data, self.kernel.name]
+        return static + self.monitor.findings(self._field(state.FINDING_COUNT), place)
 
     def _coordinates(self, group: int) -> Dimensions:
         x, rest = group % self.grid[0], group // self.grid[0]

@@ -17,7 +17,7 @@ from ckmlir.sim.decode import Instruction
 from ckmlir.sim.decode.decoder import decode_all
 from ckmlir.targets import get_target
 
-ALL = ("memory", "initialisation", "race", "barrier")
+WATCHING = ("memory", "initialisation", "race", "barrier")
 Keys = tuple[tuple[str, Any], ...]
 
 
@@ -53,7 +53,7 @@ def compiled(name: str, keys: Keys, arch: str) -> Compiled:
 
 
 def findings(
-    one: Compiled, hsaco: bytes | None = None, checks: Iterable[str] = ALL, seed: int = 1, **other_keys: Any
+    one: Compiled, hsaco: bytes | None = None, checks: Iterable[str] = WATCHING, seed: int = 1, **other_keys: Any
 ) -> tuple[Finding, ...]:
     """What checkers find in a run, of a changed code object or on another problem where they are given."""
     operator, target = find_operator(one.name), get_target(one.arch)

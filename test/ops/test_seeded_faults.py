@@ -8,6 +8,8 @@ from __future__ import annotations
 import pytest
 from checked_runs import Compiled, Keys, compiled, findings
 
+from ckmlir.sim.decode import Instruction
+
 S_NOP = 0xBF800000
 
 
@@ -61,3 +63,55 @@ def test_every_missing_barrier_is_a_race(name: str, problem: Keys, arch: str) ->
         assert found, f"barrier at 0x{barrier.address:x}"
         assert {finding.checker for finding in found} == {"race"}
         assert all(finding.allocation == "LDS" and finding.source for finding in found)
+
+
+RAGGED = [
+    ("gemm", keys(m=100, n=130, k=200)),
+    ("layernorm2d", keys(m=3, n=1000)),
+    ("fmha_fwd", keys(sq=100, sk=200, d=64)),
+]
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+@pytest.mark.parametrize(("name", "problem"), RAGGED)
+def test_every_dropped_bounds_check_is_out_of_bounds(name: str, problem: Keys, arch: str) -> None:
+    """The size of each buffer resource replaced by the largest, in turn: rows beyond the end are no longer refused."""
+    one = compiled(name, problem, arch)
+    sizes = sizes_of_buffers(one)
+    assert len(sizes) >= 3
+    for writer, register in sizes:
+        largest = S_MOV_ALL_ONES | register << 16
+        found = findings(one, one.patched(writer, largest, *[S_NOP] * (len(writer.words) - 1)))
+        assert [finding.checker for finding in found] == ["memory"], writer.text
+        assert "outside of all allocations" in found[0].message
+
+
+S_MOV_ALL_ONES = 0xBE800000 | 193  # s_mov_b32 s0, -1 (CDNA3 ISA, section 12.3)
+
+
+def sizes_of_buffers(one: Compiled) -> list[tuple[Instruction, int]]:
+    """The instruction that computes num_records of each buffer resource, and the register it writes."""
+    found: dict[int, tuple[Instruction, int]] = {}
+    for number, item in enumerate(one.instructions):
+        if item.encoding == "MUBUF":
+            resource = next(source for source in item.sources if source.kind == "s" and source.count == 4)
+            register = resource.index + 2
+            writers = [
+                before
+                for before in one.instructions[:number]
+                if any(d.kind == "s" and (d.index, d.count) == (register, 1) for d in before.destinations)
+            ]
+            found[writers[-1].address] = writers[-1], register
+    return list(found.values())
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+@pytest.mark.parametrize(("name", "problem"), [RAGGED[0], RAGGED[2]])
+def test_every_shifted_write_to_lds_is_found(name: str, problem: Keys, arch: str) -> None:
+    """Each write moved up by 64 bytes, in turn: it meets other data or the end of LDS, or leaves a gap."""
+    one = compiled(name, problem, arch)
+    writes = [item for item in one.instructions if item.mnemonic.startswith("ds_write_")]
+    assert len(writes) >= 3
+    for item in writes:
+        found = findings(one, one.patched(item, item.words[0] + 64, item.words[1]))
+        assert found, item.text

@@ -13,7 +13,8 @@ import numpy as np
 import pytest
 
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.runtime import KernelFault, RunResult
+from ckmlir.runtime import FindingsFault, KernelFault, RunResult
+from ckmlir.sim import Finding
 from ckmlir.tools import run as run_command
 from ckmlir.tools.cli import main
 
@@ -232,3 +233,44 @@ def test_the_whole_way_on_the_simulator(tmp_path: Path, capsys: pytest.CaptureFi
     assert report["run_s"] > 0
     b, c = np.load(tmp_path / "b.npy"), np.load(tmp_path / "c.npy")
     np.testing.assert_allclose(c, a.T.astype(np.float64) @ b.astype(np.float64), rtol=1e-5, atol=1e-4)
+
+
+# -- checkers --------------------------------------------------------------------------------------------------------
+
+FINDING = Finding("race", "conflict", "gemm", 64, "ds_read_b32 v0, v1", ("gemm.py", 7), (0, 0, 0), 1, (3,), 16, "LDS")
+
+
+@pytest.mark.parametrize("form", [[], ["--json"]])
+def test_findings_make_the_run_fail(
+    form: list[str], numpy: Numpy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def run(*_: Any) -> RunResult:
+        raise FindingsFault("gemm: 1 finding", [FINDING])
+
+    monkeypatch.setattr(run_command, "run_operator", run)
+    assert main([*GEMM, "--check", "race,memory", *form]) == 1
+    out, err = capsys.readouterr()
+    assert err == ""
+    if form:
+        report = json.loads(out)
+        assert report["ok"] is False and report["findings"][0]["source"] == ["gemm.py", 7]
+        assert report["findings"][0]["lanes"] == [3] and report["findings"][0]["allocation"] == "LDS"
+    else:
+        assert "1 finding" in out
+
+
+def test_a_clean_run_with_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GEMM, "--check", "all", "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["findings"] == []
+
+
+@pytest.mark.parametrize(
+    ("arguments", "message"),
+    [
+        (["--check", "rece"], "'rece' is no checker; choose all, or from memory"),
+        (["--check", "race", "--device", "hip"], "the checkers are the simulator's"),
+    ],
+)
+def test_bad_checks(arguments: list[str], message: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*GEMM, *arguments]) == 2
+    assert message in capsys.readouterr().err

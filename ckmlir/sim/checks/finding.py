@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import asdict, dataclass
-from importlib.util import find_spec
 from typing import Any
 
 
@@ -84,17 +83,11 @@ def _ranges(lanes: Iterable[int]) -> str:
 
 @dataclass(frozen=True)
 class Checker:
-    """A checker by name. `on_request` ones report what is legal but often unintended; `all` leaves them out. `module`
-    is where a checker lives that may not be installed."""
+    """A checker by name. `on_request` ones report what is legal but often unintended; `all` leaves them out."""
 
     name: str
     finds: str
     on_request: bool = False
-    module: str = ""
-
-    @property
-    def is_available(self) -> bool:
-        return not self.module or find_spec(self.module) is not None
 
 
 CHECKERS: dict[str, Checker] = {
@@ -104,9 +97,8 @@ CHECKERS: dict[str, Checker] = {
         Checker("initialisation", "undefined registers or memory that are stored, branched on or used as addresses"),
         Checker("race", "conflicting accesses of waves with no barrier between them"),
         Checker("barrier", "waves or lanes that miss a barrier at which others wait"),
-        Checker("wait", "registers or LDS used before the counter that guards them was waited for",
-                module="ckmlir.sim.analysis"),
-        Checker("hazard", "instructions closer together than the chip allows", module="ckmlir.sim.analysis"),
+        Checker("wait", "registers or LDS used before the counter that guards them was waited for"),
+        Checker("hazard", "instructions closer together than the chip allows"),
         Checker("clamped", "buffer accesses that the size of the buffer refuses", on_request=True),
         Checker("unaligned", "accesses of dwords that are not dword-aligned", on_request=True),
     )
@@ -115,20 +107,18 @@ CHECKERS: dict[str, Checker] = {
 
 
 def parse_checks(text: str) -> frozenset[str]:
-    """The names in a list separated by commas; "all" stands for every available checker that is not on request.
+    """The names in a list separated by commas; "all" stands for every checker that is not on request.
 
     Raises:
-        ValueError: An unknown name, a checker that is not available, or no name at all.
+        ValueError: An unknown name, or no name at all.
     """
     names: set[str] = set()
     for word in text.split(","):
         name = word.strip()
         if name == "all":
-            names |= {one.name for one in CHECKERS.values() if one.is_available and not one.on_request}
+            names |= {one.name for one in CHECKERS.values() if not one.on_request}
             continue
         if name not in CHECKERS:
             raise ValueError(f"{name!r} is no checker; choose all, or from {', '.join(CHECKERS)}")
-        if not CHECKERS[name].is_available:
-            raise ValueError(f"checker {name} is not part of this installation ({CHECKERS[name].module} is missing)")
         names.add(name)
     return frozenset(names)
