@@ -1,6 +1,6 @@
 """Speed of the simulator: wave-instructions a second, on one core, of operators' default kernels.
 
-    python benchmarks/simulator.py [--repeats 3] [--arch gfx942]
+    python benchmarks/simulator.py [--repeats 3] [--arch gfx942] [--check all]
 
 Prints a table and one JSON line. `prepare` is what a launch costs before its first instruction in a warm process:
 decoding, choosing handlers, placing arguments. It is a speed of this program, not of any GPU.
@@ -16,6 +16,7 @@ import numpy as np
 from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.sim.checks import parse_checks
 from ckmlir.sim.simulator import Simulator
 from ckmlir.targets import get_target
 
@@ -31,18 +32,19 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="wave-instructions per second of the simulator")
     parser.add_argument("--repeats", type=int, default=3)
     parser.add_argument("--arch", default="gfx942")
+    parser.add_argument("--check", type=parse_checks, default=frozenset(), help="checkers that watch the run")
     options = parser.parse_args()
-    results = {name: measure(name, options.repeats, options.arch) for name in KERNELS}
+    results = {name: measure(name, options.repeats, options.arch, options.check) for name in KERNELS}
     print(f"{'kernel':28}{'wave-instructions':>20}{'million/s':>12}{'run':>10}{'prepare':>10}")
     for name, row in results.items():
         print(
             f"{name:28}{row['wave_instructions']:20,.0f}{row['rate'] / 1e6:12.1f}{1e3 * row['run_s']:7.1f} ms"
             f"{1e3 * row['prepare_s']:7.1f} ms"
         )
-    print(json.dumps({"arch": options.arch, "results": results}))
+    print(json.dumps({"arch": options.arch, "check": sorted(options.check), "results": results}))
 
 
-def measure(name: str, repeats: int, arch: str) -> dict[str, float]:
+def measure(name: str, repeats: int, arch: str, checks: frozenset[str]) -> dict[str, float]:
     """Median rate and times of several launches after one that compiles handlers."""
     operator_name, keys = KERNELS[name]
     operator, target = find_operator(operator_name), get_target(arch)
@@ -50,10 +52,12 @@ def measure(name: str, repeats: int, arch: str) -> dict[str, float]:
     spec = operator.spec(problem, target)
     compiled = compile_kernel(operator, spec, target)
     code_object, launch = CodeObject.parse(compiled.hsaco), operator.launch(problem, spec)
-    simulator = Simulator(target=arch)
+    simulator = Simulator(target=arch, checks=checks)
     inputs = operator.inputs(problem, target)
     memories = {
-        array.name: simulator.upload(inputs.get(array.name, np.zeros(array.nbytes, np.uint8)))
+        array.name: simulator.upload(
+            inputs.get(array.name, np.zeros(array.nbytes, np.uint8)), array.name, read_only=array.role == "in"
+        )
         for array in operator.arrays(problem)
     }
     arguments = [memories[one] if isinstance(one, str) else one for one in launch.arguments]

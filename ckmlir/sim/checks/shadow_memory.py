@@ -126,8 +126,13 @@ def shadow_transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, sto
         _store(b, access, rows, mask, shadowed)
         return
     without = b.assign(f"and i64 {mask}, {b.assign(f'xor i64 {shadowed}, -1')}")
+    clear, done = b.new_label("clear"), b.new_label("cleared")
+    b.emit(f"br i1 {b.assign(f'icmp ne i64 {without}, 0')}, label %{clear}, label %{done}")
+    b.label(clear)
     for k in range(access.dwords):
         clear_lanes(b, dword_of(access), b.pointer(rows, k * state.VGPR_BYTES), without)
+    b.emit(f"br label %{done}")
+    b.label(done)
     move(b, access, rows, shadowed, store=False)
 
 
