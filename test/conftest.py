@@ -31,8 +31,10 @@ def _temporary_files_stay_here(tmp_path_factory: pytest.TempPathFactory, monkeyp
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path_factory.getbasetemp()))
 
 
-@pytest.fixture(autouse=True)
-def _nothing_from_before(monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(autouse=True, scope="session")
+def _nothing_from_before() -> Iterator[None]:
     """Tests compile what they run, and run it where they say, whatever the user's settings are."""
-    monkeypatch.setenv("CKMLIR_CACHE", "off")
-    monkeypatch.delenv("CKMLIR_DEVICE", raising=False)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CKMLIR_CACHE", "off")
+        patch.delenv("CKMLIR_DEVICE", raising=False)
+        yield

@@ -444,7 +444,7 @@ class DriverDouble:
         return not earlier if item.stream == 0 else all(one.stream != 0 for one in earlier)
 
     def _wait(self, condition: Callable[[], bool]) -> None:
-        if not self.change.wait_for(condition, timeout=60):
+        if (self.is_held and not condition()) or not self.change.wait_for(condition, timeout=60):
             self.complaints.append("a call waits for ever")
             raise Refusal(LAUNCH_FAILURE)
 

@@ -44,7 +44,7 @@ def test_the_simulator_gives_counts_and_no_times(capsys: pytest.CaptureFixture[s
     report = json.loads(capsys.readouterr().out)
     assert all(report[key] is None for key in ("median_s", "least_s", "spread_s", "tflops", "gb_per_s", "repeats"))
     counts = report["counts"]
-    assert counts["workgroups"] == 1
+    assert counts["workgroups"] >= 1
     assert counts["bytes_written"] == 8 * 64 * 2
     assert "mfma" not in counts and counts["valu"] > 0
     assert report["bytes"] == 2 * (8 * 64 + 64) * 2 and report["reason"] == "asked for"

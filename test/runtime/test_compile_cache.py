@@ -11,6 +11,7 @@ import sys
 import threading
 import time
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -31,7 +32,7 @@ SPEC = LAYERNORM.spec(LAYERNORM.problem(m=4, n=64), GFX942)
 
 
 @pytest.fixture
-def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
+def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
     """An empty cache with a compiler that makes code at once; what it was asked for."""
     monkeypatch.setenv("CKMLIR_CACHE", "on")
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
@@ -43,7 +44,8 @@ def compiled(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(compiler, "compile_kernel", compile_kernel)
     compile_cache.forget()
-    return made
+    yield made
+    compile_cache.forget()
 
 
 def compile_anew(spec: Any = SPEC) -> compiler.CompiledKernel:

@@ -80,8 +80,6 @@ def test_every_code_at_every_call(driver: DriverDouble, function: str) -> None:
             device.write(memory, np.ones(1, np.float32))
             del memory
             device.close()
-        del device, raised, error
-        gc.collect()
         assert driver.live() == {} and waiting() == 0, code
     assert driver.calls[function] >= len(CODES)
 
