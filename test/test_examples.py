@@ -34,3 +34,20 @@ def test_simulate_code_object() -> None:
     done = subprocess.run(command, capture_output=True, text=True, env=environment)
     assert done.returncode == 0, done.stderr
     assert "result agrees with NumPy" in done.stdout and "past the end of an allocation" in done.stdout
+
+
+def test_with_numpy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """NumPy's arrays, and memory of the device; the example compares its results itself."""
+    monkeypatch.setattr(sys, "argv", ["with_numpy.py"])
+    monkeypatch.setenv("CKMLIR_DEVICE", "sim")
+    runpy.run_path(str(EXAMPLES / "with_numpy.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "on the simulator (gfx942): CKMLIR_DEVICE=sim" in output and "from memory of the device" in output
+
+
+def test_with_torch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+    """PyTorch's tensors of the host, bf16 among them, on the simulator."""
+    pytest.importorskip("torch", reason="PyTorch is not installed: examples/with_torch.py is not run")
+    monkeypatch.setattr(sys, "argv", ["with_torch.py"])
+    runpy.run_path(str(EXAMPLES / "with_torch.py"), run_name="__main__")
+    assert "largest error" in capsys.readouterr().out

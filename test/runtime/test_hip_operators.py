@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import gc
+import runpy
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,6 +14,7 @@ from driver_double import DriverDouble
 from ckmlir.ops import find_operator
 from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.targets import get_target
+from ckmlir.tools.cli import main
 
 REQUESTS = [
     ("gemm", {"m": 70, "n": 50, "k": 90, "dtype": "bf16", "layout": "RRR", "lda": 96}),
@@ -30,3 +35,22 @@ def test_right_numbers(driver: DriverDouble, name: str, keys: dict[str, Any]) ->
     assert [launch[0] for launch in driver.launches] == [result.kernel.kernel_name]
     assert driver.live() == {}
     device.close()
+
+
+def test_the_example_takes_the_gpu(
+    driver: DriverDouble, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """The program that runs on the simulator runs on a GPU unchanged, and leaves nothing there."""
+    monkeypatch.setattr(sys, "argv", ["with_numpy.py"])
+    example = Path(__file__).parent.parent.parent / "examples" / "with_numpy.py"
+    runpy.run_path(str(example), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "GPU 0 (Double 0, gfx942): a GPU of this chip is there" in output and "the same from memory" in output
+    assert len(driver.launches) == 4
+
+
+def test_the_command_runs_on_the_gpu(driver: DriverDouble, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["run", "gemm", "m=40", "n=40", "k=40", "--arch", "gfx942", "--device", "hip"]) == 0
+    output = capsys.readouterr().out
+    assert "gemm on the GPU 0 (Double 0, gfx942)" in output and "1600 elements agree" in output
+    gc.collect()
