@@ -127,8 +127,8 @@ _thread = threading.local()
 def register_dialect_loader(loader: DialectLoader) -> None:
     """Have `loader(context)` called, with `context` entered, for every context made from now on.
 
-    A package of a Python-defined dialect calls this once, at the end of its `__init__`. Registering the same loader
-    again changes nothing.
+    A package of a Python-defined dialect calls this once, at the end of its module `loader`. Registering the same
+    loader again changes nothing.
     """
     if loader not in _loaders:
         _loaders.append(loader)
@@ -141,7 +141,7 @@ def make_context() -> "ir.Context":
     context and all IR in it belong to one thread at a time; different threads use different contexts.
     Costs about 10 ms; `shared_context` is free after the first call.
     """
-    importlib.import_module("ckmlir.dialect")  # registers its loader; deferred, since it imports this module
+    importlib.import_module("ckmlir.dialect.loader")  # registers its loader; deferred, since it imports this module
     context = ir.Context()
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = False

@@ -2,24 +2,5 @@
 
 Plain Python objects (`transforms`, `descriptor`, `distribution`, `mma`, `schedule`, `lds_layout`) hold the
 mathematics and can be evaluated on integers; the other modules define the types and operations whose parameters they
-are.
+are. Of the plain objects `schedule` needs no MLIR, so importing this package does not load it.
 """
-
-import importlib
-
-from ckmlir.mlir import ir, register_dialect_loader
-
-OPERATION_MODULES = ("types", "views", "memory", "compute", "loop", "synchronization", "fragment")
-
-
-def load(context: ir.Context) -> None:
-    """Load the dialect into a context that is entered."""
-    for module in OPERATION_MODULES:
-        importlib.import_module(f"ckmlir.dialect.{module}")
-    from ckmlir.dialect.dialect import Ck
-
-    if not context.is_dialect_loaded("ck"):
-        Ck.load()
-
-
-register_dialect_loader(load)

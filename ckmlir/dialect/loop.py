@@ -34,8 +34,8 @@ def end_loop(values: Sequence[ir.Value]) -> None:
     create("scf.yield", [], values)
 
 
-def schedule_of(loop_op: ir.Operation) -> Schedule:
-    """A loop's schedule.
+def schedule_of(loop_op: ir.Operation, *, check_stages: bool = True) -> Schedule:
+    """A loop's schedule; without `check_stages` also where it names stages that the loop lacks.
 
     Raises:
         ValueError: the attribute is no string, or the text no schedule, or it names a stage that the loop lacks.
@@ -46,6 +46,8 @@ def schedule_of(loop_op: ir.Operation) -> Schedule:
     if not isinstance(attribute, ir.StringAttr):
         raise ValueError(f"{SCHEDULE} is the text of a schedule, not {attribute}")
     schedule = Schedule.parse(str(attribute.value))
+    if not check_stages:
+        return schedule
     body = loop_op.regions[0].blocks[0].operations
     stages = {str(op.operation.attributes[STAGE].value) for op in body if STAGE in op.operation.attributes}
     for stage in schedule.stages:

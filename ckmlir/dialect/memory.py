@@ -241,16 +241,20 @@ def offsets(window: ir.Value, tile: TileType) -> ir.Value:
     return value("ck.offsets", tile.mlir(), [window])
 
 
-def to_lds(tile: ir.Value) -> ir.Value:
-    """Put a tile into LDS."""
+def to_lds(tile: ir.Value, name: str = "") -> ir.Value:
+    """Put a tile into LDS; `name` is what schedules call the tensor."""
     described = described_as(tile.type, TileType)
-    return value("ck.to_lds", LdsType(described.lengths, described.element).mlir(), [tile])
+    return value("ck.to_lds", LdsType(described.lengths, described.element).mlir(), [tile], _named(name))
 
 
-def copy_to_lds(window: ir.Value) -> ir.Value:
-    """Copy a window into LDS."""
+def copy_to_lds(window: ir.Value, name: str = "") -> ir.Value:
+    """Copy a window into LDS; `name` is what schedules call the tensor."""
     described = described_as(window.type, WindowType)
-    return value("ck.copy_to_lds", LdsType(described.lengths, described.element).mlir(), [window])
+    return value("ck.copy_to_lds", LdsType(described.lengths, described.element).mlir(), [window], _named(name))
+
+
+def _named(name: str) -> dict[str, ir.Attribute]:
+    return {"name": string(name)} if name else {}
 
 
 def from_lds(lds: ir.Value, tile: TileType) -> ir.Value:

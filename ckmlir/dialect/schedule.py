@@ -8,7 +8,7 @@ ahead    load 2, to_lds 1        # iterations that a stage runs ahead of the loo
 path     through, b straight     # of the operands: through registers to LDS, direct to LDS, straight to registers
 buffers  2, v 3                  # LDS buffers of each tensor, and of some by name; they rotate
 step     load, math, to_lds      # order inside the steady step, see `schedule_items`
-order    interleave              # who finds the step's order: source | interleave | chunks
+order    interleave              # who finds the step's order: source | interleave | chunks | interwave
 reads    1                       # phases (steps along K) that LDS reads run before their matrix instructions: 0 | 1
 fences   memory                  # sched_barriers: none | memory (around every memory fragment) | clusters
 mix      mfma 1, ds_read 2       # a round of sched_group_barriers, or hot_loop: computed from cycles
@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from ckmlir.dialect.schedule_items import MOST_AHEAD, RESERVED, Fragments, Item, parse_item
 
 VERSION = 1
-ORDERS = ("source", "interleave", "chunks")
+ORDERS = ("source", "interleave", "chunks", "interwave")
 FENCES = ("none", "memory", "clusters")
 PATHS = ("through", "direct", "straight")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
@@ -58,7 +58,8 @@ class Schedule:
         step: fragments in their order inside the steady step, with what stands between them; what is not named comes
             where the program has it.
         order: `source` keeps the program's order inside a step; `interleave` spreads memory fragments between the
-            matrix instructions; `chunks` lets the reads of each phase stand before its matrix instructions.
+            matrix instructions; `chunks` lets the reads of each phase stand before its matrix instructions;
+            `interwave` also has waves meet before these.
         fences: where sched_barriers pin that order.
         path, paths: how operands get from memory to registers, all and some by the name of their LDS tensor.
         tensor_buffers: buffers of single tensors by name, sorted.

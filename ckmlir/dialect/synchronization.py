@@ -45,7 +45,8 @@ class SchedBarrierOp(Ck.Operation, name="sched_barrier"):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         mask = text_of(op, "mask")
-        expect(mask in SCHED_MASKS, f"mask '{mask}' is not one of {', '.join(SCHED_MASKS)}")
+        known = mask in SCHED_MASKS or all(kind in SCHED_MASKS[1:] for kind in mask.split("|"))
+        expect(known, f"mask '{mask}' is not one of {', '.join(SCHED_MASKS)}, nor kinds of them joined by |")
 
 
 class SchedGroupBarrierOp(Ck.Operation, name="sched_group_barrier"):
@@ -84,3 +85,13 @@ def wait(*, vector_memory: int | None = None, lds: int | None = None, copies: in
 def sched_barrier(mask: str = "none") -> None:
     """Append a scheduling fence; `mask` names what may cross it."""
     create("ck.sched_barrier", [], [], {"mask": string(mask)})
+
+
+def sched_group_barrier(kind: str, count: int, group: int = 0) -> None:
+    """Append a member of the order that the backend is asked for: the next `count` instructions of a kind."""
+    create("ck.sched_group_barrier", [], [], {"mask": string(kind), "count": integer(count), "group": integer(group)})
+
+
+def priority(level: int) -> None:
+    """Append a change of this wave's priority to 0 … 3."""
+    create("ck.priority", [], [], {"level": integer(level)})

@@ -161,9 +161,13 @@ class LdsTensor:
 
 
 @located
-def to_lds(tile: Tile) -> LdsTensor:
-    """Put a tile into LDS; its layout there is chosen free of bank conflicts by the compiler."""
-    return LdsTensor(memory.to_lds(tile.value))
+def to_lds(tile: Tile, name: str = "") -> LdsTensor:
+    """Put a tile into LDS; its layout there is chosen free of bank conflicts by the compiler.
+
+    `name` is what schedules and reports call the tensor. A schedule may have a loaded tile that is given a name go to
+    LDS without passing through registers, or to its reader without passing through LDS.
+    """
+    return LdsTensor(memory.to_lds(tile.value, name))
 
 
 @located

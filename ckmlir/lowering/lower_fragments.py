@@ -15,6 +15,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.walk import functions, target_of, waves_of
+from ckmlir.targets.cdna import SIMDS
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
 
@@ -135,6 +136,12 @@ def _finish_function(function: ir.Operation, waves: int) -> None:
         "gpu.kernel": ir.UnitAttr.get(),
         "rocdl.flat_work_group_size": ir.StringAttr.get(f"{threads},{threads}"),
     }
+    if waves > SIMDS:
+        # At most 256 registers a wave: all of them serve as the one kind. LLVM finds that out by itself unless it meets
+        # an intrinsic that might call something (copies to LDS and their marks); then it would keep half for the other.
+        attributes["passthrough"] = ir.ArrayAttr.get(
+            [ir.ArrayAttr.get([ir.StringAttr.get("amdgpu-agpr-alloc"), ir.StringAttr.get("0")])]
+        )
     if "arg_attrs" in function.attributes:
         attributes["arg_attrs"] = ir.ArrayAttr.get(
             [_without_ck(argument) for argument in function.attributes["arg_attrs"]]

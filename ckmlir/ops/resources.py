@@ -41,7 +41,7 @@ def excess(need: Resources, target: Target) -> list[Reason]:
     if need.lds > target.lds_bytes:
         reasons.append(reason(f"needs {need.lds} bytes of LDS", f"{target.name} has {target.lds_bytes}"))
     most = target.registers.accumulation_per_wave
-    available = registers_per_lane(need.threads, target) * 5 // 6  # the rest: indices, addresses, temporaries
+    available = registers_per_lane(need.threads, target) * 15 // 16  # the rest: indices, addresses, temporaries
     if need.accumulators > most:
         reasons.append(reason(f"needs {need.accumulators} accumulators a work-item", f"{target.name} has {most}"))
     elif need.registers > available:

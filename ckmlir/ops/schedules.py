@@ -1,15 +1,44 @@
-"""Named schedules of the operators' loops, as text; the language is described in `ckmlir.dialect.schedule`."""
+"""Named schedules of the operators' loops, as text; docs/schedules.md explains the language and each of them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
-GEMM: Mapping[str, str] = {
+if TYPE_CHECKING:
+    from ckmlir.dialect.schedule import Schedule
+
+_INTERLEAVED = "order interleave; fences memory"
+
+
+def _memory_bound() -> dict[str, str]:
+    """For 2 to 8 tiles on their way from memory: phase after phase, and with the waves in step."""
+    found = {}
+    for tiles in range(2, 9):
+        ahead = f"ahead load {tiles}, to_lds 1"
+        found[f"mem{tiles}"] = f"schedule mem{tiles} 1; {ahead}; order chunks; fences memory"
+        found[f"mem{tiles}_interwave"] = (
+            f"schedule mem{tiles}_interwave 1; {ahead}; order interwave; fences clusters; priority math 1"
+        )
+    return found
+
+
+_GEMM = {
     "unpipelined": "schedule unpipelined 1",
-    "single_buffer": "schedule single_buffer 1; ahead load 1, to_lds 1; order interleave; fences memory",
-    "prefetch": "schedule prefetch 1; ahead load 2, to_lds 1; buffers 2; order interleave; fences memory",
+    "v1": "schedule v1 1; ahead load 1, to_lds 1; step load, from_lds, math, to_lds",
+    "v2": "schedule v2 1; ahead load 2, to_lds 1; step load, from_lds, math, to_lds",
+    **_memory_bound(),
+    "compv3": f"schedule compv3 1; ahead load 1, to_lds 1; {_INTERLEAVED}",
+    "compv4": f"schedule compv4 1; ahead load 2, to_lds 1; buffers 2; {_INTERLEAVED}",
+    "compv6": f"schedule compv6 1; ahead load 3, to_lds 1; {_INTERLEAVED}",
+    "hot_loop": "schedule hot_loop 1; ahead load 3, to_lds 2, from_lds 1; buffers 2; "
+    "step to_lds, load, from_lds, math; mix hot_loop",
+    "async": f"schedule async 1; ahead load 2; path direct; buffers 3; {_INTERLEAVED}",
+    "async_double": f"schedule async_double 1; ahead load 1; path direct; buffers 2; {_INTERLEAVED}",
+    "straight": f"schedule straight 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
 }
-"""Stages load, to_lds, from_lds, math."""
+GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch": _GEMM["compv4"]}
+"""Stages load, to_lds, from_lds, math; LDS tensors a, b. The last two are other names."""
 
 ATTENTION: Mapping[str, str] = {
     "unpipelined": "schedule unpipelined 1",
@@ -18,10 +47,8 @@ ATTENTION: Mapping[str, str] = {
 """Stages load_k, k_lds, load_v, v_lds, qk, softmax, pv."""
 
 
-def lds_buffers(schedule: str) -> int:
-    """How many LDS buffers each staged tensor has under a schedule, read without importing the compiler."""
-    for statement in schedule.split(";"):
-        words = statement.split()
-        if words[:1] == ["buffers"]:
-            return int(words[1])
-    return 1
+def parse(text: str) -> Schedule:
+    """A schedule's text as data; the modules of the dialect that this imports need no MLIR."""
+    from ckmlir.dialect.schedule import Schedule
+
+    return Schedule.parse(text)

@@ -24,7 +24,7 @@ from ckmlir.dialect.types import LdsType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.step_order import stage_of
+from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.walk import functions, operations, waves_of
 
 MOST_COPIES = synchronization.COUNTERS["copies"]

@@ -4,20 +4,22 @@ In step t an operation that runs a iterations ahead computes iteration t + a. Th
 steps before step 0 whose iteration exists. Values that one step hands to a later one travel as block arguments.
 
 LDS buffers rotate without copies: iteration i uses slot i modulo the number of slots, and the steady loop is unrolled
-so often that slots are constants in it. A trip count that the unrolling does not divide runs its remainder first, one
-step a block, with slots numbered so that the steady loop begins at slot 0; each remainder has a prologue of its own.
-The steady loop then has one entry and one exit, which is what the backend keeps free of register moves.
+so often that slots are constants in it. So do registers: where several iterations' loads are in flight, the loop is
+unrolled until each finds its registers where it left them. A trip count that the unrolling does not divide runs its
+remainder first, one step a block, with slots numbered so that the steady loop begins at slot 0; each remainder has a
+prologue of its own. The steady loop then has one entry and one exit, which is what the backend keeps free of register
+moves.
 
 Operations that run ahead compute the last iteration once more when there is no later one: loads stay inside the tensor,
 and nobody reads what they write to LDS.
 """
 
-from collections.abc import Sequence
-
+from ckmlir.dialect import synchronization
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import arith, ir
-from ckmlir.passes.step_order import Placed
+from ckmlir.passes.loop_body import Group, Marker, Placed, Step
 from ckmlir.passes.walk import move_rest, nested
 
 PINNED = "ck.pinned"
@@ -37,7 +39,7 @@ class Expansion:
 
     Args:
         loop: the loop; erased by `run`.
-        steps: its body in the order of the steady step.
+        step: its body in the order of the steady step, and what stands between.
         schedule: whose fences pin memory fragments.
         slots: for every LDS tensor of the body, its rotating allocations outside the loop.
         unroll: steps of the steady loop, a multiple of every number of slots.
@@ -46,20 +48,21 @@ class Expansion:
     def __init__(
         self,
         loop: ir.Operation,
-        steps: Sequence[Placed],
+        step: Step,
         schedule: Schedule,
         slots: dict[ir.Value, list[ir.Value]],
         unroll: int,
     ) -> None:
         self.loop = loop
-        self.steps = [placed for placed in steps if placed.op.name != "ck.lds_alloc"]
+        self.after = step.after
+        self.steps = [placed for placed in step.placed if placed.op.name != "ck.lds_alloc"]
         self.schedule = schedule
         self.slots = slots
         self.unroll = unroll
         self.body = loop.regions[0].blocks[0]
         self.yielded = list(list(self.body.operations)[-1].operation.operands)
         self.lower, self.upper, self.stride, *self.initial = loop.operands
-        self.ahead: dict[ir.Operation | None, int] = {placed.op: placed.ahead for placed in steps}
+        self.ahead: dict[ir.Operation | None, int] = {placed.op: placed.ahead for placed in step.placed}
         self.furthest = max(self.ahead.values(), default=0)
         self.needed = self._needed()
         self.ready: dict[Key, ir.Value] = {}
@@ -140,6 +143,8 @@ class Expansion:
             self._begin_block({})
             for step in range(-self.furthest, 0):
                 self._emit_step(step, self.lower, first_slot)
+                if self.schedule.fences != "none":  # what is loaded first has to be there first
+                    synchronization.sched_barrier()
             _branch(into, [self.lower, *(self._entry(key) for key in self.needed)])
 
     def _fill(
@@ -179,7 +184,11 @@ class Expansion:
             if iteration < 0:
                 continue
             index = self._index(base, iteration if step < 0 else placed.ahead)
+            if step >= 0:
+                _mark(placed.before)
             self._emit(placed, step, index, first_slot)
+        if step >= 0:
+            _mark(self.after)
 
     def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
         op = placed.op
@@ -290,6 +299,19 @@ class Expansion:
         if key in self.ready:
             return self.ready[key]
         return value("ub.poison", self._type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
+
+
+def _mark(markers: tuple[Marker, ...]) -> None:
+    """Fences, priorities, barriers and groups as operations."""
+    for marker in markers:
+        if isinstance(marker, Fence):
+            synchronization.sched_barrier(marker.mask)
+        elif isinstance(marker, Priority):
+            synchronization.priority(marker.level)
+        elif isinstance(marker, Group):
+            synchronization.sched_group_barrier(marker.kind, marker.count)
+        elif isinstance(marker, Barrier):
+            synchronization.barrier()
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:

@@ -36,6 +36,7 @@ TO_LLVM = (
 )
 
 PIPELINE: tuple[Step, ...] = (
+    Step("ck-choose-paths"),
     Step("ck-infer-distributions", "tile"),
     Step("ck-split-tiles", "fragments"),
     Step("ck-pipeline-loops", "pipelined"),

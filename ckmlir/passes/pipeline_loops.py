@@ -7,21 +7,36 @@ from dataclasses import dataclass
 from math import lcm
 from typing import ClassVar
 
-from ckmlir.dialect.build import producer
+from ckmlir.dialect.build import producer, text_of
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.loop_body import (
+    LOADS,
+    MATRIX,
+    MEMORY,
+    READ,
+    Placed,
+    handed_on,
+    operands_of,
+    source_of,
+    sources_of,
+    stage_of,
+)
 from ckmlir.passes.loop_expansion import Expansion
-from ckmlir.passes.step_order import MEMORY, Placed, handed_on, operands_of, order_step, source_of, stage_of
-from ckmlir.passes.walk import functions, nested
+from ckmlir.passes.step_order import order_step
+from ckmlir.passes.walk import functions, named_target, nested
+from ckmlir.targets import Target
 
 REPEATABLE = frozenset({
     "ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
 })  # fmt: skip
 """Memory operations that may run for an iteration a second time."""
+
+MOST_STEPS = 16
+"""Steps of a steady loop: more would not fit the instruction cache, 64 KB for two compute units (CDNA3 ISA, 2.1)."""
 
 DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
 """Operations that compute nothing: they say where the memory operations that use them go."""
@@ -36,7 +51,7 @@ class PipelineLoops(Pass):
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
             while (loop := _first_loop(function)) is not None:
-                pipeline(loop)
+                pipeline(loop, named_target(function))
 
 
 def _first_loop(function: ir.Operation) -> ir.Operation | None:
@@ -47,7 +62,7 @@ def _first_loop(function: ir.Operation) -> ir.Operation | None:
     return None
 
 
-def pipeline(loop: ir.Operation) -> None:
+def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
     """Apply one loop's schedule; PassFailure where it would change what the loop computes."""
     try:
         schedule = schedule_of(loop)
@@ -56,35 +71,58 @@ def pipeline(loop: ir.Operation) -> None:
     _check_honoured(loop, schedule)
     _describe_for_each_user(loop.regions[0].blocks[0])
     body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
-    steps = order_step(body, schedule)
+    try:
+        step = order_step(body, schedule, target)
+    except ValueError as problem:
+        fail(loop, str(problem))
+    steps = step.placed
     if any(op.name == LOOP for op in body) and (any(placed.ahead for placed in steps) or schedule.buffers > 1):
         fail(loop, f"schedule '{schedule.name}' pipelines a loop that holds another loop; only innermost loops can be")
+    _check_tensors(loop, body, schedule)
     _check_values(steps, schedule)
     _check_kept(body, steps, schedule)
     slots: dict[ir.Value, list[ir.Value]] = {}
     for op in body:
         if op.name == "ck.lds_alloc":
             slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
-    Expansion(loop, steps, schedule, slots, lcm(1, *(len(copies) for copies in slots.values()))).run()
+    rotating = [*(len(copies) for copies in slots.values()), *_register_sets(steps).values()]
+    unroll = lcm(schedule.unroll, *rotating)
+    if unroll > MOST_STEPS:
+        turns = ", ".join(map(str, sorted({one for one in (schedule.unroll, *rotating) if one > 1})))
+        fail(
+            loop,
+            f"schedule '{schedule.name}' needs {unroll} steps in its steady loop, so that buffers and registers rotate "
+            f"without copies (what rotates takes {turns} turns); at most {MOST_STEPS} make sense, choose numbers that "
+            "divide each other",
+        )
+    Expansion(loop, step, schedule, slots, unroll).run()
 
 
 def _check_honoured(loop: ir.Operation, schedule: Schedule) -> None:
     """What the language can say and this pass cannot do is refused, never ignored."""
-    for statement, why in (
-        ("path", schedule.path != "through" or bool(schedule.paths)),
-        ("buffers of single tensors", bool(schedule.tensor_buffers)),
-        ("reads", schedule.reads != 1),
-        ("order chunks", schedule.order == "chunks"),
-        ("fences clusters", schedule.fences == "clusters"),
-        ("mix", bool(schedule.mix)),
-        ("priority", bool(schedule.priority)),
-        ("groups", schedule.groups > 1),
-        ("unroll", schedule.unroll > 1),
-        ("step of single fragments, fences or barriers",
-         any(not isinstance(item, Fragments) or str(item) != item.stage for item in schedule.step)),
-    ):  # fmt: skip
+    for statement, why in (("groups", schedule.groups > 1),):
         if why:
             fail(loop, f"schedule '{schedule.name}' asks for {statement}, which is not implemented; leave it out")
+
+
+def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule) -> None:
+    """Tensors that the schedule names exist, and those that it wants copied directly are."""
+    named = {text_of(op, "name"): op for op in body if op.name == "ck.lds_alloc" and "name" in op.attributes}
+    for tensor, _ in schedule.tensor_buffers:
+        if tensor not in named:
+            have = ", ".join(sorted(named)) or "none with a name"
+            fail(loop, f"schedule '{schedule.name}' speaks of LDS tensor '{tensor}'; the loop has {have}")
+    for op in body:
+        if op.name == "ck.lds_write" and sources_of(op, LOADS, operands=1):
+            alloc = producer(op.operands[1])
+            name = text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""
+            path = schedule.path_of(name)
+            if path != "through":
+                fail(
+                    op,
+                    f"schedule '{schedule.name}' takes '{name}' {path}, but it comes through registers; "
+                    "ck-choose-paths has to run on the tiles",
+                )
 
 
 def _describe_for_each_user(block: ir.Block) -> None:
@@ -145,6 +183,29 @@ def _cause(op: ir.Operation, ahead: dict[ir.Operation, int], schedule: Schedule)
     return op
 
 
+def _register_sets(steps: list[Placed]) -> dict[ir.Operation, int]:
+    """For loads and LDS reads how many iterations' results are alive at once: so many sets of registers take turns.
+
+    A result that is used n steps later needs n sets where its last user comes before the next load in the step, else
+    one more.
+    """
+    position = {placed.op: number for number, placed in enumerate(steps)}
+    ahead = {placed.op: placed.ahead for placed in steps}
+    sets = dict.fromkeys((op for op in position if op.name in LOADS or op.name == READ), 1)
+    for load in sets:
+        pending, seen = [load], {load}
+        while pending:
+            for use in (use for result in pending.pop().results for use in result.uses):
+                user = use.owner.operation
+                if user in ahead and user not in seen:
+                    seen.add(user)
+                    late = ahead[load] - ahead[user]
+                    sets[load] = max(sets[load], late + (position[user] > position[load]))
+                    if user.name not in MEMORY and user.name != MATRIX and ahead[user] == ahead[load]:
+                        pending.append(user)
+    return sets
+
+
 def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) -> int:
     """Rotating slots of an LDS tensor, checked against the iterations that are in flight.
 
@@ -153,7 +214,8 @@ def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) ->
     position = {placed.op: number for number, placed in enumerate(steps)}
     ahead = {placed.op: placed.ahead for placed in steps}
     writes, reads = lds_accesses(alloc.results[0], [placed.op for placed in steps])
-    slots = 1 if len({ahead[op] for op in (*writes, *reads)}) <= 1 else schedule.buffers
+    name = text_of(alloc, "name") if "name" in alloc.attributes else ""
+    slots = 1 if len({ahead[op] for op in (*writes, *reads)}) <= 1 else schedule.buffers_of(name)
     for write in writes:
         for read in reads:
             early = ahead[write] - ahead[read]

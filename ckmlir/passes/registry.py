@@ -12,6 +12,7 @@ if TYPE_CHECKING:
 
 # name -> "module:Class"
 PASSES: dict[str, str] = {
+    "ck-choose-paths": "ckmlir.passes.choose_paths:ChoosePaths",
     "ck-infer-distributions": "ckmlir.passes.infer_distributions:InferDistributions",
     "ck-split-tiles": "ckmlir.passes.split_tiles:SplitTiles",
     "ck-pipeline-loops": "ckmlir.passes.pipeline_loops:PipelineLoops",

@@ -148,9 +148,14 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     contiguous = _contiguous_dimension(readers, tile.placed, bits(tile.element), transposing)
     rank = len(tile.lengths)
     order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
-    buffer = fragment.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), f"lds{len(state.buffers)}")
+    buffer = fragment.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op))
     state.buffers[op.results[0]] = buffer
     write_lds(state.of(op.operands[0]), buffer, tile.placed, contiguous, tile.element)
+
+
+def _name_of(state: SplitState, op: ir.Operation) -> str:
+    """What reports and schedules call the tensor that an operation makes."""
+    return text_of(op, "name") if "name" in op.attributes else f"lds{len(state.buffers)}"
 
 
 def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
@@ -158,7 +163,7 @@ def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
     window, lds = op.operands[0], describe(op.results[0].type)
     assert isinstance(lds, LdsType)
     order, distribution, cell = _copy_plan(state, op, lds)
-    buffer = fragment.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), f"lds{len(state.buffers)}")
+    buffer = fragment.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), _name_of(state, op))
     state.buffers[op.results[0]] = buffer
     text = string(str(distribution))
     for registers in plan_accesses(distribution, order[-1], cell):

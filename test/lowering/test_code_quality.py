@@ -77,7 +77,7 @@ def test_attention_in_bf16_does_not_spill(d: int, lse: int) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("schedule", ["single_buffer", "prefetch"])
+@pytest.mark.parametrize("schedule", ["compv3", "compv4"])
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 def test_gemm_steady_loop(chip: str, schedule: str, dtype: str) -> None:
     """Nothing but matrix instructions, memory, waits and scalar counters: no vector arithmetic, no register moves."""
@@ -85,7 +85,7 @@ def test_gemm_steady_loop(chip: str, schedule: str, dtype: str) -> None:
     assert named(loop, "v_mfma")
     assert not named(loop, r"v_(?!mfma)"), "vector arithmetic or moves"
     scalar = named(loop, r"s_(?!waitcnt|nop|barrier|cbranch|branch|setprio)")
-    steps = len(named(loop, "s_barrier")) // {"single_buffer": 2, "prefetch": 1}[schedule]
+    steps = len(named(loop, "s_barrier")) // {"compv3": 2, "compv4": 1}[schedule]
     assert len(scalar) <= 5 * steps, f"pointer and counter increments only: {scalar}"
 
 

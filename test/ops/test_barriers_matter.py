@@ -13,7 +13,7 @@ from ckmlir.targets import get_target
 
 REQUESTS = [
     ("gemm", {"m": 128, "n": 128, "k": 256}),
-    ("gemm", {"m": 128, "n": 128, "k": 256, "schedule": "prefetch"}),
+    ("gemm", {"m": 128, "n": 128, "k": 256, "schedule": "compv4"}),
     ("layernorm2d", {"m": 2, "n": 4096}),
     ("fmha_fwd", {"sq": 128, "sk": 256, "d": 64}),
 ]

@@ -36,11 +36,11 @@ func.func @unpipelined(%n: i32, %x: i32) -> i32 attributes {ck.waves = 1 : i32} 
 // CHECK: %[[FIRST:.*]] = "ck.load_fragment"
 // CHECK: cf.br ^bb2(%{{.*}}, %{{.*}}, %[[FIRST]] : i32, vector<1xf32>, vector<1xf32>)
 // CHECK: ^bb2(%[[I:.*]]: i32, %[[SUM:.*]]: vector<1xf32>, %[[LOADED:.*]]: vector<1xf32>):
+// CHECK: arith.addf %[[SUM]], %[[LOADED]] {ck.stage = "math"} : vector<1xf32>
 // CHECK: %[[AHEAD:.*]] = arith.addi %[[I]], %{{.*}} : i32
 // CHECK: %[[AT:.*]] = arith.minsi %[[AHEAD]], %{{.*}} : i32
 // CHECK: "ck.make_window"(%{{.*}}, %[[AT]])
 // CHECK: %[[NEW:.*]] = "ck.load_fragment"
-// CHECK: arith.addf %[[SUM]], %[[LOADED]] {ck.stage = "math"} : vector<1xf32>
 // CHECK: cf.cond_br %{{.*}}, ^bb2(%{{.*}}, %{{.*}}, %[[NEW]] : i32,
 !view = !ck.view<f32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
 !window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [64]>
@@ -53,7 +53,7 @@ func.func @load_ahead(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xf32>) -> vector<1x
     %t = "ck.load_fragment"(%w) {ck.stage = "load", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!window) -> vector<1xf32>
     %s = arith.addf %c, %t {ck.stage = "math"} : vector<1xf32>
     scf.yield %s : vector<1xf32>
-  } {ck.schedule = "schedule ahead 1; ahead load 1"}
+  } {ck.schedule = "schedule ahead 1; ahead load 1; step math, load"}
   return %r : vector<1xf32>
 }
 

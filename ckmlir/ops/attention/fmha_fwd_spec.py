@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
-from ckmlir.ops.schedules import lds_buffers
+from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
@@ -174,5 +174,5 @@ def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
     tiles = (queries * (keys + spec.d_tile) * size + keys_and_values) // threads // 4
     operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
-    lds = lds_buffers(spec.schedule_text) * keys_and_values
+    lds = parse_schedule(spec.schedule_text).buffers * keys_and_values
     return Resources("block", spec.block, threads, lds, output, output + scores + tiles + operand)

@@ -86,7 +86,7 @@ class Gemm(Operator[Problem, GemmSpec]):
         Lengths("wave", (2, 2), "waves of a workgroup along m x n", 2),
         Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
         Choice("epilogue", "cshuffle", "C through LDS (cshuffle) or straight from the accumulators", EPILOGUES),
-        Choice("schedule", "single_buffer", "of the K loop", tuple(SCHEDULES)),
+        Choice("schedule", "compv3", "of the K loop", tuple(SCHEDULES)),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
@@ -108,7 +108,7 @@ class Gemm(Operator[Problem, GemmSpec]):
         return problem
 
     def spec(self, problem: Problem, target: Target) -> GemmSpec:
-        block = problem.block or default_block(problem.m, problem.n, problem.dtype)
+        block = problem.block or default_block(problem.m, problem.n, problem.dtype, problem.schedule, target)
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         a, b = find_dtype(problem.dtype).bytes, find_dtype(problem.out).bytes
         return GemmSpec(

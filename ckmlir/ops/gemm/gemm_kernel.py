@@ -57,7 +57,7 @@ def build(spec: GemmSpec, target: Target) -> Kernel:
                 ga = load(A.window((bm, bk), (tm, step.index)))
                 gb = load(B.window((bn, bk), (tn, step.index)))
             with stage("to_lds"):
-                la, lb = to_lds(ga), to_lds(gb)
+                la, lb = to_lds(ga, "a"), to_lds(gb, "b")
             with stage("from_lds"):
                 ra = la.read(product.a_over(spec.waves, bm, bk))
                 rb = lb.read(product.b_over(spec.waves, bn, bk))

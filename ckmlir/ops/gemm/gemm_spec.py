@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
-from ckmlir.ops.schedules import lds_buffers
+from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
@@ -24,8 +24,12 @@ OUTPUTS = {
 
 LAYOUTS = ("RCR", "RRR", "CRR", "CCR")
 EPILOGUES = ("cshuffle", "direct")
+NARROWEST_COPY = 4
+"""Bytes that a lane copies straight to LDS at least."""
 REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
+MOST_LARGE_BLOCKS = 3
+"""Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
 SMALL = 64
 """Products with no more rows or no more columns than this take the small block."""
 
@@ -72,10 +76,16 @@ class GemmSpec(Spec):
         return SCHEDULES[self.schedule]
 
 
-def default_block(m: int, n: int, dtype: str) -> tuple[int, int, int]:
-    """128 x 128, 64 x 64 for a product with few rows or columns; along K 128 bytes, a full cache line of the rows."""
-    size = 64 if min(m, n) <= SMALL else 128
-    return size, size, 128 // find_dtype(dtype).bytes
+def default_block(m: int, n: int, dtype: str, schedule: str, target: Target) -> tuple[int, int, int]:
+    """128 x 128, and 64 x 64 where a product has few rows or columns or many blocks are on their way from memory.
+
+    Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit.
+    """
+    plan = parse_schedule(SCHEDULES[schedule])
+    size = SMALL if min(m, n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS else 128
+    depth = 128 // find_dtype(dtype).bytes
+    in_lds = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight") * size * 128
+    return size, size, depth if in_lds <= target.lds_bytes else depth // 2
 
 
 def default_mfma(
@@ -142,6 +152,13 @@ def _alignment(spec: GemmSpec) -> Iterator[Reason]:
         if spec.align[place] > widest:
             why = f"a vector of {'ABC'[place]} is wider than 16 bytes"
             yield Reason("align", spec.align, why, f"expected at most {widest} elements there")
+    schedule, size = parse_schedule(spec.schedule_text), find_dtype(spec.dtype).bytes
+    for place, tensor in enumerate("ab"):
+        if schedule.path_of(tensor) == "direct" and spec.align[place] * size < NARROWEST_COPY:
+            why = (
+                f"rows of {'AB'[place]} are aligned to {spec.align[place] * size} bytes, copies to LDS take 4 at least"
+            )
+            yield Reason("schedule", spec.schedule, why, "expected rows of a multiple of 4 bytes, or another schedule")
 
 
 def _resources(spec: GemmSpec, target: Target) -> Resources:
@@ -149,13 +166,25 @@ def _resources(spec: GemmSpec, target: Target) -> Resources:
     m, n, k = spec.block
     size = find_dtype(spec.dtype).bytes
     threads = spec.wave_count * target.wave_size
-    loop = lds_buffers(spec.schedule_text) * (m + n) * k * size
+    schedule = parse_schedule(spec.schedule_text)
+    # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
+    depth = min(k, 2 * spec.mfma[2]) if schedule.order != "source" else k
+    loop = loads = 0
+    moving = operands = 0.0
+    for place, (tensor, rows) in enumerate((("a", m), ("b", n))):
+        path = schedule.path_of(tensor)
+        own = rows // spec.waves[place] * size / target.wave_size / 4  # registers of a wave's part, one deep along k
+        share = rows * k * size // threads  # bytes of a work-item on the way to LDS
+        if path != "straight":
+            loop += schedule.buffers_of(tensor) * rows * k * size
+            operands += own * depth * (1 + schedule.ahead_of("from_lds"))
+        sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
+        if path == "through":
+            moving += sets * share // 4
+            loads += share // min(16, spec.align[place] * size)
+        elif path == "straight":
+            moving += schedule.ahead_of("load") * own * k
     shuffle = m * n * find_dtype(spec.out).bytes if spec.epilogue == "cshuffle" else 0
     accumulators = m * n // threads
-    bytes_each = [rows * k * size // threads for rows in (m, n)]  # of A and B, on their way from global memory to LDS
-    loads = sum(count // min(16, align * size) for count, align in zip(bytes_each, spec.align[:2], strict=True))
-    # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
-    depth = min(k, 2 * spec.mfma[2]) if spec.schedule != "unpipelined" else k
-    operands = (m // spec.waves[0] + n // spec.waves[1]) * depth * size // target.wave_size // 4
-    registers = accumulators + sum(bytes_each) // 4 + REGISTERS_PER_LOAD * loads + operands
+    registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers)

@@ -1,0 +1,115 @@
+"""The body of a loop of stages: what its operations are to a schedule, and how values travel between iterations."""
+
+from dataclasses import dataclass
+
+from ckmlir.dialect.build import producer
+from ckmlir.dialect.loop import LOOP, STAGE
+from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
+from ckmlir.mlir import ir
+from ckmlir.passes.walk import nested
+
+MEMORY = frozenset({
+    "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",
+    "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
+    "ck.barrier", "ck.wait", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority", LOOP,
+})  # fmt: skip
+"""Operations with an effect of their own: they never move with their users."""
+
+LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment"})
+"""Operations that fill registers from memory."""
+FILLS = frozenset({"ck.lds_write", "ck.copy_fragment"})
+"""Operations that fill LDS."""
+READ = "ck.lds_read"
+MATRIX = "ck.mfma"
+FRAGMENTS = frozenset({
+    "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",
+    READ, "ck.lds_write", "ck.copy_fragment", MATRIX,
+})  # fmt: skip
+"""Operations that a schedule can name one by one: memory accesses and matrix instructions."""
+
+
+@dataclass(frozen=True)
+class Group:
+    """The next `count` machine instructions of a kind in the order that the backend is asked for."""
+
+    kind: str
+    count: int
+
+
+Marker = Fence | Priority | Barrier | Group
+
+
+@dataclass(frozen=True)
+class Placed:
+    """An operation of the body: so many iterations ahead, at this place of the step (list order).
+
+    `cluster` numbers the parts of the step that fences and priorities keep apart; `before` stands in front of it.
+    """
+
+    op: ir.Operation
+    ahead: int
+    cluster: int = 0
+    before: tuple[Marker, ...] = ()
+
+
+@dataclass(frozen=True)
+class Step:
+    """The steady step: its operations in their order, and what stands behind the last."""
+
+    placed: list[Placed]
+    after: tuple[Marker, ...] = ()
+
+
+def stage_of(op: ir.Operation) -> str | None:
+    """The stage that an operation belongs to."""
+    return str(op.attributes[STAGE].value) if STAGE in op.attributes else None
+
+
+def fragments_of(body: list[ir.Operation], stage: str) -> list[ir.Operation]:
+    """The fragments of a stage in program order: what `stage.0`, `stage.1`, … name in the text of a schedule."""
+    return [op for op in body if op.name in FRAGMENTS and stage_of(op) == stage]
+
+
+def operands_of(op: ir.Operation) -> list[ir.Value]:
+    """What an operation and those inside it use."""
+    inside = nested(op) if len(op.regions) else ()
+    return [*op.operands, *(operand for inner in inside for operand in inner.operands)]
+
+
+def handed_on(block: ir.Block) -> list[ir.Value]:
+    """What a loop body hands to the next iteration."""
+    return list(list(block.operations)[-1].operation.operands)
+
+
+def source_of(operand: ir.Value, block: ir.Block, handed: list[ir.Value]) -> tuple[ir.Value, int]:
+    """The value that an operand in a loop body is, and how many iterations before it was computed.
+
+    A carried argument is what the body hands on (`handed`); where that is another carried argument, what that one is.
+    """
+    iterations = 0
+    while _is_carried(operand, block) and iterations <= len(handed):  # carried values may only change places
+        operand = handed[operand.arg_number - 1]
+        iterations += 1
+    return operand, iterations
+
+
+def _is_carried(operand: ir.Value, block: ir.Block) -> bool:
+    return isinstance(operand, ir.BlockArgument) and operand.owner == block and operand.arg_number > 0
+
+
+def sources_of(op: ir.Operation, kinds: frozenset[str], operands: int | None = None) -> frozenset[ir.Operation]:
+    """The operations of some kinds that an operation's values come from, through operations without effects.
+
+    `operands`: only the first so many operands count.
+    """
+    found: set[ir.Operation] = set()
+    pending = list(op.operands)[:operands]
+    while pending:
+        owner = producer(pending.pop())
+        if owner is None:
+            continue
+        if owner.name in kinds:
+            found.add(owner)
+        elif owner.name not in MEMORY and owner.name != MATRIX:
+            pending.extend(owner.operands)
+    return frozenset(found)

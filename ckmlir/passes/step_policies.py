@@ -1,0 +1,202 @@
+"""Orders of the steady step that are computed: memory fragments spread between matrix instructions, or in chunks.
+
+The matrix instructions of a step fall into phases, one for each step along K that operand fragments feed. `interleave`
+keeps all units busy at all times within a wave; `chunks` and `interwave` alternate between reading the operands of a
+phase and multiplying, so that waves in different places of the step complement each other.
+"""
+
+from collections.abc import Callable
+from dataclasses import replace
+
+from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Barrier
+from ckmlir.mlir import ir
+from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.loop_body import FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
+
+READS = frozenset({READ})
+Ahead = dict[ir.Operation, int]
+
+
+class Phases:
+    """The matrix instructions of a body by phase, and the memory fragments by the phase that first needs them.
+
+    Attributes:
+        matrix: the matrix instructions in program order.
+        of: the phase of each.
+        starts: the number of every phase's first matrix instruction, and of one past the last.
+        reads: LDS reads by phase, in the order of need.
+        straight: loads from memory that matrix instructions use without LDS, by the last phase that does.
+        loads: all other loads from memory; `fills`: what fills LDS.
+    """
+
+    def __init__(self, body: list[ir.Operation]) -> None:
+        self.matrix = [op for op in body if op.name == MATRIX]
+        needs = {op: sources_of(op, READS | LOADS, operands=2) for op in self.matrix}
+        self.of = _phases(self.matrix, needs)
+        self.count = max(self.of.values()) + 1
+        firsts = [next(i for i, op in enumerate(self.matrix) if self.of[op] == phase) for phase in range(self.count)]
+        self.starts = [*firsts, len(self.matrix)]
+        position = {op: number for number, op in enumerate(body)}
+        first: dict[ir.Operation, int] = {}
+        last: dict[ir.Operation, int] = {}
+        for op in self.matrix:
+            for need in sorted(needs[op], key=lambda item: position[item]):
+                first.setdefault(need, self.of[op])
+                last[need] = max(self.of[op], last.get(need, 0))
+        self.reads = [[op for op in first if op.name == READ and first[op] == phase] for phase in range(self.count)]
+        self.straight = [[op for op in last if op.name in LOADS and last[op] == phase] for phase in range(self.count)]
+        direct = {op for group in self.straight for op in group}
+        self.loads = [op for op in body if op.name in LOADS and op not in direct]
+        self.fills = [op for op in body if op.name in FILLS]
+
+
+def _phases(matrix: list[ir.Operation], needs: dict[ir.Operation, frozenset[ir.Operation]]) -> dict[ir.Operation, int]:
+    """How many operand fragments each accumulator has consumed before an instruction."""
+    phases: dict[ir.Operation | None, int] = {}
+    for op in matrix:
+        before = producer(op.operands[2])
+        phases[op] = phases[before] + (needs[before] != needs[op]) if before in phases else 0
+    return {op: phases[op] for op in matrix}
+
+
+Slots = list[tuple[float, ir.Operation]]
+"""Fragments with where they stand, counted in matrix instructions of the step."""
+
+
+def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+    """Matrix instructions in program order; between them every memory fragment at an even distance.
+
+    The operands of a phase are read during the phase before it; those of the first phase in the last phase of the
+    iteration before. (With `reads 0`: right before their own phase.)
+
+    What fills tensors with several LDS buffers, and global loads, go before the last phase; a load follows the writes
+    that empty its registers, and the one barrier of the step stands before the last phase. With one buffer loads go
+    before the last phase, writes into its first half, when everything else has been read, and the next reads into its
+    second half; two barriers stand between these three. (Loads that run further ahead than their writes follow these,
+    so that one set of registers less is alive.) A load that matrix instructions use without LDS follows the
+    last of them, so that its registers are free.
+    """
+    phases = Phases(body)
+    starts, end = phases.starts, len(phases.matrix)
+    last = starts[-2] if phases.count > 1 else end // 2
+    slots: Slots = []
+    for phase, group in enumerate(phases.straight):
+        slots += _spread(group, starts[phase + 1], starts[phase + 2] if phase + 2 < len(starts) else end)
+    rotating = [op for op in phases.fills if schedule.buffers_of(_tensor_name(op)) > 1]
+    single = [op for op in phases.fills if op not in rotating]
+    if schedule.reads == 0:
+        for phase, group in enumerate(phases.reads):
+            slots += [(starts[phase], op) for op in group]
+        slots += _spread(_transfers(phases.loads, rotating, ahead), 0, last)
+        slots += _spread(_transfers([], single, ahead), last, end)
+        return _merge(body, phases, slots, ahead)
+    for phase, group in enumerate(phases.reads[1:], start=1):
+        slots += _spread(group, starts[phase - 1], starts[phase])
+    for op in phases.reads[0]:
+        ahead[op] += 1
+    middle = (last + end) / 2 if single else last
+    late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in single)]
+    slots += _spread(_transfers([op for op in phases.loads if op not in late], rotating, ahead), 0, last)
+    slots += _spread(_transfers(late, single, ahead), last, middle)
+    slots += _spread(phases.reads[0], middle, end)
+    return _merge(body, phases, slots, ahead)
+
+
+def _spread(ops: list[ir.Operation], start: float, end: float) -> Slots:
+    return [(start + (number + 0.5) * (end - start) / len(ops), op) for number, op in enumerate(ops)]
+
+
+def _fed_before(load: ir.Operation, fill: ir.Operation, ahead: Ahead) -> bool:
+    """Whether a write uses what a load fetched in an earlier step."""
+    return ahead[load] > ahead[fill] and load in sources_of(fill, LOADS, operands=1)
+
+
+def _tensor_name(op: ir.Operation) -> str:
+    """The name of the LDS tensor that an operation fills."""
+    traffic = traffic_of(op)
+    alloc = None if traffic is None else producer(traffic.tensor)
+    return text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""
+
+
+def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahead) -> list[ir.Operation]:
+    """What fills LDS, and global loads: every load right behind the writes that use what it loaded before."""
+    sources = {op: sources_of(op, LOADS, operands=1) for op in fills}
+    ordered: list[ir.Operation] = []
+    for load in loads:
+        ordered.extend(op for op in fills if load in sources[op] and op not in ordered and ahead[load] > ahead[op])
+        ordered.append(load)
+    ordered.extend(op for op in fills if op not in ordered)
+    return ordered
+
+
+def _merge(body: list[ir.Operation], phases: Phases, slots: Slots, ahead: Ahead) -> Step:
+    """Matrix instructions and placed fragments merged; a phase with what stands in it is a cluster."""
+    order: list[tuple[ir.Operation, int]] = []
+    waiting = sorted(slots, key=lambda item: item[0])
+    cluster = 0
+    for number, op in enumerate(phases.matrix):
+        while waiting and waiting[0][0] <= number:
+            order.append((waiting.pop(0)[1], cluster))
+        cluster = phases.of[op]
+        order.append((op, cluster))
+    order += [(op, cluster) for _, op in waiting]
+    return Step(_with_rest(body, order, ahead))
+
+
+def _with_rest(body: list[ir.Operation], order: list[tuple[ir.Operation, int]], ahead: Ahead) -> list[Placed]:
+    """The fragments in their order; everything else right before its first user of the same iteration."""
+    fixed = {op for op, _ in order}
+    inside = set(body)
+    placed: dict[ir.Operation, Placed] = {}
+
+    def emit(op: ir.Operation, cluster: int) -> None:
+        if op in placed:
+            return
+        for operand in op.operands:
+            owner = producer(operand)
+            if owner is not None and owner in inside and owner not in fixed and ahead[owner] == ahead[op]:
+                emit(owner, cluster)
+        placed[op] = Placed(op, ahead[op], cluster)
+
+    for op, cluster in order:
+        emit(op, cluster)
+    for op in body:
+        emit(op, order[-1][1])
+    return list(placed.values())
+
+
+def _chunks(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+    """Phase by phase: first the reads of its operands, then its matrix instructions; then what fills LDS, and loads.
+
+    Loads that matrix instructions use without LDS follow the phase that uses them last.
+    """
+    phases = Phases(body)
+    clusters: list[list[ir.Operation]] = []
+    for phase in range(phases.count):
+        clusters.append(phases.reads[phase])
+        clusters.append(phases.matrix[phases.starts[phase] : phases.starts[phase + 1]])
+        clusters.append(phases.straight[phase])
+    clusters.append(_transfers(phases.loads, phases.fills, ahead))
+    filled = [cluster for cluster in clusters if cluster]
+    return Step(_with_rest(body, [(op, number) for number, ops in enumerate(filled) for op in ops], ahead))
+
+
+def _interwave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+    """As `chunks`; before the matrix instructions of every phase but the first waves meet, so that they multiply
+    together and read together.
+    """
+    step = _chunks(body, ahead, schedule)
+    multiplying = list(dict.fromkeys(item.cluster for item in step.placed if item.op.name == MATRIX))
+    due = set(multiplying[1:])
+    placed: list[Placed] = []
+    for item in step.placed:
+        placed.append(replace(item, before=(Barrier(),)) if item.cluster in due else item)
+        due.discard(item.cluster)
+    return Step(placed)
+
+
+Policy = Callable[[list[ir.Operation], Ahead, Schedule], Step]
+POLICIES: dict[str, Policy] = {"interleave": _interleave, "chunks": _chunks, "interwave": _interwave}
+"""By the name that the schedule's `order` gives them."""
