@@ -55,7 +55,7 @@ class Expansion:
     ) -> None:
         self.loop = loop
         self.after = step.after
-        self.steps = [placed for placed in step.placed if placed.op.name != "ck.lds_alloc"]
+        self.steps = step.placed
         self.schedule = schedule
         self.slots = slots
         self.unroll = unroll

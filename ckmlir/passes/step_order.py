@@ -34,6 +34,7 @@ def order_step(body: list[ir.Operation], schedule: Schedule, target: Target | No
     `target`: the chip, for what depends on how long instructions take. ValueError, in words, where the schedule asks
     for what the body does not have.
     """
+    body = [op for op in body if op.name != "ck.lds_alloc"]  # allocations leave the loop
     chosen = _chosen(body, schedule)
     ahead = _ahead(body, schedule, chosen)
     if schedule.order in POLICIES and any(op.name == MATRIX for op in body):

@@ -76,6 +76,17 @@ def test_attention_in_bf16_does_not_spill(d: int, lse: int) -> None:
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
+def scalar_work(code: Sequence[Instruction]) -> list[str]:
+    """Scalar instructions but waits, barriers, branches and priorities."""
+    return named(code, r"s_(?!waitcnt|nop|barrier|cbranch|branch|setprio)")
+
+
+def letters(code: Sequence[Instruction]) -> str:
+    """The order of a loop: M matrix instruction, R and W LDS, G load from memory, | barrier."""
+    kinds = {"v_mfma": "M", "ds_read": "R", "ds_write": "W", "buffer_load": "G", "s_barrier": "|"}
+    return "".join(letter for one in code for start, letter in kinds.items() if one.mnemonic.startswith(start))
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("schedule", ["compv3", "compv4"])
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
@@ -84,9 +95,65 @@ def test_gemm_steady_loop(chip: str, schedule: str, dtype: str) -> None:
     loop = steady_loop(instructions(compiled("gemm", chip, schedule=schedule, dtype=dtype)))
     assert named(loop, "v_mfma")
     assert not named(loop, r"v_(?!mfma)"), "vector arithmetic or moves"
-    scalar = named(loop, r"s_(?!waitcnt|nop|barrier|cbranch|branch|setprio)")
     steps = len(named(loop, "s_barrier")) // {"compv3": 2, "compv4": 1}[schedule]
-    assert len(scalar) <= 5 * steps, f"pointer and counter increments only: {scalar}"
+    assert len(scalar_work(loop)) <= 5 * steps, f"pointer and counter increments only: {scalar_work(loop)}"
+
+
+BARRIERS = {
+    "v1": 2, "v2": 2, "mem3": 2, "mem3_interwave": 4, "compv3": 2, "compv4": 1, "compv6": 2, "hot_loop": 1,
+    "async": 1, "async_double": 1, "straight": 1,
+}  # fmt: skip
+"""Barriers of a step along K: two with one LDS buffer, one with several; interwave, one more a phase but the first."""
+
+
+@pytest.mark.parametrize("schedule", BARRIERS)
+def test_every_named_schedule_has_a_clean_loop(schedule: str) -> None:
+    """No moves, no vector arithmetic, no spills; as many barriers as the method needs; small scalar work."""
+    kernel = compiled("gemm", "gfx950", schedule=schedule, block=(128, 128, 64))
+    loop = steady_loop(instructions(kernel))
+    matrix = len(named(loop, "v_mfma"))
+    steps = matrix // 16  # 128 x 128 x 64 by 4 waves in 32 x 32 x 16
+    assert matrix % 16 == 0 and steps > 0
+    assert not named(loop, r"v_(?!mfma)")
+    assert len(named(loop, "s_barrier")) == BARRIERS[schedule] * steps
+    assert len(scalar_work(loop)) <= (18 if "async" in schedule else 7) * steps
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+
+
+@pytest.mark.parametrize(
+    ("chip", "schedule"), [(chip, "compv4") for chip in CHIPS] + [("gfx942", "async"), ("gfx950", "async")]
+)
+def test_loads_stay_in_flight_between_matrix_instructions(chip: str, schedule: str) -> None:
+    """LDS reads of the next sub-tile and loads from memory lie among the matrix instructions, and no wait in the loop
+    is for all loads: some are under way at any time.
+    """
+    loop = steady_loop(instructions(compiled("gemm", chip, schedule=schedule)))
+    order = letters(loop)
+    assert order.count("|") * order.count("M") > 0
+    assert not re.search("R{3}|G{5}", order), order
+    assert re.search("M[RWG]*G[RWG]*M", order) and re.search("MR+M", order)
+    assert not [one.text for one in loop if one.mnemonic == "s_waitcnt" and "vmcnt(0)" in one.text]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_large_block_of_eight_waves(chip: str) -> None:
+    """256 x 256 x 64: half of the registers accumulate, and still nothing moves or spills."""
+    wide = {"m": 1024, "n": 1024, "block": (256, 256, 64), "wave": (2, 4), "epilogue": "direct"}
+    for schedule in ("compv3", "async_double") if chip == "gfx950" else ("compv3",):
+        kernel = compiled("gemm", chip, schedule=schedule, **wide)
+        loop = steady_loop(instructions(kernel))
+        assert not named(loop, r"v_(?!mfma)")
+        steps = len(named(loop, "s_barrier")) // (2 if schedule == "compv3" else 1)
+        assert len(scalar_work(loop)) <= (7 if schedule == "compv3" else 18) * steps
+        assert kernel.code_object.kernel(kernel.kernel_name).metadata.vgpr_spill_count == 0
+
+
+def test_the_computed_mix_is_the_order_of_the_machine_code() -> None:
+    """Every write with its matrix instruction, every load in its share, then two reads to each matrix instruction."""
+    order = letters(steady_loop(instructions(compiled("gemm", "gfx942", schedule="hot_loop"))))
+    step = "|" + "WMGMM" * 8 + "RRM" * 8
+    assert order == 2 * step
 
 
 @pytest.mark.parametrize("chip", CHIPS)

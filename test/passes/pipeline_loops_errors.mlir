@@ -111,3 +111,59 @@ func.func @outer(%n: i32) attributes {ck.waves = 1 : i32} {
   } {ck.schedule = "schedule s 1; buffers 2"}
   return
 }
+
+// -----
+
+func.func @absent_fragment(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' speaks of r.0-1; stage 'r' has 1 fragments, numbered from 0}}
+  scf.for %i = %zero to %n step %n : i32 {
+    %l = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"} : () -> !ck.lds<[64], i32>
+    %x = "ck.lds_read"(%l) {ck.stage = "r", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!ck.lds<[64], i32>) -> vector<1xi32>
+  } {ck.schedule = "schedule s 1; step r.0-1"}
+  return
+}
+
+// -----
+
+func.func @absent_tensor(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' speaks of LDS tensor 'k'; the loop has none with a name}}
+  scf.for %i = %zero to %n step %n : i32 {
+  } {ck.schedule = "schedule s 1; buffers 1, k 2"}
+  return
+}
+
+// -----
+
+func.func @too_many_steps(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' needs 21 steps in its steady loop, so that buffers and registers rotate without copies (what rotates takes 3, 7 turns); at most 16 make sense, choose numbers that divide each other}}
+  scf.for %i = %zero to %n step %n : i32 {
+    %l = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"} : () -> !ck.lds<[64], i32>
+    %v = vector.broadcast %i {ck.stage = "w"} : i32 to vector<1xi32>
+    "ck.lds_write"(%v, %l) {ck.stage = "w", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !ck.lds<[64], i32>) -> ()
+    %x = "ck.lds_read"(%l) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!ck.lds<[64], i32>) -> vector<1xi32>
+  } {ck.schedule = "schedule s 1; ahead w 1; buffers 3; unroll 7"}
+  return
+}
+
+// -----
+
+func.func @no_chip(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' asks for mix hot_loop, which depends on the chip; name one}}
+  scf.for %i = %zero to %n step %n : i32 {
+  } {ck.schedule = "schedule s 1; mix hot_loop"}
+  return
+}
+
+// -----
+
+func.func @other_version(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule, line 1: a schedule begins with 'schedule NAME 1', not 'schedule s 2' (this format has one version)}}
+  scf.for %i = %zero to %n step %n : i32 {
+  } {ck.schedule = "schedule s 2"}
+  return
+}

@@ -1,0 +1,38 @@
+// An operand takes the path that its loop's schedule gives it: through registers, direct to LDS, or straight to registers.
+
+// RUN: ckmlir-opt %s --ck-choose-paths | filecheck %s
+
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, ?0%8], strides=[?0%8, 1]); view(d0, d1) align 8">
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, ?0%8], strides=[?0%8, 1]); view(d0, d1) align 8", [16, 64]>
+!loaded = !ck.tile<[16, 64], f16, "?">
+!wanted = !ck.tile<[16, 64], f16, "d0: 16@lane, d1: 4@lane 16@y0">
+!lds = !ck.lds<[16, 64], f16>
+
+// CHECK-LABEL: func.func @paths
+// CHECK-NOT:  ck.load
+// CHECK:      %[[A:.*]] = "ck.copy_to_lds"(%{{.*}}) {ck.stage = "load", name = "a"}
+// CHECK-NEXT: %[[B:.*]] = "ck.load"(%{{.*}}) {ck.stage = "load"} : {{.*}} -> !ck.tile<[16, 64], f16, "d0: 16@lane, d1: 4@lane 16@y0">
+// CHECK-NEXT: %[[C:.*]] = "ck.load"(%{{.*}}) {ck.stage = "load"} : {{.*}} -> !ck.tile<[16, 64], f16, "?">
+// CHECK-NEXT: %[[L:.*]] = "ck.to_lds"(%[[C]]) {ck.stage = "to_lds", name = "c"}
+// CHECK-NEXT: "ck.from_lds"(%[[A]])
+// CHECK-NEXT: "ck.from_lds"(%[[L]])
+// CHECK:      "ck.cast"(%[[B]])
+func.func @paths(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  scf.for %i = %zero to %n step %step : i32 {
+    %w = "ck.make_window"(%view, %zero, %i) {ck.stage = "load"} : (!view, i32, i32) -> !window
+    %a = "ck.load"(%w) {ck.stage = "load"} : (!window) -> !loaded
+    %b = "ck.load"(%w) {ck.stage = "load"} : (!window) -> !loaded
+    %c = "ck.load"(%w) {ck.stage = "load"} : (!window) -> !loaded
+    %la = "ck.to_lds"(%a) {ck.stage = "to_lds", name = "a"} : (!loaded) -> !lds
+    %lb = "ck.to_lds"(%b) {ck.stage = "to_lds", name = "b"} : (!loaded) -> !lds
+    %lc = "ck.to_lds"(%c) {ck.stage = "to_lds", name = "c"} : (!loaded) -> !lds
+    %ra = "ck.from_lds"(%la) {ck.stage = "from_lds"} : (!lds) -> !wanted
+    %rb = "ck.from_lds"(%lb) {ck.stage = "from_lds"} : (!lds) -> !wanted
+    %rc = "ck.from_lds"(%lc) {ck.stage = "from_lds"} : (!lds) -> !wanted
+    %x = "ck.cast"(%rb) {ck.stage = "math"} : (!wanted) -> !ck.tile<[16, 64], f32, "d0: 16@lane, d1: 4@lane 16@y0">
+  } {ck.schedule = "schedule s 1; path direct, b straight, c through"}
+  return
+}
