@@ -26,7 +26,7 @@ SMALL = {"m": 128, "n": 128, "k": 128, "block": "64x64x32"}
 
 @lru_cache(maxsize=8)
 def texts(operator: str, arch: str, applied: str | None = None, **keys: object) -> tuple[str, str]:
-    """The fragments of a kernel, and what the scheduling passes make of them; `applied` replaces its loops' schedule."""
+    """A kernel's fragments, and what the scheduling passes make of them; `applied` replaces its loops' schedule."""
     found = find_operator(operator)
     target = get_target(arch)
     problem = found.problem(**keys)

@@ -1,0 +1,103 @@
+"""Schedules of one kernel changed and found: legal ones are proved and give right numbers, broken ones are refused."""
+
+from __future__ import annotations
+
+import random
+from functools import lru_cache
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.ops import find_operator
+from ckmlir.passes.pipeline import PipelineFailure
+from ckmlir.runtime import check_outputs, open_device, run_operator
+from ckmlir.scheduling import Move, Workbench, apply, evaluate, find_scheduler, legal_moves
+from ckmlir.scheduling.graph import broken_links, links_between_fragments
+from ckmlir.scheduling.steps import places_of, schedule_of_places
+from ckmlir.targets import get_target
+
+GEMM = find_operator("gemm")
+TARGET = get_target("gfx942")
+KEYS = {"m": 64, "n": 64, "block": "64x64x32"}
+
+
+@lru_cache(maxsize=1)
+def bench() -> Workbench:
+    return Workbench.of(GEMM, GEMM.spec(GEMM.problem(**KEYS, k=256), TARGET), TARGET)
+
+
+def start() -> Schedule:
+    return bench().listed(bench().schedule)
+
+
+def numbers_are_right(schedule: Schedule, k: int) -> bool:
+    """Whether the GEMM under a schedule agrees with NumPy on the simulator."""
+    made = bench().compile(schedule)
+    assert made.findings == ()
+    problem = GEMM.problem(**KEYS, k=k)
+    arrays = GEMM.inputs(problem, TARGET)
+    result = run_operator(GEMM, problem, arrays, TARGET, open_device("sim", TARGET), compiled=made.compiled)
+    return all(one.ok for one in check_outputs(GEMM, problem, arrays, result.outputs, TARGET))
+
+
+def walked(seed: int, steps: int) -> Schedule:
+    chance, schedule = random.Random(seed), start()
+    for _ in range(steps):
+        schedule = apply(schedule, chance.choice(legal_moves(bench().problem, schedule)))
+    return schedule
+
+
+@settings(max_examples=12, deadline=None)
+@given(st.integers(0, 10**6), st.integers(1, 60), st.integers(1, 9))
+def test_legal_moves_are_proved_and_compute_the_same(seed: int, steps: int, trips: int) -> None:
+    assert numbers_are_right(walked(seed, steps), 32 * trips)
+
+
+@pytest.mark.parametrize("name", ["source", "list", "modulo", "interleave", "four_waves"])
+@pytest.mark.parametrize("buffers", [1, 2, 3])
+def test_found_schedules_are_proved_and_compute_the_same(name: str, buffers: int) -> None:
+    schedule = find_scheduler(name).solve(bench().problem.with_buffers(buffers)).schedule
+    for trips in (1, 2, 5):
+        assert numbers_are_right(schedule, 32 * trips)
+
+
+@settings(max_examples=40, deadline=None)
+@given(st.integers(0, 10**6), st.integers(0, 20))
+def test_moves_that_are_not_legal_are_refused(seed: int, steps: int) -> None:
+    """Swaps and iterations ahead that `legal_moves` leaves out break a dependence, and no code comes of them."""
+    schedule, chance = walked(seed, steps), random.Random(seed)
+    legal = set(legal_moves(bench().problem, schedule))
+    places = places_of(schedule)
+    moves = [Move("swap", at) for at in range(len(places) - 1)]
+    moves += [Move("ahead", at, place.ahead + 1) for at, place in enumerate(places) if place.ahead < 8]
+    illegal = [move for move in moves if move not in legal]
+    if not illegal:
+        return
+    broken = apply(schedule, chance.choice(illegal))
+    problem = bench().problem.with_buffers(broken.buffers)
+    assert broken_links(problem, links_between_fragments(problem), broken)
+    with pytest.raises(PipelineFailure):
+        bench().compile(broken, code=False)
+
+
+def test_moves_are_a_fixed_list_and_say_what_they_do() -> None:
+    moves = legal_moves(bench().problem, start())
+    assert moves == legal_moves(bench().problem, start())
+    assert {move.kind for move in moves} >= {"swap", "ahead", "buffers", "fences"}
+    assert str(Move("ahead", 3, 2)) == "ahead 3 to 2" and str(Move("swap", 1)) == "swap 1"
+    with pytest.raises(ValueError, match="the schedule has 12 fragments"):
+        apply(start(), Move("swap", 11))
+
+
+def test_moves_need_a_legal_schedule() -> None:
+    backwards = schedule_of_places("backwards", 1, reversed(places_of(start())))
+    with pytest.raises(ValueError, match=r"is not legal itself: .* would run before"):
+        legal_moves(bench().problem, backwards)
+
+
+def test_evaluation_repeats() -> None:
+    assert evaluate(bench(), start()) == evaluate(bench(), start())
+    listed, named = evaluate(bench(), start()), evaluate(bench(), bench().schedule)
+    assert (listed.loop, listed.vector_registers) == (named.loop, named.vector_registers)

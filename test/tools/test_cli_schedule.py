@@ -1,0 +1,72 @@
+"""`ckmlir schedule`: problems written, schedules found, read, printed, checked and measured; wrong ones refused."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.scheduling import Problem
+from ckmlir.tools.cli import main
+
+GEMM = ["schedule", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
+
+
+def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
+    status = main([*GEMM, *arguments])
+    captured = capsys.readouterr()
+    return status, captured.out, captured.err
+
+
+def test_what_is_known_of_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys)
+    assert status == 0 and "12 operations, 12 of them fragments" in out and "no step is shorter than" in out
+
+
+def test_export(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    file = tmp_path / "problem.json"
+    assert run(capsys, "--export", str(file))[0] == 0
+    assert len(Problem.from_json(file.read_text()).nodes) == 12
+
+
+def test_print_check_and_use(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    status, printed, remark = run(capsys, "--scheduler", "modulo", "--buffers", "2", "--print")
+    assert status == 0 and Schedule.parse(printed).buffers == 2 and "lower bound" in remark
+    file = tmp_path / "found.schedule"
+    file.write_text("# found by modulo scheduling\n" + printed)
+    assert run(capsys, "--use", str(file), "--check")[:2] == (0, "schedule modulo: proved for every trip count\n")
+
+
+def test_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--json")
+    report = json.loads(out)
+    assert status == 0 and report["spills"] == 0 and report["loop"]["mfma"] == 4 and report["findings"] == []
+    assert "fidelity       12 of 12 fragments kept" in run(capsys, "--evaluate")[1]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("schedule s 7", "begins with 'schedule NAME 1'"),
+        ("schedule s 1; ahead fetch 1", "speaks of stage 'fetch'"),
+        ("schedule s 1; ahead from_lds 1", "reads an LDS tensor before it is written"),
+    ],
+)
+def test_wrong_schedules_are_refused(
+    text: str, expected: str, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    file = tmp_path / "wrong.schedule"
+    file.write_text(text)
+    status, _, error = run(capsys, "--use", str(file), "--check")
+    assert status == 2 and expected in error
+
+
+def test_requests_that_cannot_be_met(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    assert "there is no scheduler 'best'" in run(capsys, "--scheduler", "best")[2]
+    assert "1 to 8 make sense" in run(capsys, "--scheduler", "list", "--buffers", "0")[2]
+    assert "No such file" in run(capsys, "--use", str(tmp_path / "absent"))[2]
+    assert "ping_pong is for two waves a SIMD" in run(capsys, "--scheduler", "ping_pong")[2]
+    status = main(["schedule", "layernorm2d", "n=1024", "--arch", "gfx942"])
+    assert status == 2 and "has no loop to schedule" in capsys.readouterr().err
