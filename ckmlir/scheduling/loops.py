@@ -8,10 +8,11 @@ from ckmlir.dialect.build import producer, registers_of, text_of
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.loop import LOOP, schedule_of
 from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.step_order import handed_on, operands_of, source_of, stage_of
+from ckmlir.passes.loop_body import FRAGMENTS, handed_on, operands_of, source_of, stage_of
 from ckmlir.passes.walk import functions, operations, target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
@@ -32,10 +33,6 @@ FREE = (
     "ub.",
 )
 """Operations that become no instruction, or none that a loop of fragments would feel."""
-
-
-FRAGMENTS = STORES | LOADS | {"ck.lds_read", "ck.lds_write", "ck.mfma"}
-"""Operations with a place of their own in the step: what a schedule's `step` numbers, stage by stage."""
 
 
 def loops_of(module: ir.Module) -> list[ir.Operation]:
@@ -67,7 +64,7 @@ class _Builder:
         body = [op.operation for op in block.operations][:-1]
         if any(len(op.regions) for op in body):
             raise ProblemError("only innermost loops are scheduling problems; this one holds another")
-        buffers = schedule_of(self.loop).buffers
+        schedule = schedule_of(self.loop)
         inside = [op for op in body if not op.name.startswith(FREE)]
         number = {op: place for place, op in enumerate(inside)}
         flow = list(_flow(body, block))
@@ -92,7 +89,7 @@ class _Builder:
             Edge(number[one], number[two], "flow", nodes[number[one]].latency, distance)
             for one, two, distance in _through(flow, number)
         }
-        edges |= set(_lds_edges(inside, number, nodes, buffers)) | set(_memory_edges(inside, number, nodes))
+        edges |= set(_lds_edges(inside, number, nodes, schedule)) | set(_memory_edges(inside, number, nodes))
         registers = target.registers
         share = registers.vector_total // max(1, -(-waves // target.simds))
         limits = Limits(
@@ -102,7 +99,7 @@ class _Builder:
         effects = tuple(number[op] for op in inside if op.name in STORES)
         name = str(function.attributes["sym_name"].value)
         order = sorted(edges, key=lambda edge: (edge.source, edge.target, edge.kind, edge.distance))
-        return Problem(name, target.name, tuple(nodes), tuple(order), limits, buffers, effects)
+        return Problem(name, target.name, tuple(nodes), tuple(order), limits, schedule.buffers, effects)
 
 
 def _unit(op: ir.Operation) -> str:
@@ -205,9 +202,9 @@ def _ends(body: list[ir.Operation], inside: list[ir.Operation]) -> dict[ir.Opera
 
 
 def _lds_edges(
-    inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node], buffers: int
+    inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node], schedule: Schedule
 ) -> Iterator[Edge]:
-    """A read follows the writes of its tensor; the writes `buffers` iterations on follow the read."""
+    """A read follows the writes of its tensor; the writes as many iterations on as it has buffers follow the read."""
     tensors: dict[ir.Value, tuple[list[ir.Operation], list[ir.Operation]]] = {}
     for op in inside:
         traffic = traffic_of(op)
@@ -216,10 +213,11 @@ def _lds_edges(
     for tensor, (writes, reads) in tensors.items():
         owner = producer(tensor)
         rotates = owner is not None and owner.block == inside[0].block
+        buffers = schedule.buffers_of(nodes[number[(*writes, *reads)[0]]].tensor) if rotates else 1
         for write in writes:
             for read in reads:
                 yield Edge(number[write], number[read], "memory", nodes[number[write]].latency, 0)
-                yield Edge(number[read], number[write], "anti", 0, buffers if rotates else 1, rotates)
+                yield Edge(number[read], number[write], "anti", 0, buffers, rotates)
 
 
 def _memory_edges(inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node]) -> Iterator[Edge]:

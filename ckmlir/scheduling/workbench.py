@@ -6,7 +6,7 @@ bench.listed(Schedule.parse(text))  # the same schedule with every fragment by i
 bench.compile(schedule)             # scheduled IR, findings of the checker, code object
 """
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
@@ -17,15 +17,16 @@ from ckmlir.lowering.codeobject import emit_code_object
 from ckmlir.mlir import ir
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.passes.check_schedule import check_module
+from ckmlir.passes.loop_body import FRAGMENTS, stage_of
 from ckmlir.passes.pipeline import PIPELINE, run_pipeline
-from ckmlir.passes.step_order import order_step, stage_of
-from ckmlir.scheduling.loops import FRAGMENTS, loops_of, problem_of
+from ckmlir.passes.step_order import order_step
+from ckmlir.scheduling.loops import loops_of, problem_of
 from ckmlir.scheduling.problem import Problem, ProblemError
 from ckmlir.scheduling.steps import Place, schedule_of_places
 from ckmlir.targets import Target
 
 NAMES = [str(step.run) for step in PIPELINE]
-BEFORE = PIPELINE[: NAMES.index("ck-pipeline-loops")]
+FRAGMENTING = PIPELINE[: NAMES.index("ck-pipeline-loops")]
 SCHEDULING = PIPELINE[NAMES.index("ck-pipeline-loops") : NAMES.index("ck-lower-fragments")]
 LOWERING = PIPELINE[NAMES.index("ck-lower-fragments") :]
 
@@ -52,14 +53,14 @@ class Workbench:
 
     Attributes:
         name: of the kernel.
-        text: its fragments, with locations.
+        tiles: its tile IR as text, with locations.
         schedule: the schedule that the operator gives its loop.
-        problem: of the loop; of the last one where there are several.
+        problem: of that loop under that schedule's paths and buffers; of the last loop where there are several.
     """
 
     name: str
     target: Target
-    text: str
+    tiles: str
     schedule: Schedule
     problem: Problem
     context: ir.Context
@@ -76,22 +77,28 @@ class Workbench:
         require_valid(operator, spec, target)
         kernel = operator.build(spec, target)
         with kernel.module.context:
-            run_pipeline(kernel.module, BEFORE, dump_on_failure=False)
             loops = loops_of(kernel.module)
             if not loops:
                 raise ProblemError(f"{kernel.name} has no loop to schedule")
-            text = kernel.module.operation.get_asm(enable_debug_info=True)
-            schedule, problem = schedule_of(loops[-1]), problem_of(loops[-1])
-            return Workbench(kernel.name, target, text, schedule, problem, kernel.module.context)
+            tiles = kernel.module.operation.get_asm(enable_debug_info=True)
+            schedule = schedule_of(loops[-1])
+            run_pipeline(kernel.module, FRAGMENTING, dump_on_failure=False)
+            problem = problem_of(loops_of(kernel.module)[-1])
+        return Workbench(kernel.name, target, tiles, schedule, problem, kernel.module.context)
+
+    def problem_under(self, schedule: Schedule) -> Problem:
+        """The problem that a schedule's paths and buffers make of the loop."""
+        with self.context:
+            return problem_of(loops_of(self._fragments(schedule))[-1])
 
     def listed(self, schedule: Schedule) -> Schedule:
-        """The same order and buffers with every fragment listed by itself, ready for moves.
+        """The same schedule with every fragment listed by itself, ready for moves; mixes and priorities are left out.
 
         Raises:
-            PassFailure: the loop has no such stages or fragments.
+            PipelineFailure, ValueError: the loop has no such stages or fragments.
         """
         with self.context, ir.Location.unknown(self.context):
-            module = ir.Module.parse(self.text)
+            module = self._fragments(schedule)
             block = loops_of(module)[-1].regions[0].blocks[0]
             body = [op.operation for op in block.operations][:-1]
             counts: dict[str, int] = {}
@@ -101,9 +108,13 @@ class Workbench:
                     stage = stage_of(op) or ""
                     numbers[op] = stage, counts.get(stage, 0)
                     counts[stage] = counts.get(stage, 0) + 1
-            placed = [one for one in order_step(body, schedule) if one.op in numbers]
+            placed = [one for one in order_step(body, schedule, self.target).placed if one.op in numbers]
             places = [Place(*numbers[one.op], one.ahead) for one in placed]
-        return schedule_of_places(schedule.name, schedule.buffers, places, fenced=schedule.fences != "none")
+        listed = schedule_of_places(schedule.name, schedule.buffers, places)
+        fences = "none" if schedule.fences == "none" else "memory"
+        return replace(
+            schedule, step=listed.step, ahead=(), order="source", reads=1, fences=fences, mix=(), priority=()
+        )
 
     def compile(self, schedule: Schedule, *, code: bool = True) -> Scheduled:
         """Apply a schedule, check the result, and (`code`) compile it.
@@ -113,8 +124,8 @@ class Workbench:
             CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
         """
         with self.context:
-            reference, module = ir.Module.parse(self.text), ir.Module.parse(self.text)
-            loops_of(module)[-1].attributes[SCHEDULE] = string(str(schedule))
+            module = self._fragments(schedule)
+            reference = ir.Module.parse(module.operation.get_asm(enable_debug_info=True))
             run_pipeline(module, SCHEDULING, dump_on_failure=False)
             fragments = module.operation.get_asm(enable_debug_info=True)
             findings = tuple(map(str, check_module(module, reference)))
@@ -124,3 +135,10 @@ class Workbench:
                 made = emit_code_object(module, self.target.name)
                 compiled = CompiledKernel(made.hsaco, self.name, self.target.name)
         return Scheduled(schedule, fragments, findings, compiled)
+
+    def _fragments(self, schedule: Schedule) -> ir.Module:
+        """The kernel in fragments, its last loop under a schedule."""
+        module = ir.Module.parse(self.tiles)
+        loops_of(module)[-1].attributes[SCHEDULE] = string(str(schedule))
+        run_pipeline(module, FRAGMENTING, dump_on_failure=False)
+        return module
