@@ -10,6 +10,7 @@ from ckmlir.scheduling.modulo import ModuloScheduling
 from ckmlir.scheduling.problem import Node, Problem
 from ckmlir.scheduling.scheduler import SchedulingError, Solution
 from ckmlir.scheduling.steps import Place, places_of, schedule_of_places
+from ckmlir.scheduling.turns import with_even_turns
 
 
 class Interleave:
@@ -27,7 +28,7 @@ class Interleave:
         if not matrix or not others:
             raise SchedulingError(f"{self.name}: {problem.name} has no matrix instructions and memory accesses to mix")
         mixed = self.mix(matrix, others, numbers)
-        schedule = schedule_of_places(self.name, problem.buffers, mixed)
+        schedule = with_even_turns(problem, schedule_of_places(self.name, problem.buffers, mixed))
         broken = broken_links(problem, links_between_fragments(problem), schedule)
         if broken:  # spreading moved something past what it depends on: back to the order that is known to be right
             schedule = schedule_of_places(self.name, problem.buffers, places)

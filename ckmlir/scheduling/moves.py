@@ -7,9 +7,11 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.scheduling.graph import broken_links, links_between_fragments
+from ckmlir.passes.pipeline_loops import MOST_STEPS
+from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.steps import Place, places_of, schedule_of_places
+from ckmlir.scheduling.turns import steps_of
 
 MOST_BUFFERS = 4
 MOST_AHEAD = 8
@@ -68,7 +70,14 @@ def legal_moves(problem: Problem, schedule: Schedule) -> list[Move]:
     for buffers in (schedule.buffers - 1, schedule.buffers + 1):
         if 1 <= buffers <= MOST_BUFFERS and _fits(problem, schedule, buffers):
             found.append(Move("buffers", amount=buffers))
-    return [*found, Move("fences", amount=int(schedule.fences == "none"))]
+    found.append(Move("fences", amount=int(schedule.fences == "none")))
+    return [move for move in found if _unrolls(problem, links, schedule, move)]
+
+
+def _unrolls(problem: Problem, links: list[Link], schedule: Schedule, move: Move) -> bool:
+    """Whether the steady loop after a move is one that the pass makes."""
+    changed = apply(schedule, move)
+    return steps_of(problem, links, places_of(changed), changed.buffers) <= MOST_STEPS
 
 
 def _fits(problem: Problem, schedule: Schedule, buffers: int) -> bool:

@@ -12,6 +12,7 @@ from ckmlir.scheduling.modulo import ModuloScheduling
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.scheduler import SchedulingError, Solution
 from ckmlir.scheduling.steps import places_of, schedule_of_places
+from ckmlir.scheduling.turns import with_even_turns
 
 
 class PingPong:
@@ -28,7 +29,7 @@ class PingPong:
         numbers = {(node.stage, node.index): node for node in problem.fragments}
         matrix = {place for place in places_of(found.schedule) if numbers[place[:2]].unit == "matrix"}
         places = sorted(places_of(found.schedule), key=lambda place: place in matrix)
-        schedule = schedule_of_places("ping_pong", problem.buffers, places)
+        schedule = with_even_turns(problem, schedule_of_places("ping_pong", problem.buffers, places))
         stages = sorted({place.stage for place in matrix})
         schedule = replace(schedule, groups=2, priority=tuple((stage, 1) for stage in stages))
         broken = broken_links(problem, links_between_fragments(problem), schedule)

@@ -9,6 +9,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.scheduling.problem import Edge, Problem
 from ckmlir.scheduling.steps import Place, schedule_of_places
+from ckmlir.scheduling.turns import with_even_turns
 
 SCHEDULERS: dict[str, str] = {
     "source": "ckmlir.scheduling.source_order:SourceOrder",
@@ -87,4 +88,4 @@ def schedule_of_times(problem: Problem, name: str, times: Mapping[int, int], int
     last = max((time // interval for time in shifted.values()), default=0)
     listed = sorted(problem.fragments, key=lambda node: (shifted[node.number] % interval, node.number))
     places = [Place(node.stage, node.index, last - shifted[node.number] // interval) for node in listed]
-    return schedule_of_places(name, problem.buffers, places)
+    return with_even_turns(problem, schedule_of_places(name, problem.buffers, places))
