@@ -111,8 +111,8 @@ def _unsigned_float(x: float, width: int) -> int:
     if x != x:
         return 0x3F << mantissa - 1 & (1 << width) - 1
     codes = np.arange(31 << mantissa)
-    values = np.where(codes >> mantissa, (1 + (codes & (1 << mantissa) - 1) / 2.0**mantissa) * 2.0 ** ((codes >> mantissa) - 15),
-                      codes * 2.0 ** (-14 - mantissa))  # fmt: skip
+    normal = (1 + (codes & (1 << mantissa) - 1) / 2.0**mantissa) * 2.0 ** ((codes >> mantissa) - 15)
+    values = np.where(codes >> mantissa, normal, codes * 2.0 ** (-14 - mantissa))
     if x <= 0:
         return 0
     if x >= float(values[-1] * 2 - values[-2] + values[-1]) / 2 and x > float(
