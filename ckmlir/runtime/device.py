@@ -248,16 +248,17 @@ class LabelsMemory(Protocol):
 DEVICES = ("sim", "hip", "auto")
 
 
-def open_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = ()) -> Device:
+def open_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Device:
     """A device that runs code for `target`: "sim", "hip", or "auto" for whatever is there.
 
     "auto" takes a GPU of the target's chip where there is one, else the simulator; `CKMLIR_DEVICE` overrides it. Which
     it was and why is `ckmlir.runtime.selection.select_device`'s to say. The seed varies what the simulator leaves open:
     the content of memory nobody wrote, the order of waves and of streams. `checks` are names of the simulator's
-    checkers (`ckmlir.sim.checks`); a GPU has none, so that with checks "auto" is the simulator.
+    checkers (`ckmlir.sim.checks`); a GPU has none, so that with checks "auto" is the simulator. `jobs` threads of the
+    simulator share the workgroups of a launch.
 
     Raises DeviceError when there is no such device.
     """
     from ckmlir.runtime.selection import select_device
 
-    return select_device(kind, target, seed=seed, checks=checks).device
+    return select_device(kind, target, seed=seed, checks=checks, jobs=jobs).device

@@ -28,7 +28,7 @@ class Selection:
     reason: str
 
 
-def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = ()) -> Selection:
+def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Selection:
     """The device for code of `target`; the arguments are those of `open_device`.
 
     Raises DeviceError for an unknown kind, and for "hip" without a suitable GPU: a subclass of
@@ -45,21 +45,21 @@ def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[
         where = f"{VARIABLE}: " if reason != "asked for" else ""
         raise DeviceError(f"{where}unknown device {kind!r}; expected {'|'.join(DEVICES)}; {suggest(kind, DEVICES)}")
     if kind == "sim":
-        return Selection(_simulator(target, seed, wanted), reason)
+        return Selection(_simulator(target, seed, wanted, jobs), reason)
     try:
         device = _gpu(target)
     except DeviceError as error:
         if kind == "hip":
             error.args = (f"device hip: {error}",)
             raise
-        return Selection(_simulator(target, seed, wanted), f"no GPU to use ({_first_words(error)})")
+        return Selection(_simulator(target, seed, wanted, jobs), f"no GPU to use ({_first_words(error)})")
     return Selection(device, reason if kind == "hip" else "a GPU of this chip is there")
 
 
-def _simulator(target: Target, seed: int, checks: frozenset[str]) -> Device:
+def _simulator(target: Target, seed: int, checks: frozenset[str], jobs: int) -> Device:
     from ckmlir.runtime.simulator_device import SimulatorDevice
 
-    return SimulatorDevice(target, seed=seed, checks=checks)
+    return SimulatorDevice(target, seed=seed, checks=checks, jobs=jobs)
 
 
 def _gpu(target: Target) -> Device:

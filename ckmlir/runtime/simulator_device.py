@@ -92,13 +92,13 @@ class SimulatorDevice:
     """A `Device` for one chip on `ckmlir.sim`.
 
     `checks` are names of checkers (`ckmlir.sim.checks.CHECKERS`); a launch that they find something wrong with raises
-    FindingsFault. Raises DeviceError for an unknown name.
+    FindingsFault. `jobs` threads share the workgroups of a launch. Raises DeviceError for an unknown name, or no job.
     """
 
-    def __init__(self, target: Target, *, seed: int = 0, checks: Iterable[str] = ()) -> None:
+    def __init__(self, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> None:
         self._target = target
         try:
-            self._simulator = Simulator(target=target.name, seed=seed, checks=checks)
+            self._simulator = Simulator(target=target.name, seed=seed, checks=checks, jobs=jobs)
         except LaunchError as error:
             raise DeviceError(str(error)) from error
         self._live: weakref.WeakSet[SimulatorMemory] = weakref.WeakSet()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from functools import cached_property
+
 import numpy as np
 import numpy.typing as npt
 
@@ -145,9 +147,8 @@ class Program:
         found = self.line_of(address)
         return f"{found[0]}:{found[1]}" if found else None
 
-    def locate(self, record: int) -> tuple[str, int, str, tuple[str, int] | None]:
-        """(kernel, byte offset from its start, text, source) of the instruction whose record is at an address."""
-        number = self.record_number(record)
+    def locate(self, number: int) -> tuple[str, int, str, tuple[str, int] | None]:
+        """(kernel, byte offset from its start, text, source) of the instruction with a record's number."""
         if not 0 <= number < len(self._instruction_of):
             return self.kernel.name, self.kernel.size, "the end of the code", None
         instruction = self.instructions[self._instruction_of[number]]
@@ -183,13 +184,17 @@ class Program:
         end = library.addresses([selection.TRAP])[selection.TRAP]
         self.records[-1, :3] = (end, 0, 0xDEAD)
 
-    def prepare(self, table_address: int) -> None:
-        """Reset the counters, and let every memory instruction start its search at the table's first entry."""
-        self.records[:, 1] = 0
-        self.records[self._remembered] = table_address
+    def fresh_records(self, table_address: int) -> npt.NDArray[np.uint64]:
+        """Records for a runner: counters at zero, and every memory instruction starts its search at the table's first
+        entry."""
+        records: npt.NDArray[np.uint64] = self.records.copy()
+        records[self._remembered] = table_address
+        return records
 
-    def record_number(self, address: int) -> int:
-        return (address - int(self.records.ctypes.data)) // RECORD_BYTES
+    @cached_property
+    def updates_memory(self) -> bool:
+        """Whether there are atomic updates of global memory."""
+        return any("_atomic_" in instruction.mnemonic for instruction in self.instructions)
 
 
 def _instructions(code_object: CodeObject, kernel: Kernel, contents: bytes) -> list[Instruction]:

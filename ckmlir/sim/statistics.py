@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass, field, fields, replace
+from typing import Any
 
 from ckmlir.sim.control import NO_OPERATION
 from ckmlir.sim.decode.instruction import Instruction
@@ -65,3 +68,15 @@ class RunStatistics:
     workgroups: int = 0
     seconds: float = 0.0
     profile: dict[int, int] = field(default_factory=dict, repr=False)
+
+
+def total(parts: Sequence[RunStatistics], workgroups: int, seconds: float) -> RunStatistics:
+    """The counts of a launch from those of its runners."""
+    if len(parts) == 1:
+        return replace(parts[0], workgroups=workgroups, seconds=seconds)
+    sums: dict[str, Any] = {"workgroups": workgroups, "seconds": seconds}
+    for item in fields(RunStatistics):
+        if item.name not in sums:
+            values = [getattr(part, item.name) for part in parts]
+            sums[item.name] = dict(sum(map(Counter, values), Counter())) if isinstance(values[0], dict) else sum(values)
+    return RunStatistics(**sums)

@@ -22,6 +22,8 @@ from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES
 from ckmlir.tools.request import Request, add_operator_arguments, check_writable, progress, read_request, write_file
 
+MOST_JOBS = 256
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_operator_arguments(parser)
@@ -32,6 +34,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     )
     add("--output", nargs="+", action="extend", default=[], metavar="name=file.npy", help="arrays to write")
     add("--seed", type=_seed, default=0, metavar="N", help="of arrays and of the simulator")
+    add("--jobs", type=_jobs, default=1, metavar="N", help="threads of the simulator that share the workgroups")
     add("--no-check", action="store_true", help="do not compare with the reference")
     add(
         "--check",
@@ -55,7 +58,8 @@ def execute(options: argparse.Namespace) -> int:
     require_valid(operator, kernel, target)
     if options.check and options.device == "hip":
         raise CkmlirError("--check: the checkers are the simulator's; a GPU has none")
-    device = open_device("sim" if options.check else options.device, target, seed=options.seed, checks=options.check)
+    chosen = "sim" if options.check else options.device
+    device = open_device(chosen, target, seed=options.seed, checks=options.check, jobs=options.jobs)
 
     arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}
     with progress("making arrays"):
@@ -89,6 +93,12 @@ def _checks(text: str) -> frozenset[str]:
 def _seed(text: str) -> int:
     if not (text.isascii() and text.isdigit()) or int(text) >= 2**32:
         raise argparse.ArgumentTypeError(f"{text} is not a whole number from 0 to {2**32 - 1}")
+    return int(text)
+
+
+def _jobs(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MOST_JOBS:
+        raise argparse.ArgumentTypeError(f"{text} is not a whole number from 1 to {MOST_JOBS}")
     return int(text)
 
 
