@@ -69,6 +69,10 @@ EARLY = {
     ),
     "scalar over scalar": ((SCALAR, SCALAR, wait("lgkmcnt(0)"), USE_SCALAR), "lgkmcnt(0) s8"),
     "LDS and scalar mixed": ((READ, SCALAR, wait("lgkmcnt(1)"), USE), "lgkmcnt(0) v1"),
+    "LDS and message mixed": (
+        (READ, "s_sendmsg sendmsg(MSG_INTERRUPT)", wait("lgkmcnt(1)"), USE),
+        "lgkmcnt(0) v1",
+    ),
     "flat, vmcnt alone": ((FLAT, wait("vmcnt(0)"), USE), "lgkmcnt(0) v1"),
     "flat, lgkmcnt alone": ((FLAT, wait("lgkmcnt(0)"), USE), "vmcnt(0) v1"),
     "flat makes vmcnt unordered": (
