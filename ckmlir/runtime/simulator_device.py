@@ -264,6 +264,8 @@ class SimulatorDevice:
         """See `Device`; the simulator checks every launch."""
 
         def launch(memories: Sequence[Memory], stream: Stream | None = None) -> None:
+            if len(memories) != arguments.count(None):
+                raise DeviceError(f"{arguments.count(None)} memories are needed, not {len(memories)}")
             rest = iter(memories)
             given = [next(rest) if one is None else cast("Argument", one) for one in arguments]
             self.launch(module, kernel, grid, block, given, stream=stream)

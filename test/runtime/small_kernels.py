@@ -35,3 +35,11 @@ def scale_code(chip: str) -> bytes:
     """The code object with the kernel `scale`."""
     with shared_context() as context:
         return emit_code_object(ir.Module.parse(SCALE, context), chip).hsaco
+
+
+@functools.cache
+def scale_last_code(chip: str) -> bytes:
+    """The same kernel with its memory behind the scalars: `scale` takes factor, big, x."""
+    text = SCALE.replace("%x: !llvm.ptr<1>, %factor: f32, %big: i64", "%factor: f32, %big: i64, %x: !llvm.ptr<1>")
+    with shared_context() as context:
+        return emit_code_object(ir.Module.parse(text, context), chip).hsaco

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import numpy as np
 import pytest
-from small_kernels import scale_code
+from small_kernels import scale_code, scale_last_code
 
 from ckmlir.runtime import Device, DeviceError, KernelFault, Memory, MemoryPart, Module, open_device
 from ckmlir.targets import get_target
@@ -120,6 +120,28 @@ def test_parts_of_memory(device: Device, module: Module) -> None:
     np.testing.assert_array_equal(download(device, whole), np.repeat([1, 4, 0], 64))
     with pytest.raises(DeviceError, match="bytes 512 to 1024 are not within 768"):
         MemoryPart(whole, 512, 512)
+
+
+@pytest.mark.parametrize("memory_first", [True, False])
+def test_a_prepared_launch(device: Device, memory_first: bool) -> None:
+    """The memory stands where the kernel has it; everything else was checked before."""
+    module = device.load(scale_code("gfx942") if memory_first else scale_last_code("gfx942"))
+    scalars = np.float32(3), np.int64(2)
+    arguments = (None, *scalars) if memory_first else (*scalars, None)
+    launch = device.prepare(module, "scale", (1, 1, 1), (64, 1, 1), arguments)
+    memories, stream = [upload(device, np.full(64, number, np.float32)) for number in range(3)], device.create_stream()
+    for memory in memories:
+        launch([memory], stream)
+    stream.synchronize()
+    for number, memory in enumerate(memories):
+        assert (download(device, memory) == 3 * number + 2).all()
+    with pytest.raises(DeviceError, match="1 memories are needed, not 2"):
+        launch([memories[0], memories[1]])
+    device.free(memories[0])
+    with pytest.raises(DeviceError, match="given back"):
+        launch([memories[0]])
+    with pytest.raises(DeviceError, match="a workgroup of 4096 work-items"):
+        device.prepare(module, "scale", (1, 1, 1), (4096, 1, 1), arguments)([memories[1]])
 
 
 def test_threads_launch_on_their_streams(device: Device, module: Module) -> None:

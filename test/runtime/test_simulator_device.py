@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -132,3 +134,39 @@ def test_memory_nobody_wrote_depends_on_the_seed(chip: str) -> None:
     np.testing.assert_array_equal(contents[0], contents[1])
     assert (contents[0] != contents[2]).any()
     assert contents[0].any()
+
+
+def test_a_stream_does_nothing_before_somebody_waits(device: Device) -> None:
+    """So that a missing wait shows: work of another stream is not done by chance."""
+    one, other, event = device.create_stream(), device.create_stream(), device.create_event()
+    order: list[str] = []
+    device.call_on_host(lambda: order.append("one"), one)
+    event.record(one)
+    device.call_on_host(lambda: order.append("later"), one)
+    device.call_on_host(lambda: order.append("other"), other)
+    assert (order, one.is_done(), event.is_reached()) == ([], False, False)
+    other.synchronize()
+    assert (order, one.is_done(), other.is_done()) == (["other"], False, True)
+    other.wait(event)
+    device.call_on_host(lambda: order.append("other again"), other)
+    other.synchronize()
+    assert order == ["other", "one", "other again"] and event.is_reached() and not one.is_done()
+    one.close()
+    assert order[-1] == "later"
+    with pytest.raises(DeviceError, match="was closed"):
+        device.call_on_host(lambda: None, one)
+
+
+def test_streams_go_on_in_an_order_of_the_seed(chip: str) -> None:
+    def order_of(seed: int) -> list[int]:
+        device = open_device("sim", get_target(chip), seed=seed)
+        order: list[tuple[int, int]] = []
+        for number, stream in enumerate([device.create_stream() for _ in range(4)]):
+            for step in range(4):
+                device.call_on_host(functools.partial(order.append, (number, step)), stream)
+        device.synchronize()
+        for stream in range(4):
+            assert [step for other, step in order if other == stream] == [0, 1, 2, 3]
+        return [stream for stream, _ in order]
+
+    assert order_of(1) == order_of(1) != order_of(2)

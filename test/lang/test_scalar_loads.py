@@ -1,0 +1,46 @@
+"""Scalars that memory holds: read once for the workgroup, by a scalar load, wherever they are then used."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_runner import CHIPS, compile_traced
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import i32, kernel, load, loop, ptr, store, view, workgroup_id
+from ckmlir.targets import get_target
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_bounds_origins_and_factors_from_memory(chip: str) -> None:
+    """y[g] = factor[g] * (the sum of x's tiles begin[g] up to begin[g + 1])."""
+    arguments = {"x": ptr("f32"), "begin": ptr("i32"), "factor": ptr("f32"), "y": ptr("f32"), "n": i32}
+
+    @kernel("sums", target=get_target(chip), waves=1, arguments=arguments)
+    def sums(given: Any) -> None:
+        group = workgroup_id(0)
+        begin, end = given.begin.scalar(group), given.begin.scalar(group + 1)
+        lies = coalesced((64,), 1, 0, 1)
+        tiles = view(given.x, (given.n,), (1,)).pad(64)
+        with loop(begin + 1, end, 1, carry=[load(tiles.window((64,), (begin * 64,)), lies)]) as step:
+            step.carry(step.carried[0] + load(tiles.window((64,), (step.index * 64,)), lies))
+        result = step.results[0] * given.factor.scalar(group)
+        store(result, view(given.y, (3, 64), (64, 1)).freeze(0, group).window((64,), (0,)))
+
+    compiled = compile_traced(sums)
+    assert "readfirstlane" not in compiled.assembly
+    x = np.random.default_rng(0).integers(-9, 9, 64 * 9).astype(np.float32)
+    begin, factor = np.array([0, 2, 3, 9], np.int32), np.array([2, -1, 0.5], np.float32)
+    *_, y = compiled.run(x, begin, factor, np.zeros((3, 64), np.float32), x.size, grid=(3, 1, 1))
+    tiles = x.reshape(9, 64)
+    np.testing.assert_array_equal(y, [2 * tiles[:2].sum(0), -tiles[2], tiles[3:].sum(0) / 2])
+
+
+def test_types_that_are_no_scalars() -> None:
+    with pytest.raises(TypeError, match="scalars are i32, i64 or f32; the pointer is to f16"):
+
+        @kernel("wrong", target=get_target("gfx942"), waves=1, arguments={"x": ptr("f16")})
+        def wrong(given: Any) -> None:
+            given.x.scalar(0)
