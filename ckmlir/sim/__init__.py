@@ -7,6 +7,9 @@
     simulator.launch(CodeObject.parse("kernel.hsaco"), grid=(4, 1, 1), block=(256, 1, 1), arguments=[x, y, len(array)])
     result = y.read(array.dtype, array.shape)
 
+`Simulator(checks=parse_checks("all"))` has every launch watched by checkers; one that they find something wrong with
+raises CheckFailure with `findings`, each with its instruction, source line, wave, lanes and memory.
+
 Knows nothing of MLIR. `operation.py` and `semantics/` say what instructions compute; `selection.py` finds an
 instruction's handler; `library.py` compiles handlers; `program.py`, `launch.py` and `scheduler.py` run kernels.
 """

@@ -56,13 +56,14 @@ WORKGROUP_ID_SGPR = 232  # three i64: byte offset of the register for the id of 
 USED_VGPR_BYTES = 256  # bytes from the first VGPR that are set up, and the same for AccVGPRs
 USED_AGPR_BYTES = 264
 READ_SCALAR = 272  # bytes of scalar loads
-CURRENT_GROUP = 376  # number of the workgroup that runs
 TURN, ROUND_START, GROUP_START = 280, 288, 296  # a wave's run to its next barrier is a turn; turns count up from 1
-ALLOCATION_ATTRIBUTES = 304  # a row of ATTRIBUTE_BYTES for each row of ALLOCATIONS, where a check needs them
+# What checks need; `checks/layout.py` says what the addresses point to.
+ALLOCATION_ATTRIBUTES = 304  # a row for each row of ALLOCATIONS
 FINDINGS, FINDING_CAPACITY, FINDING_COUNT, FINDINGS_LOST = 312, 320, 328, 336
-LDS_CELLS = 352  # race cells of LDS (checks/races.py)
-SHADOW_PROPERTIES, LDS_SHADOW = 360, 368  # checks/shadow_memory.py
-CHECKED = 344  # bits of checks/flags.py that the scheduler obeys
+CHECKED = 344  # flags of the checks that the scheduler takes part in
+LDS_CELLS = 352  # race cells of LDS, or 0
+SHADOW_PROPERTIES, LDS_SHADOW = 360, 368  # of the allocation whose shadow was accessed last; shadow of LDS, or 0
+CURRENT_GROUP = 376  # number of the workgroup that runs
 # Room for the instruction that executes; nothing in it outlives the instruction.
 WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
 WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes

@@ -135,9 +135,8 @@ def _merged(
 
 
 def _is_merge(operation: Operation) -> bool:
-    return operation.results[0].type is U32 and any(place.implicit == "old" for place in operation.operands) and (
-        "op_sel" in operation.modifiers or operation.mnemonic.startswith("v_cvt_pk")
-    )  # fmt: skip
+    has_old = any(place.implicit == "old" for place in operation.operands)
+    return has_old and operation.results[0].type is U32 and "op_sel" in operation.modifiers
 
 
 def _selected(b: Builder, mask: Value, x: Value, y: Value, unknown: Value) -> Value:
