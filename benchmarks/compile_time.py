@@ -24,6 +24,10 @@ KERNELS = {
     "layernorm2d f16 n4096": ("layernorm2d", {"m": 4096, "n": 4096, "dtype": "f16"}),
     "rmsnorm2d f16 n4096": ("rmsnorm2d", {"m": 4096, "n": 4096, "dtype": "f16"}),
     "softmax f16 n4096": ("softmax", {"m": 4096, "n": 4096, "dtype": "f16"}),
+    "transpose2d f16": ("transpose2d", {"m": 4096, "n": 4096, "dtype": "f16"}),
+    "copy f16": ("copy", {"m": 4096, "n": 4096, "dtype": "f16"}),
+    "reduce f16 n4096": ("reduce", {"shape": (4096, 4096), "dtype": "f16"}),
+    "elementwise f16": ("elementwise", {"shape": (4096, 4096), "dtype": "f16"}),
 }
 PARTS = ("python", "mlir", "llvm", "link", "total")
 

@@ -30,6 +30,7 @@ OPERATORS = {
     "reduce": "ckmlir.ops.reduction.reduce",
     "elementwise": "ckmlir.ops.elementwise.elementwise",
     "cast": "ckmlir.ops.elementwise.cast",
+    "unpack_int4": "ckmlir.ops.elementwise.unpack_int4",
     "permute": "ckmlir.ops.layout.permute",
     "transpose2d": "ckmlir.ops.layout.transpose2d",
     "batched_transpose": "ckmlir.ops.layout.batched_transpose",

@@ -23,8 +23,8 @@ def operator_table() -> str:
 
 
 def _types(operator: Operator[Any, Any]) -> tuple[str, ...]:
-    """What the key `dtype` may be."""
-    return next((key.choices for key in operator.keys if key.name == "dtype" and isinstance(key, Choice)), ())
+    """What the key `dtype` may be; "fixed" without one."""
+    return next((key.choices for key in operator.keys if key.name == "dtype" and isinstance(key, Choice)), ("fixed",))
 
 
 def with_table(text: str) -> str:

@@ -1,0 +1,109 @@
+"""unpack_int4: signed 4-bit integers, two a byte, as f16, bf16 or f32. The first of two is in the low half.
+
+Arrays: x (shape with half the last length, i8), y (shape); packed.
+
+Kernel arguments: x, y, bytes of x (i32). Grid: one dimension, tiles of bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import gcd, prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.request import Choice, Numbers, RequestError, show
+from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+WAVES = 4
+OUT = ("f16", "bf16", "f32")
+TILE = 4096
+"""Bytes of a workgroup: 16 a work-item."""
+
+
+@dataclass(frozen=True)
+class Problem:
+    """Integers to unpack; `shape` counts them."""
+
+    shape: tuple[int, ...]
+    out: str
+
+    @property
+    def bytes(self) -> int:
+        return prod(self.shape) // 2
+
+
+@dataclass(frozen=True)
+class UnpackSpec(Spec):
+    """What the kernel depends on.
+
+    Attributes:
+        multiple: bytes of which their number is a multiple, a power of two up to the tile.
+    """
+
+    out: str
+    multiple: int
+
+    @property
+    def name(self) -> str:
+        return f"unpack_int4_{self.out}_multiple{self.multiple}"
+
+
+class UnpackInt4(Operator[Problem, UnpackSpec]):
+    """See the module's text."""
+
+    name = "unpack_int4"
+    summary = "4-bit integers, two a byte, as floating-point numbers"
+    spec_type = UnpackSpec
+    keys = (
+        Numbers("shape", (1024, 1024), "of y", most=5),
+        Choice("dtype", "f16", "of y", OUT),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        shape = values["shape"]
+        if shape[-1] % 2:
+            raise RequestError(f"shape={show(shape)}: rows of {shape[-1]} do not fill whole bytes; expected an even number")
+        problem = Problem(shape, values["dtype"])
+        self.arrays(problem)  # refuses what is too large
+        return problem
+
+    def spec(self, problem: Problem, target: Target) -> UnpackSpec:
+        return UnpackSpec(problem.out, gcd(problem.bytes or TILE, TILE))
+
+    def validate(self, spec: UnpackSpec, target: Target) -> list[Reason]:
+        return [*not_a_choice(spec, out=OUT), *not_powers_of_two(spec, "multiple")]
+
+    def kernels(self, target: Target) -> list[UnpackSpec]:
+        return [UnpackSpec(out, TILE) for out in OUT]
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        halves = (*problem.shape[:-1], problem.shape[-1] // 2)
+        return array_spec("x", halves, "i8", "in"), array_spec("y", problem.shape, problem.out, "out")
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        return generator.integers(-128, 128, array.shape)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Every integer from -8 to 7, which all output types hold exactly."""
+        x = arrays["x"].astype(np.int64)
+        halves = np.stack([x & 15, x >> 4 & 15], axis=-1)
+        return {"y": np.where(halves > 7, halves - 16, halves).reshape(problem.shape)}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        return {"y": Tolerance(0.0, 0.0, "small integers are exact")}
+
+    def launch(self, problem: Problem, spec: UnpackSpec) -> Launch:
+        tiles = ceil_div(problem.bytes, TILE)
+        return Launch((tiles, 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("x", "y", np.int32(problem.bytes)))
+
+
+OPERATOR = UnpackInt4()

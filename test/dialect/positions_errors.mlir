@@ -1,0 +1,41 @@
+// Operations that tell where elements lie, and that join dimensions, say what their types lack.
+
+// RUN: ckmlir-opt %s --split-input-file --verify-diagnostics
+
+func.func @element(%w: !ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>) {
+  // expected-error@+1 {{'ck.inside' gives i1, not i32}}
+  %0 = "ck.inside"(%w) : (!ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>) -> !ck.tile<[64], i32, "?">
+  return
+}
+
+// -----
+
+func.func @lengths(%w: !ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>) {
+  // expected-error@+1 {{the window is [64], the tile [32]}}
+  %0 = "ck.offsets"(%w) : (!ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>) -> !ck.tile<[32], i32, "?">
+  return
+}
+
+// -----
+
+func.func @last_axis(%t: !ck.tile<[8, 4], f32, "?">) {
+  // expected-error@+1 {{axis 1 and the one behind it are not both among the tile's 2 dimensions}}
+  %0 = "ck.join_axes"(%t) {axis = 1 : i64} : (!ck.tile<[8, 4], f32, "?">) -> !ck.tile<[32], f32, "?">
+  return
+}
+
+// -----
+
+func.func @joined_lengths(%t: !ck.tile<[8, 4], f32, "?">) {
+  // expected-error@+1 {{joined, [8, 4] of f32 is [32] of f32, not [16] of f32}}
+  %0 = "ck.join_axes"(%t) {axis = 0 : i64} : (!ck.tile<[8, 4], f32, "?">) -> !ck.tile<[16], f32, "?">
+  return
+}
+
+// -----
+
+func.func @joined_distribution(%t: !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) {
+  // expected-error@+1 {{joined it lies as 'd0: 64@lane 4@y0', not 'd0: 4@y0 64@lane'}}
+  %0 = "ck.join_axes"(%t) {axis = 0 : i64} : (!ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) -> !ck.tile<[256], f32, "d0: 4@y0 64@lane">
+  return
+}
