@@ -108,6 +108,7 @@ CASTS = [
     for dtype, out, shape in itertools.product(MOVED, MOVED, ((3, 1024), (5, 33)))
     if dtype != out
 ]
+UNPACKED = [{"shape": s, "dtype": d} for s, d in itertools.product(((3, 4096), (7, 130), (5, 2), (0, 2)), FLOATS)]
 PATCHES: list[Keys] = [
     {"dtype": dtype, **keys}
     for dtype in MOVED
@@ -175,6 +176,7 @@ ATOMICS: list[Keys] = [
         *grid("permute", PERMUTATIONS),
         *grid("copy", COPIES),
         *grid("cast", CASTS),
+        *grid("unpack_int4", UNPACKED),
         *grid("img2col", PATCHES),
         *grid("pooling", POOLS),
         *grid("reduce", REDUCTIONS),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import pytest
 from single_wave import SingleWave, imm, make, s, v, wave_with
@@ -284,6 +285,16 @@ def test_sdwa_float_operand_from_the_upper_word() -> None:
     wave = wave_with(v1=x)
     wave.run([make("v_cvt_f32_f16", [v(0)], [v(1, negate=True)], "SDWA", dst_sel=6, dst_unused=0, src0_sel=5)])
     np.testing.assert_array_equal(f32(wave, 0), -x_high.astype(np.float32))
+
+
+def test_sdwa_source_of_a_result_in_two_registers() -> None:
+    """Both registers of a pair are written: the destination's selection speaks of parts of one register only."""
+    codes = np.arange(64, dtype=np.uint32)
+    wave = wave_with(v1=codes << 16 | (255 - codes) << 24)
+    wave.run([make("v_cvt_pk_f32_bf8", [v(2, 2)], [v(1)], "SDWA", dst_sel=6, dst_unused=0, src0_sel=5)])
+    for register, octets in ((2, codes), (3, 255 - codes)):
+        expected = octets.astype(np.uint8).view(ml_dtypes.float8_e5m2fnuz).astype(np.float32)
+        np.testing.assert_array_equal(f32(wave, register), expected)
 
 
 # -- DPP -------------------------------------------------------------------------------------------------------------

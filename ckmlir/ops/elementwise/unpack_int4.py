@@ -69,7 +69,9 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         shape = values["shape"]
         if shape[-1] % 2:
-            raise RequestError(f"shape={show(shape)}: rows of {shape[-1]} do not fill whole bytes; expected an even number")
+            raise RequestError(
+                f"shape={show(shape)}: rows of {shape[-1]} do not fill whole bytes; expected an even number"
+            )
         problem = Problem(shape, values["dtype"])
         self.arrays(problem)  # refuses what is too large
         return problem
