@@ -17,6 +17,7 @@ from ckmlir.lang import (
     view,
     workgroup_id,
 )  # fmt: skip
+from ckmlir.lang.kernel import Argument
 from ckmlir.ops.elementwise.unpack_int4 import TILE, WAVES, UnpackSpec
 from ckmlir.targets import Target
 
@@ -26,7 +27,7 @@ HALF = 4
 
 def build(spec: UnpackSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
-    arguments = {"x": ptr("i8"), "y": ptr(spec.out), "bytes": i32}
+    arguments: dict[str, Argument] = {"x": ptr("i8"), "y": ptr(spec.out), "bytes": i32}
     lies = coalesced((TILE,), WAVES, 0, min(spec.multiple, 16))
 
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
