@@ -228,21 +228,24 @@ def write_part(b: HandlerBuilder, offset: str, result: Value, mask: Value, keeps
     key = b.key
     word = widen(b, result)
     selection = key.modifier("dst_sel", _DWORD)
+    kept = 0  # bits of the old content that stay
     if selection != _DWORD:
         first, bits = sdwa_field(selection)
         unused = key.modifier("dst_unused")  # 0 zeros, 1 sign extension upwards, 2 preserve
         part = word & ((1 << bits) - 1)
         if unused == 1:
             part = b.sign_extend(part, bits)
-        part = part << first
-        if unused == 2:
-            part = part | (b.load_register(offset, U32) & ~(((1 << bits) - 1) << first) & 0xFFFFFFFF)
-        word = part
+        elif unused == 2:
+            kept = ~(((1 << bits) - 1) << first) & 0xFFFFFFFF
+        word = part << first
     elif result.type.bits == 16 and key.modifier("op_sel") & 8:
-        word = (word << 16) | (b.load_register(offset, U32) & 0xFFFF)
+        word, kept = word << 16, 0xFFFF
     elif result.type.bits == 16 and keeps_high:
-        word = word | (b.load_register(offset, U32) & 0xFFFF0000)
-    b.merge_register(offset, word, mask)
+        kept = 0xFFFF0000
+    if kept:
+        b.merge_register(offset, word | (b.load_register(offset, U32) & kept), mask)
+    else:
+        b.store_register(offset, word, mask)
 
 
 def write_all(b: HandlerBuilder, operation: Operation, results: Sequence[Value | list[Value]], mask: Value) -> None:
