@@ -59,7 +59,9 @@ def test_no_library() -> None:
 
 @pytest.mark.parametrize("missing", ["hipGetDeviceCount", "hipLaunchHostFunc", "hipGetDevicePropertiesR0600"])
 def test_a_library_without_a_function(missing: str) -> None:
-    pytest.importorskip("hip")
+    hip_python = pytest.importorskip("hip")
+    if missing == "hipLaunchHostFunc" and not hasattr(hip_python.hip, "has_symbol"):
+        pytest.skip("hip-python 7 cannot say in advance which functions the library has")
     hip, auto = answers(
         "from driver_double import DriverDouble\n"
         f"double = DriverDouble(missing=[{missing!r}])\ndouble.start(['gfx942'])"
