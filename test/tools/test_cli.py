@@ -90,7 +90,6 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("run gemm block=512x256x8 wave=4x2 epilogue=direct --arch gfx942", "registers a work-item"),
         ("run fmha_fwd mask=causal --arch gfx942", "mask=causal: expected none|top_left"),
         ("run gemm --device gpu --arch gfx942", "unknown device 'gpu'; expected sim|hip|auto"),
-        ("run gemm --device hip --arch gfx942", "not supported yet"),
         ("run gemm --seed -1 --arch gfx942", "seed"),
         ("run gemm --input d=x.npy --arch gfx942", "--input d=x.npy: there is no such array; known: a, b"),
         ("run gemm --input c=x.npy --arch gfx942", "--input c=x.npy: there is no such array"),
