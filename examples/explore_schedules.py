@@ -20,7 +20,6 @@ from ckmlir.scheduling import (
     Workbench,
     apply,
     evaluate,
-    find_scheduler,
     legal_moves,
     lower_bounds,
 )
@@ -36,16 +35,17 @@ def found(bench: Workbench, seed: int) -> Iterator[tuple[str, Schedule]]:
     for name in SCHEDULERS:
         for buffers in (1, 2):
             try:
-                solution = find_scheduler(name).solve(bench.problem.with_buffers(buffers), seed)
+                solution = bench.solve(name, buffers=buffers, seed=seed)
                 yield f"{name}, {buffers}", solution.schedule
             except SchedulingError as error:
                 print(f"{name}, {buffers}: {error}")
 
 
 def walk(bench: Workbench, schedule: Schedule, steps: int, chance: random.Random) -> Schedule:
-    """A schedule that many legal moves away."""
+    """The schedule after so many swaps of neighbours, taken at random from those that are legal."""
     for _ in range(steps):
-        schedule = apply(schedule, chance.choice(legal_moves(bench.problem, schedule)))
+        swaps = [move for move in legal_moves(bench.problem, schedule) if move.kind == "swap"]
+        schedule = apply(schedule, chance.choice(swaps))
     return schedule
 
 
@@ -68,7 +68,7 @@ def main() -> int:
         if number < len(schedules):
             name, schedule = schedules[number]
         else:
-            name, schedule = f"{number * 5} moves", walk(bench, best, number * 5, chance)
+            name, schedule = f"{number * 5} swaps", walk(bench, best, number * 5, chance)
         try:
             one = evaluate(bench, schedule)
         except CkmlirError as error:

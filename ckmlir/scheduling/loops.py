@@ -217,7 +217,7 @@ def _lds_edges(
         for write in writes:
             for read in reads:
                 yield Edge(number[write], number[read], "memory", nodes[number[write]].latency, 0)
-                yield Edge(number[read], number[write], "anti", 0, buffers, rotates)
+                yield Edge(number[read], number[write], "anti", nodes[number[read]].issue, buffers, rotates)
 
 
 def _memory_edges(inside: list[ir.Operation], number: dict[ir.Operation, int], nodes: list[Node]) -> Iterator[Edge]:
@@ -229,8 +229,9 @@ def _memory_edges(inside: list[ir.Operation], number: dict[ir.Operation, int], n
                 continue
             if one != two:
                 kind = "anti" if one.name in LOADS else "output" if two.name in STORES else "memory"
-                yield Edge(number[one], number[two], kind, 0, 0)
-            yield Edge(number[two], number[one], "output" if one == two else "memory", 0, 1)
+                yield Edge(number[one], number[two], kind, nodes[number[one]].issue, 0)
+            kind = "output" if one == two else "memory"
+            yield Edge(number[two], number[one], kind, nodes[number[two]].issue, 1)
 
 
 def _apart(one: ir.Operation, two: ir.Operation) -> bool:

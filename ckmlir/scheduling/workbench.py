@@ -2,6 +2,7 @@
 
 bench = Workbench.of(operator, spec, target)
 bench.problem                       # of its loop
+bench.solve("modulo")               # a schedule that a scheduler finds
 bench.listed(Schedule.parse(text))  # the same schedule with every fragment by itself
 bench.compile(schedule)             # scheduled IR, findings of the checker, code object
 """
@@ -22,6 +23,7 @@ from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 from ckmlir.passes.step_order import order_step
 from ckmlir.scheduling.loops import loops_of, problem_of
 from ckmlir.scheduling.problem import Problem, ProblemError
+from ckmlir.scheduling.scheduler import Solution, find_scheduler
 from ckmlir.scheduling.steps import Place, schedule_of_places
 from ckmlir.targets import Target
 
@@ -90,6 +92,17 @@ class Workbench:
         """The problem that a schedule's paths and buffers make of the loop."""
         with self.context:
             return problem_of(loops_of(self._fragments(schedule))[-1])
+
+    def solve(self, scheduler: str, *, buffers: int | None = None, seed: int = 0) -> Solution:
+        """A schedule that a scheduler finds for this loop, with its paths of operands and so many LDS buffers.
+
+        Raises:
+            SchedulingError: there is no such scheduler, or it finds none.
+        """
+        problem = self.problem if buffers is None else self.problem.with_buffers(buffers)
+        solution = find_scheduler(scheduler).solve(problem, seed)
+        own = self.schedule
+        return replace(solution, schedule=replace(solution.schedule, path=own.path, paths=own.paths))
 
     def listed(self, schedule: Schedule) -> Schedule:
         """The same schedule with every fragment listed by itself, ready for moves; mixes and priorities are left out.

@@ -92,14 +92,13 @@ def _schedulers() -> list[str]:
 def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, str]:
     """The schedule asked for, and what its scheduler remarks."""
     from ckmlir.dialect.schedule import Schedule
-    from ckmlir.scheduling import find_scheduler
 
     if options.scheduler is not None:
         buffers = bench.problem.buffers if options.buffers is None else options.buffers
         if not 1 <= buffers <= 8:
             raise CkmlirError(f"--buffers {buffers}: 1 to 8 make sense")
         with progress(f"{options.scheduler} scheduling"):
-            solution = find_scheduler(options.scheduler).solve(bench.problem.with_buffers(buffers), options.seed)
+            solution = bench.solve(options.scheduler, buffers=buffers, seed=options.seed)
         found = f"{options.scheduler}: a step of {solution.interval} cycles; {solution.remark}"
         return solution.schedule, found if solution.interval is not None else ""
     if options.use is None:

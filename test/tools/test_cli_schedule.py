@@ -39,6 +39,11 @@ def test_print_check_and_use(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert run(capsys, "--use", str(file), "--check")[:2] == (0, "schedule modulo: proved for every trip count\n")
 
 
+def test_schedules_keep_the_paths_of_operands(capsys: pytest.CaptureFixture[str]) -> None:
+    found = run(capsys, "schedule=async", "--scheduler", "modulo", "--print", "--check")
+    assert found[0] == 0 and "path     direct" in found[1] and "modulo: proved for every trip count" in found[1]
+
+
 def test_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys, "--json")
     report = json.loads(out)
