@@ -115,9 +115,7 @@ def _unsigned_float(x: float, width: int) -> int:
     values = np.where(codes >> mantissa, normal, codes * 2.0 ** (-14 - mantissa))
     if x <= 0:
         return 0
-    if x >= float(values[-1] * 2 - values[-2] + values[-1]) / 2 and x > float(
-        values[-1] + (values[-1] - values[-2]) / 2
-    ):
+    if x > float(values[-1] + (values[-1] - values[-2]) / 2):
         return 31 << mantissa
     distance = np.abs(values - x)
     best = np.flatnonzero(distance == distance.min())
