@@ -94,6 +94,7 @@ EXACT = [
     *("v_and_b32", "v_or_b32", "v_lshlrev_b32", "v_lshl_or_b32", "v_bfe_u32", "v_bfi_b32", "v_perm_b32", "v_mov_b32"),
     *("v_cndmask_b32", "v_pack_b32_f16", "s_and_b64", "s_or_b64", "s_andn2_b64", "s_lshl_b64", "s_cselect_b64"),
     "s_bfe_u32",
+    *("v_add_u32", "v_mad_u64_u32", "s_add_u32"),
 ]
 
 

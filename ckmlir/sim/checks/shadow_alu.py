@@ -25,11 +25,11 @@ from ckmlir.sim.scalar_alu import fetch_scalar, load_scc
 from ckmlir.sim.vector_alu import DppLanes, fetch, fetch_implicit, fetch_word, named, packed_element, widen, write_all
 
 _UNTRACKED = ("exec", "lanes", "m0")
-_NUMBERS = ("neg_lo", "neg_hi", "clamp", "omod", "mode")
+_NUMBERS = ("neg_lo", "neg_hi", "omod", "mode")
 
 
 def plain_key(key: HandlerKey) -> HandlerKey:
-    """A key without what changes numbers but not where bits come from: signs, clamping, and vccz and execz."""
+    """A key without what changes numbers but not where bits come from: signs, and vccz and execz."""
     operands = tuple(
         "i" if code in ("vccz", "execz") else code.replace("-", "").replace("|", "") for code in key.operands
     )
@@ -66,7 +66,9 @@ def _vector(b: ShadowBuilder, operation: Operation) -> None:
         b.store_register(b.slot(0), _packed(b, operation), mask)
         return
     shadows = _vector_operands(b, operation, operation.operands, dpp)
-    if dpp:
+    if b.key.modifier("clamp"):
+        results = default_rule(b, operation, shadows)
+    elif dpp:
         results = _moved_by_dpp(b, operation, shadows)
     else:
         real = HandlerBuilder(b.key, b.lanes, b.text)

@@ -116,6 +116,34 @@ def _moved(
     return found
 
 
+# Sums and products: an undefined bit spoils itself and all higher bits. Compilers widen 32-bit indices with whatever is
+# in the next register and use the low half. "c" operands are shift amounts.
+_SUMS: dict[str, str] = {
+    **{f"v_{name}_u32": "dd" for name in ("add", "sub", "subrev", "mul_lo")},
+    **{f"v_{name}_u16": "dd" for name in ("add", "sub", "subrev", "mul_lo")},
+    **{f"v_{name}_co_u32": "dd" for name in ("add", "sub", "subrev")},
+    **{f"s_{name}": "dd" for name in ("add_u32", "sub_u32", "add_i32", "sub_i32", "mul_i32")},
+    **{f"s_lshl{amount}_add_u32": "dd" for amount in (1, 2, 3, 4)},
+    "v_add3_u32": "ddd", "v_mad_u64_u32": "ddd", "v_lshl_add_u32": "dcd", "v_add_lshl_u32": "ddc",
+    "v_lshl_add_u64": "dcd",
+}  # fmt: skip
+
+
+def _summed(b: Builder, operation: Operation, roles: str, shadows: Sequence[Value]) -> list[Value]:
+    unknown = any_undefined(b, [shadow for role, shadow in zip(roles, shadows) if role == "c"])
+    found = []
+    for place in operation.results:
+        if place.type is MASK:
+            found.append(any_undefined(b, shadows))
+            continue
+        type = bits_type(place.type)
+        total = throughout(b, unknown, type)
+        for role, shadow in zip(roles, shadows):
+            total = total | (shadow.to(type) if role == "d" else b.constant(type, 0))
+        found.append(total | (b.constant(type, 0) - total))  # all bits from the lowest on
+    return found
+
+
 def _merged(
     b: Builder, operation: Operation, shadows: Sequence[Value], values: Values, fields: dict[str, int]
 ) -> list[Value]:
@@ -155,6 +183,8 @@ def result_shadows(
     parts = name.split("_")
     if name in _MOVES and len(shadows) == len(_MOVES[name]):
         return _moved(b, operation, _MOVES[name], shadows, values, fields)
+    if name in _SUMS and len(shadows) == len(_SUMS[name]):
+        return _summed(b, operation, _SUMS[name], shadows)
     if name == "v_cndmask_b32":
         return [_selected(b, values()[2], shadows[1], shadows[0], shadows[2])]
     if parts[:2] in (["s", "cselect"], ["s", "cmov"], ["s", "cmovk"]):
