@@ -18,6 +18,7 @@ class Resources:
         lds: bytes of LDS of a workgroup.
         accumulators: 32-bit accumulators of a work-item.
         registers: 32-bit registers that a work-item's tiles take, accumulators included.
+        pinned: whether the order of the loop is pinned, so that not more is alive at once than its schedule says.
     """
 
     field: str
@@ -26,6 +27,7 @@ class Resources:
     lds: int
     accumulators: int
     registers: int
+    pinned: bool = False
 
 
 def excess(need: Resources, target: Target) -> list[Reason]:
@@ -41,7 +43,10 @@ def excess(need: Resources, target: Target) -> list[Reason]:
     if need.lds > target.lds_bytes:
         reasons.append(reason(f"needs {need.lds} bytes of LDS", f"{target.name} has {target.lds_bytes}"))
     most = target.registers.accumulation_per_wave
-    available = registers_per_lane(need.threads, target) * 15 // 16  # the rest: indices, addresses, temporaries
+    rest = 16 if need.pinned else 6
+    available = (
+        registers_per_lane(need.threads, target) * (rest - 1) // rest
+    )  # the rest: addresses, temporaries
     if need.accumulators > most:
         reasons.append(reason(f"needs {need.accumulators} accumulators a work-item", f"{target.name} has {most}"))
     elif need.registers > available:

@@ -143,8 +143,6 @@ class Expansion:
             self._begin_block({})
             for step in range(-self.furthest, 0):
                 self._emit_step(step, self.lower, first_slot)
-                if self.schedule.fences != "none":  # what is loaded first has to be there first
-                    synchronization.sched_barrier()
             _branch(into, [self.lower, *(self._entry(key) for key in self.needed)])
 
     def _fill(

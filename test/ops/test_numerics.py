@@ -56,7 +56,7 @@ def gemm_schedule_cases() -> Iterator[Any]:
             yield pytest.param(chip, schedule, dtype, trips, marks=marks)
 
 
-@pytest.mark.parametrize(("chip", "schedule", "dtype", "trips"), gemm_schedule_cases())
+@pytest.mark.parametrize(("chip", "schedule", "dtype", "trips"), list(gemm_schedule_cases()))
 def test_gemm_schedules(chip: str, schedule: str, dtype: str, trips: int) -> None:
     """Every schedule for trip counts from 0 to 9; the last step is a ragged one where there are several."""
     step = 128 // find_dtype(dtype).bytes

@@ -187,4 +187,5 @@ def _resources(spec: GemmSpec, target: Target) -> Resources:
     shuffle = m * n * find_dtype(spec.out).bytes if spec.epilogue == "cshuffle" else 0
     accumulators = m * n // threads
     registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
-    return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers)
+    pinned = schedule.fences == "memory"
+    return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
