@@ -110,9 +110,12 @@ def test_bytes_moved(name: str, n: int, dtype: str) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("name", ["layernorm2d", "rmsnorm2d", "smoothquant", "softmax"])
-def test_rows_that_stream_spill_nothing(name: str, chip: str) -> None:
-    kernel = compiled(name, chip, n=20000, dtype="bf16")
+@pytest.mark.parametrize(("name", "keys"), [
+    ("layernorm2d", {"quant": "smooth", "keep_y": 1, "bias": 1}), ("rmsnorm2d", {}), ("smoothquant", {}),
+    ("softmax", {"mask": 1}),
+])  # fmt: skip
+def test_rows_that_stream_spill_nothing(name: str, keys: dict[str, Any], chip: str) -> None:
+    kernel = compiled(name, chip, n=20000, dtype="bf16", **keys)
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
     assert not mnemonics(kernel, "scratch_")

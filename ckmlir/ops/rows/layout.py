@@ -2,7 +2,8 @@
 
 A lane takes vectors of up to 16 bytes. A short row takes as many lanes as it has vectors and a wave several rows; up to
 1024 elements a row belongs to one wave, up to 8192 to the four waves of a workgroup, and always stays in registers.
-Longer rows pass through registers in steps of 4096, once for everything that has to be known of the whole row.
+Longer rows pass through registers in steps of 2048, once for everything that has to be known of the whole row; steps of
+4096 take twice the registers, and some choices then spill.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ WAVES = 4
 ACCESS_BYTES = 16
 MAXIMUM_ONE_WAVE = 1024
 MAXIMUM_WHOLE = 8192
-STREAMED_LENGTH = 4096
+STREAMED_LENGTH = 2048
 REACH = 2**31
 """Bytes that lanes address from the beginning of a workgroup's rows."""
 MAXIMUM_ELEMENTS = 32
