@@ -37,7 +37,6 @@ from ckmlir.ops.tensors.sliding import (
     sliding_scalars,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
-    WAVES,
     array_fields,
     choose_tile,
     invalid_tiles,
@@ -104,7 +103,6 @@ class Img2col(Operator[Problem, Img2colSpec]):
         return Img2colSpec(
             arrays=("y", "x"),
             dtypes=dtypes,
-            waves=WAVES,
             spatial=problem.sliding.rank,
             padded=problem.sliding.padded,
             **array_fields(folded, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types

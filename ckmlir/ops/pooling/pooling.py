@@ -41,7 +41,6 @@ from ckmlir.ops.tensors.sliding import (
     sliding_scalars,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
-    WAVES,
     array_fields,
     choose_tile,
     invalid_tiles,
@@ -143,7 +142,6 @@ class Pooling(Operator[Problem, PoolingSpec]):
         return PoolingSpec(
             arrays=arrays,
             dtypes=dtypes,
-            waves=WAVES,
             spatial=problem.sliding.rank,
             padded=problem.sliding.padded,
             op=problem.op,

@@ -264,7 +264,6 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         return ReduceSpec(
             arrays=("x", *problem.outputs),
             dtypes=tuple(dtypes),
-            waves=WAVES,
             kept=folded.groups.count(KEPT),
             kinds=problem.kinds,
             before=problem.before,

@@ -17,6 +17,7 @@ from ckmlir.lang import (
     full,
     i32,
     inside,
+    join_axes,
     kernel,
     load,
     loop,
@@ -101,8 +102,9 @@ class _Reduction(Block):
     def finish(self, place: int, result: Tile) -> None:
         """Fold an output's tile and write what is left."""
         spec, kind = self.reduction, KINDS[self.reduction.kinds[place]]
-        for dim in reversed(spec.reduced_dims):
-            result = FOLDS[kind.combine](result, dim)
+        for _ in spec.reduced_dims[1:]:  # one dimension, so that waves exchange their results once
+            result = join_axes(result, spec.kept)
+        result = FOLDS[kind.combine](result, spec.kept)
         name = spec.arrays[1 + place]
         if spec.stores != "partial":
             if kind.divides:

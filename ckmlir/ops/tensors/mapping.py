@@ -31,7 +31,6 @@ from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, pars
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.rounding import expression_error, output_tolerance, saturated
 from ckmlir.ops.tensors.tiling import (
-    WAVES,
     TileSpec,
     array_fields,
     choose_tile,
@@ -166,7 +165,6 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         return MapSpec(
             arrays=tuple(array.name for array in arrays),
             dtypes=tuple(dtypes),
-            waves=WAVES,
             operator=self.name,
             expression=problem.expression,
             staging=problem.staging,

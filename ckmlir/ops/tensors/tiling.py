@@ -162,16 +162,17 @@ def _within_reach(folded: Folded, sizes: Sequence[int], tile: dict[int, int]) ->
     )
 
 
-def tile_fields(folded: Folded, tile: Sequence[int]) -> dict[str, tuple[int, ...] | tuple[bool, ...]]:
-    """The fields `tile`, `multiples` and `single`."""
+def tile_fields(folded: Folded, tile: Sequence[int]) -> dict[str, tuple[int, ...] | tuple[bool, ...] | int]:
+    """The fields `tile`, `multiples`, `single` and `waves`: no more waves than have elements of their own."""
     multiples = []
     for length, extent in zip(folded.lengths, tile, strict=True):
         known = extent
         while length % known:
             known //= 2
         multiples.append(known if known == extent else min(known, 16))
+    waves = min(WAVES, max(prod(tile) // WAVE_SIZE, 1))
     single = tuple(0 < length <= extent for length, extent in zip(folded.lengths, tile, strict=True))
-    return {"tile": tuple(tile), "multiples": tuple(multiples), "single": single}
+    return {"tile": tuple(tile), "multiples": tuple(multiples), "single": single, "waves": waves}
 
 
 def tile_counts(lengths: Sequence[int], tile: Sequence[int]) -> tuple[int, ...]:
