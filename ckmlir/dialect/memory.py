@@ -179,7 +179,7 @@ def _check_positions(op: ir.OpView, element: str) -> None:
     window = described_as(op.operation.operands[0].type, WindowType)
     tile = described_as(op.operation.results[0].type, TileType)
     expect(window.lengths == tile.lengths, f"the window is {list(window.lengths)}, the tile {list(tile.lengths)}")
-    expect(str(tile.element) == element, f"'{op.operation.name}' gives {element}, not {tile.element}")
+    expect(str(tile.element) == element, f"gives {element}, not {tile.element}")
 
 
 def _check_indexed(op: ir.OpView, window_type: ir.Type, tile_type: ir.Type, indices_type: ir.Type) -> None:

@@ -152,3 +152,18 @@ func.func @by_index(%window: !rows, %row: i32, %x: vector<8xf16>) {
   "ck.scatter_fragment"(%x, %window, %one) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (vector<8xf16>, !rows, i32) -> ()
   return
 }
+
+// CHECK-LABEL: func.func @positions
+func.func @positions(%window: !rows) {
+  // CHECK: "ck.inside"(%{{.*}}) : (!ck.window<{{.*}}) -> !ck.tile<[8, 64], i1, "?">
+  %exists = "ck.inside"(%window) : (!rows) -> !ck.tile<[8, 64], i1, "?">
+  // CHECK: "ck.offsets"(%{{.*}}) : (!ck.window<{{.*}}) -> !ck.tile<[8, 64], i32, "?">
+  %places = "ck.offsets"(%window) : (!rows) -> !ck.tile<[8, 64], i32, "?">
+  // CHECK: "ck.join_axes"(%{{.*}}) {axis = 0 : i64} : (!ck.tile<[8, 64], i32, "?">) -> !ck.tile<[512], i32, "?">
+  %flat = "ck.join_axes"(%places) {axis = 0 : i64} : (!ck.tile<[8, 64], i32, "?">) -> !ck.tile<[512], i32, "?">
+  // CHECK: "ck.inside_fragment"(%{{.*}}) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!ck.window<{{.*}}) -> i1
+  %one = "ck.inside_fragment"(%window) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!rows) -> i1
+  // CHECK: "ck.offset_fragment"(%{{.*}}) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!ck.window<{{.*}}) -> i32
+  %place = "ck.offset_fragment"(%window) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!rows) -> i32
+  return
+}
