@@ -44,6 +44,7 @@ CLEAN = {
     "flat, both": (FLAT, wait("vmcnt(0) lgkmcnt(0)"), USE),
     "message": ("s_sendmsg sendmsg(MSG_INTERRUPT)", READ, wait("lgkmcnt(0)"), USE),
     "gds source, expcnt": ("ds_gws_init v0 gds", wait("expcnt(0)"), "v_mov_b32_e32 v0, 0"),
+    "more than the counter counts": (LOAD, *[STORE] * 63, USE),
     "largest count is no wait but harmless": (LOAD, wait("vmcnt(0)"), wait("vmcnt(63)"), USE),
 }
 
@@ -57,6 +58,7 @@ EARLY = {
     "no wait": ((LOAD, USE), "vmcnt(0) v1"),
     "count too high": ((LOAD, LOAD2, wait("vmcnt(1)"), USE2), "vmcnt(0) v2"),
     "younger events allow more": ((LOAD, STORE, STORE, USE), "vmcnt(2) v1"),
+    "all that the counter counts": ((LOAD, *[STORE] * 62, USE), "vmcnt(62) v1"),
     "wrong counter": ((LOAD, wait("lgkmcnt(0)"), USE), "vmcnt(0) v1"),
     "overwritten": ((LOAD, "v_mov_b32_e32 v1, 0"), "vmcnt(0) v1"),
     "overwritten through another counter": ((LOAD, READ, wait("lgkmcnt(0)"), USE), "vmcnt(0) v1"),

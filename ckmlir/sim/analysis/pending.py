@@ -62,9 +62,21 @@ class Queue:
             complete = [access for access in self.number if self.age(access) >= count]
         else:
             return []
-        for access in complete:
+        return self._complete(complete)
+
+    def overflow(self, kind_of: Callable[[int], Kind]) -> list[Access]:
+        """Accesses that are complete because the counter cannot count more: the next of them would have had to wait.
+
+        LLVM's SIInsertWaitcnts relies on that too: it puts no wait before a use that has 63 younger loads.
+        """
+        uncounted = self.issued - COUNTER_MAXIMUM[self.counter]
+        complete = [access for access, number in self.number.items() if number <= uncounted]
+        return self._complete(complete) if complete and self.in_order(kind_of) else []
+
+    def _complete(self, accesses: list[Access]) -> list[Access]:
+        for access in accesses:
             del self.number[access]
-        return complete
+        return accesses
 
     def cross(self, barrier: int, relevant: Callable[[int], bool]) -> None:
         """A barrier: the relevant accesses in flight are so while other waves go on."""

@@ -115,16 +115,16 @@ class WaitAnalysis:
     def advance(self, state: Pending, step: Step) -> None:
         """The state after an instruction."""
         for counter, count in step.waits:
-            kinds = self._kinds[counter]
-            for access in state.queues[counter].wait(count, kinds.__getitem__):
-                if access.barrier >= 0:
-                    state.late.add(access)
+            complete = state.queues[counter].wait(count, self._kinds[counter].__getitem__)
+            state.late.update(access for access in complete if access.barrier >= 0)
         if step.is_barrier:
             state.late.clear()
             for counter in (Counter.VM, Counter.LGKM):
                 self._cross(state.queues[counter], step.address)
         for counter, _ in step.effects.events:
             state.queues[counter].issue(step.address)
+            complete = state.queues[counter].overflow(self._kinds[counter].__getitem__)
+            state.late.update(access for access in complete if access.barrier >= 0)
 
     def _cross(self, queue: Queue, barrier: int) -> None:
         """A barrier: remember what it should have waited for, the least over all paths, and mark the accesses."""
