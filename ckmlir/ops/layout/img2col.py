@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.layout.permute import MOVED
 from ckmlir.ops.operator import ArraySpec, Launch, Operator
 from ckmlir.ops.request import Choice, Integer
@@ -37,6 +38,8 @@ from ckmlir.ops.tensors.sliding import (
     sliding_scalars,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
+    BYTES_OF_THREAD,
+    THREADS,
     array_fields,
     choose_tile,
     invalid_tiles,
@@ -47,6 +50,9 @@ from ckmlir.ops.tensors.tiling import (
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
+
+MOST_OF_THREAD = 16
+"""Elements of a work-item: each may need a test of its own, whose result lives in scalar registers."""
 
 
 @dataclass(frozen=True)
@@ -100,13 +106,14 @@ class Img2col(Operator[Problem, Img2colSpec]):
     def spec(self, problem: Problem, target: Target) -> Img2colSpec:
         dtypes = (problem.dtype, problem.dtype)
         folded = problem.folded
+        most = THREADS * min(MOST_OF_THREAD, BYTES_OF_THREAD // find_dtype(problem.dtype).bytes)
         return Img2colSpec(
             arrays=("y", "x"),
             dtypes=dtypes,
             spatial=problem.sliding.rank,
             padded=problem.sliding.padded,
             **array_fields(folded, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
-            **tile_fields(folded, choose_tile(folded, dtypes)),  # type: ignore[arg-type]  # likewise
+            **tile_fields(folded, choose_tile(folded, dtypes, elements=most)),  # type: ignore[arg-type]  # likewise
         )
 
     def validate(self, spec: Img2colSpec, target: Target) -> list[Reason]:
