@@ -104,10 +104,13 @@ def sources_of(op: ir.Operation, kinds: frozenset[str], operands: int | None = N
     """
     found: set[ir.Operation] = set()
     pending = list(op.operands)[:operands]
+    seen: set[ir.Value] = set()  # without it, sums of shared terms take a time exponential in their depth
     while pending:
-        owner = producer(pending.pop())
-        if owner is None:
+        value = pending.pop()
+        owner = producer(value)
+        if owner is None or value in seen:
             continue
+        seen.add(value)
         if owner.name in kinds:
             found.add(owner)
         elif owner.name not in MEMORY and owner.name != MATRIX:
