@@ -40,7 +40,7 @@ $(INSTALLED): pyproject.toml
 	    echo "  Either: apt install python3-venv;  or make $(VENV) yourself with virtualenv or uv, pip included;" >&2; \
 	    echo "  or name a Python that has venv: make $(MAKECMDGOALS) PYTHON=/path/to/python3.11" >&2; \
 	    exit 1; }
-	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[lld,hip,test,dev]'
+	$(BIN)/pip install --quiet --disable-pip-version-check --editable '.[lld,hip,solve,test,dev]'
 	@touch $@
 
 clean:
