@@ -74,7 +74,10 @@ def first_violation(path: Path, changed: dict[int, Counts] | None = None) -> str
         if effects.lds and any(_conflict(one, effects) for one in late):
             return f"{instruction.text} at {instruction.address:#x}"
         for event in effects.events:
-            queues[event.counter].append(_Access(event.kind, effects, False))
+            queue = queues[event.counter]
+            queue.append(_Access(event.kind, effects, False))
+            full = _complete(queue, _NO_WAIT[event.counter.value])  # what a counter cannot count waits to be issued
+            late += [one for one in full if one.crossed]
             guarded |= effects.writes | effects.locked
     return None
 
@@ -88,7 +91,12 @@ def _guarded(queues: dict[Counter, list[_Access]]) -> int:
 
 
 def _wait(queue: list[_Access], count: int, no_wait: int) -> list[_Access]:
-    if count >= no_wait:
+    return _complete(queue, count) if count < no_wait else []
+
+
+def _complete(queue: list[_Access], count: int) -> list[_Access]:
+    """Take from the front what is complete when at most `count` are outstanding."""
+    if not queue:
         return []
     ordered = len({one.kind for one in queue}) == 1 and queue[0].kind not in (Kind.SMEM, Kind.FLAT)
     done = len(queue) if count == 0 else max(0, len(queue) - count) if ordered else 0
