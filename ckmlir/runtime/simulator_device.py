@@ -30,6 +30,7 @@ from ckmlir.runtime.findings import FindingsFault
 from ckmlir.runtime.launch_check import check_copy, check_launch, check_target
 from ckmlir.runtime.simulator_streams import Queues, SimulatorEvent, SimulatorStream
 from ckmlir.sim import CheckFailure, DeviceMemory, LaunchError, RunStatistics, SimulationError, Simulator
+from ckmlir.sim.runner import Observer
 from ckmlir.targets import Target
 
 
@@ -119,6 +120,10 @@ class SimulatorDevice:
             lds_bytes=target.lds_bytes,
             workgroup_size=target.workgroup_size,
         )
+
+    def observe(self, observer: Observer | None) -> None:
+        """Let a trace (`ckmlir.sim.debugging.Tracer`) take part in all launches from now on; None is nobody."""
+        self._simulator.observer = observer
 
     def allocate(self, size: int) -> Memory:
         """See `Device`."""

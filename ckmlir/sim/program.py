@@ -147,6 +147,10 @@ class Program:
         found = self.line_of(address)
         return f"{found[0]}:{found[1]}" if found else None
 
+    def instruction_number(self, record: int) -> int:
+        """Number of the instruction that a record belongs to."""
+        return self._instruction_of[record]
+
     def locate(self, number: int) -> tuple[str, int, str, tuple[str, int] | None]:
         """(kernel, byte offset from its start, text, source) of the instruction with a record's number."""
         if not 0 <= number < len(self._instruction_of):

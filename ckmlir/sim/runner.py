@@ -6,7 +6,9 @@ import ctypes
 import time
 from collections import Counter
 from collections.abc import Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -47,6 +49,13 @@ class Surroundings:
     random: np.random.Generator
     checks: frozenset[str]
     branch_budget: int
+
+
+class Observer(Protocol):
+    """Who takes part in launches: a debugger or a trace (`debugging/`)."""
+
+    def watching(self, runner: Runner) -> AbstractContextManager[None]:
+        """What is entered while a runner runs."""
 
 
 class Runner:
@@ -104,7 +113,7 @@ class Runner:
         self.context[:] = 0
         self.table = table = self.surroundings.table.update()  # kept alive as long as the code may read it
         self.records = self.program.fresh_records(int(table.ctypes.data))
-        first_record = self._record_address(self.program.start)
+        first_record = self.record_address(self.program.start)
         registers = abi.user_registers(self.kernel, self.kernarg, self.packet, self.scratch.address, self.target)
         scratch = (self.scratch.address, self.lane_scratch)
         places = abi.fill_template(self.template, self.kernel, block, registers, scratch, self.target)
@@ -127,7 +136,7 @@ class Runner:
             state.LDS_BASE: self.lds.address, state.LDS_SIZE: self.lds.size,
             state.ALLOCATIONS: int(table.ctypes.data), state.ALLOCATION_COUNT: len(table),
             state.CODE_BASE: self.program.image.address, state.CODE_SIZE: self.program.image.size,
-            state.CODE_INDEX: int(self.program.index.ctypes.data), state.RECORDS: self._record_address(0),
+            state.CODE_INDEX: int(self.program.index.ctypes.data), state.RECORDS: self.record_address(0),
             state.BRANCH_BUDGET: self.surroundings.branch_budget,
             state.WAVES: self.blocks.address, state.WAVE_COUNT: self.waves,
             state.WAVE_ORDER: int(self.order.ctypes.data), state.WAVE_ORDER_ROWS: _ORDER_ROWS,
@@ -193,28 +202,48 @@ class Runner:
     def lost_findings(self) -> int:
         return self._field(state.FINDINGS_LOST)
 
+    @property
+    def finding_count(self) -> int:
+        """What compiled checks have noted so far; cheaper than `findings`, which may join several."""
+        return self._field(state.FINDING_COUNT)
+
+    @property
+    def current_workgroup(self) -> Dimensions:
+        """Coordinates of the workgroup that runs."""
+        return self._coordinates(self._field(state.CURRENT_GROUP))
+
     def findings(self) -> list[Finding]:
         """What the checks have found so far; first what the code alone shows."""
         place = Place(
             locate=self._locate,
-            record_address=self._record_address,
+            record_address=self.record_address,
             coordinates=self._coordinates,
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
         )
         return [*self.known, *self.monitor.findings(self._field(state.FINDING_COUNT), place)]
 
-    def _record_address(self, number: int) -> int:
+    def record_number(self, address: int) -> int:
+        """Of the record at an address."""
+        return (address - self.record_address(0)) // state.RECORD_BYTES
+
+    def record_address(self, number: int) -> int:
+        """Of a record by number."""
         return int(self.records.ctypes.data) + number * state.RECORD_BYTES
 
     def _locate(self, record: int) -> tuple[str, int, str, tuple[str, int] | None]:
         """(kernel, byte offset from its start, text, source) of the instruction whose record is at an address."""
-        return self.program.locate((record - self._record_address(0)) // state.RECORD_BYTES)
+        return self.program.locate(self.record_number(record))
 
     def _coordinates(self, group: int) -> Dimensions:
         x, rest = group % self.grid[0], group // self.grid[0]
         return x, rest % self.grid[1], rest // self.grid[1]
 
     # -- errors ------------------------------------------------------------------------------------------------------
+
+    def error_of(self, wave: int) -> SimulationError:
+        """The error of a wave that has just failed, before the scheduler knows."""
+        self.context[state.ERROR_WAVE // 8] = wave
+        return self._error(self._field(state.CURRENT_GROUP))
 
     def _error(self, group: int) -> SimulationError:
         """The error with which a workgroup stopped: a finding where its checker is asked for."""
@@ -233,7 +262,7 @@ class Runner:
         return CheckFailure([*self.findings(), finding], None, self.lost_findings)
 
     def _describe_error(self, group: int) -> str:
-        number = (self._field(state.ERROR_RECORD) - self._record_address(0)) // state.RECORD_BYTES
+        number = self.record_number(self._field(state.ERROR_RECORD))
         where = f"kernel {self.kernel.name}"
         if 0 <= number < len(self.records) - 1:
             _, address, text, source = self._locate(self._field(state.ERROR_RECORD))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, nullcontext
 
 import numpy as np
 import numpy.typing as npt
@@ -19,7 +19,7 @@ from ckmlir.sim.library import library
 from ckmlir.sim.memory import UNNAMED, DeviceMemory, MemoryTable
 from ckmlir.sim.parallel import run_workgroups
 from ckmlir.sim.program import Program
-from ckmlir.sim.runner import Runner, Surroundings
+from ckmlir.sim.runner import Observer, Runner, Surroundings
 from ckmlir.sim.statistics import RunStatistics, total
 
 _TARGETS = ("gfx90a", "gfx942", "gfx950")
@@ -57,6 +57,8 @@ class Simulator:
             raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(_TARGETS)}")
         self.target = target
         self.jobs = jobs
+        self.observer: Observer | None = None
+        """Takes part in all launches that are not given another (`debugging.Tracer`)."""
         random = np.random.default_rng(seed)
         self._poison = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
         self._table = MemoryTable("initialisation" in self.checks)
@@ -113,6 +115,7 @@ class Simulator:
         block: Dimensions = (64, 1, 1),
         arguments: Sequence[KernelArgument] = (),
         dynamic_lds: int = 0,
+        observer: Observer | None = None,
     ) -> RunStatistics:
         """Run a kernel on a grid of workgroups and wait for it.
 
@@ -123,6 +126,8 @@ class Simulator:
             block: Work-items of a workgroup in x, y, z.
             arguments: Values of the explicit kernel arguments in order.
             dynamic_lds: Bytes of LDS in addition to the kernel's own.
+            observer: A debugger or a trace that takes part, instead of the simulator's own; workgroups then run in one
+                thread.
 
         Raises:
             LaunchError: A wrong argument, grid, block, LDS size or chip.
@@ -138,11 +143,13 @@ class Simulator:
         if workgroups == 0:
             return RunStatistics()
         known = self._static_findings[code_object.data, chosen.name]
-        jobs = 1 if self.checks or program.updates_memory else min(self.jobs, workgroups)
+        observer = observer or self.observer
+        jobs = 1 if self.checks or observer or program.updates_memory else min(self.jobs, workgroups)
         with ExitStack() as stack:
             given = (program, grid, block, arguments, dynamic_lds, known)
             runners = [stack.enter_context(Runner(self._surroundings, *given)) for _ in range(jobs)]
-            seconds = run_workgroups(runners, workgroups)
+            with observer.watching(runners[0]) if observer else nullcontext():
+                seconds = run_workgroups(runners, workgroups)
             statistics = total([runner.statistics() for runner in runners], workgroups, seconds)
             if findings := runners[0].findings():
                 raise CheckFailure(findings, statistics, runners[0].lost_findings)
