@@ -17,10 +17,12 @@ from ckmlir.ops.operator import require_valid
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.device import DEVICES
+from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES
 from ckmlir.tools.request import Request, add_operator_arguments, check_writable, progress, read_request, write_file
+from ckmlir.tools.trace_option import add_trace_arguments, make_tracer, report_trace
 
 MOST_JOBS = 256
 
@@ -44,6 +46,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         help=f"checkers of the simulator that watch the run: {', '.join(CHECKERS)}; all leaves out "
         + ", ".join(one.name for one in CHECKERS.values() if one.on_request),
     )
+    add_trace_arguments(parser)
     add("--json", action="store_true", help="one JSON object on stdout")
 
 
@@ -58,8 +61,13 @@ def execute(options: argparse.Namespace) -> int:
     require_valid(operator, kernel, target)
     if options.check and options.device == "hip":
         raise CkmlirError("--check: the checkers are the simulator's; a GPU has none")
-    chosen = "sim" if options.check else options.device
+    tracer = make_tracer(options)
+    if tracer and options.device == "hip":
+        raise CkmlirError("--trace: the trace is the simulator's; a GPU has none")
+    chosen = "sim" if options.check or tracer else options.device
     device = open_device(chosen, target, seed=options.seed, checks=options.check, jobs=options.jobs)
+    if tracer and isinstance(device, SimulatorDevice):
+        device.observe(tracer)
 
     arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}
     with progress("making arrays"):
@@ -71,6 +79,9 @@ def execute(options: argparse.Namespace) -> int:
         except FindingsFault as fault:
             print(_findings_json(request, kernel, device, fault.findings) if options.json else str(fault))
             return DISAGREES
+        finally:
+            if tracer:
+                report_trace(tracer)
     comparisons = None
     if not options.no_check:
         with progress("computing the reference"):

@@ -75,17 +75,20 @@ class Tracer:
         waves: Collection[int] | None = None,
         limit: int | None = 1000,
         required: bool = True,
+        result_dtype: npt.DTypeLike | None = None,
     ) -> None:
         """
         Args:
             place: Which instructions, as for `instructions_at`.
             dtype: Of the values; operands that it does not divide are given as u32.
+            result_dtype: Of the registers written, read ones among them (accumulators); None is `dtype`.
             output: Called with each event, or a file that gets its text; None is standard error.
             waves: Only waves with these numbers in their workgroup; None is all.
             limit: Events after which the rest is only counted; None is no limit.
             required: Whether a kernel without such an instruction is an error (ValueError at the launch).
         """
         self.place, self.dtype, self.waves, self.limit = place, np.dtype(dtype), waves, limit
+        self.result_dtype = self.dtype if result_dtype is None else np.dtype(result_dtype)
         self.required = required
         self._output = output if output is not None else sys.stderr
         self._before: tuple[int, Values] | None = None
@@ -134,7 +137,9 @@ class Tracer:
         return tuple((one.text, self._value(wave, one)) for one in operands if one.kind != "off")
 
     def _value(self, wave: Wave, operand: Operand) -> npt.NDArray[Any]:
+        place = operand.kind, operand.index, operand.count
+        written = any(place == (one.kind, one.index, one.count) for one in wave.instruction.destinations)
         try:
-            return wave.operand(operand, self.dtype)
+            return wave.operand(operand, self.result_dtype if written else self.dtype)
         except ValueError:
             return wave.operand(operand, np.uint32)
