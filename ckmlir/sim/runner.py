@@ -204,7 +204,7 @@ class Runner:
 
     @property
     def finding_count(self) -> int:
-        """What compiled checks have noted so far; cheaper than `findings`, which may join several."""
+        """What compiled checks have noted so far."""
         return self._field(state.FINDING_COUNT)
 
     @property

@@ -203,6 +203,28 @@ def test_a_trace_has_values_before_and_after_and_changes_nothing() -> None:
     assert write.exec == 2**64 - 1
 
 
+def test_results_are_those_of_the_instruction_alone() -> None:
+    """The register of the product is that of the sum, which is written before the next product."""
+    simulator, events = Simulator(), list[TraceEvent]()
+    out = simulator.allocate(256)
+    simulator.observer = Tracer("v_mul_lo_u32*", output=events.append)
+    simulator.launch(loop_kernel(), arguments=[out, 4])
+    assert len(events) == 4
+    for before, event in enumerate(events):
+        (_, first), (_, second) = event.sources
+        np.testing.assert_array_equal(event.results[0][1], first * second)
+        if before:
+            np.testing.assert_array_equal(first, events[before - 1].results[0][1] + np.uint32(before - 1))
+
+
+def test_what_was_not_chosen_is_not_traced_after_a_wave_has_stopped() -> None:
+    simulator, events = Simulator(), list[TraceEvent]()
+    out = simulator.allocate(512)
+    simulator.observer = Tracer("s_barrier", output=events.append)
+    simulator.launch(compile_kernel(EXCHANGE), block=(128, 1, 1), arguments=[out])
+    assert [event.instruction for event in events] == ["s_barrier"] * 2
+
+
 def test_a_trace_is_bounded_and_says_what_it_dropped() -> None:
     simulator, text = Simulator(), io.StringIO()
     out = simulator.allocate(256)

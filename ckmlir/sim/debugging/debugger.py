@@ -14,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.debugging.places import Place, instructions_at
 from ckmlir.sim.debugging.stepper import Stepper
 from ckmlir.sim.debugging.wave import Wave
@@ -205,7 +204,7 @@ class Debugger:
     def watching(self, runner: Runner) -> AbstractContextManager[None]:
         """Part of `Observer`."""
         self._stepper = Stepper(runner, self)
-        self._known = len(runner.findings())
+        self._known = runner.finding_count
         self._choose()
         return self._stepper.watching()
 
@@ -223,12 +222,9 @@ class Debugger:
         if status == Status.FAILED:
             error = runner.error_of(wave.number)
             self._stand(wave, "error", _message(error))
-        elif runner.finding_count:
-            findings: list[Finding] = runner.findings()
-            if len(findings) > self._known:
-                message = str(findings[-1])
-                self._known = len(findings)
-                self._stand(wave, "finding", message)
+        elif runner.finding_count > self._known:
+            self._known = runner.finding_count
+            self._stand(wave, "finding", str(runner.findings()[-1]))
 
     def _stand(self, wave: Wave, reason: str, message: str = "") -> None:
         _, address, text, source = self._program.locate(wave.record)
