@@ -8,7 +8,7 @@ remainder, a swizzle's exclusive or) becomes one new part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -46,6 +46,7 @@ class Emitter:
         self._types = {bits: ir.IntegerType.get_signless(bits) for bits in (32, 64)}
         self._cache: dict[Any, ir.Value] = {}
         self._atoms: dict[Any, Atom] = {}
+        self._at_start: dict[Any, ir.Value] = {}
 
     def begin_block(self) -> None:
         """Forget what was emitted: it may not dominate what follows."""
@@ -84,6 +85,28 @@ class Emitter:
     def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
         """`arith.<name>` of two values of one type."""
         return self.once((name, left, right), lambda: value(f"arith.{name}", left.type, [left, right]))
+
+    def at_start(self, factors: Sequence[ir.Value], coefficient: int) -> ir.Value:
+        """The product of kernel arguments and a constant, computed once where the kernel begins.
+
+        Computed in several blocks, LLVM would join it where they meet, and hold what it joined in a vector register:
+        an address that is the same for all lanes would then need a loop over lanes.
+        """
+        key = (tuple(factors), coefficient)
+        found = self._at_start.get(key)
+        if found is None:
+            block = factors[0].owner
+            assert isinstance(block, ir.Block)
+            with ir.InsertionPoint.at_block_begin(block):
+                found = factors[0]
+                for factor in factors[1:]:
+                    found = value("arith.muli", found.type, [found, factor])
+                if coefficient != 1:
+                    number = ir.IntegerAttr.get(found.type, coefficient)
+                    constant = value("arith.constant", found.type, [], {"value": number})
+                    found = value("arith.muli", found.type, [found, constant])
+            self._at_start[key] = found
+        return found
 
     def widen(self, item: ir.Value) -> ir.Value:
         """i32 to i64, unsigned: parts are never negative."""
@@ -287,9 +310,7 @@ class Index:
         ):
             if not monomial:
                 continue
-            product = _product(emit, monomial, bits)
-            if coefficient != 1:
-                product = _scale(emit, product, coefficient, bits)
+            product = _scaled(emit, monomial, coefficient, bits)
             total = product if total is None else emit.binary("addi", total, product)
         if total is None:
             return emit.constant(self.constant, bits)
@@ -318,6 +339,16 @@ class Predicate:
 def rate_of(monomial: Iterable[Atom]) -> Rate:
     """The rate of a product."""
     return max((atom.rate for atom in monomial), default=Rate.FIXED)
+
+
+def _scaled(emit: Emitter, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:
+    """A product of atoms and a constant."""
+    given = [atom.value for atom in monomial if atom.rate == Rate.FIXED and isinstance(atom.value, ir.BlockArgument)]
+    moving = [atom.value for atom in monomial if atom.value not in given]
+    if bits == 32 and given and len(moving) == 1 and rate_of(monomial) == Rate.STEP:
+        return emit.binary("muli", moving[0], emit.at_start(given, coefficient))
+    product = _product(emit, monomial, bits)
+    return product if coefficient == 1 else _scale(emit, product, coefficient, bits)
 
 
 def _product(emit: Emitter, monomial: Monomial, bits: int) -> ir.Value:
