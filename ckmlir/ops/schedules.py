@@ -40,11 +40,19 @@ _GEMM = {
 GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch": _GEMM["compv4"]}
 """Stages load, to_lds, from_lds, math; LDS tensors a, b. The last two are other names."""
 
-ATTENTION: Mapping[str, str] = {
+_ATTENTION = {
     "unpipelined": "schedule unpipelined 1",
-    "prefetch": "schedule prefetch 1; ahead load_k 1, load_v 1; step k_lds, v_lds, load_k, load_v, qk, softmax, pv",
+    "qr": "schedule qr 1; ahead load_k 1, load_v 1; "
+    "step k_lds, v_lds, load_k, load_v, k_read, qk, softmax, v_read, pv",
+    "qr_async": "schedule qr_async 1; ahead load_k 1, load_v 1; path k direct; buffers k 2; "
+    "step k_read, v_lds, load_v, load_k, qk, fence, softmax, fence, v_read, pv, fence",
+    "qr_async_trload": "schedule qr_async_trload 1; ahead load_k 1, load_v 1; path direct; buffers 2; "
+    "step k_read, load_v, load_k, qk, fence, softmax, fence, v_read, pv, fence",
+    "qr_async_pinned": "schedule qr_async_pinned 1; ahead load_k 1, load_v 1, k_read 1, qk 1; path k direct; "
+    "step v_lds, load_k, load_v, fence, softmax, fence, v_read, pv, fence, k_read, fence, qk",
 }
-"""Stages load_k, k_lds, load_v, v_lds, qk, softmax, pv."""
+ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
+"""Stages load_k, k_lds, load_v, v_lds, k_read, qk, softmax, v_read, pv; LDS tensors k, v. The last is another name."""
 
 
 def parse(text: str) -> Schedule:

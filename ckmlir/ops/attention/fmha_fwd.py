@@ -114,7 +114,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Real("q_scale", 1.0, "fp8: what the elements of Q are multiplied with"),
         Real("k_scale", 1.0, "fp8: what the elements of K are multiplied with"),
         Real("v_scale", 1.0, "fp8: what the elements of V are multiplied with"),
-        Choice("schedule", "prefetch", "of the loop over keys", tuple(SCHEDULES)),
+        Choice("schedule", "qr", "of the loop over keys", tuple(SCHEDULES)),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:

@@ -88,13 +88,15 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
             with stage("load_k"):
                 gk = load(K.window((keys, spec.d_tile), (step.index, 0)))
             with stage("k_lds"):
-                lk = to_lds(gk)
+                lk = to_lds(gk, "k")
             with stage("load_v"):
                 gv = load(V.window((spec.dv_tile, keys), (0, step.index)))
             with stage("v_lds"):
-                lv = to_lds(gv)
+                lv = to_lds(gv, "v")
+            with stage("k_read"):
+                rk = lk.read(scores.b_over(waves, keys, spec.d_tile))
             with stage("qk"):
-                s = mma(scores, q, lk.read(scores.b_over(waves, keys, spec.d_tile)), nothing)
+                s = mma(scores, q, rk, nothing)
             with stage("softmax"):
                 s = _masked(spec, given, s, m0, first, step.index, sk)
                 m1 = maximum(m0, reduce_max(s, 1))
@@ -102,9 +104,11 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
                 p = exp2(s * given.scale - (shift - float(exponent) if exponent else shift)[:, None])
                 decay = exp2(m0 * given.scale - shift)
                 l1 = l0 * decay + reduce_sum(p, 1)
-            with stage("pv"):
                 p = redistribute(cast(p, spec.dtype), values.a_over(waves, queries, keys))
-                o = mma(values, p, lv.read(values.b_over(waves, spec.dv_tile, keys)), o * decay[:, None])
+            with stage("v_read"):
+                rv = lv.read(values.b_over(waves, spec.dv_tile, keys))
+            with stage("pv"):
+                o = mma(values, p, rv, o * decay[:, None])
             step.carry(o, m1, l1)
         o, m, total = step.results
 

@@ -120,7 +120,8 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         *_output(spec),
     ]
     # Each group of checks relies on the ones before it.
-    return reasons or list(_matrix_instruction(spec, target)) or excess(_resources(spec, target), target)
+    reasons = reasons or [*_matrix_instruction(spec, target), *_transposed_copies(spec, target)]
+    return reasons or excess(_resources(spec, target), target)
 
 
 def channel_multiple(dtype: str) -> int:
@@ -165,14 +166,28 @@ def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
             yield Reason("mfma", spec.mfma, why, "expected a smaller shape")
 
 
+def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
+    """A copy leaves V in LDS as it lies in memory, where keys, along which lanes hold vectors, are not neighbours."""
+    if parse_schedule(spec.schedule_text).path_of("v") != "direct":
+        return
+    right = "expected qr_async, which copies K only"
+    if find_dtype(spec.dtype).bytes != 2:
+        yield Reason("schedule", spec.schedule, f"V of {spec.dtype} is not transposed when it is read from LDS", right)
+    elif not target.has("lds_transpose_read"):
+        why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
+        yield Reason("schedule", spec.schedule, why, right)
+
+
 def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
     """Rotating buffers of K and V in LDS; accumulators of S and O, P, Q, loads of K and V in flight, and an operand."""
     queries, keys = spec.block
     size = find_dtype(spec.dtype).bytes
     threads = spec.waves * target.wave_size
-    keys_and_values = keys * (spec.d_tile + spec.dv_tile) * size
+    schedule = parse_schedule(spec.schedule_text)
+    shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * size}
+    moving = sum(held for tensor, held in shared.items() if schedule.path_of(tensor) == "through")
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
-    tiles = (queries * (keys + spec.d_tile) * size + keys_and_values) // threads // 4
+    tiles = (queries * (keys + spec.d_tile) * size + moving) // threads // 4
     operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
-    lds = parse_schedule(spec.schedule_text).buffers * keys_and_values
+    lds = sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
     return Resources("block", spec.block, threads, lds, output, output + scores + tiles + operand)
