@@ -8,7 +8,7 @@ remainder, a swizzle's exclusive or) becomes one new part.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
@@ -86,26 +86,19 @@ class Emitter:
         """`arith.<name>` of two values of one type."""
         return self.once((name, left, right), lambda: value(f"arith.{name}", left.type, [left, right]))
 
-    def at_start(self, factors: Sequence[ir.Value], coefficient: int) -> ir.Value:
-        """The product of kernel arguments and a constant, computed once where the kernel begins.
+    def at_start(self, argument: ir.Value, coefficient: int) -> ir.Value:
+        """A kernel argument times a constant, computed once where the kernel begins.
 
-        Computed in several blocks, LLVM would join it where they meet, and hold what it joined in a vector register:
-        an address that is the same for all lanes would then need a loop over lanes.
+        Computed in several loops, LLVM may join it where they meet, and hold what it joined in a vector register: an
+        address that is the same for all lanes then needs a loop over lanes.
         """
-        key = (tuple(factors), coefficient)
+        key = (argument, coefficient)
         found = self._at_start.get(key)
         if found is None:
-            block = factors[0].owner
-            assert isinstance(block, ir.Block)
-            with ir.InsertionPoint.at_block_begin(block):
-                found = factors[0]
-                for factor in factors[1:]:
-                    found = value("arith.muli", found.type, [found, factor])
-                if coefficient != 1:
-                    number = ir.IntegerAttr.get(found.type, coefficient)
-                    constant = value("arith.constant", found.type, [], {"value": number})
-                    found = value("arith.muli", found.type, [found, constant])
-            self._at_start[key] = found
+            with ir.InsertionPoint.at_block_begin(ir.BlockArgument(argument).owner):
+                number = ir.IntegerAttr.get(argument.type, coefficient)
+                constant = value("arith.constant", argument.type, [], {"value": number})
+                found = self._at_start[key] = value("arith.muli", argument.type, [argument, constant])
         return found
 
     def widen(self, item: ir.Value) -> ir.Value:
@@ -343,10 +336,10 @@ def rate_of(monomial: Iterable[Atom]) -> Rate:
 
 def _scaled(emit: Emitter, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:
     """A product of atoms and a constant."""
-    given = [atom.value for atom in monomial if atom.rate == Rate.FIXED and isinstance(atom.value, ir.BlockArgument)]
-    moving = [atom.value for atom in monomial if atom.value not in given]
-    if bits == 32 and given and len(moving) == 1 and rate_of(monomial) == Rate.STEP:
-        return emit.binary("muli", moving[0], emit.at_start(given, coefficient))
+    if bits == 32 and coefficient != 1 and len(monomial) == 2 and rate_of(monomial) == Rate.STEP:
+        first, second = monomial if monomial[0].rate == Rate.FIXED else monomial[::-1]
+        if first.rate == Rate.FIXED and isinstance(first.value, ir.BlockArgument):
+            return emit.binary("muli", second.value, emit.at_start(first.value, coefficient))
     product = _product(emit, monomial, bits)
     return product if coefficient == 1 else _scale(emit, product, coefficient, bits)
 

@@ -42,8 +42,7 @@ GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch"
 
 _ATTENTION = {
     "unpipelined": "schedule unpipelined 1",
-    "qr": "schedule qr 1; ahead load_k 1, load_v 1; "
-    "step k_lds, v_lds, load_k, load_v, k_read, qk, softmax, v_read, pv",
+    "qr": "schedule qr 1; ahead load_k 1, load_v 1; step k_lds, v_lds, load_k, load_v, k_read, qk, softmax, v_read, pv",
     "qr_async": "schedule qr_async 1; ahead load_k 1, load_v 1; path k direct; buffers k 2; "
     "step k_read, v_lds, load_v, load_k, qk, fence, softmax, fence, v_read, pv, fence",
     "qr_async_trload": "schedule qr_async_trload 1; ahead load_k 1, load_v 1; path direct; buffers 2; "

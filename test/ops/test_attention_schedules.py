@@ -1,0 +1,214 @@
+"""Attention's named schedules: right for every trip count, proved, without spills, clean under the checkers; and the
+one that pins the next K tile's LDS read between the products, whose racing orders are refused.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
+
+import pytest
+from checked_runs import compiled, findings
+from operator_runner import CHIPS, agree
+
+from ckmlir.codeobject import CodeObject
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.mlir import ir
+from ckmlir.ops import find_operator
+from ckmlir.ops.schedules import ATTENTION
+from ckmlir.passes.check_schedule import check_module
+from ckmlir.passes.loop_body import stage_of
+from ckmlir.passes.pipeline import PipelineFailure
+from ckmlir.passes.walk import functions
+from ckmlir.scheduling import Workbench
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.targets import get_target
+
+FMHA = find_operator("fmha_fwd")
+NAMES = [name for name in ATTENTION if name != "prefetch"]  # another name of qr
+DTYPES = ("f16", "bf16", "fp8")
+KEYS = 64
+"""Keys of a step."""
+
+
+def legal(chip: str, schedule: str, dtype: str) -> bool:
+    """Whether the chip has a kernel for this, as this test's author understands it."""
+    if schedule == "qr_async_trload":
+        return chip == "gfx950" and dtype != "fp8"
+    return dtype != "fp8" or chip != "gfx90a"
+
+
+GRID = [case for case in itertools.product(CHIPS, NAMES, DTYPES) if legal(*case)]
+
+
+def lengths() -> Iterator[Any]:
+    """Every schedule, chip, dtype and trip count; by default a part that has all of each."""
+    for number, case in enumerate(GRID):
+        for trips in range(6):
+            marks = () if trips in (number % 6, 2 + number % 3) else pytest.mark.full
+            yield pytest.param(*case, trips, marks=marks)
+
+
+@pytest.mark.parametrize(("chip", "schedule", "dtype", "trips"), list(lengths()))
+def test_trip_counts(chip: str, schedule: str, dtype: str, trips: int) -> None:
+    """From no keys at all to five steps; the last is a ragged one."""
+    sk = max(KEYS * trips - 21, 0)
+    agree("fmha_fwd", chip, h=1, sq=37, sk=sk, d=64, dtype=dtype, schedule=schedule, lse=1)
+
+
+def bench(chip: str, dtype: str, schedule: str, d: int = 128) -> Workbench:
+    target = get_target(chip)
+    return Workbench.of(FMHA, FMHA.spec(FMHA.problem(d=d, dtype=dtype, schedule=schedule), target), target)
+
+
+def code_cases() -> Iterator[Any]:
+    for number, (case, d) in enumerate(itertools.product(GRID, (64, 128))):
+        if case[1] != "unpipelined":
+            yield pytest.param(*case, d, marks=() if number % 5 == 0 else pytest.mark.full)
+
+
+@pytest.mark.parametrize(("chip", "schedule", "dtype", "d"), list(code_cases()))
+def test_proved_and_without_spills(chip: str, schedule: str, dtype: str, d: int) -> None:
+    """The independent checker accepts it, and the code object keeps everything in registers."""
+    one = bench(chip, dtype, schedule, d)
+    found = one.compile(one.schedule)
+    assert found.findings == ()
+    assert found.compiled is not None
+    metadata = CodeObject.parse(found.compiled.hsaco).kernel(found.compiled.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+
+
+@pytest.mark.parametrize(("chip", "schedule", "dtype"), [
+    ("gfx942", "qr_async", "f16"),
+    ("gfx950", "qr_async", "fp8"),
+    ("gfx950", "qr_async_trload", "bf16"),
+    ("gfx950", "qr_async_pinned", "fp8"),
+])  # fmt: skip
+def test_clean_under_the_checkers(chip: str, schedule: str, dtype: str) -> None:
+    """No race between waves, no access outside arrays, no unset register, no barrier that waves miss."""
+    keys = (("h", 1), ("sq", 130), ("sk", 203), ("d", 64), ("dtype", dtype), ("schedule", schedule))
+    assert findings(compiled("fmha_fwd", keys, chip)) == ()
+
+
+@pytest.mark.parametrize(("chip", "dtype", "why"), [
+    ("gfx942", "f16", "gfx942 has no reads of LDS that transpose"),
+    ("gfx90a", "bf16", "gfx90a has no reads of LDS that transpose"),
+    ("gfx950", "fp8", "V of fp8 is not transposed when it is read from LDS"),
+])  # fmt: skip
+def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
+    """Where V cannot be transposed on its way from LDS, the reason says so and names what can be had."""
+    target = get_target(chip)
+    spec = FMHA.spec(FMHA.problem(dtype=dtype, schedule="qr_async_trload"), target)
+    (reason,) = FMHA.validate(spec, target)
+    assert reason.field == "schedule" and why in reason.why and "qr_async" in reason.right
+
+
+def instructions(chip: str, schedule: str, dtype: str = "f16") -> tuple[Any, ...]:
+    keys = (("h", 1), ("d", 128), ("dtype", dtype), ("schedule", schedule))
+    one = compiled("fmha_fwd", keys, chip)
+    return steady_loop(CodeObject.parse(one.kernel.hsaco), one.kernel.kernel_name).instructions
+
+
+@pytest.mark.parametrize(("chip", "schedule", "copies", "width", "barriers"), [
+    ("gfx950", "qr_async", 4, "dwordx4", 2),
+    ("gfx942", "qr_async", 16, "dword", 2),
+    ("gfx950", "qr_async_trload", 8, "dwordx4", 1),
+])  # fmt: skip
+def test_machine_code_of_direct_copies(chip: str, schedule: str, copies: int, width: str, barriers: int) -> None:
+    """A step copies with the widest instruction of the chip, and waves meet as seldom as the LDS buffers allow."""
+    code = instructions(chip, schedule)
+    direct = [one for one in code if one.mnemonic.startswith("buffer_load") and one.modifiers.get("lds")]
+    assert {one.mnemonic for one in direct} == {f"buffer_load_{width}"}
+    steps = len(direct) // copies
+    assert len(direct) == steps * copies and steps in (1, 2)
+    assert sum(one.mnemonic == "s_barrier" for one in code) == steps * barriers
+    assert any(one.mnemonic == "ds_read_b64_tr_b16" for one in code) == (chip == "gfx950")
+
+
+# -- the next K tile's LDS read between PV and QK
+
+
+def test_the_next_k_read_is_pinned_between_the_products() -> None:
+    """In the steady loop: V's reads, PV, one barrier, K's reads, QK."""
+    code = instructions("gfx950", "qr_async_pinned", "fp8")
+    matrix = [place for place, one in enumerate(code) if one.mnemonic.startswith("v_mfma")]
+    # 16 instructions each: 64 keys x 128 channels of K by 32 queries, 128 channels of V by 64 keys.
+    pv, qk = matrix[:16], matrix[16:]
+    assert len(qk) == 16
+    reads = [place for place, one in enumerate(code) if one.mnemonic.startswith("ds_read")]
+    k_reads = [place for place in reads if code[place].mnemonic == "ds_read_b128"]
+    assert len(k_reads) == 8 and all(pv[-1] < place < qk[0] for place in k_reads)
+    assert all(place < pv[-1] for place in reads if place not in k_reads)
+    between = [one.mnemonic for one in code[pv[-1] : k_reads[0]]]
+    assert between.count("s_barrier") == 1
+
+
+def edited(old: str, new: str) -> Schedule:
+    text = ATTENTION["qr_async_pinned"]
+    assert text.count(old) == 1
+    return Schedule.parse(text.replace(old, new))
+
+
+@lru_cache(maxsize=1)
+def pinned() -> Workbench:
+    return bench("gfx950", "fp8", "qr_async_pinned", d=64)
+
+
+RACING = {
+    "K read above the copy that fills its slot": (
+        "load_k, load_v, fence, softmax, fence, v_read, pv, fence, k_read",
+        "k_read, fence, softmax, v_read, pv, load_k, load_v",
+        "reads an LDS tensor before it is written",
+    ),
+    "the slot filled again before it was read": (
+        "ahead load_k 1", "ahead load_k 2", "overwrites an LDS tensor that is still to be read",
+    ),
+    "K multiplied before it is read": (
+        "fence, k_read, fence, qk", "fence, qk, fence, k_read", "runs this before what it uses",
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("old", "new", "why"), list(RACING.values()), ids=list(RACING))
+def test_racing_orders_are_refused_by_the_pass(old: str, new: str, why: str) -> None:
+    """One edit of the text each; the message says what would happen."""
+    with pytest.raises(PipelineFailure, match=why):
+        pinned().compile(edited(old, new), code=False)
+
+
+def test_k_read_above_pv_keeps_its_barrier() -> None:
+    """Above PV but behind the copy it is right: the barrier and the wait move with it. So the checker accepts it."""
+    early = edited("v_read, pv, fence, k_read", "k_read, v_read, pv, fence")
+    assert pinned().compile(early, code=False).findings == ()
+
+
+@pytest.mark.parametrize("rising_above", ["the barrier", "PV"])
+def test_racing_reads_are_refused_by_the_checker(rising_above: str) -> None:
+    """The reads alone moved, without the wait and the barrier before them: other waves' copies may be under way."""
+    one = pinned()
+    with one.context:
+        module = ir.Module.parse(one.compile(one.schedule, code=False).fragments)
+        assert check_module(module) == []
+        block, reads = steady_reads(module)
+        above = list(block)[: list(block).index(reads[0])]
+        wanted = "ck.barrier" if rising_above == "the barrier" else "ck.mfma"
+        places = [op for op in above if op.name == wanted]
+        target = places[-1] if wanted == "ck.barrier" else next(op for op in places if stage_of(op) == "pv")
+        for read in reads:
+            read.move_before(target)
+        found = check_module(module)
+    assert found and {finding.check for finding in found} == {"hazard"}
+    assert all("k" in finding.message for finding in found)
+
+
+def steady_reads(module: ir.Module) -> tuple[list[ir.Operation], list[ir.Operation]]:
+    """The operations of the block that holds both products, and its reads of K."""
+    (function,) = functions(module)
+    for block in function.regions[0]:
+        ops = [op.operation for op in block]
+        stages = [stage_of(op) for op in ops if op.name == "ck.mfma"]
+        if "pv" in stages and "qk" in stages and stages.index("pv") < stages.index("qk"):
+            return ops, [op for op in ops if op.name == "ck.lds_read" and stage_of(op) == "k_read"]
+    raise AssertionError("no block holds PV before QK")
