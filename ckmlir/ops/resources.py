@@ -44,9 +44,7 @@ def excess(need: Resources, target: Target) -> list[Reason]:
         reasons.append(reason(f"needs {need.lds} bytes of LDS", f"{target.name} has {target.lds_bytes}"))
     most = target.registers.accumulation_per_wave
     rest = 16 if need.pinned else 6
-    available = (
-        registers_per_lane(need.threads, target) * (rest - 1) // rest
-    )  # the rest: addresses, temporaries
+    available = registers_per_lane(need.threads, target) * (rest - 1) // rest  # the rest: addresses, temporaries
     if need.accumulators > most:
         reasons.append(reason(f"needs {need.accumulators} accumulators a work-item", f"{target.name} has {most}"))
     elif need.registers > available:
