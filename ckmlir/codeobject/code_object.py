@@ -154,6 +154,6 @@ def _kernel(metadata: KernelMetadata, image: Image, memory: bytes) -> Kernel:
     code, size = image.symbols.get(metadata.symbol.removesuffix(".kd"), (entry, 0))
     end = max((end for first, end in image.stored if first <= entry < end), default=0)
     size = size if code == entry and size else end - entry
-    if not 0 <= entry < len(memory) or entry % 4 or not image.holds(entry, size):
+    if not 0 <= entry < len(memory) or entry % 4 or size < 0 or not image.holds(entry, size):
         raise CodeObjectError(f"damaged code object: the code of kernel {metadata.name} lies outside")
     return Kernel(metadata.name, entry, size, where, descriptor, metadata)
