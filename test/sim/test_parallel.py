@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 from llvm_kernels import compile_kernel, elementwise
 
+from ckmlir.compiler import compile_kernel as compile_operator
 from ckmlir.ops import find_operator
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import run_operator
@@ -27,11 +28,12 @@ def test_as_in_one_thread(name: str, keys: dict[str, object], jobs: int) -> None
     operator = find_operator(name)
     problem = operator.problem(**keys)
     arrays = operator.inputs(problem, GFX942)
+    compiled = compile_operator(operator, operator.spec(problem, GFX942), GFX942)
     found = []
     for count in (1, jobs):
         device = open_device("sim", GFX942, seed=3, jobs=count)
         assert isinstance(device, SimulatorDevice)
-        outputs = run_operator(operator, problem, arrays, GFX942, device).outputs
+        outputs = run_operator(operator, problem, arrays, GFX942, device, compiled=compiled).outputs
         assert device.last_statistics
         found.append((outputs, {**vars(device.last_statistics), "seconds": 0}))
     for array, other in zip(found[0][0].values(), found[1][0].values(), strict=True):
