@@ -14,6 +14,7 @@ from math import lcm
 from operator import and_
 from typing import Any, TypeVar
 
+from ckmlir.dialect.padding import Pad, RightPad
 from ckmlir.dialect.symbols import Size, Symbol, divisor
 from ckmlir.dialect.transform_base import Index, Transform
 from ckmlir.dialect.transforms import (
@@ -23,10 +24,8 @@ from ckmlir.dialect.transforms import (
     Merge,
     Modulo,
     Offset,
-    Pad,
     PassThrough,
     Replicate,
-    RightPad,
     Slice,
     Unmerge,
     Xor,

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ckmlir.dialect.build import create, integer, integer_of, string, text_of, value
+from ckmlir.dialect.build import integer, integer_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
@@ -13,95 +13,6 @@ from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
-
-MOST_TILES = 4
-"""Tiles that one reduction may fold together."""
-
-
-class ElementOp(Ck.Operation, name="element", traits=[ext.Pure]):
-    """`ck.element %tile`: inside a ck.map, the tile's element at the position that is computed."""
-
-    tile: ext.Operand[Any]
-    element: ext.Result[Any]
-
-    @staticmethod
-    @verified
-    def verify_invariants(op: ir.OpView) -> None:
-        tile, element = tile_of(op.operation.operands[0]), op.operation.results[0].type
-        expect(
-            element == tile.element, f"an element of {op.operation.operands[0].type} is {tile.element}, not {element}"
-        )
-        expect(op.operation.parent.name == "ck.map", "stands inside a ck.map")
-
-
-class MapOp(Ck.Operation, name="map"):
-    """`ck.map ({ %x = ck.element %tile; scalar code; ck.yield })`: the region at every position of the result.
-
-    Tiles that it reads have the result's shape and distribution; scalars from outside are the same at every position.
-    """
-
-    tile: ext.Result[Any]
-    body: ext.Region
-
-    @staticmethod
-    @verified
-    def verify_invariants(op: ir.OpView) -> None:
-        result = described_as(op.operation.results[0].type, TileType)
-        block = body_of(op)
-        expect(len(block.arguments) == 0, "its region takes no arguments; it reads tiles with ck.element")
-        for source in sources_of(op.operation):
-            tile = tile_of(source)
-            expect(
-                tile.lengths == result.lengths and agree(tile, result),
-                f"operand {source.type} and result {op.operation.results[0].type} must have one shape and distribution",
-            )
-        check_yield(block, [result.element])
-
-
-class ReduceOp(Ck.Operation, name="reduce"):
-    """`ck.reduce %tile, … {axis} ({ combine two elements })`: fold one axis away with an associative, commutative
-    combiner.
-
-    Up to four tiles fold together (Welford: count, mean, squares): the region takes all left elements, then all right
-    ones.
-    """
-
-    first: ext.Operand[Any]
-    second: ext.Operand[Any] | None
-    third: ext.Operand[Any] | None
-    fourth: ext.Operand[Any] | None
-    first_result: ext.Result[Any]
-    second_result: ext.Result[Any] | None
-    third_result: ext.Result[Any] | None
-    fourth_result: ext.Result[Any] | None
-    combiner: ext.Region
-
-    @staticmethod
-    @verified
-    def verify_invariants(op: ir.OpView) -> None:
-        axis = integer_of(op, "axis")
-        inputs = [tile_of(operand) for operand in op.operation.operands]
-        results = [described_as(result.type, TileType) for result in op.operation.results]
-        expect(len(inputs) == len(results), f"{len(inputs)} tiles in give as many out, not {len(results)}")
-        for tile, result in zip(inputs, results, strict=True):
-            expect(
-                0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions"
-            )
-            left = tile.lengths[:axis] + tile.lengths[axis + 1 :]
-            expect(
-                result.lengths == left,
-                f"axis {axis} of {list(tile.lengths)} leaves {list(left)}, not {list(result.lengths)}",
-            )
-            expect(tile.element == result.element, f"reduces {tile.element} to {result.element}; cast first")
-            expect(
-                tile.lengths == inputs[0].lengths and agree(tile, inputs[0]),
-                "its tiles must have one shape and distribution",
-            )
-        elements = [tile.element for tile in inputs]
-        block = body_of(op)
-        arguments = [argument.type for argument in block.arguments]
-        expect(arguments == elements * 2, "the combiner takes all left elements, then all right ones")
-        check_yield(block, elements)
 
 
 class CastOp(Ck.Operation, name="cast", traits=[ext.Pure]):
@@ -114,7 +25,7 @@ class CastOp(Ck.Operation, name="cast", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
-        expect(source.lengths == result.lengths and agree(source, result), "a cast keeps shape and distribution")
+        expect(source.lengths == result.lengths and source.agrees(result), "a cast keeps shape and distribution")
 
 
 class BroadcastOp(Ck.Operation, name="broadcast", traits=[ext.Pure]):
@@ -279,30 +190,6 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
             expect(not problems, "; ".join(problems))
 
 
-class YieldOp(Ck.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
-    """Ends the scalar code of ck.map and ck.reduce."""
-
-    first: ext.Operand[Any]
-    second: ext.Operand[Any] | None
-    third: ext.Operand[Any] | None
-    fourth: ext.Operand[Any] | None
-
-
-def sources_of(map_op: ir.Operation) -> list[ir.Value]:
-    """The tiles that a ck.map reads, each once, in the order of its code."""
-    found = [
-        op.operation.operands[0] for op in map_op.regions[0].blocks[0].operations if op.operation.name == "ck.element"
-    ]
-    return list(dict.fromkeys(found))
-
-
-def body_of(op: ir.OpView) -> ir.Block:
-    """The only block of an operation's region; ValueError when there is another number of them."""
-    blocks = list(op.operation.regions[0])
-    expect(len(blocks) == 1, f"its region has one block, not {len(blocks)}")
-    return blocks[0]
-
-
 def _check_part(op: ir.OpView, whole: TileType, part: TileType) -> None:
     """Check that `part` is [start, start + its length) of one axis of `whole`."""
     axis, start = integer_of(op, "axis"), integer_of(op, "start")
@@ -317,23 +204,6 @@ def _check_part(op: ir.OpView, whole: TileType, part: TileType) -> None:
         )
     end = start + part.lengths[axis]
     expect(start >= 0 and end <= whole.lengths[axis], f"[{start}, {end}) is outside an axis of {whole.lengths[axis]}")
-
-
-def agree(left: TileType, right: TileType) -> bool:
-    """Whether two tiles may meet element by element: one distribution, or one not known yet."""
-    return left.distribution is None or right.distribution is None or left.distribution == right.distribution
-
-
-def check_yield(block: ir.Block, types: Sequence[ir.Type]) -> None:
-    """Check that a region's block ends in a ck.yield of the given types."""
-    last = list(block.operations)[-1].operation if len(block.operations) else None
-    expect(last is not None and last.name == "ck.yield", "its region must end in ck.yield")
-    assert last is not None
-    given = [operand.type for operand in last.operands]
-    expect(
-        given == list(types),
-        f"its region yields {', '.join(map(str, given))} where {', '.join(map(str, types))} is needed",
-    )
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:
@@ -382,34 +252,3 @@ def join_axes(source: ir.Value, axis: int, result: TileType) -> ir.Value:
 def mma(instruction: Mma, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
     """a · bᵀ + c by a matrix instruction."""
     return value("ck.mma", c.type, [a, b, c], {"instruction": string(str(instruction))})
-
-
-def element(tile: ir.Value) -> ir.Value:
-    """Inside a ck.map: the tile's element at the position that is computed."""
-    return value("ck.element", tile_of(tile).element, [tile])
-
-
-def reduce(tiles: Sequence[ir.Value], axis: int, results: Sequence[TileType]) -> ir.Operation:
-    """Append a reduction; its region's block takes the elements and still needs the combiner.
-
-    Raises:
-        ValueError: no tile, or more than MOST_TILES.
-    """
-    if not 1 <= len(tiles) <= MOST_TILES:
-        raise ValueError(f"a reduction folds 1 to {MOST_TILES} tiles together, not {len(tiles)}")
-    groups = segments(len(tiles))
-    attributes = {"axis": integer(axis), "operandSegmentSizes": groups, "resultSegmentSizes": groups}
-    operation = create("ck.reduce", [result.mlir() for result in results], tiles, attributes, regions=1)
-    elements = [tile_of(tile).element for tile in tiles] * 2
-    operation.regions[0].blocks.append(*elements, arg_locs=[operation.location] * len(elements))
-    return operation
-
-
-def segments(count: int) -> ir.Attribute:
-    """Segment sizes of `count` values in MOST_TILES optional places."""
-    return ir.DenseI32ArrayAttr.get([int(place < count) for place in range(MOST_TILES)])
-
-
-def end(values: Sequence[ir.Value]) -> None:
-    """Terminate a region of scalar code."""
-    create("ck.yield", [], values, {"operandSegmentSizes": segments(len(values))})

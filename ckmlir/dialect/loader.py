@@ -4,7 +4,10 @@ import importlib
 
 from ckmlir.mlir import ir, register_dialect_loader
 
-OPERATION_MODULES = ("types", "views", "memory", "compute", "loop", "synchronization", "fragment")
+OPERATION_MODULES = (
+    "types", "views", "memory", "compute", "regions", "loop", "synchronization", "fragment",
+    "fragment_lds", "fragment_compute",
+)  # fmt: skip
 
 
 def load(context: ir.Context) -> None:

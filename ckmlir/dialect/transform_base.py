@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
@@ -27,7 +28,7 @@ def plus(value: Any, size: Any) -> Any:
 
 
 @dataclass(frozen=True, slots=True)
-class Transform:
+class Transform(ABC):
     """A coordinate transform; the concrete ones follow.
 
     `name` is the word in printed descriptors, `lower_count` and `upper_count` the numbers of dimensions on each side.
@@ -46,9 +47,9 @@ class Transform:
         return len(self.upper_lengths)
 
     @property
+    @abstractmethod
     def upper_lengths(self) -> tuple[Size, ...]:
         """Lengths of the user-side dimensions."""
-        raise NotImplementedError
 
     @property
     def lower_lengths(self) -> tuple[Size | None, ...]:
@@ -63,9 +64,9 @@ class Transform:
             raise ValueError(f"{self.name} does not say how far it reaches into storage")
         return length
 
+    @abstractmethod
     def lower(self, upper: Index, symbols: Sequence[Any] = ()) -> Index:
         """The storage index of user index `upper`, with the run-time values `symbols`."""
-        raise NotImplementedError
 
     def valid(self, upper: Index, symbols: Sequence[Any] = ()) -> Any:
         """Whether `upper` is an element of storage; None when every index within the upper lengths is."""

@@ -90,6 +90,10 @@ class TileType:
         text = UNKNOWN_DISTRIBUTION if self.distribution is None else str(self.distribution)
         return Tile.get(lengths_attribute(self.lengths), self.element, ir.StringAttr.get(text))
 
+    def agrees(self, other: "TileType") -> bool:
+        """Whether two tiles may meet element by element: one distribution, or one not known yet."""
+        return self.distribution is None or other.distribution is None or self.distribution == other.distribution
+
     @property
     def placed(self) -> Distribution:
         """The distribution, where inference has run."""

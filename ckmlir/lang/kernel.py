@@ -6,10 +6,11 @@ from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from ckmlir.dialect import fragment
+from ckmlir.dialect import fragment_compute
 from ckmlir.dialect.build import create, integer
+from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.trace import Trace, located, tracing, user_location
-from ckmlir.lang.values import Pointer, Scalar, dtype
+from ckmlir.lang.values import Pointer, Scalar
 from ckmlir.mlir import ir, shared_context
 from ckmlir.targets import Target
 
@@ -152,4 +153,4 @@ def _traced(value: ir.Value, annotation: Any) -> Pointer | Scalar:
 @located
 def workgroup_id(axis: int) -> Scalar:
     """This workgroup's position along axis 0 (x), 1 (y) or 2 (z) of the grid."""
-    return Scalar(fragment.workgroup_id(axis))
+    return Scalar(fragment_compute.workgroup_id(axis))

@@ -3,24 +3,14 @@
 from collections.abc import Callable, Sequence
 from typing import Any, TypeVar
 
-from ckmlir.dialect import compute, memory
+from ckmlir.dialect import compute, memory, regions
 from ckmlir.dialect.build import value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.types import LdsType, TileType, describe
+from ckmlir.lang.arithmetic import Number, dtype, emit_binary
 from ckmlir.lang.trace import located
-from ckmlir.lang.values import (
-    Number,
-    Scalar,
-    Stretched,
-    Tile,
-    as_scalar,
-    build_map,
-    dtype,
-    emit_binary,
-    map_elements,
-    operand_value,
-)
+from ckmlir.lang.values import Scalar, Stretched, Tile, as_scalar, build_map, map_elements, operand_value
 from ckmlir.lang.views import Window
 from ckmlir.mlir import ir
 
@@ -122,11 +112,11 @@ def reduce(
         )
         for shape in shapes
     ]
-    operation = compute.reduce([tile.value for tile in tiles], axis, results)
+    operation = regions.reduce([tile.value for tile in tiles], axis, results)
     block = operation.regions[0].blocks[0]
     with ir.InsertionPoint(block):
         arguments = [Scalar(argument) for argument in block.arguments]
-        compute.end([item.value for item in combine(arguments[: len(tiles)], arguments[len(tiles) :])])
+        regions.end([item.value for item in combine(arguments[: len(tiles)], arguments[len(tiles) :])])
     return [Tile(result) for result in operation.results]
 
 

@@ -6,195 +6,14 @@ from collections.abc import Callable, Sequence
 from math import gcd
 from typing import Any
 
-from ckmlir.dialect import compute
+from ckmlir.dialect import compute, regions
 from ckmlir.dialect.build import create, value
-from ckmlir.dialect.scalars import bits, element_type, is_float
+from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import TileType, is_tile, tile_of
-from ckmlir.lang.trace import current, located
-from ckmlir.mlir import arith, ir
-
-Number = int | float
-
-
-def dtype(name: str) -> ir.Type:
-    """The element type of a dtype name on the target being traced."""
-    return element_type(name, current().target.fp8)
-
-
-@located
-def constant(number: Number, type_: ir.Type) -> ir.Value:
-    """A scalar constant.
-
-    Raises:
-        TypeError: a number with a fraction for an integer type.
-        ValueError: an integer that the type cannot hold, signed or unsigned.
-    """
-    if is_float(type_):
-        return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, float(number))})
-    if not isinstance(number, int):
-        raise TypeError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")
-    width = bits(type_)
-    if not -(1 << (width - 1)) <= number < 1 << width:
-        raise ValueError(f"{number} does not fit into {type_}")
-    wrapped = number - (1 << width) if width > 1 and number >> (width - 1) > 0 else int(number)
-    return value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, wrapped)})
-
-
-# (operator, float) -> operation; None where the combination has no meaning.
-_BINARY: dict[tuple[str, bool], str] = {
-    ("+", True): "arith.addf", ("+", False): "arith.addi", ("-", True): "arith.subf", ("-", False): "arith.subi",
-    ("*", True): "arith.mulf", ("*", False): "arith.muli", ("/", True): "arith.divf", ("//", False): "arith.divsi",
-    ("%", False): "arith.remsi", ("maximum", True): "arith.maxnumf", ("maximum", False): "arith.maxsi",
-    ("minimum", True): "arith.minnumf", ("minimum", False): "arith.minsi", ("&", False): "arith.andi",
-    ("|", False): "arith.ori", ("^", False): "arith.xori", ("<<", False): "arith.shli", (">>", False): "arith.shrsi",
-}  # fmt: skip
-_COMPARE = {
-    "<": ("slt", "olt"),
-    "<=": ("sle", "ole"),
-    ">": ("sgt", "ogt"),
-    ">=": ("sge", "oge"),
-    "==": ("eq", "oeq"),
-    "!=": ("ne", "une"),
-}
-_CONTRACT = "#arith.fastmath<contract>"
-
-
-def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """One arithmetic operation on scalars of one type.
-
-    Raises:
-        TypeError: the types differ, or the operation has no meaning for them.
-    """
-    _check_same_type(symbol, left, right)
-    floating = is_float(left.type)
-    name = _BINARY.get((symbol, floating))
-    if name is None:
-        raise TypeError(f"'{symbol}' has no meaning for {left.type}")
-    attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if floating else {}
-    return value(name, left.type, [left, right], attributes)
-
-
-def emit_compare(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    """One comparison of scalars of one type; TypeError when they differ."""
-    _check_same_type(symbol, left, right)
-    signed, ordered = _COMPARE[symbol]
-    if is_float(left.type):
-        predicate = getattr(arith.CmpFPredicate, ordered.upper())
-        return arith.cmpf(predicate, left, right)
-    return arith.cmpi(getattr(arith.CmpIPredicate, signed), left, right)
-
-
-def _check_same_type(symbol: str, left: ir.Value, right: ir.Value) -> None:
-    if left.type != right.type:
-        raise TypeError(f"'{symbol}' meets {left.type} and {right.type}; cast one to the other's type")
-
-
-def _negate(operand: ir.Value) -> ir.Value:
-    if is_float(operand.type):
-        return value("arith.negf", operand.type, [operand], {"fastmath": ir.Attribute.parse(_CONTRACT)})
-    return emit_binary("-", constant(0, operand.type), operand)
-
-
-class Operators:
-    """Python's operators for scalars and tiles; subclasses say how a binary function is applied."""
-
-    def _apply(self, function: Callable[..., ir.Value], *others: Any) -> Any:
-        raise NotImplementedError
-
-    def _binary(self, symbol: str, other: Any, *, swapped: bool = False) -> Any:
-        def function(left: ir.Value, right: ir.Value) -> ir.Value:
-            return emit_binary(symbol, right, left) if swapped else emit_binary(symbol, left, right)
-
-        return self._apply(function, other)
-
-    def __add__(self, other: Any) -> Any:
-        return self._binary("+", other)
-
-    def __radd__(self, other: Any) -> Any:
-        return self._binary("+", other, swapped=True)
-
-    def __sub__(self, other: Any) -> Any:
-        return self._binary("-", other)
-
-    def __rsub__(self, other: Any) -> Any:
-        return self._binary("-", other, swapped=True)
-
-    def __mul__(self, other: Any) -> Any:
-        return self._binary("*", other)
-
-    def __rmul__(self, other: Any) -> Any:
-        return self._binary("*", other, swapped=True)
-
-    def __truediv__(self, other: Any) -> Any:
-        return self._binary("/", other)
-
-    def __rtruediv__(self, other: Any) -> Any:
-        return self._binary("/", other, swapped=True)
-
-    def __floordiv__(self, other: Any) -> Any:
-        return self._binary("//", other)
-
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("%", other)
-
-    def __and__(self, other: Any) -> Any:
-        return self._binary("&", other)
-
-    def __or__(self, other: Any) -> Any:
-        return self._binary("|", other)
-
-    def __rfloordiv__(self, other: Any) -> Any:
-        return self._binary("//", other, swapped=True)
-
-    def __rmod__(self, other: Any) -> Any:
-        return self._binary("%", other, swapped=True)
-
-    def __xor__(self, other: Any) -> Any:
-        return self._binary("^", other)
-
-    def __lshift__(self, other: Any) -> Any:
-        return self._binary("<<", other)
-
-    def __rshift__(self, other: Any) -> Any:
-        return self._binary(">>", other)
-
-    def __neg__(self) -> Any:
-        return self._apply(_negate)
-
-    def __lt__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare("<", left, right), other)
-
-    def __le__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare("<=", left, right), other)
-
-    def __gt__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare(">", left, right), other)
-
-    def __ge__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare(">=", left, right), other)
-
-    def maximum(self, other: Any) -> Any:
-        """The larger of two; a number beats NaN."""
-        return self._binary("maximum", other)
-
-    def minimum(self, other: Any) -> Any:
-        """The smaller of two; a number beats NaN."""
-        return self._binary("minimum", other)
-
-    def below(self, other: Any) -> Any:
-        """0 <= self < other in one comparison: both taken as unsigned, so that what is negative is not below."""
-        return self._apply(lambda left, right: arith.cmpi(arith.CmpIPredicate.ult, left, right), other)
-
-    def equals(self, other: Any) -> Any:
-        """Element-wise equality (`==` keeps its Python meaning)."""
-        return self._apply(lambda left, right: emit_compare("==", left, right), other)
-
-    def differs(self, other: Any) -> Any:
-        """Element-wise inequality; NaN differs from everything, also from itself."""
-        return self._apply(lambda left, right: emit_compare("!=", left, right), other)
-
-    def __bool__(self) -> bool:
-        raise TypeError("a traced value has no truth at tracing time; use where(condition, a, b)")
+from ckmlir.lang.arithmetic import constant, dtype
+from ckmlir.lang.operators import Operators
+from ckmlir.lang.trace import located
+from ckmlir.mlir import ir
 
 
 class Scalar(Operators):
@@ -397,8 +216,8 @@ def build_map(
     operation = create("ck.map", [TileType(shape.lengths, guess, shape.distribution).mlir()], [], regions=1)
     block = operation.regions[0].blocks.append()
     with ir.InsertionPoint(block):
-        outcome = function(*(compute.element(item) if is_tile(item.type) else item for item in inputs))
-        compute.end([outcome])
+        outcome = function(*(regions.element(item) if is_tile(item.type) else item for item in inputs))
+        regions.end([outcome])
     if outcome.type != guess:
         operation.results[0].set_type(TileType(shape.lengths, outcome.type, shape.distribution).mlir())
     return operation.results[0]

@@ -11,12 +11,14 @@ from ckmlir.dialect import memory
 from ckmlir.dialect import views as dialect_views
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.padding import LeftPad
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import Size, Symbol
-from ckmlir.dialect.transforms import Embed, LeftPad
+from ckmlir.dialect.transforms import Embed
 from ckmlir.dialect.types import TileType
+from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.trace import located
-from ckmlir.lang.values import Pointer, Scalar, Tile, as_scalar, dtype
+from ckmlir.lang.values import Pointer, Scalar, Tile, as_scalar
 from ckmlir.mlir import ir
 
 Amount = Scalar | int

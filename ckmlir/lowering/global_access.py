@@ -18,9 +18,10 @@ from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import create, integer, integer_of, registers_of, text_of, value
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.padding import RightPad
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import resolve
-from ckmlir.dialect.transforms import Embed, Indexing, Merge, Modulo, RightPad, Xor
+from ckmlir.dialect.transforms import Embed, Indexing, Merge, Modulo, Xor
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.lowering.context import Lowering

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import dataclasses
 import json
 import typing
@@ -27,7 +28,7 @@ class Reason:
 
 
 @dataclasses.dataclass(frozen=True)
-class Spec:
+class Spec(abc.ABC):
     """What has to be compiled: everything that the kernel's code depends on, and nothing else.
 
     Fields of subclasses are str, int, bool or tuples of int, so that specifications can be compared, hashed and written
@@ -35,9 +36,9 @@ class Spec:
     """
 
     @property
+    @abc.abstractmethod
     def name(self) -> str:
         """A stable, readable identifier of the kernel in letters, digits and underscores; no two specs share it."""
-        raise NotImplementedError(f"{type(self).__name__} has no name")
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in JSON's types."""

@@ -9,10 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any, ClassVar
 
 from ckmlir.dialect.build import integer_of, producer
-from ckmlir.dialect.compute import sources_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.loop import LOOP
+from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
 from ckmlir.mlir import ir

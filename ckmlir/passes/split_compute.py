@@ -2,12 +2,12 @@
 
 from math import gcd
 
-from ckmlir.dialect import fragment
+from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of, string, text_of
-from ckmlir.dialect.compute import sources_of
 from ckmlir.dialect.distribution import broadcast_map, register_map
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.types import LdsType, TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -36,7 +36,8 @@ def split_cast(state: SplitState, op: ir.Operation) -> None:
     """One conversion a vector."""
     source, element = state.of(op.operands[0]), tile_of(op.results[0]).element
     state.bind(
-        op.results[0], Registers([fragment.convert(chunk, element) for chunk in source.chunks], source.chunk, element)
+        op.results[0],
+        Registers([fragment_compute.convert(chunk, element) for chunk in source.chunks], source.chunk, element),
     )
 
 
@@ -54,7 +55,7 @@ def split_coordinates(state: SplitState, op: ir.Operation) -> None:
     tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
     distribution = tile.placed
     chunk = gcd(distribution.registers, CARRIED_CHUNK)
-    base = vectors.splat(fragment.thread_coordinate(distribution, axis), chunk)
+    base = vectors.splat(fragment_compute.thread_coordinate(distribution, axis), chunk)
     steps = [int(step) for step in distribution.coordinates()[axis, 0, 0]]
     chunks = [
         vectors.add(base, vectors.dense(steps[start : start + chunk], tile.element))
@@ -144,7 +145,9 @@ def split_redistribute(state: SplitState, op: ir.Operation) -> None:
         return
     contiguous = len(result.lengths) - 1
     layout = LdsLayout.plain(result.lengths, range(len(result.lengths)))
-    buffer = fragment.lds_alloc(LdsType(result.lengths, result.element), layout, f"redistribute{len(state.buffers)}")
+    buffer = fragment_lds.lds_alloc(
+        LdsType(result.lengths, result.element), layout, f"redistribute{len(state.buffers)}"
+    )
     state.buffers[buffer] = buffer
     write_lds(registers, buffer, source.placed, contiguous, source.element)
     state.bind(op.results[0], read_lds(buffer, result.placed, contiguous, result.element))
@@ -165,7 +168,7 @@ def split_mma(state: SplitState, op: ir.Operation) -> None:
         left, right = sources[0].gather(step.a), sources[1].gather(step.b)
         if mma.transposed:
             left, right = right, left
-        chunks[home] = fragment.mfma(instruction, left, right, chunks[home])
+        chunks[home] = fragment_compute.mfma(instruction, left, right, chunks[home])
     state.bind(op.results[0], Registers(chunks, size, accumulators.element))
 
 

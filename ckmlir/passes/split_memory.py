@@ -2,7 +2,7 @@
 
 from collections.abc import Callable
 
-from ckmlir.dialect import fragment
+from ckmlir.dialect import fragment, fragment_lds
 from ckmlir.dialect.build import integer_of, producer, string, text_of
 from ckmlir.dialect.distribution import Distribution, axis_map
 from ckmlir.dialect.distribution_builders import lane_cells
@@ -148,7 +148,7 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     contiguous = _contiguous_dimension(readers, tile.placed, bits(tile.element), transposing)
     rank = len(tile.lengths)
     order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
-    buffer = fragment.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op))
+    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op))
     state.buffers[op.results[0]] = buffer
     write_lds(state.of(op.operands[0]), buffer, tile.placed, contiguous, tile.element)
 
@@ -163,11 +163,11 @@ def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
     window, lds = op.operands[0], describe(op.results[0].type)
     assert isinstance(lds, LdsType)
     order, distribution, cell = _copy_plan(state, op, lds)
-    buffer = fragment.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), _name_of(state, op))
+    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), _name_of(state, op))
     state.buffers[op.results[0]] = buffer
     text = string(str(distribution))
     for registers in plan_accesses(distribution, order[-1], cell):
-        fragment.copy_fragment(window, buffer, text, registers)
+        fragment_lds.copy_fragment(window, buffer, text, registers)
 
 
 def _copy_plan(state: SplitState, op: ir.Operation, lds: LdsType) -> tuple[list[int], Distribution, int]:
@@ -211,7 +211,7 @@ def write_lds(
     """Write registers to an LDS tensor, as wide as the distribution allows along the contiguous dimension."""
     text = string(str(distribution))
     for numbers in plan_accesses(distribution, contiguous, ACCESS_BITS // bits(element)):
-        fragment.lds_write(registers.gather(numbers), buffer, text, numbers)
+        fragment_lds.lds_write(registers.gather(numbers), buffer, text, numbers)
 
 
 def read_lds(
@@ -227,7 +227,7 @@ def read_lds(
         distribution, accesses = reading, plan_accesses(reading, contiguous, VECTOR)
     text = string(str(distribution))
     pieces = [
-        (numbers, fragment.lds_read(buffer, text, numbers, element, transposed=reading is not None))
+        (numbers, fragment_lds.lds_read(buffer, text, numbers, element, transposed=reading is not None))
         for numbers in accesses
     ]
     return Registers.scatter(pieces, element)

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from math import prod
 
-from ckmlir.dialect import fragment
+from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.distribution import LANE, Distribution, broadcast_map
 from ckmlir.dialect.lds_layout import LdsLayout
@@ -80,7 +80,7 @@ def _across_lanes(op: ir.Operation, body: ir.Block, partial: Partial, source: Di
             masks.extend(digit.source_weight << bit for bit in range(digit.length.bit_length() - 1))
     folded = 0
     for mask in sorted(masks):
-        others = [fragment.exchange(vector, mask, equal_below=folded == mask - 1) for vector in partial]
+        others = [fragment_compute.exchange(vector, mask, equal_below=folded == mask - 1) for vector in partial]
         partial = _combine(body, partial, others)
         folded |= mask
     return partial
@@ -131,6 +131,6 @@ def _allocate(state: SplitState, lengths: Sequence[int], element: ir.Type) -> ir
     order = [*range(1, len(lengths)), 0]
     assert prod(lengths) > 0
     name = f"partials{len(state.buffers)}"
-    buffer = fragment.lds_alloc(LdsType(tuple(lengths), element), LdsLayout.plain(lengths, order), name)
+    buffer = fragment_lds.lds_alloc(LdsType(tuple(lengths), element), LdsLayout.plain(lengths, order), name)
     state.buffers[buffer] = buffer
     return buffer

@@ -5,6 +5,7 @@ What a family's `select` puts into slots, its `emit` or the function that emits 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable
 from functools import partial
 
@@ -108,13 +109,14 @@ class AluFamily:
 Emit = Callable[[HandlerBuilder], None]
 
 
-class EmitterFamily:
+class EmitterFamily(ABC):
     """A family whose handlers are emitted by functions; `scalar` ones build scalars."""
 
     scalar = False
 
+    @abstractmethod
     def emitter(self, key: HandlerKey) -> Emit | None:
-        raise NotImplementedError
+        """What emits the handler; None where the key is not of this family."""
 
     def emit(self, key: HandlerKey, name: str) -> Emitted | None:
         emitter = self.emitter(key)

@@ -15,6 +15,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
+from typing import cast
 
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import TYPES, ElementType
@@ -75,7 +76,9 @@ class Operation:
 
     def outcomes(self, outcome: Value | Sequence[Value | list[Value]]) -> list[Value | list[Value]]:
         """What `evaluate` gave, as one item a result."""
-        return [outcome] if len(self.results) == 1 else list(outcome)  # type: ignore[list-item,arg-type]
+        if len(self.results) == 1:
+            return [cast("Value | list[Value]", outcome)]  # a list is one block of registers here
+        return list(cast("Sequence[Value | list[Value]]", outcome))
 
     @cached_property
     def has_blocks(self) -> bool:

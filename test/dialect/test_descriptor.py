@@ -10,9 +10,10 @@ from hypothesis import strategies as st
 
 from ckmlir.dialect.adaptor import identity
 from ckmlir.dialect.descriptor import Descriptor
+from ckmlir.dialect.padding import RightPad
 from ckmlir.dialect.symbols import Symbol, resolve
 from ckmlir.dialect.transform_base import NotInvertible
-from ckmlir.dialect.transforms import Embed, Merge, PassThrough, RightPad, Unmerge
+from ckmlir.dialect.transforms import Embed, Merge, PassThrough, Unmerge
 
 
 def indices(descriptor, symbols=()):

@@ -112,8 +112,8 @@ class Img2col(Operator[Problem, Img2colSpec]):
             dtypes=dtypes,
             spatial=problem.sliding.rank,
             padded=problem.sliding.padded,
-            **array_fields(folded, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
-            **tile_fields(folded, choose_tile(folded, dtypes, elements=most)),  # type: ignore[arg-type]  # likewise
+            **array_fields(folded, dtypes, problem.align),
+            **tile_fields(folded, choose_tile(folded, dtypes, elements=most)),
         )
 
     def validate(self, spec: Img2colSpec, target: Target) -> list[Reason]:

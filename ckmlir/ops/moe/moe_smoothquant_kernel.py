@@ -32,7 +32,8 @@ def _slot(block: RowBlock, spec: MoeSmoothquantSpec, target: Target, x: Part, sl
 
     def y(column: Column) -> Tile:
         chosen = gather(scales.window(shape, (0, column)), expert, 0, block.distribution)
-        return x(column) * chosen  # type: ignore[no-any-return]  # of tiles
+        scaled: Tile = x(column) * chosen
+        return scaled
 
     def store_q(tile: Tile, column: Column) -> None:
         everything = view(

@@ -38,7 +38,8 @@ def _centred(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
 
     def square(column: Column) -> Tile:
         deviation = block.inside(x(column) - mean[:, None], column, 0.0)
-        return deviation * deviation  # type: ignore[no-any-return]  # of tiles
+        squared: Tile = deviation * deviation
+        return squared
 
     return mean, block.sum(square) * block.inverse_n
 

@@ -147,8 +147,8 @@ class Pooling(Operator[Problem, PoolingSpec]):
             op=problem.op,
             propagate_nan=problem.propagate_nan,
             count=problem.count,
-            **array_fields(folded, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
-            **tile_fields(folded, choose_tile(folded, dtypes, elements=2048)),  # type: ignore[arg-type]  # likewise
+            **array_fields(folded, dtypes, problem.align),
+            **tile_fields(folded, choose_tile(folded, dtypes, elements=2048)),
         )
 
     def validate(self, spec: PoolingSpec, target: Target) -> list[Reason]:

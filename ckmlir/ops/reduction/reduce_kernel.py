@@ -29,7 +29,7 @@ from ckmlir.lang import (
     workgroup_id,
 )  # fmt: skip
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS
-from ckmlir.ops.reduction.reduce import ReduceSpec
+from ckmlir.ops.reduction.problem import ReduceSpec
 from ckmlir.ops.tensors.blocks import Block, Place, kernel_arguments
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles

@@ -59,4 +59,5 @@ def _merge(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
 def row_maximum(block: RowBlock, values: Part) -> Tile:
     """The largest element of every row, at least the lowest finite number; what lies behind its end must be -inf."""
     largest: Tile = block.fold(lambda column: [values(column)], [LOWEST], lambda a, b: [a[0].maximum(b[0])])[0]
-    return largest.maximum(LOWEST)  # type: ignore[no-any-return]  # of a tile
+    bounded: Tile = largest.maximum(LOWEST)
+    return bounded

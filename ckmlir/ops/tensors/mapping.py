@@ -168,8 +168,8 @@ class MapOperator(Operator[MapProblem, MapSpec]):
             operator=self.name,
             expression=problem.expression,
             staging=problem.staging,
-            **array_fields(ordered, dtypes, problem.align),  # type: ignore[arg-type]  # fields of several types
-            **tile_fields(folded, self._tile(problem, target)),  # type: ignore[arg-type]  # likewise
+            **array_fields(ordered, dtypes, problem.align),
+            **tile_fields(folded, self._tile(problem, target)),
         )
 
     def validate(self, spec: MapSpec, target: Target) -> list[Reason]:

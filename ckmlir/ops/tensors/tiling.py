@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
+from typing import TypedDict
 
 import numpy as np
 
@@ -98,7 +99,23 @@ def steps_of(strides: Sequence[int], lengths: Sequence[int]) -> str:
     return "".join(UNIT if dim == unit else REPEATED if stride == 0 else STRIDED for dim, stride in enumerate(strides))
 
 
-def array_fields(folded: Folded, dtypes: Sequence[str], base: int) -> dict[str, tuple[str, ...] | tuple[int, ...]]:
+class ArrayFields(TypedDict):
+    """Fields of a TileSpec that follow from the arrays."""
+
+    steps: tuple[str, ...]
+    aligns: tuple[int, ...]
+
+
+class TileFields(TypedDict):
+    """Fields of a TileSpec that follow from the tile."""
+
+    tile: tuple[int, ...]
+    multiples: tuple[int, ...]
+    single: tuple[bool, ...]
+    waves: int
+
+
+def array_fields(folded: Folded, dtypes: Sequence[str], base: int) -> ArrayFields:
     """The fields `steps` and `aligns` of arrays whose base addresses are divisible by `base` bytes."""
     steps = tuple(steps_of(row, folded.lengths) for row in folded.strides)
     aligns = tuple(
@@ -162,7 +179,7 @@ def _within_reach(folded: Folded, sizes: Sequence[int], tile: dict[int, int]) ->
     )
 
 
-def tile_fields(folded: Folded, tile: Sequence[int]) -> dict[str, tuple[int, ...] | tuple[bool, ...] | int]:
+def tile_fields(folded: Folded, tile: Sequence[int]) -> TileFields:
     """The fields `tile`, `multiples`, `single` and `waves`: no more waves than have elements of their own."""
     multiples = []
     for length, extent in zip(folded.lengths, tile, strict=True):

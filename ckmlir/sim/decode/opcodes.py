@@ -19,7 +19,7 @@ the loaded data to LDS; `plain` no modifiers at all.
 from functools import cache
 from typing import Final, NamedTuple
 
-from ckmlir.sim.decode.tables import matrix, memory, scalar, vector
+from ckmlir.sim.decode.tables import buffer, flat, lds, matrix, scalar, vector, vector_compare, vector_long
 
 TARGETS: Final = ("gfx90a", "gfx942", "gfx950")
 
@@ -114,8 +114,8 @@ def opcode_table(target: str) -> dict[tuple[str, int], Opcode]:
     if target not in TARGETS:
         raise ValueError(f"no opcode table for target {target!r}; known: {', '.join(TARGETS)}")
     table: dict[tuple[str, int], Opcode] = {}
-    for text in (scalar.TABLE, vector.TABLE, matrix.TABLE, memory.TABLE):
-        for row in _rows(text, target):
+    for module in (scalar, vector, vector_compare, vector_long, matrix, lds, flat, buffer):
+        for row in _rows(module.TABLE, target):
             if (row.encoding, row.number) in table:
                 raise ValueError(f"opcode table: {row.encoding} {row.number:#x} twice, second time {row.mnemonic}")
             table[row.encoding, row.number] = row

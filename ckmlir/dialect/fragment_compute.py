@@ -1,0 +1,131 @@
+"""Fragments in registers: matrix instructions, exchanges between lanes, conversions, and who computes."""
+
+from typing import Any
+
+from ckmlir.dialect.build import integer, integer_of, string, text_of, value
+from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.fragment import vector_type
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.verify import expect, verified
+from ckmlir.mlir import ext, ir
+from ckmlir.targets.mfma import INSTRUCTIONS
+
+
+class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
+    """`ck.mfma %a, %b, %c {instruction}`: one matrix instruction of a wave, by its name in the target's table."""
+
+    a: ext.Operand[Any]
+    b: ext.Operand[Any]
+    c: ext.Operand[Any]
+    fragment: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        name = text_of(op, "instruction")
+        expect(name in INSTRUCTIONS, f"there is no matrix instruction '{name}'; they are written like f32.32x32x8f16")
+        instruction = INSTRUCTIONS[name]
+        for operand, wanted in zip(op.operation.operands, (instruction.a_type, instruction.b_type), strict=False):
+            expect(isinstance(operand.type, ir.VectorType), f"operands are vectors, not {operand.type}")
+            expect(_bits(str(operand.type)) == _bits(wanted), f"{name} takes {wanted}, not {operand.type}")
+        c = op.operation.operands[2].type
+        expect(str(c) == instruction.acc_type, f"{name} adds to {instruction.acc_type}, not {c}")
+        expect(op.operation.results[0].type == c, "the result has the accumulator's type")
+
+
+class ExchangeOp(Ck.Operation, name="exchange", traits=[ext.Pure]):
+    """`ck.exchange %value {mask, equal_below}`: the value of lane (this lane xor mask).
+
+    `equal_below` is set where all lanes that differ from this one only in bits below the mask hold equal values, as
+    in a reduction that has already folded those bits: any of them may then stand for the lane asked for.
+    """
+
+    source: ext.Operand[Any]
+    exchanged: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        mask = integer_of(op, "mask")
+        expect(mask in (1, 2, 4, 8, 16, 32), f"mask {mask} is not a single bit of a 64-lane index")
+        expect(op.operation.operands[0].type == op.operation.results[0].type, "an exchange keeps its type")
+
+
+class ThreadCoordinateOp(Ck.Operation, name="thread_coordinate", traits=[ext.Pure]):
+    """`ck.thread_coordinate {distribution, axis} -> i32`: where this thread's register 0 lies along an axis."""
+
+    coordinate: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        distribution, axis = Distribution.parse(text_of(op, "distribution")), integer_of(op, "axis")
+        expect(
+            0 <= axis < len(distribution.lengths), f"axis {axis} is not one of {len(distribution.lengths)} dimensions"
+        )
+        expect(str(op.operation.results[0].type) == "i32", "a coordinate is i32")
+
+
+class ConvertOp(Ck.Operation, name="convert", traits=[ext.Pure]):
+    """`ck.convert %vector`: elements to another type, round to nearest even; i8 and fp8 results saturate."""
+
+    source: ext.Operand[Any]
+    fragment: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        source, result = op.operation.operands[0].type, op.operation.results[0].type
+        expect(
+            isinstance(source, ir.VectorType) and isinstance(result, ir.VectorType) and source.shape == result.shape,
+            f"converts vectors of one length, not {source} to {result}",
+        )
+
+
+class WorkgroupIdOp(Ck.Operation, name="workgroup_id", traits=[ext.Pure]):
+    """`ck.workgroup_id {axis} -> i32`: this workgroup's position in the grid along axis 0 (x), 1 (y) or 2 (z)."""
+
+    position: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        axis = integer_of(op, "axis")
+        expect(0 <= axis <= 2, f"axis {axis} is not 0 (x), 1 (y) or 2 (z)")
+        expect(str(op.operation.results[0].type) == "i32", "a position is i32")
+
+
+def _bits(type_: str) -> int:
+    """Bits of the text of a vector or a scalar type."""
+    length, _, element = type_.removeprefix("vector<").removesuffix(">").rpartition("x")
+    return int(length or 1) * bits(element)
+
+
+def mfma(instruction: ir.Attribute, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
+    """One matrix instruction of a wave."""
+    return value("ck.mfma", c.type, [a, b, c], {"instruction": instruction})
+
+
+def exchange(source: ir.Value, mask: int, *, equal_below: bool) -> ir.Value:
+    """The value of the lane whose index differs in one bit."""
+    attributes = {"mask": integer(mask)}
+    if equal_below:
+        attributes["equal_below"] = ir.UnitAttr.get()
+    return value("ck.exchange", source.type, [source], attributes)
+
+
+def thread_coordinate(distribution: Distribution, axis: int) -> ir.Value:
+    """Where register 0 of this thread lies along an axis (i32)."""
+    i32 = ir.IntegerType.get_signless(32)
+    return value("ck.thread_coordinate", i32, [], {"distribution": string(str(distribution)), "axis": integer(axis)})
+
+
+def convert(source: ir.Value, element: ir.Type) -> ir.Value:
+    """A vector's elements in another type."""
+    return value("ck.convert", vector_type(source.type.shape[0], element), [source])
+
+
+def workgroup_id(axis: int) -> ir.Value:
+    """This workgroup's position in the grid."""
+    return value("ck.workgroup_id", ir.IntegerType.get_signless(32), [], {"axis": integer(axis)})
