@@ -2,9 +2,9 @@
 
     python examples/with_torch.py [--arch gfx942]
 
-PyTorch for ROCm: `pip install torch --index-url https://download.pytorch.org/whl/rocm6.4` (its own HIP library is used
-for everything, so that memory and streams are shared); for a try without a GPU any build will do, such as
-`--index-url https://download.pytorch.org/whl/cpu`, whose tensors the simulator copies in and out.
+On a GPU it takes PyTorch's build for ROCm (its own HIP library is used for everything, so that memory and streams are
+shared); for a try without one any build will do, that for the CPU alone included: the simulator copies tensors in and
+out. PyTorch's installation page has both.
 """
 
 import argparse
