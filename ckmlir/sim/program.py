@@ -8,8 +8,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
-from ckmlir.sim import selection
-from ckmlir.sim.checks.layout import INITIALISATION
+from ckmlir.sim import selection, step_recording
+from ckmlir.sim.checks.layout import INITIALISATION, RECORDING
 from ckmlir.sim.checks.shadow import shadow_record
 from ckmlir.sim.checks.variants import checked
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
@@ -115,7 +115,7 @@ class Program:
         return chosen
 
     def _with_checks(self, chosen: list[Selected], flags: int) -> list[Selected]:
-        """The handlers of all records: checked variants, and shadows before them."""
+        """The handlers of all records: checked variants, with shadows and records of steps before them."""
         records: list[Selected] = []
         self._instruction_of: list[int] = []
         own = []
@@ -123,6 +123,8 @@ class Program:
             shadow = shadow_record(instruction, selected) if flags & INITIALISATION else None
             if shadow is not None:
                 records.append(shadow)
+            if flags & RECORDING:
+                records.append(step_recording.step_record(number))
             own.append(len(records))
             records.append(checked(selected, flags))
             self._instruction_of += [number] * (len(records) - len(self._instruction_of))

@@ -72,7 +72,8 @@ class Runner:
         known: Sequence[Finding] = (),
     ) -> None:
         """Arguments as for `Simulator.launch`; `known` is what the code alone shows to the checks."""
-        self.surroundings, self.program, self.grid, self.known = surroundings, program, grid, known
+        self.surroundings, self.program, self.known = surroundings, program, known
+        self.grid, self.block = grid, block
         self.kernel: Kernel = program.kernel
         self.target = program.code_object.target
         self.waves = -(-block[0] * block[1] * block[2] // 64)

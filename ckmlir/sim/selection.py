@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+from ckmlir.sim import step_recording
 from ckmlir.sim.alu_families import AluFamily, ControlFamily, CrossLaneFamily, Emitted, MatrixFamily
 from ckmlir.sim.checks.shadow import emit_shadow
 from ckmlir.sim.decode.instruction import Instruction
@@ -87,6 +88,8 @@ def emit(key: HandlerKey, name: str) -> Emitted:
     """The text of a handler as function `name`."""
     if key.modifier("shadow"):
         return emit_shadow(key, name)
+    if key == step_recording.STEP:
+        return step_recording.emit_step(name)
     for family in FAMILIES:
         if (emitted := family.emit(key, name)) is not None:
             return emitted

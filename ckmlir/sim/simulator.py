@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
+from dataclasses import replace
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.sim import launch as abi
+from ckmlir.sim.checks import layout
 from ckmlir.sim.checks.finding import CHECKERS, Finding
 from ckmlir.sim.checks.static import static_findings
 from ckmlir.sim.checks.variants import flags_of
@@ -63,7 +65,7 @@ class Simulator:
         self._poison = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
         self._table = MemoryTable("initialisation" in self.checks)
         self._surroundings = Surroundings(self._table, self._poison, random, self.checks, branch_budget)
-        self._programs: dict[tuple[bytes, str], Program] = {}
+        self._programs: dict[tuple[bytes, str, int], Program] = {}
         self._static_findings: dict[tuple[bytes, str], list[Finding]] = {}
 
     def allocate(self, nbytes: int, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
@@ -85,8 +87,8 @@ class Simulator:
         memory.write(data)
         return memory
 
-    def program(self, code_object: CodeObject, kernel: str | None = None) -> Program:
-        """A kernel made ready to run; made once for each code object and kernel.
+    def program(self, code_object: CodeObject, kernel: str | None = None, recording: bool = False) -> Program:
+        """A kernel made ready to run, or to be recorded without checks; made once for each code object and kernel.
 
         Raises:
             LaunchError: The code object is for another chip.
@@ -98,13 +100,14 @@ class Simulator:
             known = self.target or ", ".join(_TARGETS)
             raise LaunchError(f"the code object is for {code_object.target}; this simulator runs {known}")
         chosen = code_object.kernel(kernel)
-        key = (code_object.data, chosen.name)
+        flags = layout.RECORDING if recording else flags_of(self.checks)
+        key = (code_object.data, chosen.name, flags)
         if key not in self._programs:
             from ckmlir.sim import semantics  # fills the table of operations
 
             assert semantics
-            self._programs[key] = Program(code_object, chosen, library(), self._table, flags_of(self.checks))
-            self._static_findings[key] = static_findings(code_object, chosen.name, self.checks)
+            self._programs[key] = Program(code_object, chosen, library(), self._table, flags)
+            self._static_findings[key[:2]] = static_findings(code_object, chosen.name, self.checks)
         return self._programs[key]
 
     def launch(
@@ -154,3 +157,20 @@ class Simulator:
             if findings := runners[0].findings():
                 raise CheckFailure(findings, statistics, runners[0].lost_findings)
             return statistics
+
+    def recording_runner(
+        self,
+        code_object: CodeObject,
+        kernel: str | None,
+        grid: Dimensions,
+        block: Dimensions,
+        arguments: Sequence[KernelArgument],
+        dynamic_lds: int,
+    ) -> Runner:
+        """A runner whose handlers write down what they execute (`step_recording.py`), for `timing.record`. Arguments
+        and errors as for `launch`; checks do not take part."""
+        program = self.program(code_object, kernel, recording=True)
+        lds = program.kernel.descriptor.group_segment_size + dynamic_lds
+        abi.check_geometry(program.kernel, grid, block, lds, code_object.target)
+        surroundings = replace(self._surroundings, checks=frozenset())
+        return Runner(surroundings, program, grid, block, arguments, dynamic_lds)

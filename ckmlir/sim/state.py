@@ -64,6 +64,9 @@ CHECKED = 344  # flags of the checks that the scheduler takes part in
 LDS_CELLS = 352  # race cells of LDS, or 0
 SHADOW_PROPERTIES, LDS_SHADOW = 360, 368  # of the allocation whose shadow was accessed last; shadow of LDS, or 0
 CURRENT_GROUP = 376  # number of the workgroup that runs
+# Where a recording goes (`step_recording.py`): rows of steps, of accesses and of their addresses.
+STEP_ROWS, STEP_CAPACITY, STEP_COUNT = 448, 456, 464
+ACCESS_ROWS, ADDRESS_ROWS, ACCESS_CAPACITY, ACCESS_COUNT = 472, 480, 488, 496
 # Room for the instruction that executes; nothing in it outlives the instruction.
 WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
 WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes
@@ -98,6 +101,7 @@ class ErrorKind:
     TRAP = 5
     ENDLESS = 6
     MISALIGNED = 7
+    RECORDING_FULL = 8
 
 
 _SPECIAL_SCALARS = {235: APERTURES, 236: APERTURES + 8, 237: APERTURES + 16, 238: APERTURES + 24, 253: SCC}

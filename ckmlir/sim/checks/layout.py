@@ -4,6 +4,7 @@ from __future__ import annotations
 
 # Flags of the checks that are compiled into a handler (modifier "checks" of its key), and of the context's CHECKED.
 MEMORY, RACE, CLAMPED, UNALIGNED, BARRIER, INITIALISATION = 1, 2, 4, 8, 16, 32
+RECORDING = 256  # no check: handlers also write down what they access (`step_recording.py`)
 FLAGS = {
     "memory": MEMORY,
     "race": RACE,
@@ -12,7 +13,7 @@ FLAGS = {
     "barrier": BARRIER,
     "initialisation": INITIALISATION,
 }
-IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED
+IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED | RECORDING
 
 # A row of ALLOCATION_ATTRIBUTES: what checks know about one allocation.
 ATTRIBUTE_BYTES = 32

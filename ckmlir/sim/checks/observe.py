@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from functools import cache
 
-from ckmlir.sim import state
+from ckmlir.sim import state, step_recording
 from ckmlir.sim.builder import Value
 from ckmlir.sim.checks import layout, races, recording
 from ckmlir.sim.checks.layout import Kind, Use
@@ -65,6 +65,8 @@ def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
         for cells in _watched(b, use):
             name = races.race_helper(cells, use, bytes)
             b.emit(f"call void @{name}(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record)")
+    if checks & layout.RECORDING:
+        step_recording.record_access(b, mask, bytes, use)
 
 
 def observe_scalar(b: HandlerBuilder, address: Value, bytes: int, use: int) -> None:
@@ -73,6 +75,9 @@ def observe_scalar(b: HandlerBuilder, address: Value, bytes: int, use: int) -> N
     if checks_of(b) & layout.MEMORY and use != Use.READ:
         b.emit(f"store i64 {address.handle}, ptr {place}, align 8")
         b.emit(f"call void @check_read_only(i64 1, ptr {place}, ptr %wave, ptr %record)")
+    if checks_of(b) & layout.RECORDING:
+        b.emit(f"store i64 {address.handle}, ptr {place}, align 8")
+        step_recording.record_access(b, "1", bytes, use)
     if not checks_of(b) & layout.RACE:
         return
     for first in range(0, bytes, 16):
@@ -124,4 +129,5 @@ def helper_texts() -> dict[str, str]:
         "find_entry": recording.FIND_ENTRY,
         "check_read_only": recording.CHECK_READ_ONLY,
         **races.helpers(),
+        **step_recording.helpers(),
     }

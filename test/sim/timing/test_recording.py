@@ -1,0 +1,136 @@
+"""A recording says what a plain run executes: every instruction in order, active lanes, addresses."""
+
+import itertools
+import subprocess
+import sys
+from collections import Counter
+from pathlib import Path
+
+import numpy as np
+import pytest
+from llvm_kernels import GLOBAL_ID, compile_kernel, elementwise
+
+from ckmlir.sim import Simulator
+from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, RecordingError, Trace, record
+
+LOOP = """
+define amdgpu_kernel void @k(ptr addrspace(1) %out, i32 %n) #0 {
+  %tid = call i32 @llvm.amdgcn.workitem.id.x()
+  br label %loop
+loop:
+  %i = phi i32 [ 0, %0 ], [ %next, %loop ]
+  %x = phi i32 [ 1, %0 ], [ %y, %loop ]
+  %y = mul i32 %x, %tid
+  %next = add i32 %i, 1
+  call void @llvm.amdgcn.s.barrier()
+  %more = icmp ult i32 %next, %n
+  br i1 %more, label %loop, label %done
+done:
+  %p = getelementptr i32, ptr addrspace(1) %out, i32 %tid
+  store i32 %y, ptr addrspace(1) %p
+  ret void
+}
+attributes #0 = { "amdgpu-flat-work-group-size"="1,256" }
+"""
+HALF = f"""
+define amdgpu_kernel void @k(ptr addrspace(1) %out) #0 {{
+{GLOBAL_ID}
+  %small = icmp ult i32 %tid, 16
+  br i1 %small, label %write, label %done
+write:
+  %p = getelementptr i64, ptr addrspace(1) %out, i32 %id
+  store i64 7, ptr addrspace(1) %p
+  br label %done
+done:
+  ret void
+}}
+attributes #0 = {{ "amdgpu-flat-work-group-size"="1,64" }}
+"""
+
+
+def record_loop(simulator: Simulator, **options: object) -> Trace:
+    out = simulator.allocate(4 * 256)
+    arguments = [out, np.uint32(5)]
+    return record(simulator, compile_kernel(LOOP), None, (3, 1, 1), (256, 1, 1), arguments, **options)
+
+
+@pytest.mark.parametrize("seed", [0, 1])
+def test_steps_are_those_of_a_plain_run_in_program_order(seed: int) -> None:
+    simulator = Simulator(seed=seed)
+    trace = record_loop(simulator, workgroups=[0, 2])
+    plain = simulator.launch(
+        compile_kernel(LOOP), None, (2, 1, 1), (256, 1, 1), [simulator.allocate(1024), np.uint32(5)]
+    )
+    start = simulator.program(compile_kernel(LOOP)).kernel.address
+    executed = Counter(trace.program[step].address + start for step in trace.steps["instruction"].tolist())
+    assert executed == plain.profile
+    assert trace.groups.tolist() == [0] * 4 + [2] * 4 and trace.workgroups == (0, 2)
+    orders = {tuple(trace.steps_of(wave)["instruction"].tolist()) for wave in range(trace.waves)}
+    assert len(orders) == 1, "all waves take the same path"
+    (order,) = orders
+    falls = sum(second != first + 1 for first, second in itertools.pairwise(order))
+    assert falls == 4, "four jumps back"
+    assert trace.program[order[-1]].mnemonic == "s_endpgm"
+
+
+def test_inactive_lanes_have_no_address() -> None:
+    simulator = Simulator()
+    out = simulator.allocate(8 * 64)
+    trace = record(simulator, compile_kernel(HALF), arguments=[out])
+    (step,) = (one for one in trace.steps if trace.program[one["instruction"]].mnemonic.startswith("global_store"))
+    assert (step["lanes"], step["accesses"]) == (16, 1)
+    row, access = trace.addresses[step["access"]], trace.accesses[step["access"]]
+    assert (row[16:] == NO_ADDRESS).all() and (np.diff(row[:16].astype(np.int64)) == 8).all()
+    assert (access["bytes"], access["kind"], access["store"]) == (8, AccessKind.MEMORY, 1)
+
+
+def test_a_load_of_arguments_is_a_scalar_access() -> None:
+    simulator = Simulator()
+    trace = record(simulator, compile_kernel(HALF), arguments=[simulator.allocate(512)])
+    scalar = trace.accesses["kind"] == AccessKind.SCALAR
+    assert scalar.sum() >= 1
+    assert (trace.addresses[scalar][:, 1:] == NO_ADDRESS).all() and (trace.addresses[scalar][:, 0] != NO_ADDRESS).all()
+
+
+def test_addresses_do_not_depend_on_the_process() -> None:
+    code = (
+        "import sys; sys.path.insert(0, 'test/sim')\n"
+        "import numpy as np, hashlib\n"
+        "from llvm_kernels import compile_kernel, elementwise\n"
+        "from ckmlir.sim import Simulator\n"
+        "from ckmlir.sim.timing.recording import record\n"
+        "junk = [bytearray(n) for n in np.random.default_rng().integers(1, 1 << 20, 50)]\n"
+        "s = Simulator()\n"
+        "x, y = s.upload(np.arange(64, dtype=np.int32)), s.allocate(256)\n"
+        "k = compile_kernel(elementwise('  %r = add i32 %x, 3', 'i32', 'i32'))\n"
+        "t = record(s, k, arguments=[x, y])\n"
+        "print(hashlib.sha256(t.addresses.tobytes() + t.steps.tobytes()).hexdigest())"
+    )
+    root = Path(__file__).parents[3]
+    digests = {
+        subprocess.run([sys.executable, "-c", code], cwd=root, capture_output=True, text=True, check=True).stdout
+        for _ in range(2)
+    }
+    assert len(digests) == 1
+
+
+def test_recording_changes_no_result() -> None:
+    simulator = Simulator()
+    kernel = compile_kernel(elementwise("  %r = add i32 %x, 3", "i32", "i32"))
+    x = simulator.upload(np.arange(128, dtype=np.int32))
+    out = simulator.upload(np.full(128, -1, np.int32))
+    record(simulator, kernel, None, (2, 1, 1), (64, 1, 1), [x, out], workgroups=[1])
+    expected = np.full(128, -1, np.int32)
+    expected[64:] = np.arange(64, 128) + 3
+    np.testing.assert_array_equal(out.read(np.int32), expected)
+
+
+def test_too_much_is_an_error_that_says_so() -> None:
+    with pytest.raises(RecordingError, match=r"full after 50 instructions .* of 0 of 1 workgroups"):
+        record_loop(Simulator(), most_steps=50)
+
+
+@pytest.mark.parametrize("workgroups", [[3], [-1], []])
+def test_there_has_to_be_such_a_workgroup(workgroups: list[int]) -> None:
+    with pytest.raises(RecordingError, match=r"workgroup"):
+        record_loop(Simulator(), workgroups=workgroups)
