@@ -6,33 +6,11 @@ import functools
 
 import numpy as np
 import pytest
+from small_kernels import scale_code
 
-from ckmlir.lowering.codeobject import emit_code_object
-from ckmlir.mlir import ir
 from ckmlir.runtime import Device, KernelFault, open_device
 from ckmlir.runtime.device import DeviceError, Memory
 from ckmlir.targets import TARGETS, get_target
-
-SCALE = """
-module {
-  gpu.module @kernels {
-    llvm.func @scale(%x: !llvm.ptr<1>, %factor: f32, %big: i64) attributes {gpu.kernel, rocdl.kernel} {
-      %lane = rocdl.workitem.id.x : i32
-      %group = rocdl.workgroup.id.x : i32
-      %size = llvm.mlir.constant(64 : i32) : i32
-      %base = llvm.mul %group, %size : i32
-      %index = llvm.add %base, %lane : i32
-      %place = llvm.getelementptr %x[%index] : (!llvm.ptr<1>, i32) -> !llvm.ptr<1>, f32
-      %old = llvm.load %place : !llvm.ptr<1> -> f32
-      %scaled = llvm.fmul %old, %factor : f32
-      %shift = llvm.uitofp %big : i64 to f32
-      %new = llvm.fadd %scaled, %shift : f32
-      llvm.store %new, %place : f32, !llvm.ptr<1>
-      llvm.return
-    }
-  }
-}
-"""
 
 
 @pytest.fixture(params=TARGETS)
@@ -46,8 +24,8 @@ def device(chip: str) -> Device:
 
 
 @pytest.fixture
-def code(context: ir.Context, chip: str) -> bytes:
-    return emit_code_object(ir.Module.parse(SCALE, context), chip).hsaco
+def code(chip: str) -> bytes:
+    return scale_code(chip)
 
 
 def upload(device: Device, array: np.ndarray) -> Memory:

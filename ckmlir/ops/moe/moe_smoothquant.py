@@ -13,9 +13,9 @@ workgroups (grid dimension y).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -24,17 +24,16 @@ from ckmlir.ops.operator import ArraySpec, Launch, ceil_div
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
 from ckmlir.ops.rows.layout import RowSpec
-from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.rows.operator import RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
-    OUT,
     QUANTIZATION_KEYS,
     QuantizedOptions,
-    quantization_of,
     quantize,
     quantized_tolerances,
 )  # fmt: skip
-from ckmlir.targets import Target, get_target
+from ckmlir.ops.rows.quantizing import QuantizingOperator
+from ckmlir.targets import Target
 
 
 @dataclass(frozen=True)
@@ -67,7 +66,7 @@ class MoeSmoothquantSpec(MoeSmoothquantOptions, RowSpec):
 Problem = RowProblem[MoeSmoothquantOptions]
 
 
-class MoeSmoothquant(RowOperator[MoeSmoothquantOptions, MoeSmoothquantSpec]):
+class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpec]):
     """See the module's text."""
 
     name = "moe_smoothquant"
@@ -84,12 +83,6 @@ class MoeSmoothquant(RowOperator[MoeSmoothquantOptions, MoeSmoothquantSpec]):
         *stride_keys("x"),
     )
 
-    def requests(self) -> Iterable[Mapping[str, object]]:
-        return [{"dtype": dtype, "out": out} for dtype in FLOATS for out in OUT]
-
-    def _choices(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {**values, **quantization_of(values, True)}
-
     def spec(self, problem: Problem, target: Target) -> MoeSmoothquantSpec:
         spec = super().spec(problem, target)
         return replace(spec, slot_groups=ceil_div(problem.sizes["m"], spec.rows) < target.compute_units)
@@ -98,10 +91,6 @@ class MoeSmoothquant(RowOperator[MoeSmoothquantOptions, MoeSmoothquantSpec]):
         if array.name == "topk_ids":
             return generator.integers(0, max(1, problem.sizes["experts"]), array.shape)
         return super()._values(problem, array, generator)
-
-    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output in float64; 8-bit floats are those of the OCP, see `expected`."""
-        return self.expected(problem, arrays, get_target("gfx950"))
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         return quantize(problem.options, target, _smoothed(problem, arrays))

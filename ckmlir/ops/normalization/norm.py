@@ -21,7 +21,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import Choice, Flag, Integer, Key, Real
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, row_values_out, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
-from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.rows.operator import RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
     QUANTIZATION_KEYS,
@@ -31,8 +31,9 @@ from ckmlir.ops.rows.quantization import (
     quantized_tolerances,
     smooth_array,
 )  # fmt: skip
+from ckmlir.ops.rows.quantizing import QuantizingOperator
 from ckmlir.ops.spec import Reason
-from ckmlir.targets import Target, get_target
+from ckmlir.targets import Target
 
 ADD = ("none", "add", "store")
 QUANT = ("none", "dynamic", "smooth")
@@ -119,7 +120,7 @@ C = TypeVar("C", bound=NormOptions)
 R = TypeVar("R", bound=RowSpec)
 
 
-class Norm(RowOperator[C, R]):
+class Norm(QuantizingOperator[C, R]):
     """A normalisation; operators say how rows are normalised."""
 
     numbers = ("eps",)
@@ -138,10 +139,6 @@ class Norm(RowOperator[C, R]):
 
     def _choices(self, values: Mapping[str, Any]) -> dict[str, Any]:
         return {**values, **quantization_of(values, values["quant"] != "none")}
-
-    def reference(self, problem: RowProblem[C], arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output in float64; 8-bit floats are those of the OCP, see `expected`."""
-        return self.expected(problem, arrays, get_target("gfx950"))
 
     def expected(self, problem: RowProblem[C], arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         x, x_error = _sum(arrays)

@@ -6,9 +6,9 @@ and row strides.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Any, ClassVar
+from typing import ClassVar
 
 import numpy as np
 
@@ -16,18 +16,17 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
 from ckmlir.ops.rows.layout import RowSpec
-from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.rows.operator import RowProblem, stride_keys
 from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
-    OUT,
     QUANTIZATION_KEYS,
     QuantizedOptions,
-    quantization_of,
     quantize,
     quantized_tolerances,
     smooth_array,
 )  # fmt: skip
-from ckmlir.targets import Target, get_target
+from ckmlir.ops.rows.quantizing import QuantizingOperator
+from ckmlir.targets import Target
 
 
 @dataclass(frozen=True)
@@ -48,7 +47,7 @@ class SmoothquantSpec(SmoothquantOptions, RowSpec):
 Problem = RowProblem[SmoothquantOptions]
 
 
-class Smoothquant(RowOperator[SmoothquantOptions, SmoothquantSpec]):
+class Smoothquant(QuantizingOperator[SmoothquantOptions, SmoothquantSpec]):
     """See the module's text."""
 
     name = "smoothquant"
@@ -62,16 +61,6 @@ class Smoothquant(RowOperator[SmoothquantOptions, SmoothquantSpec]):
         *QUANTIZATION_KEYS,
         *stride_keys("x", "q"),
     )
-
-    def requests(self) -> Iterable[Mapping[str, object]]:
-        return [{"dtype": dtype, "out": out} for dtype in FLOATS for out in OUT]
-
-    def _choices(self, values: Mapping[str, Any]) -> dict[str, Any]:
-        return {**values, **quantization_of(values, True)}
-
-    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Every output in float64; 8-bit floats are those of the OCP, see `expected`."""
-        return self.expected(problem, arrays, get_target("gfx950"))
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         return quantize(problem.options, target, _smoothed(arrays))
