@@ -33,7 +33,11 @@ def mnemonics(kernel: CompiledKernel, pattern: str) -> list[str]:
 DEFAULTS: list[tuple[str, Keys]] = [
     ("transpose2d", ()),
     ("transpose2d", (("dtype", "f32"),)),
+    ("transpose2d", (("dtype", "i8"),)),
+    ("transpose2d", (("dtype", "i8"), ("m", 1024), ("n", 1024))),
     ("batched_transpose", (("c", 128), ("h", 128), ("w", 64))),
+    ("batched_transpose", (("c", 128), ("h", 128), ("w", 64), ("dtype", "i8"))),
+    ("permute", (("shape", (64, 96, 128)), ("perm", (2, 1, 0)), ("dtype", "i8"))),
     ("permute", (("shape", (64, 128, 128)), ("perm", (0, 2, 1)))),
     ("copy", ()),
     ("copy", (("through", "registers"),)),

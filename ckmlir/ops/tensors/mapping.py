@@ -14,7 +14,7 @@ import hashlib
 import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 from typing import TYPE_CHECKING
@@ -114,6 +114,20 @@ class MapSpec(TileSpec):
         return unit is not None and unit != self.last and self.tile[unit] >= 4 and self.tile[self.last] >= 4
 
     @property
+    def element_bytes(self) -> int:
+        """Bytes of an element in registers: its own where it only moves."""
+        return 4 if self.expression else max(find_dtype(name).bytes for name in self.dtypes)
+
+    @property
+    def transposing_waves(self) -> int:
+        """Waves with a whole block to turn for each work-item: vectors of the output by vectors of an input."""
+        if self.expression:
+            return self.waves  # what is computed with takes a register for every element
+        crossing = [self.vector(name) for name in self.arrays[:-1] if self.crosses(name)]
+        block = self.vector(self.output) * max(crossing, default=1) if crossing else 1
+        return min(self.waves, max(prod(self.tile) // (WAVE_SIZE * block), 1))
+
+    @property
     def last(self) -> int:
         """The dimension that work-items hold vectors of."""
         found = self.unit(self.output)
@@ -128,6 +142,10 @@ def is_integer(dtypes: Sequence[str]) -> bool:
 def transposes_itself(dtypes: Sequence[str]) -> bool:
     """Whether transposing LDS reads, where the chip has them, serve a mapping of one input: they take 16 bits."""
     return len(dtypes) == 2 and all(find_dtype(dtype).bytes == 2 for dtype in dtypes)
+
+
+def _reads_transpose(dtypes: Sequence[str], target: Target | None) -> bool:
+    return target is not None and target.has("lds_transpose_read") and transposes_itself(dtypes)
 
 
 class MapOperator(Operator[MapProblem, MapSpec]):
@@ -154,15 +172,14 @@ class MapOperator(Operator[MapProblem, MapSpec]):
 
     def _tile(self, problem: MapProblem, target: Target | None = None) -> tuple[int, ...]:
         dtypes = [array.dtype for array in (problem.output, *problem.inputs)]
-        reads_transpose = target is not None and target.has("lds_transpose_read") and transposes_itself(dtypes)
-        return choose_tile(problem.folded, dtypes, side=TRANSPOSED_BY_READS if reads_transpose else 0)
+        return choose_tile(problem.folded, dtypes, side=TRANSPOSED_BY_READS if _reads_transpose(dtypes, target) else 0)
 
     def spec(self, problem: MapProblem, target: Target) -> MapSpec:
         arrays = (*problem.inputs, problem.output)
         dtypes = [array.dtype for array in arrays]
         folded = problem.folded
         ordered = Folded(folded.lengths, (*folded.strides[1:], folded.strides[0]), folded.groups)
-        return MapSpec(
+        spec = MapSpec(
             arrays=tuple(array.name for array in arrays),
             dtypes=tuple(dtypes),
             operator=self.name,
@@ -171,6 +188,7 @@ class MapOperator(Operator[MapProblem, MapSpec]):
             **array_fields(ordered, dtypes, problem.align),
             **tile_fields(folded, self._tile(problem, target)),
         )
+        return spec if _reads_transpose(dtypes, target) else replace(spec, waves=spec.transposing_waves)
 
     def validate(self, spec: MapSpec, target: Target) -> list[Reason]:
         return [*invalid_tiles(spec, target), *not_a_choice(spec, staging=STAGING), *self._staged(spec)]

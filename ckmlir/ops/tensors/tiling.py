@@ -32,7 +32,9 @@ BYTES_OF_THREAD = 32
 """Bytes of the narrowest array that a work-item moves."""
 SQUARES = {1: 128, 2: 128, 4: 64}
 """Bytes of an element -> the side of a tile that is transposed: a work-item then turns a square of 16-byte vectors in
-its registers (of 8-bit elements, only part of one)."""
+its registers (of 8-bit elements that are only moved; a wave suffices for a tile of those)."""
+BYTES_HELD = 512
+"""Most bytes of a tile that a work-item's registers hold."""
 WASTE = 1.25
 """By how much tiles may exceed a dimension that is longer than one tile."""
 
@@ -64,6 +66,11 @@ class TileSpec(Spec):
     @property
     def rank(self) -> int:
         return len(self.tile)
+
+    @property
+    def element_bytes(self) -> int:
+        """Bytes of an element in registers: one each, since it is computed with."""
+        return 4
 
     def place(self, name: str) -> int:
         """The number of an array."""
@@ -223,7 +230,8 @@ def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
     if not 1 <= spec.waves * WAVE_SIZE <= target.workgroup_size:
         most = target.workgroup_size // WAVE_SIZE
         yield Reason("waves", spec.waves, "no such workgroup", f"expected 1 to {most}")
-    held = prod(spec.tile) // max(spec.waves * WAVE_SIZE, 1)
-    if held > 128:
-        why = f"a work-item would hold {held} elements of the tile"
-        yield Reason("tile", spec.tile, why, f"expected at most {128 * spec.waves * WAVE_SIZE} elements")
+    held = prod(spec.tile) * spec.element_bytes // max(spec.waves * WAVE_SIZE, 1)
+    if held > BYTES_HELD:
+        why = f"a work-item would hold {held} bytes of the tile"
+        most = BYTES_HELD * spec.waves * WAVE_SIZE // spec.element_bytes
+        yield Reason("tile", spec.tile, why, f"expected at most {most} elements")
