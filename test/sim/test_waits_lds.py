@@ -122,5 +122,5 @@ def test_addresses_of_short_programs() -> None:
     assert addresses.bytes_of(first)[:2] == (0, 0xFFF)
     assert addresses.bytes_of(second)[:2] == (0x4100, 0x50FF)
     assert addresses.bytes_of(copy)[:2] == (0x2000, 0x20FF)
-    assert not addresses.may_overlap(first, second) and not addresses.may_overlap(first, copy)
-    assert addresses.may_overlap(first, unknown) and addresses.may_overlap(copy, unknown)
+    assert not addresses.may_conflict(first, second) and not addresses.may_conflict(first, copy)
+    assert addresses.may_conflict(first, unknown) and addresses.may_conflict(copy, unknown)

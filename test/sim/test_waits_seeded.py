@@ -18,6 +18,7 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.sim.analysis import check_hazards, check_waits
 from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow
+from ckmlir.sim.analysis.flags import unfold
 from ckmlir.sim.analysis.hazards import HazardAnalysis
 from ckmlir.sim.decode import Instruction, disassemble
 from ckmlir.targets import get_target
@@ -81,7 +82,7 @@ def some(name: str, chip: str) -> tuple[pytest.MarkDecorator, ...]:
 def test_every_wait_is_needed_or_shown_not_to_be(name: str, chip: str) -> None:
     code_object = compiled(name, chip)
     assert check_waits(code_object) == []
-    flow = control_flow(code_object, code_object.kernel())
+    flow = unfold(control_flow(code_object, code_object.kernel()))
     paths = paths_of(flow)
     assert all(first_violation(path) is None for path in paths)
     waits = [one for one in disassemble(code_object) if one.mnemonic == "s_waitcnt"]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import Final
 
 from ckmlir.codeobject import Kernel
@@ -22,50 +23,85 @@ class LdsAddresses:
     """The ranges of LDS bytes of a kernel's instructions."""
 
     def __init__(self, flow: ControlFlow, kernel: Kernel) -> None:
-        self.flow = flow
-        self._bytes: dict[int, Range] = {}
-        size = kernel.metadata.max_flat_workgroup_size or 1024
-        dimensions = kernel.descriptor.workitem_id_dimensions
-        start = {VECTOR: between(0, size - 1 if dimensions == 1 else (1 << 10 * dimensions) - 1)}
-        self._solve(start)
+        self._flow = flow
+        self._size = kernel.metadata.max_flat_workgroup_size or 1024
+        self._bytes = _touched(flow, _packed_id(self._size, kernel.descriptor.workitem_id_dimensions))
+        self._direct = {
+            instruction.address
+            for block in flow.blocks.values()
+            for instruction, effects in zip(block.instructions, block.effects)
+            if effects.lds is not None and effects.lds.direct
+        }
 
-    def may_overlap(self, one: Instruction, two: Instruction) -> bool:
-        """Whether two instructions may touch the same byte."""
-        first, second = self.bytes_of(one), self.bytes_of(two)
-        return first.low <= second.high and second.low <= first.high
+    def may_conflict(self, one: Instruction, two: Instruction) -> bool:
+        """Whether two instructions may touch the same byte, one of them writing it, in an order that nobody keeps.
+
+        Copies from memory of one wave land in the order of their issue, so two of them only conflict between waves.
+        """
+        if not _overlap(self.bytes_of(one), self.bytes_of(two)):
+            return False
+        if one.address not in self._direct or two.address not in self._direct:
+            return True
+        return any(
+            _overlap(mine.get(one.address, UNKNOWN), theirs.get(two.address, UNKNOWN))
+            for wave, mine in enumerate(self._by_wave)
+            for other, theirs in enumerate(self._by_wave)
+            if wave != other
+        )
 
     def bytes_of(self, instruction: Instruction) -> Range:
         """The bytes an instruction can touch."""
         return self._bytes.get(instruction.address, UNKNOWN)
 
-    def _solve(self, start: Ranges) -> None:
-        states: dict[int, tuple[Ranges, ActiveLanes]] = {self.flow.entry: (start, ActiveLanes(True, frozenset()))}
-        visits: dict[int, int] = {}
-        order = {address: position for position, address in enumerate(self.flow.blocks)}
-        waiting = {self.flow.entry} & order.keys()
-        while waiting:
-            address = min(waiting, key=order.__getitem__)
-            waiting.remove(address)
-            visits[address] = visits.get(address, 0) + 1
-            known_ranges, lanes = states[address]
-            ranges = dict(known_ranges)
-            block = self.flow.blocks[address]
-            for instruction, effects in zip(block.instructions, block.effects):
-                if effects.lds is not None:
-                    self._bytes[instruction.address] = _bytes(instruction, effects, ranges)
-                advance(ranges, instruction, effects, lanes.all)
-                lanes = lanes.after(instruction, effects)
-            for successor in block.successors:
-                known = states.get(successor)
-                if known is None:
-                    states[successor] = (dict(ranges), lanes)
-                    waiting.add(successor)
-                    continue
-                merged = join(known[0], ranges, may_grow=visits.get(successor, 0) < _VISITS_BEFORE_WIDENING)
-                both = ActiveLanes(known[1].all and lanes.all, known[1].saved & lanes.saved)
-                if (merged, both) != known:
-                    states[successor] = (merged, both)
-                    waiting.add(successor)
+    @cached_property
+    def _by_wave(self) -> list[dict[int, Range]]:
+        """The bytes of instructions for each wave of a workgroup of one dimension."""
+        starts = range(0, self._size, _LANES)
+        return [_touched(self._flow, between(low, min(low + _LANES, self._size) - 1)) for low in starts]
+
+
+def _overlap(one: Range, two: Range) -> bool:
+    return one.low <= two.high and two.low <= one.high
+
+
+def _touched(flow: ControlFlow, ids: Range) -> dict[int, Range]:
+    """The bytes that instructions can touch, by address, where v0 starts with such values."""
+    touched: dict[int, Range] = {}
+    states: dict[int, tuple[Ranges, ActiveLanes]] = {flow.entry: ({VECTOR: ids}, ActiveLanes(True, frozenset()))}
+    visits: dict[int, int] = {}
+    order = {start: position for position, start in enumerate(flow.blocks)}
+    waiting = {flow.entry} & order.keys()
+    while waiting:
+        start = min(waiting, key=order.__getitem__)
+        waiting.remove(start)
+        visits[start] = visits.get(start, 0) + 1
+        ranges, lanes = dict(states[start][0]), states[start][1]
+        block = flow.blocks[start]
+        for instruction, effects in zip(block.instructions, block.effects):
+            if effects.lds is not None:
+                found = _bytes(instruction, effects, ranges)
+                touched[instruction.address] = found.hull(touched.get(instruction.address, found))
+            advance(ranges, instruction, effects, lanes.all)
+            lanes = lanes.after(instruction, effects)
+        for successor in block.successors:
+            known = states.get(successor)
+            if known is None:
+                states[successor] = (dict(ranges), lanes)
+                waiting.add(successor)
+                continue
+            merged = join(known[0], ranges, may_grow=visits.get(successor, 0) < _VISITS_BEFORE_WIDENING)
+            both = ActiveLanes(known[1].all and lanes.all, known[1].saved & lanes.saved)
+            if (merged, both) != known:
+                states[successor] = (merged, both)
+                waiting.add(successor)
+    return touched
+
+
+def _packed_id(size: int, dimensions: int) -> Range:
+    """What v0 can hold when a wave starts: x, y and z of a work-item, ten bits each, none as large as the workgroup."""
+    bits = (1 << (size - 1).bit_length()) - 1
+    every = sum(bits << 10 * dimension for dimension in range(dimensions))
+    return between(0, size - 1 if dimensions == 1 else every, every)
 
 
 def _bytes(instruction: Instruction, effects: Effects, ranges: Ranges) -> Range:

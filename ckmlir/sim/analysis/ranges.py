@@ -79,6 +79,9 @@ def _right(value: Range, amount: Range) -> Range:
 
 
 def _and(one: Range, two: Range) -> Range:
+    for value, mask in ((one, two), (two, one)):
+        if mask.low == mask.high and not value.bits & ~mask.low:
+            return value  # the mask leaves everything
     low = one.low & two.low if one.low == one.high and two.low == two.high else 0
     return between(low, min(one.high, two.high), one.bits & two.bits)
 
@@ -96,6 +99,18 @@ def _or(*terms: Range) -> Range:
 
 def _xor(*terms: Range) -> Range:
     return between(0, _union(terms), _union(terms))
+
+
+def _by_table(terms: list[Range], table: int) -> Range:
+    """V_BITOP3_B32: bit 4a + 2b + c of the table says what bits a, b and c give (CDNA4 ISA, VOP3 V_BITOP3_B32)."""
+    bits = 0
+    for row in range(8):
+        if table >> row & 1:  # such bits come about where every term that has to give a one can
+            able = _WORD
+            for term, place in zip(terms, (4, 2, 1), strict=True):
+                able &= term.bits if row & place else _WORD
+            bits |= able
+    return between(0, bits, bits)
 
 
 def _hull(one: Range, two: Range, *condition: Range) -> Range:
@@ -116,10 +131,10 @@ def _scalar_extract(value: Range, field: Range) -> Range:
 _FUNCTIONS: Final[tuple[tuple[str, Callable[..., Range]], ...]] = (
     (r"[sv]_mov_b32|s_movk_i32|v_readfirstlane_b32|v_accvgpr_(read|write)_b32|v_accvgpr_mov_b32", lambda x: x),
     (r"v_readlane_b32", lambda x, lane: x),
-    (r"s_add_[ui]32|v_add_u32|v_add_co_u32|v_add_i32|v_add3_u32", _add),
+    (r"s_add_[ui]32|s_addk_i32|v_add_u32|v_add_co_u32|v_add_i32|v_add3_u32", _add),
     (r"s_sub_[ui]32|v_sub_u32", lambda x, y: between(x.low - y.high, x.high - y.low)),
     (r"v_subrev_u32", lambda x, y: between(y.low - x.high, y.high - x.low)),
-    (r"s_mul_i32|v_mul_lo_u32|v_mul_[iu]32_[iu]24", _multiply),
+    (r"s_mul_i32|s_mulk_i32|v_mul_lo_u32|v_mul_[iu]32_[iu]24", _multiply),
     (r"v_mad_[iu]32_[iu]24", lambda x, y, z: _add(_multiply(x, y), z)),
     (r"s_lshl_b32", _left),
     (r"s_lshr_b32", _right),
@@ -144,6 +159,10 @@ _FUNCTIONS: Final[tuple[tuple[str, Callable[..., Range]], ...]] = (
     (r"s_bfe_u32", _scalar_extract),
     (r"v_mbcnt_(lo|hi)_u32_b32", lambda mask, x: _add(x, between(0, 32))),
 )
+
+
+_CHANGES_DESTINATION: Final = ("s_addk_i32", "s_mulk_i32")
+"""Their first operand is what the destination holds (CDNA3 ISA, SOPK)."""
 
 
 def _function(mnemonic: str) -> Callable[..., Range] | None:
@@ -183,10 +202,16 @@ def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lane
 
 
 def _result(instruction: Instruction, ranges: Ranges) -> Range | None:
+    if instruction.mnemonic == "v_bitop3_b32":
+        terms = [range_of(operand, ranges) for operand in instruction.sources]
+        return _by_table(terms, instruction.modifiers["bitop3"])
     function = _function(instruction.mnemonic)
     if function is None or instruction.encoding in ("DPP", "SDWA") or instruction.modifiers.get("op_sel"):
         return None
-    return function(*(range_of(operand, ranges) for operand in instruction.sources))
+    operands = [*instruction.sources]
+    if instruction.mnemonic in _CHANGES_DESTINATION:
+        operands.insert(0, instruction.destinations[0])
+    return function(*(range_of(operand, ranges) for operand in operands))
 
 
 class ActiveLanes(NamedTuple):

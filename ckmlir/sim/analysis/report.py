@@ -7,6 +7,7 @@ from functools import lru_cache
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow
+from ckmlir.sim.analysis.flags import unfold
 from ckmlir.sim.analysis.hazards import Hazard, HazardAnalysis
 from ckmlir.sim.analysis.lds_addresses import LdsAddresses
 from ckmlir.sim.analysis.registers import SCALAR_REGISTERS, VECTOR_REGISTERS, names
@@ -31,10 +32,11 @@ def check_waits(code_object: CodeObject, kernel: str | None = None) -> list[Find
         ValueError: The code object is for another chip.
     """
     subject = _Subject(code_object, code_object.kernel(kernel), "wait")
-    missing = list(WaitAnalysis(subject.flow).missing())
+    flow = unfold(subject.flow)
+    missing = list(WaitAnalysis(flow).missing())
     if any(not item.registers for item in missing):
-        addresses = LdsAddresses(subject.flow, subject.kernel)
-        missing = [item for item in missing if item.registers or addresses.may_overlap(item.access, item.use)]
+        addresses = LdsAddresses(flow, subject.kernel)
+        missing = [item for item in missing if item.registers or addresses.may_conflict(item.access, item.use)]
     return subject.unproven() + _wait_findings(subject, missing)
 
 

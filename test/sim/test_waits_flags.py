@@ -1,0 +1,114 @@
+"""Ways that a constant condition forbids are not walked, so what registers hold there raises no alarm; others are."""
+
+from __future__ import annotations
+
+import pytest
+from assembly import flow_of
+
+from ckmlir.sim.analysis import ranges
+from ckmlir.sim.analysis.flags import unfold
+from ckmlir.sim.analysis.lds_addresses import LdsAddresses
+from ckmlir.sim.analysis.ranges import Range, constant
+from ckmlir.sim.analysis.waits import WaitAnalysis
+
+MERGED = """
+s_mov_b64 s[4:5], 0
+s_cbranch_scc0 merge
+s_waitcnt vmcnt(0)
+s_mov_b64 s[4:5], -1
+merge:
+s_and_b64 s[4:5], s[4:5], exec
+s_cselect_b32 s6, 1, 0
+s_cmp_lg_u32 s6, 1
+s_cbranch_scc1 out
+v_mov_b32_e32 v1, v2
+out:
+"""
+"""v2 is used only where it was waited for: a flag says so behind the merge."""
+
+
+def early(text: str) -> int:
+    flow = unfold(flow_of("global_load_dword v2, v[0:1], off\n" + text, "gfx942"))
+    return len(list(WaitAnalysis(flow).missing()))
+
+
+def test_a_flag_keeps_merged_ways_apart() -> None:
+    assert early(MERGED) == 0
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("s_mov_b64 s[4:5], 0", "s_mov_b64 s[4:5], -1"),  # the use is reached without the wait
+    ("s_cmp_lg_u32 s6, 1", "s_cmp_eq_u32 s6, 1"),  # the other way round
+    ("s_mov_b64 s[4:5], 0", "s_mov_b64 s[4:5], s[8:9]"),  # not known
+    ("s_waitcnt vmcnt(0)", "s_nop 0"),  # on the way that is open
+])  # fmt: skip
+def test_ways_that_are_open_are_walked(old: str, new: str) -> None:
+    assert MERGED.count(old) == 1 and early(MERGED.replace(old, new)) == 1
+
+
+def test_vcc_and_turned_masks() -> None:
+    text = """
+    s_mov_b64 s[4:5], -1
+    s_andn2_b64 vcc, exec, s[4:5]
+    s_cbranch_vccnz use
+    s_branch out
+    use:
+    v_mov_b32_e32 v1, v2
+    out:
+    """
+    assert early(text) == 0
+    assert early(text.replace("vccnz", "vccz")) == 1
+
+
+def test_loops_keep_their_ways_in_and_out() -> None:
+    text = "s_mov_b64 s[4:5], 0\ntop:\ns_nop 0\ns_and_b64 s[4:5], s[4:5], exec\ns_cbranch_scc1 top"
+    flow = flow_of(text, "gfx942")
+    assert any(start in block.successors for start, block in flow.blocks.items())
+    folded = unfold(flow)
+    assert not any(start in block.successors for start, block in folded.blocks.items())
+    unknown = unfold(flow_of(text.replace("s_mov_b64 s[4:5], 0", "s_mov_b64 s[4:5], s[8:9]"), "gfx942"))
+    assert any(start in block.successors for start, block in unknown.blocks.items())
+    assert all(
+        start in unknown.blocks[to].predecessors for start, one in unknown.blocks.items() for to in one.successors
+    )
+
+
+class Kernel:
+    """What LdsAddresses asks of a kernel: 256 work-items."""
+
+    class metadata:
+        max_flat_workgroup_size = 256
+
+    class descriptor:
+        workitem_id_dimensions = 3
+
+
+def test_copies_of_one_wave_land_in_order() -> None:
+    """Each wave copies into 256 bytes of its own, twice; with half of the distance waves meet."""
+    text = """
+    v_and_b32_e32 v1, 0x3ff, v0
+    v_readfirstlane_b32 s4, v1
+    s_lshr_b32 s5, s4, 6
+    s_lshl_b32 s6, s5, 8
+    s_mov_b32 m0, s6
+    buffer_load_dword v5, s[8:11], 0 offen lds
+    s_barrier
+    buffer_load_dword v5, s[8:11], 0 offen lds
+    """
+    for distance, conflict in (("8", False), ("7", True)):
+        flow = flow_of(text.replace("s5, 8", f"s5, {distance}"), "gfx942")
+        copies = [one for block in flow.blocks.values() for one in block.instructions if "lds" in one.modifiers]
+        first, second = [one for one in copies if one.mnemonic == "buffer_load_dword"]
+        addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
+        assert addresses.may_conflict(first, second) == conflict
+        assert addresses.bytes_of(first).high == 3 * (1 << int(distance)) + 255
+
+
+def test_truth_tables_give_the_bits_that_they_can() -> None:
+    terms = [Range(0, 0xF0, 0xF0), Range(0, 0x0F, 0x0F), constant(0x3C)]
+    assert ranges._by_table(terms, 0xFE).bits == 0xFF  # or
+    assert ranges._by_table(terms, 0x80).bits == 0  # and
+    assert ranges._by_table(terms, 0xC0).bits == 0  # the first and the second
+    assert ranges._by_table(terms, 0xA0).bits == 0x30  # the first and the third
+    assert ranges._by_table(terms, 0x96).bits == 0xFF  # exclusive or
+    assert ranges._by_table(terms, 0x01).bits == 0xFFFF_FFFF  # nor
