@@ -18,14 +18,13 @@ from typing import ClassVar, NamedTuple
 from ckmlir.dialect import synchronization
 from ckmlir.dialect.build import integer_of, producer, text_of
 from ckmlir.dialect.lds_layout import LdsLayout
-from ckmlir.dialect.loop import LOOP
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import stage_of
-from ckmlir.passes.walk import functions, operations, waves_of
+from ckmlir.passes.walk import expanded_functions, waves_of
 
 MOST_COPIES = synchronization.COUNTERS["copies"]
 
@@ -37,9 +36,7 @@ class InsertBarriers(Pass):
     name: ClassVar[str] = "ck-insert-barriers"
 
     def apply(self, module: ir.Module) -> None:
-        for function in functions(module):
-            if any(op.name == LOOP for op in operations(function)):
-                fail(function, "holds loops of stages; run ck-pipeline-loops before ck-insert-barriers")
+        for function in expanded_functions(module, self.name):
             _protect(function)
 
 

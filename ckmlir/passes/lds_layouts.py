@@ -6,8 +6,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
+from ckmlir.dialect.build import registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.mlir import ir
 from ckmlir.passes.bank_conflicts import access_cycles
 from ckmlir.targets import Target
 
@@ -25,6 +27,13 @@ class Access:
     distribution: Distribution
     registers: tuple[int, ...]
     transposed: bool = False
+
+
+def access_of(op: ir.Operation) -> Access:
+    """What a ck.lds_read or ck.lds_write asks of the banks."""
+    kind = "read" if op.name == "ck.lds_read" else "write"
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    return Access(kind, distribution, registers_of(op), "transposed" in op.attributes)
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from ckmlir.dialect.build import text_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_expansion import PINNED
-from ckmlir.passes.walk import functions
+from ckmlir.passes.walk import expanded_functions
 
 BARRIERS = ("ck.barrier", "ck.wait")
 
@@ -25,7 +25,7 @@ class PlaceSchedBarriers(Pass):
     name: ClassVar[str] = "ck-place-sched-barriers"
 
     def apply(self, module: ir.Module) -> None:
-        for function in functions(module):
+        for function in expanded_functions(module, self.name):
             for block in function.regions[0]:
                 _fence(block)
 

@@ -4,6 +4,7 @@ import re
 from collections.abc import Iterator
 
 from ckmlir.dialect.build import integer_of
+from ckmlir.dialect.loop import LOOP
 from ckmlir.dialect.types import is_ck
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
@@ -90,6 +91,16 @@ def waves_of(function: ir.Operation) -> int:
         return integer_of(function, "ck.waves")
     except ValueError as problem:
         fail(function, f"the kernel {problem}: its workgroup's waves, `ck.waves = 4 : i32`")
+
+
+def expanded_functions(module: ir.Module, name: str) -> Iterator[ir.Operation]:
+    """`functions` for the pass `name`, which reads a kernel as a control-flow graph; PassFailure where a loop of stages
+    is left.
+    """
+    for function in functions(module):
+        if any(op.name == LOOP for op in operations(function)):
+            fail(function, f"holds loops of stages; run ck-pipeline-loops before {name}")
+        yield function
 
 
 def move_rest(op: ir.Operation, block: ir.Block, *, itself: bool = False) -> None:

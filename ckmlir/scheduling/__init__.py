@@ -4,12 +4,13 @@
 
 `problem` is the data, `loops` takes it from IR, `bounds` says what no schedule can beat, `scheduler` lists those there
 are, one a file; `graph` and `moves` change schedules legally; `workbench` compiles a kernel under any schedule and
-`evaluate` reads off what it led to, with `fidelity` to what the backend kept.
+`evaluate` reads off what it led to, with `fidelity` to what the backend kept; `lds` reports on a kernel's LDS.
 """
 
 from ckmlir.scheduling.bounds import Bounds, lower_bounds
 from ckmlir.scheduling.evaluate import Evaluation, evaluate
 from ckmlir.scheduling.fidelity import Fidelity, fidelity
+from ckmlir.scheduling.lds import lds_report
 from ckmlir.scheduling.moves import Move, apply, legal_moves
 from ckmlir.scheduling.problem import Problem, ProblemError
 from ckmlir.scheduling.scheduler import SCHEDULERS, Scheduler, SchedulingError, Solution, find_scheduler
@@ -32,6 +33,7 @@ __all__ = [
     "evaluate",
     "fidelity",
     "find_scheduler",
+    "lds_report",
     "legal_moves",
     "lower_bounds",
 ]

@@ -14,6 +14,8 @@ from ckmlir.tools.request import add_operator_arguments, check_writable, progres
 ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm": ".s", "obj": ".o"}
 """What --keep takes -> the ending of its file, in place of that of -o."""
 
+REPORTS = ("lds",)
+
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     add_operator_arguments(parser)
@@ -23,6 +25,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS", help="IR to stderr; all: every pass"
     )
+    parser.add_argument("--report", choices=REPORTS, help="what a pass decided; lds: buffers, layouts, bank conflicts")
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step to stderr")
 
 
@@ -51,6 +54,10 @@ def execute(options: argparse.Namespace) -> int:
         f"{metadata.vgpr_count} vector registers ({metadata.vgpr_spill_count} spilled), "
         f"{metadata.sgpr_count} scalar registers, {metadata.group_segment_size} bytes of LDS"
     )
+    if options.report == "lds":
+        from ckmlir.scheduling import lds_report
+
+        print(lds_report(operator, spec, target))
     return 0
 
 

@@ -1,0 +1,96 @@
+// Buffers that do not fit the chip's LDS are refused with their sizes, places and the smallest change found that would fit; so is
+// a kernel whose loops are not expanded, or for which no chip is named.
+
+// RUN: ckmlir-opt %s --ck-allocate-lds --split-input-file --verify-diagnostics
+
+!lds = !ck.lds<[128, 64], f32>
+module attributes {ck.target = "gfx942"} {
+// expected-error@+1 {{needs 98304 bytes of LDS, gfx942 has 65536; 2 LDS buffers of 'a' instead of 3 would take 65536}}
+func.func @a_ring(%v: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+  // expected-note@+1 {{'a' takes 32768 bytes at 0}}
+  %x = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "a"} : () -> !lds
+  // expected-note@+1 {{'a' takes 32768 bytes at 32768}}
+  %y = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "a"} : () -> !lds
+  // expected-note@+1 {{'a' takes 32768 bytes at 65536}}
+  %z = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "a"} : () -> !lds
+  "ck.lds_write"(%v, %x) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_write"(%v, %y) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_write"(%v, %z) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_read"(%x) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  "ck.lds_read"(%y) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  "ck.lds_read"(%z) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  return
+}
+}
+
+// -----
+
+!lds = !ck.lds<[128, 64], f32>
+module attributes {ck.target = "gfx942"} {
+// expected-error@+1 {{needs 131072 bytes of LDS, gfx942 has 65536; 1 LDS buffer of 'a' and 'b' each instead of 2 would take 65536}}
+func.func @two_rings(%v: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+  // expected-note@+1 {{'a' takes 32768 bytes at 0}}
+  %x = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "a"} : () -> !lds
+  // expected-note@+1 {{'a' takes 32768 bytes at 32768}}
+  %y = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "a"} : () -> !lds
+  // expected-note@+1 {{'b' takes 32768 bytes at 65536}}
+  %z = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "b"} : () -> !lds
+  // expected-note@+1 {{'b' takes 32768 bytes at 98304}}
+  %w = "ck.lds_alloc"() {layout = "lengths 128x64 order 0,1 pitch 64", name = "b"} : () -> !lds
+  "ck.lds_write"(%v, %x) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_write"(%v, %y) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_write"(%v, %z) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_write"(%v, %w) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_read"(%x) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  "ck.lds_read"(%y) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  "ck.lds_read"(%z) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  "ck.lds_read"(%w) {distribution = "d0: 32@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  return
+}
+}
+
+// -----
+
+!lds = !ck.lds<[512, 64], f32>
+module attributes {ck.target = "gfx90a"} {
+// expected-error@+1 {{needs 131072 bytes of LDS, gfx90a has 65536; a block whose tensors have half of their elements would take 65536}}
+func.func @one_large(%v: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+  // expected-note@+1 {{a tensor without a name takes 131072 bytes at 0}}
+  %x = "ck.lds_alloc"() {layout = "lengths 512x64 order 0,1 pitch 64"} : () -> !lds
+  "ck.lds_write"(%v, %x) {distribution = "d0: 128@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !lds) -> ()
+  "ck.lds_read"(%x) {distribution = "d0: 128@y0 4@lane, d1: 16@lane 4@y1", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf32>
+  return
+}
+}
+
+// -----
+
+!lds = !ck.lds<[512, 32], f32>
+module attributes {ck.target = "gfx942"} {
+// expected-error@+1 {{needs 67584 bytes of LDS, gfx942 has 65536; rows without padding (ck-allocate-lds{padding=false}), at the price of bank conflicts, would take 65536}}
+func.func @padded(%v: vector<1xf32>) attributes {ck.waves = 1 : i32} {
+  // expected-note@+1 {{'t' takes 67584 bytes at 0}}
+  %t = "ck.lds_alloc"() {layout = "lengths 512x32 order 0,1 pitch 32", name = "t"} : () -> !lds
+  "ck.lds_write"(%v, %t) {distribution = "d0: 256@y0 2@lane, d1: 32@lane", registers = array<i32: 0>} : (vector<1xf32>, !lds) -> ()
+  "ck.lds_read"(%t) {distribution = "d0: 8@y0 64@lane, d1: 32@y1", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+  return
+}
+}
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+// expected-error@+1 {{holds loops of stages; run ck-pipeline-loops before ck-allocate-lds}}
+func.func @loop(%n: i32) attributes {ck.waves = 1 : i32} {
+  scf.for %i = %n to %n step %n : i32 {
+  }
+  return
+}
+}
+
+// -----
+
+// expected-error@+1 {{no chip is named: put it in a gpu.module with #rocdl.target<chip = "…">, or set ck.target on its module}}
+func.func @nowhere() attributes {ck.waves = 1 : i32} {
+  return
+}
