@@ -58,7 +58,7 @@ class Memory(NamedTuple):
         store_latency: Ticks until a store is acknowledged.
         write_queue: Ticks by which memory may lag behind before stores wait.
         die_units: Compute units modelled for each L2. scalar_units: Compute units that share a scalar cache.
-        l2_reuse: How many compute units of a die each line that L2 fetches serves. mall_reuse: How many dies.
+        l2_reuse: How many workgroups of a die each line that L2 fetches serves. mall_reuse: How many dies.
         counters: By `Counter`. turn: Accesses to caches so far.
     """
 

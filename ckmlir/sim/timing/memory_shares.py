@@ -17,7 +17,7 @@ from ckmlir.sim.timing.parameters import Parameters
 class Sharing:
     """How often what one compute unit fetches is what others fetch at the same time.
 
-    l2: Compute units of a die that want each line that the die's L2 fetches, on average; 1 when all work on data of
+    l2: Workgroups of a die that want each line that the die's L2 fetches, on average; 1 when all work on data of
         their own. mall: Dies that want each line that one of them fetches.
     """
 

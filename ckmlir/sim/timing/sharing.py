@@ -1,0 +1,128 @@
+"""What workgroups that run at the same time read in common, from the addresses of a few of them.
+
+The lines of memory that a recorded workgroup shares with its neighbour along an axis of the grid are taken to be shared
+along the whole axis: the rows of A along one axis of a product's tiles, the columns of B along the other. Workgroups
+are dealt to the dies one after the other (AMD CDNA 3 white paper: to the XCDs round robin), so an axis may reach
+workgroups of the same die, of others, or both.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.errors import CkmlirError
+from ckmlir.sim.timing.memory_shares import Sharing, device_units
+from ckmlir.sim.timing.parameters import Parameters
+
+if TYPE_CHECKING:
+    from ckmlir.sim.timing.recording import Trace
+
+
+def neighbours(shape: Sequence[int]) -> tuple[int, ...]:
+    """Workgroups to record for `measure_sharing`: number 0 and its neighbour along each axis that has one."""
+    steps = np.cumprod([1, *shape[:-1]])
+    return (0, *(int(step) for step, extent in zip(steps, shape) if extent > 1))
+
+
+def measure_sharing(
+    trace: Trace,
+    parameters: Parameters,
+    workgroups_a_unit: int,
+    shape: Sequence[int] | None = None,
+    simulated: Sequence[int] = (),
+) -> Sharing:
+    """How many workgroups of a die, and how many dies, want each line that one workgroup reads at about the same time.
+
+    Args:
+        trace: Of the workgroups `neighbours(shape)`; along an axis without a recorded neighbour nothing is shared.
+        parameters: Of the chip.
+        workgroups_a_unit: That run on a compute unit at a time.
+        simulated: Workgroups of the trace that will be simulated together; what these share is found by the simulation
+            and left out here.
+        shape: The grid as the kernel sees it, fastest axis first: for a product with a grid of one axis, its tiles
+            along N and M. The launch's own grid by default.
+
+    Raises:
+        CkmlirError: The shape has another number of workgroups than the grid.
+    """
+    shape = tuple(trace.grid if shape is None else shape)
+    count = math.prod(trace.grid)
+    if math.prod(shape) != count:
+        raise CkmlirError(f"{trace.kernel}: a shape of {shape} has {math.prod(shape)} workgroups, the grid has {count}")
+    read = lines_read(trace, parameters.integer("memory.l2.line"))
+    base = min(read)
+    shared = np.zeros(len(read[base]), np.int64)  # for each line, a bit for each axis
+    for axis, neighbour in _recorded_neighbours(base, shape, read):
+        shared |= np.isin(read[base], read[neighbour]).astype(np.int64) << axis
+    masks, lines = np.unique(shared, return_counts=True)
+
+    units, dies = device_units(parameters), _dies(parameters)
+    running = np.arange(min(count, units * workgroups_a_unit))
+    places = np.array(np.unravel_index(running, shape, order="F"))
+    wanted = float(len(running) * lines.sum())
+    on_dies = sum(_distinct(places[:, die::dies], masks, lines) for die in range(dies))
+    everywhere = _distinct(places, masks, lines)
+    if not wanted or not on_dies or not everywhere:
+        return Sharing()
+    own = [read[group] for group in simulated]
+    overlap = sum(map(len, own)) / max(1, len(np.unique(np.concatenate(own)))) if own else 1.0
+    return Sharing(l2=max(1.0, wanted / on_dies / max(1.0, overlap)), mall=max(1.0, on_dies / everywhere))
+
+
+def lines_read(trace: Trace, line_size: int) -> dict[int, npt.NDArray[np.int64]]:
+    """For each recorded workgroup, the distinct lines of memory that its vector loads read, sorted."""
+    from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind
+
+    found = {}
+    made = np.repeat(trace.steps["wave"], trace.steps["accesses"])
+    group_of = np.zeros(len(trace.accesses), np.int64)
+    rows = _rows_of_steps(trace)
+    group_of[rows] = trace.groups[made]
+    loads = (trace.accesses["kind"] == AccessKind.MEMORY) & (trace.accesses["store"] == 0)
+    for group in trace.workgroups:
+        chosen = np.nonzero(loads & (group_of == group))[0]
+        addresses = trace.addresses[chosen]
+        active = addresses != NO_ADDRESS
+        last = np.repeat(trace.accesses["bytes"][chosen].astype(np.uint64) - np.uint64(1), 64).reshape(-1, 64)
+        ends = np.concatenate([addresses[active], addresses[active] + last[active]])
+        found[group] = np.unique(ends // np.uint64(line_size)).astype(np.int64)
+    return found
+
+
+def _rows_of_steps(trace: Trace) -> npt.NDArray[np.int64]:
+    """The rows of trace.accesses, in the order of the steps that made them."""
+    some = trace.steps[trace.steps["accesses"] > 0]
+    rows: Iterable[npt.NDArray[np.int64]] = (
+        np.arange(first, first + number) for first, number in zip(some["access"].tolist(), some["accesses"].tolist())
+    )
+    return np.concatenate([np.zeros(0, np.int64), *rows])
+
+
+def _recorded_neighbours(
+    base: int, shape: Sequence[int], read: dict[int, npt.NDArray[np.int64]]
+) -> Iterable[tuple[int, int]]:
+    """(axis, workgroup) for recorded workgroups that differ from the base in one axis only."""
+    origin = np.array(np.unravel_index(base, shape, order="F"))
+    for group in read:
+        differs = np.nonzero(np.array(np.unravel_index(group, shape, order="F")) != origin)[0]
+        if len(differs) == 1:
+            yield int(differs[0]), group
+
+
+def _dies(parameters: Parameters) -> int:
+    return math.ceil(device_units(parameters) / parameters.integer("memory.l2.compute_units"))
+
+
+def _distinct(places: npt.NDArray[np.int64], masks: npt.NDArray[np.int64], lines: npt.NDArray[np.int64]) -> float:
+    """Distinct lines that workgroups at some places read, when each reads `lines` of each class and a class is the
+    same along the axes of its mask."""
+    total = 0.0
+    for mask, number in zip(masks.tolist(), lines.tolist()):
+        own = [axis for axis in range(len(places)) if not mask >> axis & 1]
+        total += number * (len(np.unique(places[own], axis=1).T) if own else min(1, places.shape[1]))
+    return total
