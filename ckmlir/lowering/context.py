@@ -4,6 +4,7 @@ from dataclasses import dataclass, field
 
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
+from ckmlir.lowering.divisors import Divisors, constant_of
 from ckmlir.lowering.index import Emitter, Index, Rate
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
@@ -25,6 +26,9 @@ class Lowering:
     lane: ir.Value | None = None
     wave: ir.Value | None = None
     lds: ir.Value | None = None
+
+    def __post_init__(self) -> None:
+        self.emit.divisor_of = Divisors(self.function).of
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""
@@ -121,12 +125,3 @@ class Lowering:
 def lds_symbol(function: ir.Operation) -> str:
     """The name of the array that is a kernel's LDS; each kernel of a module has its own."""
     return f"lds_{function.attributes['sym_name'].value}"
-
-
-def constant_of(item: ir.Value) -> int | None:
-    """The value of an integer arith.constant, None for anything else."""
-    owner = producer(item)
-    if owner is None or owner.name != "arith.constant":
-        return None
-    attribute = owner.attributes["value"]
-    return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None

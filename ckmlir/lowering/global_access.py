@@ -269,18 +269,27 @@ def _validity(condition: Predicate | None, place: Place, checked: Sequence[int] 
     return condition
 
 
+def _outermost(descriptor: Descriptor, dimension: int) -> int:
+    """What passes its end whenever a dimension does: of a merged one the slowest part, which is not reduced."""
+    for step in reversed(descriptor.steps):
+        if dimension in step.uppers and isinstance(step.transform, Merge):
+            dimension = step.lowers[0]
+    return dimension
+
+
 def _refused_by_size(descriptor: Descriptor, step: Step, values: list[Index]) -> bool:
     """Whether passing this step's bound always means passing the end of the buffer, in the vector offset alone.
 
-    That is so for the outermost dimension of a matrix whose rows do not overlap (`view` requires it), as long as the
-    loop does not move along it: the scalar offset may not be part of what is refused.
+    That is so for the outermost dimension of a matrix whose rows do not overlap (`view` requires it), also where it is
+    part of a merged one, as long as the loop does not move along it: the scalar offset may not be part of what is
+    refused.
     """
     if not isinstance(step.transform, RightPad):
         return False
     first = descriptor.steps[0]
     if not isinstance(first.transform, Embed) or first.lowers != (0,):
         return False
-    dimension = step.lowers[0]
+    dimension = _outermost(descriptor, step.lowers[0])
     if dimension not in first.uppers:
         return False
     others = [stride for upper, stride in zip(first.uppers, first.transform.strides, strict=True) if upper != dimension]

@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from enum import IntEnum
+from math import gcd
 from typing import Any
 
 from ckmlir.dialect.build import value
@@ -34,6 +35,8 @@ class Atom:
     rate: Rate
     bound: int | None
     number: int
+    whole: tuple[Atom, int] | None = None
+    """The atom that this is a part of, and what divided it without a rest."""
 
 
 Monomial = tuple[Atom, ...]
@@ -47,6 +50,8 @@ class Emitter:
         self._cache: dict[Any, ir.Value] = {}
         self._atoms: dict[Any, Atom] = {}
         self._at_start: dict[Any, ir.Value] = {}
+        self.divisor_of: Callable[[ir.Value], int] = lambda item: 1
+        """What is known to divide a value."""
 
     def begin_block(self) -> None:
         """Forget what was emitted: it may not dominate what follows."""
@@ -100,6 +105,20 @@ class Emitter:
                 constant = value("arith.constant", argument.type, [], {"value": number})
                 found = self._at_start[key] = value("arith.muli", argument.type, [argument, constant])
         return found
+
+    def exact_part(self, atom: Atom, divisor: int) -> Index | None:
+        """An atom divided by a power of two, where that is known to leave no rest; else None."""
+        whole, before = atom.whole or (atom, 1)
+        divisor *= before
+        if atom.rate == Rate.LANE or divisor & (divisor - 1) or self.divisor_of(whole.value) % divisor:
+            return None
+        shift = self.constant(divisor.bit_length() - 1)
+        exact = {"isExact": ir.UnitAttr.get()}
+        key = ("exact", whole.number, divisor)
+        item = self.once(key, lambda: value("arith.shrui", whole.value.type, [whole.value, shift], exact))
+        part = self.atom(item, whole.rate, None if whole.bound is None else (whole.bound - 1) // divisor + 1)
+        part.whole = whole, divisor
+        return Index({(part,): 1}, self)
 
     def widen(self, item: ir.Value) -> ir.Value:
         """i32 to i64, unsigned: parts are never negative."""
@@ -210,12 +229,18 @@ class Index:
         """(q, r) with self = divisor * q + r, moving every term that divides into q; no term of r is negative."""
         quotient: dict[Monomial, int] = {}
         rest: dict[Monomial, int] = {}
+        whole = Index({}, self.emitter)
         for monomial, coefficient in self.terms.items():
             if not monomial or coefficient < 0 or coefficient % divisor == 0:
                 quotient[monomial], rest[monomial] = divmod(coefficient, divisor)
-            else:
+                continue
+            common = gcd(coefficient, divisor)
+            part = self.emitter.exact_part(monomial[0], divisor // common) if len(monomial) == 1 else None
+            if part is None:
                 rest[monomial] = coefficient
-        return Index(quotient, self.emitter), Index(rest, self.emitter)
+            else:
+                whole = whole + part * (coefficient // common)
+        return whole + Index(quotient, self.emitter), Index(rest, self.emitter)
 
     def __xor__(self, other: Index | int) -> Index:
         other = self._lift(other)

@@ -35,6 +35,7 @@ _GEMM = {
     "step to_lds, load, from_lds, math; mix hot_loop",
     "async": f"schedule async 1; ahead load 2; path direct; buffers 3; {_INTERLEAVED}",
     "async_double": f"schedule async_double 1; ahead load 1; path direct; buffers 2; {_INTERLEAVED}",
+    "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
     "straight": f"schedule straight 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
 }
 GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch": _GEMM["compv4"]}

@@ -25,7 +25,10 @@ ATOMS = {
     "length": (Rate.FIXED, None),
     "step": (Rate.STEP, None),
     "origin": (Rate.ORIGIN, None),
+    "tile": (Rate.ORIGIN, None),
 }
+DIVISORS = {"tile": 48}
+"""What is known to divide the atoms of the tests."""
 
 OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "arith.addi": lambda a, b: a + b,
@@ -52,6 +55,8 @@ class Bench:
             self.module = ir.Module.parse(f"func.func @f({arguments}) {{ return }}")
         self.block = self.module.body.operations[0].operation.regions[0].blocks[0]
         self.emit = Emitter()
+        divisors = {value: DIVISORS.get(name, 1) for name, value in zip(ATOMS, self.block.arguments, strict=True)}
+        self.emit.divisor_of = lambda value: divisors.get(value, 1)
         self.index = {
             name: self.emit.index(value, rate, bound)
             for (name, (rate, bound)), value in zip(ATOMS.items(), self.block.arguments, strict=True)
@@ -87,9 +92,10 @@ def _context(context: ir.Context) -> None:
 
 
 def values(largest: int) -> st.SearchStrategy[dict[str, int]]:
-    return st.fixed_dictionaries(
-        {name: st.integers(0, (bound or largest + 1) - 1) for name, (_, bound) in ATOMS.items()}
-    )
+    def below(name: str, bound: int | None) -> st.SearchStrategy[int]:
+        return st.integers(0, (bound or largest + 1) - 1).map(lambda number: number * DIVISORS.get(name, 1))
+
+    return st.fixed_dictionaries({name: below(name, bound) for name, (_, bound) in ATOMS.items()})
 
 
 # An expression is a function of the atoms that works on integers and on indices alike.

@@ -2,7 +2,7 @@
 
 Arrays have the shape of memory: `a` is (m, k) where the first letter of the layout is R and (k, m) where it is C; `b`
 is (k, n) or (n, k) by the second letter; `c` is (m, n). `lda`, `ldb`, `ldc` are the distances of their rows in
-elements.
+elements. With `shuffled`, `b` holds the same matrix as `shuffle_b` arranges it (`ckmlir.ops.gemm.shuffle`).
 
 Kernel arguments: a, b, c; m, n, k; lda, ldb, ldc (i32). Grid: one dimension, the tiles of C row by row.
 """
@@ -21,12 +21,14 @@ from ckmlir.ops.gemm.gemm_spec import (
     EPILOGUES,
     LAYOUTS,
     OUTPUTS,
+    PRESHUFFLE,
     SMALL,
     GemmSpec,
     default_block,
     default_mfma,
     invalid_fields,
 )  # fmt: skip
+from ckmlir.ops.gemm.shuffle import COLUMNS, arrange, shuffled_shape, unshuffle_b
 from ckmlir.ops.gemm.tolerance import gemm_tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, Lengths, RequestError
@@ -54,6 +56,8 @@ class Problem:
     mfma: tuple[int, int, int] | None
     epilogue: str
     schedule: str
+    shuffled: int
+    """Columns of a tile of B in fragment order; 0: B is a plain matrix."""
 
     @property
     def a_shape(self) -> tuple[int, int]:
@@ -61,6 +65,8 @@ class Problem:
 
     @property
     def b_shape(self) -> tuple[int, int]:
+        if self.shuffled:
+            return shuffled_shape(self.n, self.k, self.shuffled, find_dtype(self.dtype).bytes)
         return (self.k, self.n) if self.layout[1] == "R" else (self.n, self.k)
 
 
@@ -87,6 +93,12 @@ class Gemm(Operator[Problem, GemmSpec]):
         Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
         Choice("epilogue", "cshuffle", "C through LDS (cshuffle) or straight from the accumulators", EPILOGUES),
         Choice("schedule", "compv3", "of the K loop", tuple(SCHEDULES)),
+        Integer(
+            "shuffled",
+            None,
+            "B in fragment order, by tiles of so many columns: 16 or 32, those of the matrix "
+            "instruction; 0: a plain matrix; by default 0, with schedule=preshuffle those of mfma, or 32",
+        ),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
@@ -96,6 +108,7 @@ class Gemm(Operator[Problem, GemmSpec]):
             raise RequestError(f"out={out}: dtype={dtype} gives {' or '.join(OUTPUTS[dtype])}")
         fields = {**values, "out": out, "waves": values["wave"]}
         del fields["wave"]
+        fields["shuffled"] = _shuffled(values)
         packed = Problem(**fields)
         for name, shape in (("lda", packed.a_shape), ("ldb", packed.b_shape), ("ldc", (packed.m, packed.n))):
             row = shape[1]
@@ -103,6 +116,9 @@ class Gemm(Operator[Problem, GemmSpec]):
             if fields[name] < row:
                 wrong = f"rows of array {name[2]} have {row} elements; expected at least that"
                 raise RequestError(f"{name}={fields[name]}: {wrong}")
+        if packed.shuffled and fields["ldb"] != max(packed.b_shape[1], 1):
+            right = f"expected {max(packed.b_shape[1], 1)}, or nothing"
+            raise RequestError(f"ldb={fields['ldb']}: shuffled tiles of B follow each other without gaps; {right}")
         problem = Problem(**fields)
         self.arrays(problem)  # refuses what is too large
         return problem
@@ -117,9 +133,10 @@ class Gemm(Operator[Problem, GemmSpec]):
             layout=problem.layout,
             block=block,
             waves=problem.waves,
-            mfma=problem.mfma or default_mfma(block, problem.waves, problem.dtype, target),
+            mfma=problem.mfma or default_mfma(block, problem.waves, problem.dtype, target, problem.shuffled),
             epilogue=problem.epilogue,
             schedule=problem.schedule,
+            shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
             align=(
                 alignment(a, problem.lda, problem.a_shape[1]),
@@ -139,6 +156,8 @@ class Gemm(Operator[Problem, GemmSpec]):
                     for size in (SMALL, 1024):
                         problem = self.problem(m=size, n=size, k=1024, dtype=dtype, out=out, layout=layout)
                         specs.append(self.spec(problem, target))
+            problem = self.problem(m=1024, n=1024, k=1024, dtype=dtype, schedule="preshuffle")
+            specs.append(self.spec(problem, target))
         return [spec for spec in specs if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
@@ -149,9 +168,14 @@ class Gemm(Operator[Problem, GemmSpec]):
         )
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        shuffled = array.name == "b" and problem.shuffled > 0
+        shape = (problem.n, problem.k) if shuffled else array.shape
+        values: Array
         if problem.dtype == "i8":
-            return generator.integers(-128, 128, array.shape, dtype=np.int16)
-        return generator.standard_normal(array.shape, dtype=np.float32)
+            values = generator.integers(-128, 128, shape, dtype=np.int16)
+        else:
+            values = generator.standard_normal(shape, dtype=np.float32)
+        return arrange(values, problem.shuffled, find_dtype(problem.dtype).bytes) if shuffled else values
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """C in float64, in i32 for i8 (sums beyond its range wrap around, as in the matrix instruction)."""
@@ -183,9 +207,25 @@ class Gemm(Operator[Problem, GemmSpec]):
         return Launch((tiles, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), ("a", "b", "c", *map(np.int32, sizes)))
 
 
+def _shuffled(values: Mapping[str, Any]) -> int:
+    """Columns of B's tiles in memory, 0 for a plain matrix."""
+    asked, mfma = values["shuffled"], values["mfma"]
+    if asked is None:
+        if values["schedule"] != PRESHUFFLE:
+            return 0
+        return mfma[1] if mfma is not None and mfma[1] in COLUMNS else max(COLUMNS)
+    if asked not in (0, *COLUMNS):
+        raise RequestError(f"shuffled={asked}: B is in tiles of 16 or 32 columns, or plain; expected 0, 16 or 32")
+    if asked and values["layout"][1] != "C":
+        raise RequestError(f"layout={values['layout']}: shuffled B is made of rows along k; expected RCR or CCR")
+    return int(asked)
+
+
 def _matrices(problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
     """A as (m, k) and B as (k, n), views of the arrays."""
     a, b = arrays["a"], arrays["b"]
+    if problem.shuffled:
+        b = unshuffle_b(b, problem.n, problem.k, problem.shuffled)
     return (a if problem.layout[0] == "R" else a.T), (b if problem.layout[1] == "R" else b.T)
 
 

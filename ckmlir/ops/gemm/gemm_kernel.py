@@ -25,6 +25,7 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm_spec import GemmSpec
+from ckmlir.ops.gemm.shuffle import tile_depth, vector_length
 from ckmlir.targets import Target
 
 STORE_BYTES = 16
@@ -45,7 +46,7 @@ def build(spec: GemmSpec, target: Target) -> Kernel:
         m, n, k = _divisors(spec, m, n, k)
         align_a, align_b, align_c = spec.align
         A = _operand(a, m, k, lda.multiple_of(align_a), k_contiguous=spec.layout[0] == "R").pad(bm, bk)
-        B = _operand(b, n, k, ldb.multiple_of(align_b), k_contiguous=spec.layout[1] == "C").pad(bn, bk)
+        B = _matrix_b(spec, b, n, k, ldb.multiple_of(align_b)).pad(bn, bk)
         C = view(c, (m, n), (ldc.multiple_of(align_c), 1)).pad(bm, bn)
         tiles_n = (n + (bn - 1)) // bn
         tm, tn = workgroup_id(0) // tiles_n * bm, workgroup_id(0) % tiles_n * bn
@@ -76,6 +77,8 @@ def _divisors(spec: GemmSpec, m: Scalar, n: Scalar, k: Scalar) -> tuple[Scalar, 
     """
     known = dict.fromkeys("mnk", 1)
     rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
+    if spec.shuffled:
+        del rows[1]  # rows of tiles, filled up
     for operand, letter in rows.items():
         known[letter] = max(known[letter], spec.align[operand])
     for letter, length in zip("mnk", spec.block, strict=True):
@@ -87,6 +90,26 @@ def _divisors(spec: GemmSpec, m: Scalar, n: Scalar, k: Scalar) -> tuple[Scalar, 
 def _operand(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, k_contiguous: bool) -> View:
     """A matrix with K as its second dimension, whichever of the two is contiguous."""
     return view(pointer, (rows, k), (pitch, 1) if k_contiguous else (1, pitch))
+
+
+def _matrix_b(spec: GemmSpec, b: Pointer, n: Scalar, k: Scalar, ldb: Scalar) -> View:
+    """B (n, k): a plain matrix, or in tiles (n, k, lane along k, column, element) that are seen as one; with the zeros
+    that fill the last tiles up.
+    """
+    if not spec.shuffled:
+        return _operand(b, n, k, ldb, k_contiguous=spec.layout[1] == "C")
+    size = find_dtype(spec.dtype).bytes
+    columns, vector, depth = spec.shuffled, vector_length(size), tile_depth(spec.shuffled, size)
+    tiles_n, tiles_k = _tiles(n, columns), _tiles(k, depth)
+    rows = view(b, (tiles_n, tiles_k * (depth * columns)), (ldb, 1))
+    tiles = rows.unmerge(1, (tiles_k, depth // vector, columns, vector)).permute(0, 3, 1, 2, 4)
+    return tiles.merge(0, 1).merge(1, 2, 3)
+
+
+def _tiles(length: Scalar, tile: int) -> Scalar:
+    """How many tiles hold a length, with what is known to divide their number."""
+    tiles: Scalar = (length + (tile - 1)) // tile
+    return tiles.multiple_of(length.multiple // tile)
 
 
 def _arranged(block: Tile, spec: GemmSpec) -> Tile:

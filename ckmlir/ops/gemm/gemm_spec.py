@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -30,6 +31,8 @@ REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
 MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
+PRESHUFFLE = "preshuffle"
+"""The schedule for B in fragment order."""
 SMALL = 64
 """Products with no more rows or no more columns than this take the small block."""
 
@@ -42,6 +45,7 @@ class GemmSpec(Spec):
         block: tile (m, n, k) of a workgroup in one step of the K loop.
         waves: waves of a workgroup along (m, n).
         mfma: shape (m, n, k) of the matrix instruction.
+        shuffled: columns of a tile of B in fragment order (`ckmlir.ops.gemm.shuffle`), 0 for a plain matrix.
         pad: the letters of m, n, k whose size need not be a multiple of the block.
         align: for A, B and C, elements of which both the leading dimension and the length of a row are multiples: the
             widest vector that is aligned and never crosses the end of a row (a power of two, at most 16 bytes).
@@ -55,6 +59,7 @@ class GemmSpec(Spec):
     mfma: tuple[int, int, int]
     epilogue: str
     schedule: str
+    shuffled: int
     pad: str
     align: tuple[int, int, int]
 
@@ -64,7 +69,8 @@ class GemmSpec(Spec):
             "gemm", self.dtype, self.out, self.layout.lower(), by(self.block), f"waves{by(self.waves)}",
             f"mfma{by(self.mfma)}", self.epilogue, self.schedule, f"align{by(self.align)}",
         ]  # fmt: skip
-        return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
+        shuffled = [f"shuffled{self.shuffled}"] if self.shuffled else []
+        return "_".join(parts + shuffled + ([f"pad_{self.pad}"] if self.pad else []))
 
     @property
     def wave_count(self) -> int:
@@ -89,13 +95,14 @@ def default_block(m: int, n: int, dtype: str, schedule: str, target: Target) -> 
 
 
 def default_mfma(
-    block: tuple[int, int, int], waves: tuple[int, int], dtype: str, target: Target
+    block: tuple[int, int, int], waves: tuple[int, int], dtype: str, target: Target, columns: int = 0
 ) -> tuple[int, int, int]:
-    """The chip's fastest unscaled instruction of the largest shape that tiles a wave's part of the block.
+    """The chip's fastest unscaled instruction of the largest shape that tiles a wave's part of the block, or of those
+    with so many `columns` if they are given.
 
     Where none does, the nearest one, which `invalid_fields` then refuses with the reason.
     """
-    able = [one for one in target.mfmas(dtype) if not one.scaled]
+    able = [one for one in target.mfmas(dtype) if not one.scaled and columns in (0, one.n)]
     fitting = [
         one for one in able
         if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0
@@ -111,13 +118,13 @@ def invalid_fields(spec: GemmSpec, target: Target) -> list[Reason]:
     reasons = [
         *not_a_choice(
             spec, dtype=tuple(OUTPUTS), out=OUTPUTS.get(spec.dtype, (spec.out,)), layout=LAYOUTS, epilogue=EPILOGUES,
-            schedule=tuple(SCHEDULES),
+            schedule=tuple(SCHEDULES), shuffled=(0, *COLUMNS),
         ),
         *not_powers_of_two(spec, "block", "waves", "align"),
         *_pad_letters(spec),
     ]  # fmt: skip
     # Each group of checks relies on the ones before it.
-    reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec)]
+    reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec), *_fragment_order(spec)]
     return reasons or excess(_resources(spec, target), target)
 
 
@@ -159,6 +166,27 @@ def _alignment(spec: GemmSpec) -> Iterator[Reason]:
                 f"rows of {'AB'[place]} are aligned to {spec.align[place] * size} bytes, copies to LDS take 4 at least"
             )
             yield Reason("schedule", spec.schedule, why, "expected rows of a multiple of 4 bytes, or another schedule")
+
+
+def _fragment_order(spec: GemmSpec) -> Iterator[Reason]:
+    """Whether B in memory, the matrix instruction and the schedule agree about the order of fragments."""
+    if not spec.shuffled:
+        if spec.schedule == PRESHUFFLE:
+            right = f"expected {spec.mfma[1]}, or schedule=straight"
+            yield Reason("shuffled", 0, f"schedule={PRESHUFFLE} takes B in fragment order", right)
+        return
+    if spec.layout[1] != "C":
+        yield Reason("layout", spec.layout, "shuffled B is made of rows along k", "expected RCR or CCR")
+    if parse_schedule(spec.schedule_text).path_of("b") != "straight":
+        why = "fragments of B go straight to registers, and this schedule takes B through LDS"
+        yield Reason("schedule", spec.schedule, why, f"expected {PRESHUFFLE} or straight")
+    if spec.shuffled != spec.mfma[1]:
+        why = f"tiles of B have {spec.shuffled} columns and the matrix instruction {spec.mfma[1]}"
+        yield Reason("shuffled", spec.shuffled, why, f"expected {spec.mfma[1]}")
+    depth = tile_depth(spec.shuffled, find_dtype(spec.dtype).bytes)
+    if spec.block[2] % depth:
+        why = f"tiles of B are {depth} elements deep along k"
+        yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")
 
 
 def _resources(spec: GemmSpec, target: Target) -> Resources:
