@@ -229,7 +229,7 @@ class HandlerBuilder(LLVMBuilder):
         """The handler: counts the execution, then the emitted body. With modifier "skips" it does nothing where
         MODE.VSKIP is set."""
         body = "\n".join(self.text.lines)
-        start = _SKIP if self.key.modifier("skips") else ""
+        start = SKIP if self.key.modifier("skips") else ""
         return f"define i32 @{name}({PROTOTYPE}) #0 {{\nentry:\n{start}{_COUNT_EXECUTION}{body}\n}}\n"
 
     def function_with_rounding(self, name: str, field: int) -> str:
@@ -255,7 +255,7 @@ class HandlerBuilder(LLVMBuilder):
         )
 
 
-_SKIP = f"""  %mode_field = getelementptr i8, ptr %wave, i64 {state.MODE}
+SKIP = f"""  %mode_field = getelementptr i8, ptr %wave, i64 {state.MODE}
   %mode_bits = load i32, ptr %mode_field, align 4
   %skip_bit = and i32 %mode_bits, {1 << state.VECTOR_SKIP}
   %skips = icmp ne i32 %skip_bit, 0

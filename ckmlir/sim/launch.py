@@ -189,10 +189,12 @@ def workitem_ids(block: Dimensions, waves: int) -> tuple[npt.NDArray[np.uint32],
 class WaveBlocks:
     """The state blocks of a workgroup's waves (or their template), as arrays."""
 
-    def __init__(self, waves: int, shadowed: bool = False) -> None:
-        """With shadows (`checks/layout.py`): `shadow` of all blocks, and `mixed`, a byte a vector register of each."""
+    def __init__(self, waves: int, flags: int = 0) -> None:
+        """With room for what checks keep behind the blocks (`checks/layout.py`): `shadow` of all blocks and `mixed`, a
+        byte a vector register of each, for initialisation; more for waits."""
         size = waves * state.WAVE_BYTES
-        region = aligned_zeros(layout.MIXED + size) if shadowed else aligned_bytes(size)
+        behind = layout.WAITS if flags & layout.WAIT else layout.MIXED if flags & layout.INITIALISATION else 0
+        region = aligned_zeros(behind + size) if behind else aligned_bytes(size)
         self.bytes = region[:size].reshape(waves, state.WAVE_BYTES)
         self.address = int(self.bytes.ctypes.data)
         self.shadow = region[layout.SHADOW : layout.SHADOW + size].reshape(-1, state.WAVE_BYTES)

@@ -33,7 +33,12 @@ from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.scheduler import SCHEDULER
 
 _CTTZ = "declare i64 @llvm.cttz.i64(i64, i1 immarg)\n"
-_DECLARED_BY_HELPERS = {"declare i64 @llvm.ctpop.i64(i64)", "declare i64 @llvm.umax.i64(i64, i64)"}
+_DECLARED_BY_HELPERS = {
+    "declare i64 @llvm.ctpop.i64(i64)",
+    "declare i64 @llvm.umax.i64(i64, i64)",
+    "declare i64 @llvm.umin.i64(i64, i64)",
+    "declare i64 @llvm.vector.reduce.or.v64i64(<64 x i64>)",
+}
 # Nothing after a handler needs its frame: no unwinding, no stack protector; vzeroupper would cost a few cycles an
 # instruction and only matters on the way back to Python.
 _ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind noinline }\n"

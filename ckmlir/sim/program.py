@@ -9,7 +9,7 @@ import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.sim import selection, step_recording
-from ckmlir.sim.checks.layout import INITIALISATION, RECORDING
+from ckmlir.sim.checks.layout import INITIALISATION, RECORDING, WAIT
 from ckmlir.sim.checks.shadow import shadow_record
 from ckmlir.sim.checks.variants import checked
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
@@ -66,7 +66,7 @@ class Program:
         code_object, kernel: Where it comes from.
         instructions: In order of address, addresses from the image's start.
         image: The code object in device memory.
-        records: Rows of eight u64 (`state.py`): one an instruction, after the record of its shadow if it has one.
+        records: Rows of eight u64 (`state.py`): one an instruction, after those that checks put before it.
         own: Record number of each instruction.
         index: Number of the first record of each dword of the image, -1 where no instruction starts.
         start: Number of the first record.
@@ -115,14 +115,20 @@ class Program:
         return chosen
 
     def _with_checks(self, chosen: list[Selected], flags: int) -> list[Selected]:
-        """The handlers of all records: checked variants, with shadows and records of steps before them."""
+        """The handlers of all records: checked variants, and before them shadows, what counts waits, and records of steps."""
         records: list[Selected] = []
         self._instruction_of: list[int] = []
         own = []
+        waits = None
+        if flags & WAIT:
+            from ckmlir.sim.checks.wait_records import WaitRecords  # the analysis is only imported where it is used
+
+            waits = WaitRecords(self.instructions)
         for number, (selected, instruction) in enumerate(zip(chosen, self.instructions)):
             shadow = shadow_record(instruction, selected) if flags & INITIALISATION else None
             if shadow is not None:
                 records.append(shadow)
+            records += waits.before(instruction, selected) if waits else ()
             if flags & RECORDING:
                 records.append(step_recording.step_record(number))
             own.append(len(records))

@@ -18,7 +18,12 @@ from ckmlir.sim import launch as abi
 from ckmlir.sim import state
 from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.checks.initial_shadows import define_initial_registers
-from ckmlir.sim.checks.monitor import Monitor, Place
+from ckmlir.sim.checks.layout import INITIALISATION
+from ckmlir.sim.checks.monitor import Monitor
+from ckmlir.sim.checks.place import Place
+from ckmlir.sim.checks.variants import flags_of
+from ckmlir.sim.checks.wait_findings import seen_or_possible
+from ckmlir.sim.checks.wait_layout import chunk_shift
 from ckmlir.sim.errors import CheckFailure, SimulationError
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
 from ckmlir.sim.library import library
@@ -107,8 +112,9 @@ class Runner:
         return -(-size // 16) * 16
 
     def _make_blocks(self, block: Dimensions) -> None:
-        shadowed = "initialisation" in self.surroundings.checks
-        self.template, self.blocks = WaveBlocks(self.waves, shadowed), WaveBlocks(self.waves, shadowed)
+        flags = flags_of(self.surroundings.checks)
+        shadowed = flags & INITIALISATION
+        self.template, self.blocks = WaveBlocks(self.waves, shadowed), WaveBlocks(self.waves, flags)
         self.template.bytes[:] = np.resize(self.surroundings.poison, state.WAVE_BYTES)
         self.context = aligned_bytes(state.CONTEXT_BYTES).view(np.uint64)
         self.context[:] = 0
@@ -143,6 +149,7 @@ class Runner:
             state.WAVE_ORDER: int(self.order.ctypes.data), state.WAVE_ORDER_ROWS: _ORDER_ROWS,
             state.TEMPLATE: self.template.address, state.LDS_TEMPLATE: int(self.lds_template.ctypes.data),
             state.GRID_X: self.grid[0], state.GRID_Y: self.grid[1],
+            state.WAIT_CHUNK_SHIFT: chunk_shift(self.lds.size),
             state.USED_VGPR_BYTES: vector * state.VGPR_BYTES, state.USED_AGPR_BYTES: accumulation * state.VGPR_BYTES,
             **self.monitor.context_fields(),
         }  # fmt: skip
@@ -221,7 +228,8 @@ class Runner:
             coordinates=self._coordinates,
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
         )
-        return [*self.known, *self.monitor.findings(self._field(state.FINDING_COUNT), place)]
+        seen = self.monitor.findings(self._field(state.FINDING_COUNT), place)
+        return seen_or_possible(self.known, seen)
 
     def record_number(self, address: int) -> int:
         """Of the record at an address."""

@@ -8,7 +8,7 @@ have stopped at a barrier, the barrier is complete by construction; waves that e
 from __future__ import annotations
 
 from ckmlir.sim import state
-from ckmlir.sim.checks import layout, races, recording
+from ckmlir.sim.checks import layout, races, recording, wait_lds
 from ckmlir.sim.state import Status
 
 
@@ -62,6 +62,7 @@ declare i64 @llvm.umax.i64(i64, i64)
 {recording.NOTE_FINDING}
 declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
+{wait_lds.SCHEDULED}
 
 define i64 @ckmlir_run_workgroups(ptr %context, i64 %first, i64 %last) nounwind {{
 entry:
@@ -76,6 +77,8 @@ entry:
 {_load(state.LDS_SHADOW, "lds_shadow", "ptr")}  %shadows64 = and i64 %checked, {layout.INITIALISATION}
   %shadows = icmp ne i64 %shadows64, 0
   %has_lds_shadow = icmp ne ptr %lds_shadow, null
+  %waits64 = and i64 %checked, {layout.WAIT}
+  %checks_waits = icmp ne i64 %waits64, 0
 {_load(state.LDS_CELLS, "lds_cells", "ptr")}  %watches_lds = icmp ne ptr %lds_cells, null
   %lds_rounded = add i64 %lds_size, 63
   %lds_count = and i64 %lds_rounded, -64
@@ -99,7 +102,8 @@ group_start:
   %id2 = trunc i64 %z64 to i32
 {_store(state.CURRENT_GROUP, "%group", "current_group")}  %turn_of_group = load i64, ptr %turn_at, align 8
   %group_turn = add i64 %turn_of_group, 1
-{_store(state.GROUP_START, "%group_turn", "group_start")}
+{_store(state.GROUP_START, "%group_turn", "group_start")}{_store(state.WAIT_LATE_COUNT, "0", "late_count")}
+{_store(state.WAIT_LATE_CHUNKS, "0", "late_chunks")}
   call void @llvm.memcpy.p0.p0.i64(ptr %lds, ptr %lds_template, i64 %lds_size, i1 false)
   br i1 %has_lds_shadow, label %undefine_lds, label %set_up
 undefine_lds:
@@ -117,9 +121,14 @@ setup:
   %agprs = getelementptr i8, ptr %wave, i64 {state.VGPR + 256 * state.VGPR_BYTES}
   %agpr_source = getelementptr i8, ptr %source, i64 {state.VGPR + 256 * state.VGPR_BYTES}
   call void @llvm.memcpy.p0.p0.i64(ptr %agprs, ptr %agpr_source, i64 %agpr_bytes, i1 false)
-  br i1 %shadows, label %set_up_shadows, label %set_up_ids
+  br i1 %shadows, label %set_up_shadows, label %shadows_ready
 set_up_shadows:
-{_copy_shadows()}  br label %set_up_ids
+{_copy_shadows()}  br label %shadows_ready
+shadows_ready:
+  br i1 %checks_waits, label %set_up_waits, label %set_up_ids
+set_up_waits:
+  call void @start_waits(ptr %wave)
+  br label %set_up_ids
 set_up_ids:
 {_workgroup_ids()}  %w_next = add i64 %w, 1
   %w_more = icmp ult i64 %w_next, %wave_count
@@ -186,7 +195,12 @@ turn_done:
   br i1 %t_more, label %turn, label %round_done
 round_done:
   %again = icmp ne i64 %living_next, 0
-  br i1 %again, label %examine, label %group_done
+  br i1 %again, label %meet, label %group_done
+meet:
+  br i1 %checks_waits, label %collect, label %examine
+collect:
+  call void @collect_late(ptr %context)
+  br label %examine
 examine:
   %some_ended = icmp ne i64 %ended_next, 0
   %missed = and i1 %some_ended, %checks_barriers

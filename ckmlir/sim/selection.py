@@ -7,6 +7,8 @@ from dataclasses import replace
 from ckmlir.sim import step_recording
 from ckmlir.sim.alu_families import AluFamily, ControlFamily, CrossLaneFamily, Emitted, MatrixFamily
 from ckmlir.sim.checks.shadow import emit_shadow
+from ckmlir.sim.checks.wait_handlers import PREFIX as WAIT_PREFIX
+from ckmlir.sim.checks.wait_handlers import emit_wait
 from ckmlir.sim.decode.instruction import Instruction
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.memory_families import BufferFamily, FlatFamily, LdsFamily, ScalarMemoryFamily
@@ -90,6 +92,8 @@ def emit(key: HandlerKey, name: str) -> Emitted:
         return emit_shadow(key, name)
     if key == step_recording.STEP:
         return step_recording.emit_step(name)
+    if key.mnemonic.startswith(WAIT_PREFIX):
+        return emit_wait(key, name)
     for family in FAMILIES:
         if (emitted := family.emit(key, name)) is not None:
             return emitted

@@ -64,6 +64,9 @@ CHECKED = 344  # flags of the checks that the scheduler takes part in
 LDS_CELLS = 352  # race cells of LDS, or 0
 SHADOW_PROPERTIES, LDS_SHADOW = 360, 368  # of the allocation whose shadow was accessed last; shadow of LDS, or 0
 CURRENT_GROUP = 376  # number of the workgroup that runs
+# `checks/wait_layout.py`: accesses to LDS that were in flight at the last barrier, how many, and the chunks they touch.
+WAIT_LATE, WAIT_LATE_COUNT, WAIT_LATE_CHUNKS = 384, 392, 400
+WAIT_CHUNK_SHIFT = 408  # a chunk of LDS has 1 << this many bytes; there are at most 64
 # Where a recording goes (`step_recording.py`): rows of steps, of accesses and of their addresses.
 STEP_ROWS, STEP_CAPACITY, STEP_COUNT = 448, 456, 464
 ACCESS_ROWS, ADDRESS_ROWS, ACCESS_CAPACITY, ACCESS_COUNT = 472, 480, 488, 496

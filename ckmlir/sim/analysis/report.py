@@ -69,8 +69,10 @@ class _Subject:
         self.code_object, self.kernel, self.checker = code_object, kernel, checker
         self.flow = _flow(code_object, kernel.name)
 
-    def finding(self, instruction: Instruction, message: str, times: int = 1) -> Finding:
-        """A finding at an instruction."""
+    def finding(
+        self, instruction: Instruction, message: str, earlier: Iterable[Instruction] = (), allocation: str | None = None
+    ) -> Finding:
+        """A finding at an instruction; `earlier` are the accesses that it does not wait for."""
         return Finding(
             self.checker,
             message,
@@ -78,7 +80,8 @@ class _Subject:
             instruction.address - self.kernel.address,
             instruction.text,
             self._source(instruction.address),
-            times=times,
+            allocation=allocation,
+            earlier=tuple(dict.fromkeys(one.address - self.kernel.address for one in earlier)),
         )
 
     def unproven(self) -> list[Finding]:
@@ -125,15 +128,24 @@ def _flow(code_object: CodeObject, kernel: str) -> ControlFlow:
 
 
 def _wait_findings(subject: _Subject, missing: Iterable[MissingWait]) -> list[Finding]:
-    """One finding for each instruction that uses something too early; each access is reported at its first use."""
-    uses: dict[int, list[MissingWait]] = {}
+    """A finding for each instruction that uses registers too early, and one for LDS; each access is reported at its
+    first use."""
+    uses: dict[tuple[int, bool], list[MissingWait]] = {}
     reported: set[tuple[int, bool]] = set()
     for item in sorted(missing, key=lambda item: (item.use.address, item.access.address)):
         what = (item.access.address, item.registers != 0)
         if what not in reported:
-            uses.setdefault(item.use.address, []).append(item)
+            uses.setdefault((item.use.address, item.registers != 0), []).append(item)
         reported.add(what)
-    return [subject.finding(items[0].use, _wait_message(subject, items)) for items in uses.values()]
+    return [
+        subject.finding(
+            items[0].use,
+            _wait_message(subject, items),
+            [item.access for item in items],
+            None if of_registers else "LDS",
+        )
+        for (_, of_registers), items in uses.items()
+    ]
 
 
 def _wait_message(subject: _Subject, items: list[MissingWait]) -> str:

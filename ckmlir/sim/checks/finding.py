@@ -28,6 +28,7 @@ class Finding:
         memory_address: Byte offset in the allocation, of the first lane concerned.
         allocation: Name of the memory: "LDS", "scratch", the name of an argument, …
         times: How often it was seen; findings of one checker at one instruction are one finding.
+        earlier: Of missing waits, the byte offsets of the instructions whose accesses are in flight.
     """
 
     checker: str
@@ -42,6 +43,7 @@ class Finding:
     memory_address: int | None = None
     allocation: str | None = None
     times: int = 1
+    earlier: tuple[int, ...] = ()
 
     @property
     def place(self) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 # Flags of the checks that are compiled into a handler (modifier "checks" of its key), and of the context's CHECKED.
-MEMORY, RACE, CLAMPED, UNALIGNED, BARRIER, INITIALISATION = 1, 2, 4, 8, 16, 32
+MEMORY, RACE, CLAMPED, UNALIGNED, BARRIER, INITIALISATION, WAIT = 1, 2, 4, 8, 16, 32, 64
 RECORDING = 256  # no check: handlers also write down what they access (`step_recording.py`)
 FLAGS = {
     "memory": MEMORY,
@@ -12,8 +12,9 @@ FLAGS = {
     "unaligned": UNALIGNED,
     "barrier": BARRIER,
     "initialisation": INITIALISATION,
+    "wait": WAIT,
 }
-IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED | RECORDING
+IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED | WAIT | RECORDING
 
 # A row of ALLOCATION_ATTRIBUTES: what checks know about one allocation.
 ATTRIBUTE_BYTES = 32
@@ -27,6 +28,8 @@ SHADOW_DELTA = 24  # from an address to its shadow, or 0 where everything is def
 # behind it, and a byte for each vector register, not 0 when it has an undefined bit, twice as far.
 SHADOW = 4 << 20
 MIXED = 2 * SHADOW
+# What the wait check knows of a wave lies three times as far: `wait_layout.py`.
+WAITS = 3 * SHADOW
 
 # A recorded finding: u64 each.
 FINDING_BYTES = 96
@@ -51,6 +54,13 @@ class Kind:
     UNDEFINED_ADDRESS = 10
     UNDEFINED_CONDITION = 11
     UNDEFINED_EXEC = 12
+    EARLY_REGISTER = 13
+    EARLY_LDS_COPY = 14
+    LATE_LDS = 15
+
+
+FIRST_OF_WAIT = Kind.EARLY_REGISTER
+"""Kinds from this one on have a finding for each other instruction that takes part."""
 
 
 class Use:

@@ -3,17 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim import state
-from ckmlir.sim.checks import layout
+from ckmlir.sim.checks import layout, wait_layout
 from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.checks.layout import Kind
+from ckmlir.sim.checks.place import Place
 from ckmlir.sim.checks.races import GLOBAL, LDS, Cells
 from ckmlir.sim.checks.variants import flags_of
+from ckmlir.sim.checks.wait_findings import joined, wait_message
 from ckmlir.sim.memory import UNNAMED, Allocation, MemoryTable
 
 _CHECKER = {
@@ -29,6 +30,9 @@ _CHECKER = {
     Kind.UNDEFINED_ADDRESS: "initialisation",
     Kind.UNDEFINED_CONDITION: "initialisation",
     Kind.UNDEFINED_EXEC: "initialisation",
+    Kind.EARLY_REGISTER: "wait",
+    Kind.EARLY_LDS_COPY: "wait",
+    Kind.LATE_LDS: "wait",
 }
 _MESSAGES = {
     Kind.READ_ONLY: "write to read-only memory",
@@ -43,21 +47,8 @@ _MESSAGES = {
 }
 
 
-@dataclass(frozen=True)
-class Place:
-    """How a monitor learns where something happened.
-
-    Attributes:
-        locate: From the address of a record to (kernel, offset, text, source) of its instruction.
-        record_address: From a record number to the address of the record.
-        coordinates: From a workgroup's number to (x, y, z).
-        wave_of_turn: The wave that runs as the n-th of a round, by the round's number.
-    """
-
-    locate: Callable[[int], tuple[str, int, str, tuple[str, int] | None]]
-    record_address: Callable[[int], int]
-    coordinates: Callable[[int], tuple[int, int, int]]
-    wave_of_turn: Callable[[int, int], int]
+def _is_wait(kind: int) -> bool:
+    return _CHECKER[kind] == "wait"
 
 
 class Monitor:
@@ -73,6 +64,7 @@ class Monitor:
         self._shadows: dict[int, int] = {}  # address of an allocation to that of its shadow
         self._attributes = self._describe()
         self._rows = np.zeros((layout.CAPACITY, layout.FINDING_BYTES // 8), np.uint64)
+        self._late = np.zeros(wait_layout.LATE_BYTES if self.flags & layout.WAIT else 0, np.uint8)
 
     def _describe(self) -> npt.NDArray[np.uint64]:
         rows = np.zeros((max(len(self._allocations), 1), layout.ATTRIBUTE_BYTES // 8), np.uint64)
@@ -117,11 +109,22 @@ class Monitor:
             state.CHECKED: self.flags,
             state.LDS_CELLS: self._lds_cells,
             state.LDS_SHADOW: self._lds_shadow,
+            state.WAIT_LATE: int(self._late.ctypes.data),
         }
 
     def findings(self, count: int, place: Place) -> list[Finding]:
-        """The first `count` recorded findings."""
-        return [self._finding(row.tolist(), place) for row in self._rows[:count]]
+        """The first `count` recorded findings; missing waits at one instruction are one."""
+        rows = [row.tolist() for row in self._rows[:count]]
+        found: dict[tuple[int, ...], Finding] = {}
+        for number, row in enumerate(rows):
+            finding = self._finding(row, place)
+            if finding.checker != "wait":
+                found[number,] = finding
+                continue
+            key = row[layout.KIND // 8], row[layout.RECORD // 8]
+            first = found.get(key)
+            found[key] = finding if first is None else joined(first, finding)
+        return list(found.values())
 
     def _finding(self, row: Sequence[int], place: Place) -> Finding:
         def get(offset: int) -> int:
@@ -143,6 +146,7 @@ class Monitor:
             memory_address=None if allocation is None else offset,
             allocation=None if allocation is None else self.name_of(allocation),
             times=get(layout.TIMES),
+            earlier=(place.locate(place.record_address(get(layout.OTHER_RECORD)))[1],) if _is_wait(kind) else (),
         )
 
     def _place_of(self, address: int) -> tuple[Allocation | None, int]:
@@ -168,12 +172,13 @@ class Monitor:
         if kind in (Kind.RACE_WITH_WRITE, Kind.RACE_WITH_READ):
             other = "a write" if kind == Kind.RACE_WITH_WRITE else "a read"
             return f"conflict with {other} by {self._other_access(get, place)}"
+        if _is_wait(kind):
+            return wait_message(kind, get(layout.OTHER_TAG), get(layout.OTHER_RECORD), place)
         return _MESSAGES[kind]
 
     def _other_access(self, get: Callable[[int], int], place: Place) -> str:
         """Who made the earlier access of a race, and where."""
-        _, address, text, source = place.locate(place.record_address(get(layout.OTHER_RECORD)))
-        there = f"{text} at 0x{address:x}" + (f" from {source[0]}:{source[1]}" if source else "")
+        there = place.text_of(get(layout.OTHER_RECORD))
         distance = get(layout.OTHER_TAG) - get(layout.ROUND_START_OF)
         if distance >= 0:
             return f"wave {place.wave_of_turn(get(layout.ROUND_OF) - 1, distance)}, {there}, no barrier between them"

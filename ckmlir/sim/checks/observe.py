@@ -6,7 +6,7 @@ from functools import cache
 
 from ckmlir.sim import state, step_recording
 from ckmlir.sim.builder import Value
-from ckmlir.sim.checks import layout, races, recording
+from ckmlir.sim.checks import layout, races, recording, wait_handlers, wait_layout, wait_lds
 from ckmlir.sim.checks.layout import Kind, Use
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
@@ -67,6 +67,16 @@ def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
             b.emit(f"call void @{name}(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record)")
     if checks & layout.RECORDING:
         step_recording.record_access(b, mask, bytes, use)
+    if checks & layout.WAIT and races.LDS in _watched(b, use):
+        flags = _WAIT_FLAGS[use] | wait_layout.DIRECT * b.key.modifier("lds")
+        b.emit(f"call void @wait_lds(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record, i64 {bytes}, i64 {flags})")
+
+
+_WAIT_FLAGS = {
+    Use.READ: wait_layout.READS,
+    Use.WRITE: wait_layout.WRITES,
+    Use.ATOMIC: wait_layout.READS | wait_layout.WRITES,
+}
 
 
 def observe_scalar(b: HandlerBuilder, address: Value, bytes: int, use: int) -> None:
@@ -130,4 +140,6 @@ def helper_texts() -> dict[str, str]:
         "check_read_only": recording.CHECK_READ_ONLY,
         **races.helpers(),
         **step_recording.helpers(),
+        **wait_handlers.helpers(),
+        **wait_lds.helpers(),
     }

@@ -22,7 +22,8 @@ def checked(selected: Selected, flags: int) -> Selected:
     name = selected.key.mnemonic
     wanted = flags & layout.BARRIER if name == "s_barrier" else 0
     if name.startswith(_MEMORY) and not name.startswith(_IN_REGISTERS):
-        wanted = flags & layout.IN_HANDLERS
+        to_lds = name.startswith(("ds_", "flat_")) or selected.key.modifier("lds")
+        wanted = flags & (layout.IN_HANDLERS if to_lds else layout.IN_HANDLERS & ~layout.WAIT)
     if not wanted:
         return selected
     modifiers = tuple(sorted((*selected.key.modifiers, ("checks", wanted))))

@@ -1,0 +1,52 @@
+"""Missing waits as findings: what a run shows, and together with what the code alone shows."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import replace
+
+from ckmlir.sim.checks import wait_layout
+from ckmlir.sim.checks.finding import Finding
+from ckmlir.sim.checks.layout import Kind
+from ckmlir.sim.checks.place import Place
+
+_COUNTERS = {wait_layout.VM: "vmcnt", wait_layout.LGKM: "lgkmcnt"}
+_MORE = re.compile(r" \(and \d+ more\)")
+
+
+def wait_message(kind: int, tag: int, other: int, place: Place) -> str:
+    """What is used too early, the access in flight (the instruction of record `other`), and the wait that is right."""
+    from ckmlir.sim.analysis.registers import names, span
+
+    needed = f"s_waitcnt {_COUNTERS[tag & 1]}({tag >> wait_layout.TAG_NEEDED & 0xFF})"
+    access = place.text_of(other)
+    if kind == Kind.EARLY_REGISTER:
+        first, count = tag >> wait_layout.TAG_FIRST & 0xFFFF, tag >> wait_layout.TAG_COUNT
+        registers = names(span(first, count))
+        return f"{registers} is still in flight from {access}; {needed} or less is needed before"
+    if kind == Kind.EARLY_LDS_COPY:
+        return f"LDS has not arrived yet from {access}; {needed} or less is needed before"
+    wave, barrier = tag >> wait_layout.TAG_WAVE & 0xFFFF, place.text_of(tag >> wait_layout.TAG_BARRIER)
+    return (
+        f"LDS that {access} of wave {wave} may not be done with: it was in flight at {barrier}; {needed} or less is "
+        "needed before that barrier"
+    )
+
+
+def joined(first: Finding, second: Finding) -> Finding:
+    """One finding of two at one instruction: the message of the first, and the number of other accesses."""
+    earlier = tuple(dict.fromkeys((*first.earlier, *second.earlier)))
+    message = _MORE.sub("", first.message).replace("; s_waitcnt", f" (and {len(earlier) - 1} more); s_waitcnt", 1)
+    return replace(first, message=message, earlier=earlier, times=max(first.times, second.times))
+
+
+def seen_or_possible(known: Iterable[Finding], seen: list[Finding]) -> list[Finding]:
+    """What the code alone shows (`known`), then what the run shows; a missing wait that both show is there once.
+
+    Whether accesses to LDS meet is decided by the run, which knows addresses and the path; from the code alone comes
+    only what concerns registers.
+    """
+    shown = {access for one in seen if one.checker == "wait" for access in one.earlier}
+    possible = [one for one in known if not one.earlier or not shown.issuperset(one.earlier)]
+    return [*(one for one in possible if one.allocation != "LDS"), *seen]
