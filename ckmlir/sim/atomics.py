@@ -246,18 +246,23 @@ def lds_atomic(b: HandlerBuilder, atomic: Atomic) -> None:
 def lds_exchange_pair(b: HandlerBuilder, bytes: int, spacing: int) -> None:
     """ds_wrxchg2_rtn: two exchanges, whose offsets count `spacing` bytes. Slots: result, address, two data registers,
     two offsets. A lane reads both places before it writes them."""
+    from ckmlir.sim.checks.shadow_memory import shadow_atomic
+
     preload(b, 6)
     s, exec, type = b.scalars(), b.exec_bits(), U64 if bytes == 8 else U32
     address = b.load_register(b.slot(1), U32)
-    rows = []
+    data, rows = [register_rows(b, 2 + k) for k in range(2)], []
+    results = [register_rows(b, 0), b.pointer(register_rows(b, 0), bytes // 4 * state.VGPR_BYTES)]
     for k in range(2):
         offset = low_word(b, b.assign(f"mul i64 {b.slot(4 + k)}, {spacing}"))
         addresses = lds_addresses(b, address, offset, exec, bytes)
         rows.append(b.work(state.WORK_ROWS + 512 * k))
         b.emit(f"store {b.typed(addresses)}, ptr {rows[k]}, align 64")
-    data = [register_rows(b, 2 + k) for k in range(2)]
-    result = register_rows(b, 0)
-    second_result = b.pointer(result, bytes // 4 * state.VGPR_BYTES)
+        if b.shadow:
+            shadow_atomic(b, bytes, True, exec, [data[k]], results[k])
+        observe(b, exec, bytes, Use.ATOMIC)
+    if b.shadow:
+        return
 
     def exchange(lane: str) -> None:
         places = [_place(b, row, lane) for row in rows]
@@ -265,7 +270,7 @@ def lds_exchange_pair(b: HandlerBuilder, bytes: int, spacing: int) -> None:
         old = [Value(s, type, b.assign(f"load {s.element(type)}, ptr {place}, align 4")) for place in places]
         for place, value in zip(places, new):
             b.emit(f"store {s.element(type)} {value.handle}, ptr {place}, align 4")
-        for row, value in zip((result, second_result), old):
+        for row, value in zip(results, old):
             _set_lane(b, row, lane, value)
 
     for_each_lane(b, exec, exchange)

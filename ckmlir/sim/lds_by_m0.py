@@ -7,6 +7,8 @@ from __future__ import annotations
 from ckmlir.sim import state
 from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
+from ckmlir.sim.checks.layout import Use
+from ckmlir.sim.checks.observe import observe
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import (
@@ -31,6 +33,10 @@ def count_lanes(b: HandlerBuilder, sign: int) -> None:
     preload(b, 2)
     exec = b.exec_bits()
     lds_addresses(b, _base(b), low_word(b, b.slot(1)), exec, 4)
+    if b.shadow:  # the sum is as undefined as the dword was
+        transfer(b, Access(4), register_rows(b, 0), exec, store=False)
+        return
+    observe(b, b.assign(f"and i64 {exec}, {b.assign(f'sub i64 0, {exec}')}"), 4, Use.ATOMIC)  # one lane's access
     _, join = branch_if_any(b, exec, "count")
     first = b.assign(f"load i64, ptr {work_addresses(b)}, align 8")
     place = b.assign(f"inttoptr i64 {first} to ptr")

@@ -66,7 +66,15 @@ def _pointer(b: HandlerBuilder, address: Value) -> str:
     return b.host_pointer(address.handle)
 
 
-def _copy(b: HandlerBuilder, source: str, target: str, dwords: int) -> None:
+def _move(b: HandlerBuilder, address: Value, registers: str, dwords: int, store: bool) -> None:
+    """Between memory and registers at a pointer."""
+    if store and b.shadow:
+        from ckmlir.sim.checks.shadow_memory import shadow_scalar_store
+
+        shadow_scalar_store(b, address, registers, dwords)
+        return
+    memory = _pointer(b, address)
+    source, target = (registers, memory) if store else (memory, registers)
     words = b.assign(f"load <{dwords} x i32>, ptr {source}, align 4")
     b.emit(f"store <{dwords} x i32> {words}, ptr {target}, align 4")
 
@@ -83,8 +91,7 @@ def access(b: HandlerBuilder, dwords: int, store: bool, scratch: bool) -> None:
     _preload(b)
     address = _global_address(b, scratch)
     _check(b, address, 4 * dwords, Use.WRITE if store else Use.READ)
-    memory, registers = _pointer(b, address), b.pointer("%wave", b.slot(0))
-    _copy(b, *((registers, memory) if store else (memory, registers)), dwords)
+    _move(b, address, b.pointer("%wave", b.slot(0)), dwords, store)
     b.add_to_context_field(state.WRITTEN_GLOBAL if store else state.READ_SCALAR, str(4 * dwords))
     b.next()
 
@@ -106,16 +113,16 @@ def _if_in_range(
     offset: Value,
     bytes: int,
     use: int,
-    act: Callable[[str], None],
+    act: Callable[[Value], None],
     skip: Callable[[], None],
 ) -> None:
-    """Run `act(pointer)` where the bytes are within the buffer, else `skip()`."""
+    """Run `act(address)` where the bytes are within the buffer, else `skip()`."""
     limit = b.intrinsic("llvm.usub.sat.i64", "i64", ("i64", buffer.size.handle), ("i64", str(bytes - 1)))
     inside, outside, done = b.new_label("in_range"), b.new_label("out_of_range"), b.new_label("done")
     b.emit(f"br i1 {(offset < Value(b, U64, limit)).handle}, label %{inside}, label %{outside}")
     b.label(inside)
     _check(b, buffer.base + offset, bytes, use)
-    act(_pointer(b, buffer.base + offset))
+    act(buffer.base + offset)
     b.emit(f"br label %{done}")
     b.label(outside)
     skip()
@@ -130,8 +137,8 @@ def buffer_access(b: HandlerBuilder, dwords: int, store: bool) -> None:
     for k in range(dwords):
         register = b.pointer("%wave", b.assign(f"add i64 {b.slot(0)}, {4 * k}"))
 
-        def move(memory: str, register: str = register) -> None:
-            _copy(b, *((register, memory) if store else (memory, register)), 1)
+        def move(address: Value, register: str = register) -> None:
+            _move(b, address, register, 1, store)
 
         def clear(register: str = register) -> None:
             if not store:
@@ -148,8 +155,15 @@ def atomic(b: HandlerBuilder, atomic: Atomic, buffer: bool) -> None:
     _preload(b)
     type, bytes = atomic.element, atomic.bytes
 
-    def update(memory: str) -> None:
-        spelled = b.element(type)
+    def update(address: Value) -> None:
+        if b.shadow:
+            from ckmlir.sim.checks.shadow_memory import shadow_scalar_atomic
+
+            data = [b.pointer("%wave", b.assign(f"add i64 {b.slot(0)}, {bytes * k}")) for k in range(atomic.data_count)]
+            result = data[0] if b.key.modifier("returns") else None
+            shadow_scalar_atomic(b, address, bytes, atomic.combine == "swap", data, result)
+            return
+        memory, spelled = _pointer(b, address), b.element(type)
         old = Value(b, type, b.assign(f"load {spelled}, ptr {memory}, align 4"))
         places = [b.assign(f"add i64 {b.slot(0)}, {bytes * k}") for k in range(atomic.data_count)]
         operands = [Value(b, type, b.load_scalar(place, type)) for place in places]
@@ -167,6 +181,6 @@ def atomic(b: HandlerBuilder, atomic: Atomic, buffer: bool) -> None:
     else:
         address = _global_address(b)
         _check(b, address, bytes, Use.ATOMIC)
-        update(_pointer(b, address))
+        update(address)
     b.add_to_context_field(state.WRITTEN_GLOBAL, str(bytes))
     b.next()

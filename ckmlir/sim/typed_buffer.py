@@ -102,13 +102,10 @@ def formatted_load(b: HandlerBuilder, access: FormattedAccess) -> None:
     for k in range(4):
         b.emit(f"store <64 x i32> zeroinitializer, ptr {b.pointer(rows, k * state.VGPR_BYTES)}, align 64")
     element.transfer(rows, store=False)
-    words = [
-        Value(b, U32, b.assign(f"load <64 x i32>, ptr {b.pointer(rows, k * state.VGPR_BYTES)}, align 64"))
-        for k in range(4)
-    ]
-    formats = (element.data_format, element.number_format)
-    components = [loaded_component(b, words, c, *formats) for c in range(4)]
-    results = [b.select(element.in_range, element.selected(components, c), b.u32(0)) for c in range(access.components)]
+    if b.shadow:
+        results = [_undefined(b, element, rows)] * access.components
+    else:
+        results = _loaded(b, element, rows, access.components)
     if b.key.modifier("lds"):
         b.emit(f"store {b.typed(results[0])}, ptr {rows}, align 64")
         write_to_lds(b, Access(4), b.slot(OFFSET))
@@ -116,9 +113,32 @@ def formatted_load(b: HandlerBuilder, access: FormattedAccess) -> None:
         for number, result in enumerate(results):
             b.store_register(_register(b, number), result, b.active())
     else:
-        halves = [narrowed_component(b, result, element.number_format) for result in results]
+        halves = [
+            result & 0xFFFF if b.shadow else narrowed_component(b, result, element.number_format) for result in results
+        ]
         _write_halves(b, halves, access.form == "d16_hi")
     b.next()
+
+
+def _loaded(b: HandlerBuilder, element: _Element, rows: str, count: int) -> list[Value]:
+    """The components that a load gives, of the element's dwords in four rows."""
+    words = [
+        Value(b, U32, b.assign(f"load <64 x i32>, ptr {b.pointer(rows, k * state.VGPR_BYTES)}, align 64"))
+        for k in range(4)
+    ]
+    formats = (element.data_format, element.number_format)
+    components = [loaded_component(b, words, c, *formats) for c in range(4)]
+    return [b.select(element.in_range, element.selected(components, c), b.u32(0)) for c in range(count)]
+
+
+def _undefined(b: HandlerBuilder, element: _Element, rows: str) -> Value:
+    """The shadow of every component of elements whose dwords' shadows are in four rows: all or nothing, since
+    conversions mix bits."""
+    total = b.u32(0)
+    for k in range(4):
+        row = b.assign(f"load <64 x i32>, ptr {b.pointer(rows, k * state.VGPR_BYTES)}, align 64")
+        total = total | Value(b, U32, row)
+    return b.select(total.ne(0) & element.in_range, b.constant(U32, -1), b.u32(0))
 
 
 def _register(b: HandlerBuilder, number: int) -> str:
@@ -146,9 +166,18 @@ def formatted_store(b: HandlerBuilder, access: FormattedAccess) -> None:
         else:
             word = b.load_register(_register(b, number // 2), U32)
             half = word >> 16 if number % 2 or access.form == "d16_hi" else word
-            values.append(widened_component(b, half, element.number_format))
+            values.append(half & 0xFFFF if b.shadow else widened_component(b, half, element.number_format))
     rows = b.work(state.WORK_ROWS)
-    for k, word in enumerate(stored_element(b, values, element.data_format, element.number_format)):
+    words = _mixed(b, values) if b.shadow else stored_element(b, values, element.data_format, element.number_format)
+    for k, word in enumerate(words):
         b.emit(f"store {b.typed(word)}, ptr {b.pointer(rows, k * state.VGPR_BYTES)}, align 64")
     element.transfer(rows, store=True)
     b.next()
+
+
+def _mixed(b: HandlerBuilder, shadows: list[Value]) -> list[Value]:
+    """The shadow of a stored element of components with these: all or nothing."""
+    total = b.u32(0)
+    for shadow in shadows:
+        total = total | shadow
+    return [b.select(total.ne(0), b.constant(U32, -1), b.u32(0))] * 4

@@ -1,5 +1,5 @@
-"""Every wait of GEMM and attention removed, and every count weakened by one, one at a time: the wait check of a run finds
-each fault that lies on the run's path, and nothing else; the static proof finds it too."""
+"""Every wait of GEMM and attention removed, and every count weakened by one, one at a time: the wait check of a run
+finds each fault that lies on the run's path, and nothing else; the static proof finds it too."""
 
 from __future__ import annotations
 

@@ -25,7 +25,7 @@ from ckmlir.sim.selected import Selected
 from ckmlir.sim.state import register_offset, scalar_offset
 
 _EMITTED = re.compile("|".join(pattern for pattern, _ in DATA_SLOTS))
-_MEMORY = re.compile("ds_|global|flat|scratch|buffer|s_load|s_buffer_load")
+_MEMORY = re.compile("ds_|global|flat|scratch|t?buffer|s_(buffer_|scratch_)?(load|store|atomic)_")
 _CONDITIONS = {
     "s_cbranch_scc0": state.SCC, "s_cbranch_scc1": state.SCC,
     "s_cbranch_vccz": state.VCC, "s_cbranch_vccnz": state.VCC,

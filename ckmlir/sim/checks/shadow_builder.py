@@ -21,15 +21,17 @@ _REAL = {state.EXEC, state.M0, *range(state.HARDWARE_REGISTERS, state.VGPR)}
 # Instructions whose emitters run on shadows, and their slots that hold data; the other slots say where.
 DATA_SLOTS: tuple[tuple[str, frozenset[int]], ...] = (
     (r"ds_write2(st64)?_b\d", frozenset({0, 1})),
-    (r"ds_(read2?|write)(st64)?_[bui]\d", frozenset({0})),
-    (r"s_(buffer_)?load_dword", frozenset({0})),
+    (r"ds_(read2?|write)(st64)?_[bui]\d|ds_(read|write)_addtid|ds_(append|consume)", frozenset({0})),
+    (r"s_(buffer_|scratch_)?(load|store)_dword|s_(buffer_)?atomic_", frozenset({0})),
     (r"ds_swizzle|v_readlane|v_readfirstlane|v_writelane|v_permlane\d+_swap", frozenset({0, 1})),
     (r"ds_b?permute_b32", frozenset({0, 2})),
-    (r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|mskor|cmpst|pk_add|wrxchg)_(rtn_)?[bfiu]", frozenset({0, 2, 3})),
+    (r"ds_(add|sub|rsub|inc|dec|min|max|and|or|xor|mskor|cmpst|pk_add|wrap|wrxchg2?(st64)?|condxchg32)_(rtn_)?[bfiu]",
+     frozenset({0, 2, 3})),
     (r"(global|flat)_atomic_", frozenset({0, 5})),
     (r"buffer_atomic_", frozenset({0})),
     (r"(global|flat|scratch|buffer)_(load|store)_(lds_)?([us]?byte|[us]?short|dword)", frozenset({0})),
-)
+    (r"t?buffer_(load|store)_format_", frozenset({0})),
+)  # fmt: skip
 
 
 def data_slots(mnemonic: str) -> frozenset[int]:

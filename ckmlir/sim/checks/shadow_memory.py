@@ -174,3 +174,49 @@ def _clear(b: HandlerBuilder, row: str, lanes: str) -> None:
     from ckmlir.sim.buffer_access import clear_lanes
 
     clear_lanes(b, Access(4), row, lanes)
+
+
+def shadow_scalar_store(b: HandlerBuilder, address: Value, registers: str, dwords: int) -> None:
+    """What a scalar store of registers, given by a pointer to their shadows, does to the shadow of memory."""
+    words = [b.assign(f"load i32, ptr {b.pointer(registers, 4 * k)}, align 4") for k in range(dwords)]
+    found, kept = _scalar_place(b, address, words)
+    for k, word in enumerate(words):
+        stored = b.assign(f"select i1 {kept}, i32 {word}, i32 0")
+        b.emit(f"store i32 {stored}, ptr {b.pointer(found, 4 * k)}, align 4")
+
+
+def shadow_scalar_atomic(
+    b: HandlerBuilder, address: Value, bytes: int, replaces: bool, data: list[str], result: str | None
+) -> None:
+    """A scalar atomic operation, as `shadow_atomic` does for a lane; `data` and `result` point to shadows of registers,
+    which may be the same."""
+    count = bytes // 4
+    words = [b.assign(f"load i32, ptr {b.pointer(one, 4 * k)}, align 4") for one in data for k in range(count)]
+    found, kept = _scalar_place(b, address, words)
+    old = [b.assign(f"load i32, ptr {b.pointer(found, 4 * k)}, align 4") for k in range(count)]
+    for k, before in enumerate(old):
+        new = words[k] if replaces else b.assign(f"or i32 {before}, {words[k]}")
+        given = "0" if replaces else before
+        stored = b.assign(f"select i1 {kept}, i32 {new}, i32 {given}")
+        b.emit(f"store i32 {stored}, ptr {b.pointer(found, 4 * k)}, align 4")
+        if result is not None:
+            b.emit(f"store i32 {before}, ptr {b.pointer(result, 4 * k)}, align 4")
+
+
+def _scalar_place(b: HandlerBuilder, address: Value, words: list[str]) -> tuple[str, str]:
+    """Where the shadow of an address is, else room that nobody reads with zeros in it; and whether that memory keeps
+    undefined values (i1). If it does not, undefined bits in the words to be stored are noted."""
+    place = b.work(state.WORK_ADDRESSES)
+    b.emit(f"store i64 {address.handle}, ptr {place}, align 8")
+    has = b.assign(f"icmp ne i64 {shadow_places(b, '1')}, 0")
+    moved = b.assign(f"inttoptr i64 {b.assign(f'load i64, ptr {place}, align 8')} to ptr")
+    room = b.work(state.WORK_ROWS)
+    b.emit(f"store <16 x i32> zeroinitializer, ptr {room}, align 64")
+    bit = b.assign(f"and i64 {b.context_field(state.SHADOW_PROPERTIES)}, {layout.KEEPS_UNDEFINED}")
+    kept = b.assign(f"icmp ne i64 {bit}, 0")
+    total = "0"
+    for word in words:
+        total = b.assign(f"or i32 {total}, {word}")
+    undefined = b.assign(f"and i1 {b.assign(f'icmp ne i32 {total}, 0')}, {b.assign(f'xor i1 {kept}, true')}")
+    note_if_any(b, Kind.UNDEFINED_STORED, b.assign(f"zext i1 {undefined} to i64"))
+    return b.assign(f"select i1 {has}, ptr {moved}, ptr {room}"), kept
