@@ -115,7 +115,7 @@ class Program:
         return chosen
 
     def _with_checks(self, chosen: list[Selected], flags: int) -> list[Selected]:
-        """The handlers of all records: checked variants, and before them shadows, what counts waits, and records of steps."""
+        """The handlers of all records: checked variants, and before them shadows, waits and records of steps."""
         records: list[Selected] = []
         self._instruction_of: list[int] = []
         own = []

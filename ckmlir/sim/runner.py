@@ -229,7 +229,13 @@ class Runner:
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
         )
         seen = self.monitor.findings(self._field(state.FINDING_COUNT), place)
-        return seen_or_possible(self.known, seen)
+        return seen_or_possible(self.known, seen, self._executed)
+
+    def _executed(self) -> list[int]:
+        """Byte offsets from the kernel's start of the instructions that have been executed."""
+        counts = self.records[self.program.own, 1].tolist()
+        start = self.kernel.address
+        return [one.address - start for one, count in zip(self.program.instructions, counts) if count]
 
     def record_number(self, address: int) -> int:
         """Of the record at an address."""

@@ -23,6 +23,7 @@ KEEP = WAIT + "global_store_dword v1, v2, s[2:3] offset:2048"  # store what came
 LOAD = "global_load_dword v2, v1, s[2:3]\n"
 TYPED = "format:[BUF_DATA_FORMAT_32,BUF_NUM_FORMAT_UINT]"
 SCALAR = "s_dcache_wb\ns_waitcnt lgkmcnt(0)\ns_load_dword s9, s[2:3], 0x0\ns_waitcnt lgkmcnt(0)\nv_mov_b32_e32 v2, s9\n"
+EXCHANGE = "ds_wrxchg2_rtn_b32 v[4:5], v1, v0, v0 offset0:0 offset1:64\n" + WAIT
 STORED, ADDRESS = "an undefined value is stored", "an undefined value is used as an address"
 
 PROGRAMS: dict[str, tuple[str, str]] = {
@@ -63,11 +64,9 @@ PROGRAMS: dict[str, tuple[str, str]] = {
     "ds_write_addtid": ("ds_write_addtid_b32 v0\nds_read_b32 v2, v1\n" + KEEP, ""),
     "no ds_write_addtid": ("ds_read_addtid_b32 v2\n" + KEEP, STORED),
     "ds_wrxchg2": (
-        "ds_wrxchg2_rtn_b32 v[4:5], v1, v0, v0 offset0:0 offset1:64\n" + WAIT + "ds_read_b32 v2, v1 offset:256\n" + KEEP,
-        ""),
+        EXCHANGE + "ds_read_b32 v2, v1 offset:256\n" + KEEP, ""),
     "what ds_wrxchg2 gives": (
-        "ds_wrxchg2_rtn_b32 v[4:5], v1, v0, v0 offset0:0 offset1:64\n" + WAIT + "v_mov_b32_e32 v2, v5\n" + KEEP,
-        STORED),
+        EXCHANGE + "v_mov_b32_e32 v2, v5\n" + KEEP, STORED),
 }  # fmt: skip
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Callable, Collection, Iterable
 from dataclasses import replace
 
 from ckmlir.sim.checks import wait_layout
@@ -41,12 +41,21 @@ def joined(first: Finding, second: Finding) -> Finding:
     return replace(first, message=message, earlier=earlier, times=max(first.times, second.times))
 
 
-def seen_or_possible(known: Iterable[Finding], seen: list[Finding]) -> list[Finding]:
+def seen_or_possible(
+    known: Iterable[Finding], seen: list[Finding], executed: Callable[[], Collection[int]]
+) -> list[Finding]:
     """What the code alone shows (`known`), then what the run shows; a missing wait that both show is there once.
 
-    Whether accesses to LDS meet is decided by the run, which knows addresses and the path; from the code alone comes
-    only what concerns registers.
+    Whether accesses to LDS meet is known to a run, while the code alone may not show their addresses; so what it shows of
+    LDS counts only where the run has not executed both instructions. `executed` gives the byte offsets of those it has.
     """
     shown = {access for one in seen if one.checker == "wait" for access in one.earlier}
     possible = [one for one in known if not one.earlier or not shown.issuperset(one.earlier)]
-    return [*(one for one in possible if one.allocation != "LDS"), *seen]
+    if any(_of_lds(one) for one in possible):
+        decided = set(executed())
+        possible = [one for one in possible if not (_of_lds(one) and decided.issuperset((one.address, *one.earlier)))]
+    return [*possible, *seen]
+
+
+def _of_lds(finding: Finding) -> bool:
+    return bool(finding.earlier) and finding.allocation == "LDS"
