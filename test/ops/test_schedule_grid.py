@@ -1,0 +1,137 @@
+"""Every named schedule of GEMM and attention, on every chip and for every type that the chip multiplies, at the default
+tile: proved by the schedule checker, without spills, without a finding of any simulator checker, and in agreement with
+NumPy for trip counts from 0 to 9 and sums that end within a step.
+
+One case is one kernel: compiled once, run ten times. By default a part that has every schedule, chip, type and kind of
+length; the whole with the marker `full`.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.compiler import CompiledKernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.schedules import ATTENTION, GEMM
+from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.scheduling import Workbench
+from ckmlir.sim.checks.finding import CHECKERS
+from ckmlir.targets import get_target
+
+TRIPS = range(10)
+OTHER_NAMES = ("single_buffer", "prefetch")
+WATCHING = [name for name, checker in CHECKERS.items() if not checker.on_request]
+
+
+@dataclass(frozen=True)
+class Case:
+    """A kernel. `ragged`: rows, columns and the length of the sums (queries and keys) end within a tile."""
+
+    operator: str
+    chip: str
+    schedule: str
+    dtype: str
+    ragged: bool
+    channels: int = 0
+
+    def keys(self, trips: int) -> dict[str, Any]:
+        """The problem whose loop takes so many steps."""
+        keys = {"dtype": self.dtype, "schedule": self.schedule}
+        if self.operator == "gemm":
+            size = find_dtype(self.dtype).bytes
+            k = self._length(trips, self._step(), 48 // size)
+            m, n = (100, 120) if self.ragged else (128, 128)
+            row = max(len(TRIPS) * self._step(), 1)  # leaves alignment, and so the kernel, the same for every length
+            return {**keys, "m": m, "n": n, "k": k, "lda": row, "ldb": row}
+        length = self._length(trips, 64, 21)
+        return {**keys, "h": 1, "sq": 37 if self.ragged else 128, "sk": length, "d": self.channels, "lse": 1}
+
+    def _length(self, trips: int, step: int, missing: int) -> int:
+        return max(step * trips - missing * self.ragged, 0)
+
+    def _step(self) -> int:
+        """Along K, of the block that the operator chooses."""
+        operator, target = find_operator("gemm"), get_target(self.chip)
+        problem = operator.problem(m=128, n=128, k=1024, dtype=self.dtype, schedule=self.schedule)
+        return int(operator.spec(problem, target).block[2])
+
+    def __str__(self) -> str:
+        tile = f"-d{self.channels}" if self.channels else ""
+        return f"{self.operator}-{self.chip}-{self.schedule}-{self.dtype}{tile}-{'ragged' if self.ragged else 'whole'}"
+
+
+def is_legal(operator: str, chip: str, schedule: str, dtype: str) -> bool:
+    """Whether the chip has such a kernel, as this test's author understands it."""
+    if schedule == "qr_async_trload":
+        return chip == "gfx950" and dtype != "fp8"
+    return dtype != "fp8" or chip != "gfx90a"
+
+
+def kernels() -> list[Case]:
+    """The whole grid."""
+    gemm = itertools.product(CHIPS, [one for one in GEMM if one not in OTHER_NAMES], ("f16", "bf16", "fp8", "i8"))
+    attention = itertools.product(CHIPS, [one for one in ATTENTION if one not in OTHER_NAMES], ("f16", "bf16", "fp8"))
+    found = [Case("gemm", *one, ragged) for one in gemm if is_legal("gemm", *one) for ragged in (False, True)]
+    found += [
+        Case("fmha_fwd", *one, ragged, channels)
+        for one in attention if is_legal("fmha_fwd", *one)
+        for channels in (64, 128)
+        for ragged in (False, True)
+    ]  # fmt: skip
+    return found
+
+
+def part(cases: list[Case]) -> Iterator[Any]:
+    """All cases; those that do not run by default marked."""
+    for number, case in enumerate(cases):
+        yield pytest.param(case, id=str(case), marks=() if number % EVERY == number // 37 % EVERY else pytest.mark.full)
+
+
+EVERY = 13
+
+
+@pytest.mark.parametrize("case", part(kernels()))
+def test_named_schedule(case: Case) -> None:
+    """See the module's text."""
+    operator, target = find_operator(case.operator), get_target(case.chip)
+    kernels: dict[Any, CompiledKernel] = {}
+    device = SimulatorDevice(target, seed=11, checks=WATCHING)
+    for trips in TRIPS:
+        problem = operator.problem(**case.keys(trips))
+        spec = operator.spec(problem, target)
+        if spec not in kernels:
+            kernels[spec] = proved(operator, spec, target)
+        arrays = operator.inputs(problem, target, seed=7)
+        result = run_operator(operator, problem, arrays, target, device, compiled=kernels[spec])
+        comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+        assert all(one.ok for one in comparisons), f"{trips} steps: {'; '.join(map(str, comparisons))}"
+    assert len(kernels) <= 2, "no steps at all may be a kernel of its own, other lengths share one"
+
+
+def proved(operator: Any, spec: Any, target: Any) -> CompiledKernel:
+    """The kernel of a specification, accepted by the schedule checker, all in registers."""
+    bench = Workbench.of(operator, spec, target)
+    made = bench.compile(bench.schedule)
+    assert made.findings == ()
+    assert made.compiled is not None
+    metadata = made.compiled.code_object.kernel(bench.name).metadata
+    counts = metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size
+    assert counts == (0, 0, 0), f"(vector, scalar, scratch bytes) spilled: {counts}"
+    return made.compiled
+
+
+def test_the_part_has_everything() -> None:
+    """What runs by default holds every schedule of each operator, and every chip, type and kind of length."""
+    some = [one.values[0] for one in part(kernels()) if not one.marks]
+    for field in ("chip", "dtype", "ragged", "schedule"):
+        for operator in ("gemm", "fmha_fwd"):
+            every = {getattr(one, field) for one in kernels() if one.operator == operator}
+            assert {getattr(one, field) for one in some if one.operator == operator} == every, (operator, field)
