@@ -1,5 +1,6 @@
 """From an operator's specification to a code object: the whole chain in one call."""
 
+import re
 import time
 from collections.abc import Collection
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
 OBJECT_STAGES = ("llvm", "asm", "obj")
 KEEPABLE = (*IR_STAGES, *OBJECT_STAGES)
 """What can be kept of the way to a code object, in its order."""
+_PLACES = ("ck.make_view", "ck.make_window", "ck.move_window")  # where something lies; every access has them
+_TILE = re.compile(r"!ck\.(?:tile|lds|window)<(?:[^\[]*, )?\[([^\]]*)\], (\w+)")
 
 
 @dataclass
@@ -139,3 +142,36 @@ def toolchain() -> dict[str, str]:
     except (LinkerNotFound, OSError):
         linked_by = "none"
     return {"ckmlir": __version__, "bindings": f"{BINDINGS} {bindings}", "linker": linked_by}
+
+
+def tile_operations(operator: "Operator[Any, Any]", spec: Any, target: Target) -> dict[tuple[str, int], str]:
+    """The tile operations of each line of a kernel, (file, line) -> text such as "load 128x64 f16 (stage load)".
+
+    Instructions of a code object know their lines, and so the operations that they come from. Nothing is compiled.
+
+    Raises:
+        RequestError: the chip cannot run it.
+    """
+    from ckmlir.diagnostics import position_of
+    from ckmlir.ops.operator import require_valid
+    from ckmlir.passes.walk import functions, operations
+
+    require_valid(operator, spec, target)
+    kernel = operator.build(spec, target)
+    found: dict[tuple[str, int], dict[str, None]] = {}
+    with kernel.module.context:
+        for function in functions(kernel.module):
+            for op in operations(function):
+                place = position_of(op.location)
+                if place is not None and op.name.startswith("ck.") and op.name not in _PLACES:
+                    found.setdefault((place.file, place.line), {})[_described(op)] = None
+    return {place: "; ".join(texts) for place, texts in found.items()}
+
+
+def _described(op: Any) -> str:
+    """An operation of the ck dialect with the shape and element type of what it makes or, making none, takes."""
+    types = [str(value.type) for value in (*op.results, *op.operands)]
+    tile = next(filter(None, map(_TILE.match, types)), None)
+    shape = f" {tile[1].replace(', ', 'x')} {tile[2]}" if tile else ""
+    stage = f" (stage {op.attributes['ck.stage'].value})" if "ck.stage" in op.attributes else ""
+    return f"{op.name.removeprefix('ck.')}{shape}{stage}"

@@ -2,12 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from fnmatch import fnmatchcase
 from pathlib import PurePath
+from typing import NamedTuple
 
+from ckmlir.sim.decode import Instruction
 from ckmlir.sim.program import Program
 
 Place = int | str
+
+
+class Listed(NamedTuple):
+    """An instruction that a place may name: byte offset from the kernel's start, itself, file and line."""
+
+    offset: int
+    instruction: Instruction
+    source: tuple[str, int] | None
 
 
 def instructions_at(program: Program, place: Place) -> list[int]:
@@ -15,35 +26,50 @@ def instructions_at(program: Program, place: Place) -> list[int]:
 
     Args:
         program: The kernel.
+        place: As for `numbers_at`.
+
+    Raises:
+        ValueError: The kernel has no such instruction.
+    """
+    kernel = program.kernel
+    listing = [Listed(one.address - kernel.address, one, program.line_of(one.address)) for one in program.instructions]
+    return numbers_at(kernel.name, listing, place)
+
+
+def numbers_at(kernel: str, listing: Sequence[Listed], place: Place) -> list[int]:
+    """Numbers (in `listing`) of the instructions that a place names, ascending.
+
+    Args:
+        kernel: Its name, for messages.
+        listing: Its instructions.
         place: A byte offset from the kernel's start, as findings print it; "file.py:line", the file by its name or the
             end of its path; or a pattern with * and ? for the mnemonic, or for the whole text ("v_mfma*",
             "s_waitcnt vmcnt(0)*").
 
     Raises:
-        ValueError: The kernel has no such instruction.
+        ValueError: There is no such instruction.
     """
-    instructions, kernel = program.instructions, program.kernel
     if isinstance(place, int):
-        found = [number for number, one in enumerate(instructions) if one.address - kernel.address == place]
+        found = [number for number, one in enumerate(listing) if one.offset == place]
         reason = f"no instruction starts at offset 0x{place:x}"
     elif (line := _source_line(place)) is not None:
-        lines = [program.line_of(one.address) for one in instructions]
-        found = [number for number, at in enumerate(lines) if at is not None and _is_line(at, line)]
-        known = sorted({at[1] for at in lines if at is not None and _is_file(at[0], line[0])})
+        found = [number for number, one in enumerate(listing) if one.source is not None and _is_line(one.source, line)]
+        sources = {one.source for one in listing if one.source is not None}
+        known = sorted({source[1] for source in sources if _is_file(source[0], line[0])})
         reason = f"no instruction comes from {place}; " + (
             f"lines of {line[0]} with instructions: {', '.join(map(str, known))}"
             if known
-            else "its line table names " + (", ".join(sorted({at[0] for at in lines if at})) or "no file")
+            else "its line table names " + (", ".join(sorted({source[0] for source in sources})) or "no file")
         )
     else:
         found = [
             number
-            for number, one in enumerate(instructions)
-            if fnmatchcase(one.mnemonic, place) or fnmatchcase(one.text, place)
+            for number, one in enumerate(listing)
+            if fnmatchcase(one.instruction.mnemonic, place) or fnmatchcase(one.instruction.text, place)
         ]
         reason = f"no instruction's mnemonic or text matches {place!r}"
     if not found:
-        raise ValueError(f"kernel {kernel.name}: {reason}")
+        raise ValueError(f"kernel {kernel}: {reason}")
     return found
 
 

@@ -41,16 +41,16 @@ Column = dict[str, Any]
 _TYPES = ("u1", "i1", "u2", "i2", "u4", "i4")
 
 
-def render_page(timeline: Timeline, title: str, *, path: CriticalPath | None = None) -> str:
+def render_page(timeline: Timeline, title: str, *, subtitle: str = "", path: CriticalPath | None = None) -> str:
     """The page of a timeline.
 
     Args:
         timeline: What to show.
-        title: What ran, for people: operator, sizes, schedule, chip.
+        title, subtitle: What ran, for people: operator, sizes, chip; the kernel.
         path: Its critical path, to be drawn over the lanes when asked for.
     """
     # In a script element only "</" and "<!--" mean something to the parser of HTML.
-    data = json.dumps(page_data(timeline, title, path), separators=(",", ":")).replace("<", "\\u003c")
+    data = json.dumps(page_data(timeline, title, subtitle, path), separators=(",", ":")).replace("<", "\\u003c")
     script = "\n".join(['"use strict";', *(_asset(f"{name}.js") for name in SCRIPTS)])
     parts = {"title": html.escape(title), "style": _asset("page.css"), "script": script, "data": data}
     before, *rest = _asset("page.html").split("{{")
@@ -61,7 +61,7 @@ def _asset(name: str) -> str:
     return (ASSETS / name).read_text(encoding="utf-8")
 
 
-def page_data(timeline: Timeline, title: str, path: CriticalPath | None = None) -> dict[str, Any]:
+def page_data(timeline: Timeline, title: str, subtitle: str = "", path: CriticalPath | None = None) -> dict[str, Any]:
     """All that the page's scripts are given (`recording.js` reads it)."""
     names = _Names()
     labels = labels_of(timeline.trace)
@@ -74,6 +74,7 @@ def page_data(timeline: Timeline, title: str, path: CriticalPath | None = None) 
     sources = {label.source: source_text(label.source) for label in labels}
     return {
         "title": title,
+        "subtitle": subtitle,
         "target": timeline.target,
         "cycles": timeline.cycles,
         "facts": facts(timeline),

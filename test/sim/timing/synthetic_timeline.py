@@ -36,6 +36,7 @@ WAIT_LDS = Kind((0xBF8CC07F,), Unit.INTERNAL, 4, Reason.WAIT_LDS, 3)  # s_waitcn
 BARRIER = Kind((0xBF8A0000,), Unit.INTERNAL, 4, Reason.BARRIER, 3)  # s_barrier
 READ = Kind((0xD9FE0000, 0x08000001), Unit.LDS, 72, line=4)  # ds_read_b128 v[8:11], v1
 PRODUCT = Kind((0xD3CC8000, 0x04021508), Unit.MFMA, 32, line=5)  # v_mfma_f32_32x32x8_f16 of v[8:9] and v[10:11]
+BARRIER_CYCLES = 16
 STEP_OF_LOOP = (LOAD, WAIT_LOAD, WRITE, WAIT_LDS, BARRIER, READ, READ, WAIT_LDS, *[PRODUCT] * 8, BARRIER)
 
 
@@ -47,7 +48,7 @@ def synthetic(waves: int = 4, steps: int = 8, groups: int = 1) -> Timeline:
     """`waves` waves of each of `groups` workgroups, spread over four SIMDs, that run the loop `steps` times.
 
     The machine: a wave issues one instruction every 4 cycles, a matrix instruction keeps its SIMD's unit for all of its
-    latency, waits and barriers are what they are, LDS takes one access in 8 cycles.
+    latency, LDS takes one access in 8 cycles, waves leave a barrier BARRIER_CYCLES after the last one has come.
     """
     count = waves * groups
     program = STEP_OF_LOOP
@@ -56,38 +57,43 @@ def synthetic(waves: int = 4, steps: int = 8, groups: int = 1) -> Timeline:
     pending: list[dict[Unit, int]] = [{} for _ in range(count)]
     events, stalls = [], []
     place = [0] * count
-    arrived: dict[int, list[int]] = {group: [] for group in range(groups)}
+    at_barrier: set[int] = set()
+
+    def issue(wave: int, kind: Kind, cycle: int, reason: Reason) -> None:
+        number, since = place[wave] % len(program), next_at[wave]
+        if cycle > since:
+            stalls.append((wave, number, reason, since, cycle - since))
+        stalled = (reason if cycle > since else 0, cycle, cycle + kind.latency, cycle - since)
+        events.append((wave, number, 0, kind.unit, *stalled))
+        pending[wave][kind.unit] = max(cycle + kind.latency, pending[wave].get(kind.unit, 0))
+        place[wave], next_at[wave] = place[wave] + 1, cycle + 4
+
     while any(at < steps * len(program) for at in place):
-        wave = min((at for at in range(count) if place[at] < steps * len(program) and at not in arrived[at // waves]),
-                   key=lambda at: next_at[at])  # fmt: skip
-        kind, number = program[place[wave] % len(program)], place[wave] % len(program)
-        now = next_at[wave]
-        issue, reason = now, kind.waits
-        if kind.waits is Reason.WAIT_VMEM:
-            issue = max(now, pending[wave].get(Unit.VMEM, 0))
-        elif kind.waits is Reason.WAIT_LDS:
-            issue = max(now, pending[wave].get(Unit.LDS, 0))
-        elif kind.unit is Unit.MFMA:
-            issue, reason = max(now, matrix_free[wave % 4]), Reason.UNIT_BUSY_MFMA
-            matrix_free[wave % 4] = issue + kind.latency
-        elif kind.unit is Unit.LDS:
-            issue, reason = max(now, lds_free), Reason.UNIT_BUSY_LDS
-            lds_free = issue + 8
-        done = issue + kind.latency
-        pending[wave][kind.unit] = max(done, pending[wave].get(kind.unit, 0))
-        if issue > now:
-            stalls.append((wave, number, reason, now, issue - now))
-        events.append((wave, number, 0, kind.unit, reason if issue > now else 0, issue, done, issue - now))
-        place[wave] += 1
-        next_at[wave] = issue + 4
+        wave = min(
+            (at for at in range(count) if place[at] < steps * len(program) and at not in at_barrier),
+            key=lambda at: next_at[at],
+        )
+        kind, now = program[place[wave] % len(program)], next_at[wave]
         if kind is BARRIER:
-            waiting = arrived[wave // waves]
-            waiting.append(wave)
-            if len(waiting) == waves:
-                together = max(next_at[one] for one in waiting)
-                for one in waiting:
-                    next_at[one] = together
-                waiting.clear()
+            at_barrier.add(wave)
+            group = range(wave // waves * waves, (wave // waves + 1) * waves)
+            if at_barrier >= set(group):
+                for one in group:
+                    issue(one, kind, now + BARRIER_CYCLES, Reason.BARRIER)
+                at_barrier -= set(group)
+        elif kind.waits in (Reason.WAIT_VMEM, Reason.WAIT_LDS):
+            unit = Unit.VMEM if kind.waits is Reason.WAIT_VMEM else Unit.LDS
+            issue(wave, kind, max(now, pending[wave].get(unit, 0)), kind.waits)
+        elif kind.unit is Unit.MFMA:
+            cycle = max(now, matrix_free[wave % 4])
+            matrix_free[wave % 4] = cycle + kind.latency
+            issue(wave, kind, cycle, Reason.UNIT_BUSY_MFMA)
+        elif kind.unit is Unit.LDS:
+            cycle = max(now, lds_free)
+            lds_free = cycle + 8
+            issue(wave, kind, cycle, Reason.UNIT_BUSY_LDS)
+        else:
+            issue(wave, kind, now, Reason.NOT_STALLED)
     return _timeline(np.array(sorted(events, key=lambda row: row[5]), EVENT), stalls, waves, groups)
 
 

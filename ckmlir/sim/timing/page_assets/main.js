@@ -26,6 +26,7 @@ class Page {
 
   fillHeader() {
     byId("title").textContent = this.recording.title;
+    byId("subtitle").textContent = this.recording.subtitle;
     byId("facts").append(...this.recording.facts.map(([term, text]) => make("div", "", make("dt", "", term), make("dd", "", text))));
     byId("path").hidden = !this.recording.steps;
   }

@@ -9,7 +9,7 @@ function hit(recording, view, x, y) {
   for (const { lane } of view.rowsAt(y)) {
     // The last bar that has begun; before it, any that still lasts.
     for (let i = firstAbove(lane.begin, cycle + slack, 0, lane.begin.length) - 1; i >= 0 && lane.reach[i] >= cycle - slack; i--) {
-      if (lane.end[i] >= cycle - slack) return lane.unit === STALL_LANE ? { stall: lane.items[i] } : { event: lane.items[i] };
+      if (lane.end[i] >= cycle - slack) return lane.stalled ? { stall: lane.items[i] } : { event: lane.items[i] };
     }
   }
   return {};

@@ -75,7 +75,7 @@ class Painter {
     context.beginPath();
     context.rect(GUTTER, y, view.width, row.height);
     context.clip();
-    if (lane.unit === STALL_LANE) this.paintStalls(lane, y, row.height);
+    if (lane.stalled) this.paintStalls(lane, y, row.height);
     else this.paintBars(lane, y, row.height);
     context.restore();
     this.paintLabels(row, y);
@@ -87,11 +87,10 @@ class Painter {
     if (row.first) {
       this.label(`wave ${lane.wave}`, 12, middle, "--text", "600 11px ");
       const { group } = this.recording.waves[lane.wave];
-      if (lane.unit === ALL_UNITS) this.label(`group ${group}`, 70, middle, "--dim", "11px ");
+      if (lane.name === ALL_UNITS) this.label(`group ${group}`, 70, middle, "--dim", "11px ");
     }
     if (this.view.compact) return;
-    const name = lane.unit === STALL_LANE ? "stalled" : this.recording.units[lane.unit];
-    this.label(name, 72, middle, "--dim", "10px ");
+    this.label(lane.name, 72, middle, "--dim", "10px ");
   }
 
   label(text, x, y, colour, font) {
@@ -117,12 +116,13 @@ class Painter {
 
   paintBars(lane, y, height) {
     const { context, recording, matches } = this, { unit } = recording.events;
-    const solid = lane.unit === ALL_UNITS || recording.units[lane.unit] === "MFMA";
+    const solid = lane.name === ALL_UNITS || lane.name === "MFMA";
     const scale = this.view.width / this.view.span;
     this.eachBar(lane, (i, x0, x1) => {
       const item = lane.items[i], faint = matches && !matches.has(item) ? .22 : 1;
       context.fillStyle = this.palette.get(this.hues[unit[item]]);
-      const own = solid ? x1 - x0 : Math.min(x1 - x0, Math.max(1, recording.events.busy[item] * scale));
+      const following = i + 1 < lane.items.length ? this.view.x(lane.begin[i + 1]) : Infinity, room = Math.min(x1, following) - x0;
+      const own = solid ? room : Math.min(x1 - x0, Math.max(1, recording.events.busy[item] * scale));
       const gap = own > 3 ? .75 : 0;
       if (!solid && x1 - x0 > own) {
         context.globalAlpha = .2 * faint;
@@ -130,7 +130,6 @@ class Painter {
       }
       context.globalAlpha = faint;
       context.fillRect(x0, y + 1, own - gap, height - 2);
-      const room = Math.min(x1, i + 1 < lane.items.length ? this.view.x(lane.begin[i + 1]) : x1) - x0;
       if (room > 34) this.paintName(item, x0, own, room, y + height / 2 + .5);
     });
     context.globalAlpha = 1;
@@ -163,8 +162,9 @@ class Painter {
 
   /** The row in which an event is drawn. */
   rowOf(event) {
-    const wave = this.recording.waveOf(event), unit = this.recording.events.unit[event];
-    return this.view.rows.find((row) => row.lane && row.lane.wave === wave && (row.lane.unit === unit || row.lane.unit === ALL_UNITS));
+    const wave = this.recording.waveOf(event), unit = this.recording.units[this.recording.events.unit[event]];
+    const shows = ({ name }) => name === ALL_UNITS || (LANES[name] || []).includes(unit);
+    return this.view.rows.find((row) => row.lane && row.lane.wave === wave && shows(row.lane));
   }
 
   paintSelection() {

@@ -1,9 +1,11 @@
 // The timeline as the page holds it: waves, their lanes by unit, and what an instruction is called.
 
-const STALL_LANE = -1, ALL_UNITS = -2;
+/** The lanes of a wave, by name, and the units of which each shows the instructions. */
+const LANES = { MFMA: ["MFMA"], VALU: ["VALU", "TRANS"], memory: ["VMEM"], LDS: ["LDS"], scalar: ["SALU", "SMEM", "BRANCH", "MESSAGE", "INTERNAL"] };
+const ALL_UNITS = "all", STALLED = "stalled"; // names of the other lanes
 
-/** Bars of one wave on one unit, ascending by time; `reach` is how far any bar up to this one extends. */
-function makeLane(wave, unit, items, begins, ends) {
+/** Bars of one wave, ascending by time; `reach` is how far any bar up to this one extends. */
+function makeLane(wave, name, items, begins, ends) {
   const begin = new Float64Array(items.length), end = new Float64Array(items.length), reach = new Float64Array(items.length);
   let furthest = -1;
   items.forEach((item, i) => {
@@ -11,7 +13,7 @@ function makeLane(wave, unit, items, begins, ends) {
     end[i] = ends[item];
     reach[i] = furthest = Math.max(furthest, end[i]);
   });
-  return { wave, unit, items, begin, end, reach };
+  return { wave, name, items, begin, end, reach, stalled: name === STALLED };
 }
 
 class Recording {
@@ -30,13 +32,11 @@ class Recording {
   }
 
   lanesOf(wave) {
-    const byUnit = this.units.map(() => []);
-    for (let i = this.eventFirst[wave]; i < this.eventFirst[wave + 1]; i++) byUnit[this.events.unit[i]].push(i);
-    const lanes = [];
-    byUnit.forEach((items, unit) => {
-      if (items.length) lanes.push(makeLane(wave, unit, items, this.events.issue, this.eventEnd));
-    });
-    return [...lanes, this.stallLane(wave)];
+    const laneOf = this.units.map((unit) => Object.keys(LANES).find((name) => LANES[name].includes(unit)) || "scalar");
+    const items = new Map(Object.keys(LANES).map((name) => [name, []]));
+    for (let i = this.eventFirst[wave]; i < this.eventFirst[wave + 1]; i++) items.get(laneOf[this.events.unit[i]]).push(i);
+    const used = [...items].filter(([, own]) => own.length);
+    return [...used.map(([name, own]) => makeLane(wave, name, own, this.events.issue, this.eventEnd)), this.stallLane(wave)];
   }
 
   /** All instructions of a wave in the cycles in which they are issued. */
@@ -49,7 +49,7 @@ class Recording {
   stallLane(wave) {
     const items = [];
     for (let i = this.stallFirst[wave]; i < this.stallFirst[wave + 1]; i++) items.push(i);
-    return makeLane(wave, STALL_LANE, items, this.stalls.first, this.stallEnd);
+    return makeLane(wave, STALLED, items, this.stalls.first, this.stallEnd);
   }
 
   /** The wave that an event belongs to. */

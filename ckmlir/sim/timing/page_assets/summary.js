@@ -66,12 +66,12 @@ class Summary {
   }
 
   reasons(sums, from, to) {
-    const rows = descending(sums.byReason), largest = rows.length ? rows[0][1] : 1;
+    const rows = descending(sums.byReason).filter(([, cycles]) => cycles >= sums.present / 2000), largest = rows.length ? rows[0][1] : 1;
     const table = make("table", "bars", ...rows.map(([reason, cycles]) => {
       const name = this.recording.reasons[reason];
       return barRow(words(name), [[hueOf(name), cycles / largest, true]], percent(cycles, sums.present), "reason:" + name.toLowerCase());
     }));
-    const total = rows.reduce((sum, [, cycles]) => sum + cycles, 0);
+    const total = [...sums.byReason.values()].reduce((sum, cycles) => sum + cycles, 0);
     return section(`Stalled ${percent(total, sums.present)} of the waves' time`, `${grouped(from)} – ${grouped(to)}`, table);
   }
 
@@ -87,12 +87,12 @@ class Summary {
   }
 
   units(sums, span) {
-    const rows = descending(sums.byUnit).map(([unit, cycles]) => {
+    const rows = descending(sums.byUnit).filter(([, cycles]) => cycles >= sums.present / 2000).map(([unit, cycles]) => {
       const name = this.recording.units[unit];
       return barRow(name, [[hueOf(name), cycles / Math.max(1, sums.present), false]], percent(cycles, sums.present), "unit:" + name.toLowerCase());
     });
     const remark = `${grouped(sums.issued)} in ${grouped(span)} cycles`;
-    return section("Issuing, of the waves' time", remark, make("table", "bars", ...rows));
+    return section("Issuing, by unit", remark, make("table", "bars", ...rows));
   }
 
   perWave(sums, from, to) {

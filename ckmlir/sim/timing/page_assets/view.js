@@ -66,8 +66,8 @@ class View {
       }
       const lanes = this.compact ? this.recording.compactLanes[wave] : this.recording.lanes[wave];
       lanes.forEach((lane, i) => {
-        const whole = lane.unit === ALL_UNITS, both = this.compact && !whole;
-        const height = stretch * (whole || both ? COMPACT_ROW : lane.unit === STALL_LANE ? STALL_ROW : ROW);
+        const both = this.compact && lane.stalled;
+        const height = stretch * (this.compact ? COMPACT_ROW : lane.stalled ? STALL_ROW : ROW);
         // A compact wave has its stalls in the row of its instructions, between them.
         this.rows.push({ y: both ? y - height : y, height, lane, first: i === 0 });
         y += both ? 0 : height;
