@@ -17,8 +17,9 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from ckmlir.sim.analysis.effects import effects_of
+from ckmlir.sim.timing.activity import in_wave_order, stalls_in_wave_order
 from ckmlir.sim.timing.events import UNIT_BUSY, Reason, Timeline, Unit
-from ckmlir.sim.timing.labels import Label, in_wave_order, labels_of, stalls_in_wave_order
+from ckmlir.sim.timing.labels import Label, labels_of
 
 
 class Part(Enum):

@@ -16,16 +16,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.sim.timing.critical_path import CriticalPath
-from ckmlir.sim.timing.events import Reason, Timeline, Unit
-from ckmlir.sim.timing.labels import (
+from ckmlir.sim.timing.activity import (
     in_wave_order,
     issue_cycles,
-    labels_of,
-    source_text,
+    matrix_intervals,
+    matrix_share,
     stalls_in_wave_order,
-    unit_intervals,
 )
+from ckmlir.sim.timing.critical_path import CriticalPath
+from ckmlir.sim.timing.events import Reason, Timeline, Unit
+from ckmlir.sim.timing.labels import labels_of, source_text
 
 ASSETS = Path(__file__).parent / "page_assets"
 SCRIPTS = (
@@ -88,30 +88,23 @@ def page_data(timeline: Timeline, title: str, subtitle: str = "", path: Critical
         "eventFirst": event_first.tolist(),
         "stalls": _stall_columns(timeline, stall_order, stall_first),
         "stallFirst": stall_first.tolist(),
-        "matrixBusy": [row for rows in unit_intervals(timeline, Unit.MFMA).values() for row in rows.tolist()],
+        "matrixBusy": [row for rows in matrix_intervals(timeline).values() for row in rows.tolist()],
         **_path_data(path, np.argsort(order)),
     }
 
 
 def facts(timeline: Timeline) -> list[tuple[str, str]]:
     """The totals of the page's header: (name, text)."""
-    busy = unit_intervals(timeline, Unit.MFMA)
-    simds = max(1, len({int(simd) for simd in timeline.wave_simd if simd >= 0}))
-    matrix = sum(int(np.diff(rows, axis=1).sum()) for rows in busy.values())
     present = int((timeline.wave_end - timeline.wave_start).sum())
     stalled = int(timeline.stalls["cycles"].sum())
     return [
         ("cycles", f"{timeline.cycles:,}"),
         ("instructions", f"{len(timeline.events):,}"),
         ("waves", f"{len(timeline.wave_start)}"),
-        ("matrix units busy", _share(matrix, timeline.cycles * simds)),
-        ("waves stalled", _share(stalled, present)),
+        ("matrix units busy", f"{100 * matrix_share(timeline):.1f} %"),
+        ("waves stalled", f"{100 * stalled / max(1, present):.1f} %"),
         ("bank conflicts", f"{int(timeline.conflicts.sum()):,} cycles"),
     ]
-
-
-def _share(part: int, whole: int) -> str:
-    return f"{100 * part / whole:.1f} %" if whole else "0 %"
 
 
 def _names_by_number(reasons: Iterable[Reason]) -> list[str]:

@@ -17,8 +17,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ckmlir.sim.timing.activity import issue_cycles, matrix_intervals
 from ckmlir.sim.timing.events import Reason, Timeline, Unit
-from ckmlir.sim.timing.labels import Label, issue_cycles, labels_of, unit_intervals
+from ckmlir.sim.timing.labels import Label, labels_of
 
 Event = dict[str, Any]
 
@@ -119,7 +120,7 @@ def _in_flight(timeline: Timeline, labels: list[Label]) -> Iterator[Event]:
 
 
 def _counters(timeline: Timeline) -> Iterator[Event]:
-    for simd, intervals in unit_intervals(timeline, Unit.MFMA).items():
+    for simd, intervals in matrix_intervals(timeline).items():
         for begin, end in intervals.tolist():
             for at, value in ((begin, 1), (end, 0)):
                 yield {"ph": "C", "name": "matrix unit busy", "pid": simd, "ts": at, "args": {"busy": value}}

@@ -15,9 +15,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from synthetic_timeline import STEP_OF_LOOP, synthetic
 
+from ckmlir.sim.timing.activity import in_wave_order
 from ckmlir.sim.timing.critical_path import critical_path
 from ckmlir.sim.timing.events import Reason, Timeline, Unit
-from ckmlir.sim.timing.labels import in_wave_order
 from ckmlir.sim.timing.page import pack, page_data, render_page
 
 needs_chromium = pytest.mark.skipif(CHROMIUM is None, reason=MISSING)
