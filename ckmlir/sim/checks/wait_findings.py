@@ -46,8 +46,8 @@ def seen_or_possible(
 ) -> list[Finding]:
     """What the code alone shows (`known`), then what the run shows; a missing wait that both show is there once.
 
-    Whether accesses to LDS meet is known to a run, while the code alone may not show their addresses; so what it shows of
-    LDS counts only where the run has not executed both instructions. `executed` gives the byte offsets of those it has.
+    Whether accesses to LDS meet is known to a run, while the code alone may not show their addresses; so what it shows
+    of LDS counts only where the run has not executed both instructions. `executed` gives the offsets of those it has.
     """
     shown = {access for one in seen if one.checker == "wait" for access in one.earlier}
     possible = [one for one in known if not one.earlier or not shown.issuperset(one.earlier)]

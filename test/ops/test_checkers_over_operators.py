@@ -1,0 +1,108 @@
+"""All checkers over all operators: no finding on any chip, type or named schedule, with sizes that fit the tiles and
+sizes that do not.
+
+A part of the grid runs by default; `-m full` runs the rest. Requests that an operator refuses on a chip are left out.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+from checked_runs import Keys, compiled, findings
+from operator_runner import CHIPS
+
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.request import Choice, RequestError
+from ckmlir.ops.schedules import ATTENTION, GEMM
+from ckmlir.sim.checks import parse_checks
+from ckmlir.targets import get_target
+
+ALL = parse_checks("all")
+STEP = 41
+"""One case in so many runs by default."""
+Request = dict[str, Any]
+
+ROWS: list[Request] = [{"m": 4, "n": 512}, {"m": 5, "n": 1001}, {"m": 3, "n": 8200}]
+QUANTISED: list[Request] = [
+    {"quant": "dynamic", "keep_y": 1}, {"quant": "smooth", "add": "store"}, {"add": "add", "bias": 1},
+]  # fmt: skip
+SHAPES: dict[str, list[Request]] = {
+    "gemm": [{"m": 128, "n": 128, "k": 192}, {"m": 131, "n": 67, "k": 71}, {"m": 1, "n": 1, "k": 1},
+             {"m": 100, "n": 130, "k": 200, "layout": "RRR"}, {"m": 70, "n": 130, "k": 130, "layout": "CRR"},
+             {"m": 64, "n": 130, "k": 65, "layout": "CCR", "epilogue": "direct"}],
+    "layernorm2d": [*ROWS, *({**ROWS[1], **one} for one in QUANTISED), {"m": 3, "n": 300, "variance": "welford"}],
+    "rmsnorm2d": [*ROWS, *({**ROWS[1], **one} for one in QUANTISED), {"m": 3, "n": 300, "t5": 1}],
+    "add_rmsnorm2d_rdquant": [*ROWS, {"m": 4, "n": 320, "out": "fp8"}],
+    "smoothquant": [*ROWS, {"m": 4, "n": 320, "out": "fp8"}],
+    "moe_smoothquant": [{**one, "experts": 5, "k": 3} for one in ROWS],
+    "topk_softmax": [{"m": 5, "n": 64, "k": 3}, {"m": 17, "n": 60, "k": 2, "renormalize": 1},
+                     {"m": 3, "n": 300, "k": 6}],
+    "softmax": [*ROWS, {"m": 3, "n": 300, "mask": 1}],
+    "fmha_fwd": [{"sq": 128, "sk": 128, "d": 64}, {"sq": 65, "sk": 130, "d": 128, "b": 2, "h": 2, "hk": 1, "lse": 1},
+                 {"sq": 1, "sk": 1, "d": 64}, {"sq": 100, "sk": 200, "d": 64, "mask": "bottom_right", "layout": "bshd"},
+                 {"sq": 70, "sk": 70, "d": 32, "mask": "window:20,5"}],
+    "ragged_tiles": [{"rows": 3, "total": 40_000}, {"rows": 40, "total": 100, "tile": 8}],
+    "ragged_row_sums": [{"rows": 9, "total": 5000, "pack": pack} for pack in ("host", "device")],
+    "reduce": [{"shape": (64, 256), "dims": (1,)}, {"shape": (33, 65), "dims": (0,), "ops": "sum,max,sumsq"},
+               {"shape": (5, 70, 9), "dims": (0, 2)}],
+    "elementwise": [{"op": "a * 2 + b", "shape": (3, 1024)}, {"op": "max(a, b)", "shape": (5, 33)}],
+    "cast": [{"shape": (3, 1024), "out": out} for out in ("f16", "f32", "i8")],
+    "unpack_int4": [{"shape": (3, 4096)}, {"shape": (7, 130)}],
+    "permute": [{"shape": (64, 3, 64), "perm": (2, 1, 0)}, {"shape": (5, 6, 7, 8), "perm": (0, 2, 1, 3)},
+                {"shape": (65, 127), "perm": (1, 0)}],
+    "transpose2d": [{"m": 64, "n": 128}, {"m": 67, "n": 61}, {"m": 127, "n": 129, "stride": 320, "ystride": 301}],
+    "batched_transpose": [{"n": 2, "c": 64, "h": 8, "w": 8, "layout": layout} for layout in ("NCHW", "NHWC")]
+    + [{"n": 3, "c": 5, "h": 7, "w": 9}],
+    "copy": [{"m": 65, "n": 200, "through": through} for through in ("none", "registers", "direct")]
+    + [{"m": 64, "n": 256, "through": "direct"}],
+    "img2col": [{"image": (12, 13), "window": (3, 3), "c": 32}, {"image": (9, 7), "window": (3, 2), "c": 5, "g": 2}],
+    "pooling": [{"image": (9, 7), "c": 5}, {"image": (8, 8), "c": 64, "pads": (0,), "n": 1, "index": 1},
+                {"image": (9, 7), "c": 5, "op": "average", "count": "elements"}],
+}  # fmt: skip
+SCHEDULED: list[tuple[str, Request]] = [
+    *(("gemm", {"m": 100, "n": 130, "k": k, "schedule": name}) for name in GEMM for k in (64, 200, 448)),
+    *(("fmha_fwd", {"sq": 100, "sk": sk, "d": d, "schedule": name})
+      for name in ATTENTION for sk, d in ((64, 64), (200, 64), (330, 128))),
+]  # fmt: skip
+
+
+def requests() -> Iterator[tuple[str, Request]]:
+    """Every shape of every operator with every type, and every named schedule."""
+    for name, shapes in SHAPES.items():
+        operator = find_operator(name)
+        dtypes = [one.choices for one in operator.keys if isinstance(one, Choice) and one.name == "dtype"]
+        for shape, dtype in itertools.product(shapes, dtypes[0] if dtypes else (None,)):
+            yield name, shape if dtype is None else {**shape, "dtype": dtype}
+    yield from SCHEDULED
+
+
+def refused(name: str, request: Request, chip: str) -> bool:
+    """Whether the operator does not take a request on a chip; tests of operators say which those are."""
+    operator, target = find_operator(name), get_target(chip)
+    try:
+        return bool(operator.validate(operator.spec(operator.problem(**request), target), target))
+    except RequestError:
+        return True
+
+
+def cases() -> Iterator[Any]:
+    number = 0
+    for (name, request), chip in itertools.product(requests(), CHIPS):
+        number += 1
+        marks = [] if number % STEP == 0 else [pytest.mark.full]
+        text = ",".join(f"{key}={value}" for key, value in request.items())
+        yield pytest.param(name, tuple(request.items()), chip, marks=marks, id=f"{chip}-{name}-{text}")
+
+
+def test_every_operator_has_shapes() -> None:
+    assert list(SHAPES) == list(OPERATORS)
+
+
+@pytest.mark.parametrize(("name", "request_", "chip"), list(cases()))
+def test_nothing_is_found(name: str, request_: Keys, chip: str) -> None:
+    if refused(name, dict(request_), chip):
+        pytest.skip(f"{name} does not take this on {chip}")
+    assert findings(compiled(name, request_, chip), checks=ALL) == ()
