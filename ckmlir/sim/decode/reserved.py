@@ -79,6 +79,8 @@ def _vop3(row: Opcode) -> int:
     has_scalar_destination = any(operand.field == "sdst" for operand in row.destinations)
     read = [operand for operand in row.sources if operand.field not in CONSTANT_FIELDS]
     reserved = _NEG | (0 if has_scalar_destination else _ABS)
+    if not row.sources and not row.destinations:
+        return reserved | _CLAMP | _OMOD | 0xFF
     for position, operand in enumerate(read):
         if is_float(operand):
             reserved &= ~(1 << 61 + position | 1 << 8 + position)

@@ -5,6 +5,9 @@ for the three chips, found by disassembling every opcode number of every encodin
 """
 
 TABLE = """
+VOP3 plain | <-
+  140 v_nop
+  175 v_clrexcp
 VOP3 clamp omod | vdst:b32 <- src0:f32 src1:f32 src2:f32
   1c0 v_mad_legacy_f32  gfx90a
   1c1 v_mad_f32  gfx90a
