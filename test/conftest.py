@@ -38,3 +38,19 @@ def _nothing_from_before() -> Iterator[None]:
         patch.setenv("CKMLIR_CACHE", "off")
         patch.delenv("CKMLIR_DEVICE", raising=False)
         yield
+
+
+@pytest.fixture
+def credulous(monkeypatch: pytest.MonkeyPatch) -> None:
+    """ck-pipeline-loops without its own checks: it applies illegal schedules too."""
+    from ckmlir.dialect.build import text_of
+    from ckmlir.passes import pipeline_loops
+
+    def slot_count(alloc: ir.Operation, steps: list[pipeline_loops.Placed], schedule: pipeline_loops.Schedule) -> int:
+        ahead = {placed.op: placed.ahead for placed in steps}
+        writes, reads = pipeline_loops.lds_accesses(alloc.results[0], [placed.op for placed in steps])
+        return 1 if len({ahead[op] for op in (*writes, *reads)}) <= 1 else schedule.buffers_of(text_of(alloc, "name"))
+
+    monkeypatch.setattr(pipeline_loops, "_check_values", lambda *_: None)
+    monkeypatch.setattr(pipeline_loops, "_check_kept", lambda *_: None)
+    monkeypatch.setattr(pipeline_loops, "_slot_count", slot_count)

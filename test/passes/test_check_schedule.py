@@ -13,7 +13,6 @@ import ckmlir.passes.proof
 from ckmlir.dialect.build import integer, integer_of, producer, string, text_of
 from ckmlir.mlir import ir, shared_context
 from ckmlir.ops import find_operator
-from ckmlir.passes import pipeline_loops
 from ckmlir.passes.check_schedule import check_module
 from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 from ckmlir.passes.walk import functions, operations
@@ -252,21 +251,6 @@ LEGAL = [
     "schedule more_than_needed 1; ahead load 2, to_lds 1; buffers 4",
     "schedule late_load 1; ahead load 1; step to_lds, load",
 ]
-
-
-@pytest.fixture
-def credulous(monkeypatch: pytest.MonkeyPatch) -> None:
-    """ck-pipeline-loops without its own checks."""
-
-    def slot_count(alloc: ir.Operation, steps: list[pipeline_loops.Placed], schedule: pipeline_loops.Schedule) -> int:
-        ahead = {placed.op: placed.ahead for placed in steps}
-        writes, reads = pipeline_loops.lds_accesses(alloc.results[0], [placed.op for placed in steps])
-        return 1 if len({ahead[op] for op in (*writes, *reads)}) <= 1 else schedule.buffers_of(text_of(alloc, "name"))
-
-    monkeypatch.setattr(pipeline_loops, "_check_values", lambda *_: None)
-    monkeypatch.setattr(pipeline_loops, "_check_kept", lambda *_: None)
-    monkeypatch.setattr(pipeline_loops, "_slot_count", slot_count)
-    texts.cache_clear()
 
 
 @pytest.mark.parametrize("schedule", ILLEGAL)

@@ -2,8 +2,8 @@
 
 They agree on every removed barrier. Of waits there are two kinds of difference, stated here and tested:
 
-- A wait for LDS (`lds = 0`) that is missing before a barrier may be made up for by LLVM, which waits before a value that
-  was read is used. The schedule checker asks for it nevertheless, since nothing keeps that use in front of the
+- A wait for LDS (`lds = 0`) that is missing before a barrier may be made up for by LLVM, which waits before a value
+  that was read is used. The schedule checker asks for it nevertheless, since nothing keeps that use in front of the
   barrier. The barrier's need is still there in the machine code, and LLVM's own waits meet it.
 - A wait for copies at the end of the kernel is asked for by the schedule checker alone: s_endpgm waits for all counters
   itself (CDNA3 ISA, SOPP S_ENDPGM).
@@ -26,7 +26,7 @@ GEMM = (
 )  # fmt: skip
 ATTENTION = ("unpipelined", "qr", "qr_async", "qr_async_trload", "qr_async_pinned")
 DEFAULT = {("gemm", "compv3"), ("gemm", "async_double"), ("fmha_fwd", "qr")}
-MOST = 3
+MOST = 2
 """Changes of a kind that are tried by default."""
 
 
