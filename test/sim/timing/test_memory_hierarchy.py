@@ -110,7 +110,7 @@ def test_lines_are_those_that_bytes_lie_in(addresses: list[int], bytes: int, siz
 
 
 @settings(max_examples=30, deadline=None)
-@given(st.lists(st.integers(0, 40), min_size=1, max_size=200), st.integers(1, 5), st.integers(1, 4))
+@given(st.lists(st.integers(0, 12), min_size=40, max_size=200), st.integers(1, 2), st.integers(2, 4))
 def test_the_least_recently_used_line_of_a_set_is_replaced(lines: list[int], sets: int, ways: int) -> None:
     cache = tag_arrays.new_cache(1, sets * ways, ways, 0, 1)
     model: list[OrderedDict[int, None]] = [OrderedDict() for _ in range(sets)]
@@ -201,6 +201,9 @@ def test_scalar_loads_hit_the_scalar_cache_and_share_it() -> None:
     assert scalar_access(memory, 5000, 1, 4096 + 32, 32) == 5000 + latency
     assert scalar_access(memory, 6000, 0, 4096 + 48, 32) > 6000 + latency  # reaches into the next line
     assert memory_counters(memory)["scalar_requests"] == 4
+    two_pairs = new_memory(parameters, 4)
+    scalar_access(two_pairs, 0, 0, 4096, 16)
+    assert scalar_access(two_pairs, 5000, 2, 4096, 16) > 5000 + latency, "another pair has a cache of its own"
 
 
 # -- bandwidth -------------------------------------------------------------------------------------------------------
@@ -235,6 +238,37 @@ def test_few_busy_units_have_more_bandwidth_each() -> None:
     # Alone, a unit is limited by the way from L2 to its L1 or by L1.
     alone = stream(new_memory(parameters, 1, busy=1), 256, 6000)
     assert alone == pytest.approx(parameters.integer("memory.l1.bandwidth"), rel=0.1)
+
+
+@pytest.mark.parametrize(
+    ("store", "override", "rate"),
+    [
+        (False, "memory.l1.fill_bandwidth=16", 16),
+        (False, "memory.l1.bandwidth=8", 8),
+        (True, "memory.l1.bandwidth=8", 8),
+        # 10 bytes a cycle and compute unit of the MALL, 5 of L2, for each of 304.
+        (False, "memory.mall.bandwidth=6384", 10),
+        (True, "memory.mall.bandwidth=6384", 10),
+        (False, "memory.l2.bandwidth=263.9", 5),
+        (True, "memory.l2.bandwidth=263.9", 5),
+    ],
+)
+def test_every_level_can_be_what_limits_a_stream(store: bool, override: str, rate: float) -> None:
+    parameters = load("gfx942", overrides=["memory.hbm.bandwidth=50000", override])
+    assert stream(new_memory(parameters, 1), 256, 6000, store) == pytest.approx(rate, rel=0.05)
+
+
+def test_what_is_shared_takes_the_room_of_all_that_share_it() -> None:
+    """A working set of 400 KiB is more than a unit's share of L2, 108 KiB, but not than that of eight."""
+    parameters = load("gfx942")
+    lines = range(0, 400 * 1024 // REQUEST_BYTES, 2)
+    hits = {}
+    for sharing in (1.0, 8.0):
+        memory = new_memory(parameters, 1, sharing=Sharing(l2=sharing))
+        chase(memory, lines, 2)
+        hits[sharing] = memory_counters(memory)["l2_hit_rate"]
+    assert hits[1.0] < 0.1
+    assert hits[8.0] == pytest.approx(0.5, abs=0.02)
 
 
 def test_modelled_units_together_have_their_share() -> None:

@@ -83,6 +83,12 @@ def test_lines_are_those_that_loads_touch() -> None:
     assert set(lines_read(trace, 128)[5].tolist()) == expected
 
 
+def test_stores_are_not_read() -> None:
+    trace = product((4, 4), (16, 1, 1), (5,))
+    trace.accesses["store"][1] = 1
+    assert set((lines_read(trace, 128)[5] // (B // 128)).tolist()) == {0}
+
+
 def test_neighbours_are_one_step_along_each_axis() -> None:
     assert neighbours((32, 16, 1)) == (0, 1, 32)
     assert neighbours((1, 4, 3)) == (0, 1, 4)
