@@ -21,6 +21,7 @@ from ckmlir.diagnostics import collect
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
 from ckmlir.lowering.linker import Linker, find_linker
+from ckmlir.lowering.resting_memory import resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu, ir, llvm
 
@@ -136,7 +137,7 @@ def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp
 
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    with captured_standard_error() as lines:
+    with captured_standard_error() as lines, resting_memory(_count(work)):
         _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
     errors = [line for line in lines if re.search(r"\berror\b|not a recognized|LLVM ERROR", line, re.IGNORECASE)]
     if errors:
@@ -147,6 +148,15 @@ def _serialize(work: ir.Operation, form: str) -> bytes:
     binary = next(op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.binary")
     content: bytes = gpu.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
     return content
+
+
+def _count(root: ir.Operation) -> int:
+    """Operations of the functions inside `root`, without those of their regions."""
+    blocks = [block for region in root.regions for block in region]
+    inside = (op.operation for block in blocks for op in block.operations)
+    if root.name == "llvm.func":
+        return sum(len(block.operations) for block in blocks)
+    return sum(_count(op) for op in inside if op.name in ("gpu.module", "llvm.func"))
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:

@@ -1,0 +1,59 @@
+"""Let freed LLVM instructions rest, so that the backend's output does not depend on the heap.
+
+LLVM's Reassociate asks the uniformity analysis about instructions that it has just created. Of instructions that it
+has erased that analysis forgets nothing, so a new one at the address of an erased one inherits its verdict, and sums
+come out in another order, as the heap happens to be (llvm/llvm-project pull request 214719, "Invalidate stale
+UniformityInfo entries on instruction erase"; the LLVM of the pinned bindings is older). The code computes the same,
+but is not the same bytes.
+
+The remedy is a stock of free pieces of just that size, made before the backend runs: glibc takes from the oldest
+(malloc/malloc.c, "Small bins": first in, first out; the few pieces a thread keeps for itself are full of the stock's
+when the backend starts), so that what is freed during a pass lies at the far end of a queue. Nothing is wrong where
+another allocator is used, or the stock runs out: then only the order of sums may vary again.
+"""
+
+from __future__ import annotations
+
+import ctypes
+from collections.abc import Iterator
+from contextlib import contextmanager
+from itertools import repeat
+from typing import Any
+
+INSTRUCTION_BYTES = 136
+"""What LLVM asks for a binary operator: 72 bytes and two uses of 32, the size that malloc's piece of 144 holds."""
+PIECES_PER_OPERATION = 3
+LEAST_PIECES = 1024
+"""From trials with a heap in disorder: a quarter of the operations is too little for a GEMM, 500 for a small loop that
+is unrolled, 700 are enough for that. A piece costs about a microsecond."""
+SORTED_FROM = 1 << 16
+"""A request of this size makes malloc sort what was freed into its queues ("Large bins" begin far below)."""
+
+
+@contextmanager
+def resting_memory(operations: int) -> Iterator[None]:
+    """Inside, memory of erased instructions is not handed out again soon; `operations` are the kernel's."""
+    heap = _heap()
+    if heap is None:
+        yield
+        return
+    allocate, free = heap
+    pieces = list(map(allocate, repeat(INSTRUCTION_BYTES, 2 * max(LEAST_PIECES, PIECES_PER_OPERATION * operations))))
+    for piece in pieces[::2]:  # the other half keeps free pieces from being joined
+        free(piece)
+    free(allocate(SORTED_FROM))
+    try:
+        yield
+    finally:
+        for piece in pieces[1::2]:
+            free(piece)
+
+
+def _heap() -> tuple[Any, Any] | None:
+    """malloc and free where they are glibc's, called without giving up Python's lock, which would cost more."""
+    library = ctypes.PyDLL(None)
+    if not hasattr(library, "gnu_get_libc_version"):
+        return None
+    library.malloc.argtypes, library.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+    library.free.argtypes, library.free.restype = [ctypes.c_void_p], None
+    return library.malloc, library.free

@@ -1,0 +1,108 @@
+"""The same kernel compiled again is the same bytes: in one process with its heap in disorder, and in another one."""
+
+from __future__ import annotations
+
+import ctypes
+import hashlib
+import json
+import os
+import random
+import subprocess
+import sys
+
+import pytest
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.lowering import codeobject, resting_memory
+from ckmlir.ops import find_operator
+from ckmlir.targets import get_target
+
+KERNELS: dict[str, dict[str, object]] = {
+    "gemm": {"m": 4096, "n": 4096, "k": 4096, "dtype": "f16"},
+    "fmha_fwd": {"b": 1, "h": 16, "sq": 4096, "d": 128, "dtype": "f16"},
+    "layernorm2d": {"m": 4096, "n": 4096, "dtype": "f16"},
+    "reduce": {"shape": (4096, 4096), "dtype": "f16"},
+    "transpose2d": {"m": 4096, "n": 4096, "dtype": "f16"},
+}
+CHIPS = ("gfx90a", "gfx942", "gfx950")
+
+
+def compiled(name: str, arch: str) -> tuple[str, bytes]:
+    """What the backend was given, and what came of it."""
+    operator, target = find_operator(name), get_target(arch)
+    result = compile_kernel(operator, operator.spec(operator.problem(**KERNELS[name]), target), target, keep=["llvm"])
+    return str(result.artifacts["llvm"]), result.hsaco
+
+
+def digests() -> dict[str, str]:
+    """By operator and chip: a digest of the code object."""
+    return {f"{name} {arch}": hashlib.sha256(compiled(name, arch)[1]).hexdigest() for name in KERNELS for arch in CHIPS}
+
+
+def disorder(generator: random.Random) -> None:
+    """Leave free pieces of many sizes in the heap, and hold on to others until the next collection."""
+    library = ctypes.PyDLL(None)
+    library.malloc.argtypes, library.malloc.restype = [ctypes.c_size_t], ctypes.c_void_p
+    library.free.argtypes, library.free.restype = [ctypes.c_void_p], None
+    pieces = [library.malloc(generator.choice(range(64, 256, 8))) for _ in range(generator.randrange(3000))]
+    generator.shuffle(pieces)
+    for piece in pieces:
+        library.free(piece)
+
+
+@pytest.mark.parametrize("arch", CHIPS)
+@pytest.mark.parametrize("name", KERNELS)
+def test_compiling_again_gives_the_same_bytes(name: str, arch: str) -> None:
+    generator = random.Random(7)
+    text, first = compiled(name, arch)
+    for _ in range(3 if name == "gemm" else 1):
+        disorder(generator)
+        again, second = compiled(name, arch)
+        assert again == text  # what comes before the backend
+        assert second == first
+
+
+def test_another_process_gives_the_same_bytes() -> None:
+    program = f"import sys, json; sys.path.insert(0, {os.path.dirname(__file__)!r}); import test_determinism as t; "
+    program += "print(json.dumps(t.digests()))"
+    said = [
+        subprocess.run(
+            [sys.executable, "-c", program],
+            env={**os.environ, "PYTHONHASHSEED": seed},
+            capture_output=True,
+            text=True,
+            check=True,
+        ).stdout
+        for seed in ("1", "2024")
+    ]
+    first, second = map(json.loads, said)
+    assert first == second
+    assert len(first) == len(KERNELS) * len(CHIPS)
+
+
+def test_the_stock_is_as_large_as_the_kernel_asks_for_and_given_back(monkeypatch: pytest.MonkeyPatch) -> None:
+    held: set[int] = set()
+    asked: list[int] = []
+
+    def allocate(size: int) -> int:
+        asked.append(size)
+        held.add(len(asked))
+        return len(asked)
+
+    monkeypatch.setattr(resting_memory, "_heap", lambda: (allocate, held.remove))
+    with resting_memory.resting_memory(5000):
+        assert asked.count(resting_memory.INSTRUCTION_BYTES) == 2 * 5000 * resting_memory.PIECES_PER_OPERATION
+        assert len(held) == asked.count(resting_memory.INSTRUCTION_BYTES) // 2
+    assert not held
+    monkeypatch.setattr(resting_memory, "_heap", lambda: None)  # another allocator than glibc's
+    with resting_memory.resting_memory(5000):
+        pass
+
+
+def test_operations_of_nested_functions_are_counted() -> None:
+    from ckmlir.mlir import ir, make_context
+
+    text = """module { gpu.module @m { llvm.func @f() { llvm.return }
+      llvm.func @g(%a: i32) { llvm.br ^bb1 ^bb1: %0 = llvm.add %a, %a : i32 llvm.return } } }"""
+    with make_context():
+        assert codeobject._count(ir.Module.parse(text).operation) == 4
