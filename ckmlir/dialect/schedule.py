@@ -8,12 +8,12 @@ ahead    load 2, to_lds 1        # iterations that a stage runs ahead of the loo
 path     through, b straight     # of the operands: through registers to LDS, direct to LDS, straight to registers
 buffers  2, v 3                  # LDS buffers of each tensor, and of some by name; they rotate
 step     load, math, to_lds      # order inside the steady step, see `schedule_items`
-order    interleave              # who finds the step's order: source | interleave | chunks | interwave
+order    interleave              # who finds the step's order: source | interleave | chunks | interwave | ping_pong
 reads    1                       # phases (steps along K) that LDS reads run before their matrix instructions: 0 | 1
 fences   memory                  # sched_barriers: none | memory (around every memory fragment) | clusters
 mix      mfma 1, ds_read 2       # a round of sched_group_barriers, or hot_loop: computed from cycles
 priority math 1                  # of the wave while a stage runs
-groups   2                       # of waves, half a step out of phase
+groups   2                       # of waves, each a phase (from barrier to barrier of the step) behind the one before
 unroll   2                       # steps of the steady loop, beyond what rotating buffers ask for
 ```
 
@@ -28,7 +28,7 @@ from typing import Any, TypeVar
 from ckmlir.dialect.schedule_items import MOST_AHEAD, RESERVED, Fragments, Item, parse_item
 
 VERSION = 1
-ORDERS = ("source", "interleave", "chunks", "interwave")
+ORDERS = ("source", "interleave", "chunks", "interwave", "ping_pong")
 FENCES = ("none", "memory", "clusters")
 PATHS = ("through", "direct", "straight")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
@@ -59,14 +59,14 @@ class Schedule:
             where the program has it.
         order: `source` keeps the program's order inside a step; `interleave` spreads memory fragments between the
             matrix instructions; `chunks` lets the reads of each phase stand before its matrix instructions;
-            `interwave` also has waves meet before these.
+            `interwave` also has waves meet before these; `ping_pong` has turns of both with barriers between.
         fences: where sched_barriers pin that order.
         path, paths: how operands get from memory to registers, all and some by the name of their LDS tensor.
         tensor_buffers: buffers of single tensors by name, sorted.
         reads: phases that LDS reads of an interleaved step run before the matrix instructions that use them.
         mix: (kind of instruction, count) pairs of one round of sched_group_barriers, or `(("hot_loop", 0),)`.
         priority: (stage, level) pairs, sorted.
-        groups: groups of waves, half a step out of phase with each other.
+        groups: groups of waves; each is a phase of the step, from barrier to barrier, behind the one before.
         unroll: the steady loop holds a multiple of so many steps.
     """
 
@@ -164,7 +164,7 @@ def _problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for stage, level in s.priority:
         if not 1 <= level <= 3:
             yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
-    for field, most in (("reads", 1), ("groups", 2), ("unroll", 8)):
+    for field, most in (("reads", 1), ("groups", 4), ("unroll", 8)):
         least = 0 if field == "reads" else 1
         if not least <= getattr(s, field) <= most:
             yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"

@@ -25,6 +25,23 @@ class BarrierOp(Ck.Operation, name="barrier"):
     """`ck.barrier`: every wave of the workgroup arrives before any passes. Waits for nothing else."""
 
 
+class GroupBarrierOp(Ck.Operation, name="group_barrier"):
+    """`ck.group_barrier {groups = 2, first = 1, last = 1}`: the workgroup's waves are so many groups of equal size, by
+    wave number; those of groups `first` to `last` arrive at a barrier here, the others go on.
+
+    A barrier lets waves pass when all have arrived at one, wherever each stands (CDNA3 ISA, 4.3: S_BARRIER counts
+    waves). So groups that arrive at one more than others are from here on a barrier behind these: out of phase.
+    """
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        groups, first, last = (integer_of(op, name) for name in ("groups", "first", "last"))
+        expect(groups >= 2, f"groups = {groups}; waves form 2 groups at least")
+        expect(0 <= first <= last < groups, f"groups {first} to {last} are not some of groups 0 to {groups - 1}")
+        expect(last - first + 1 < groups, "all groups arrive; that is a ck.barrier")
+
+
 class WaitOp(Ck.Operation, name="wait"):
     """`ck.wait {lds = 0}`: until at most so many accesses of a kind are outstanding in this wave."""
 
@@ -74,6 +91,12 @@ class PriorityOp(Ck.Operation, name="priority"):
 def barrier() -> None:
     """Append a barrier of the workgroup."""
     create("ck.barrier", [], [])
+
+
+def group_barrier(groups: int, first: int, last: int) -> None:
+    """Append a barrier at which only the waves of some groups arrive."""
+    numbers = {"groups": groups, "first": first, "last": last}
+    create("ck.group_barrier", [], [], {name: integer(number) for name, number in numbers.items()})
 
 
 def wait(*, vector_memory: int | None = None, lds: int | None = None, copies: int | None = None) -> None:

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from ckmlir.dialect.build import create, integer, text_of
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.views import described_as
+from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy, inside_of, pointer_to
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
-from ckmlir.passes.walk import move_rest
 
 Issue = Callable[[Lowering, ir.Value, BufferAddress], None]
 """Appends the instructions that update an address with a fragment's value."""
@@ -104,7 +104,7 @@ def lower_atomic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         if valid is None:
             _add_to(pointer, data)
         else:
-            _only_where(op, valid.value, lambda: _add_to(pointer, data))
+            only_where(op, valid.value, lambda: _add_to(pointer, data))
     else:
         fail(op, f"atomic {kind} of {element}: {state.target.lacks(update.pointer_feature or update.feature)}")
     return []
@@ -121,19 +121,3 @@ def _add_to(pointer: ir.Value, data: ir.Value) -> None:
 
 ADD_FLOAT, MONOTONIC = 11, 2
 """llvm.atomicrmw: `fadd`, and the weakest ordering that is atomic between threads."""
-
-
-def _only_where(op: ir.Operation, condition: ir.Value, build: Callable[[], None]) -> None:
-    """What `build` appends, for the lanes that fulfil a condition; `op` and what follows it move behind that."""
-    block = op.block
-    rest = block.create_after()
-    inner = rest.create_before()
-    move_rest(op, rest, itself=True)
-    with ir.InsertionPoint(block):
-        sizes = ir.DenseI32ArrayAttr.get([1, 0, 0])
-        ir.Operation.create(
-            "cf.cond_br", operands=[condition], successors=[inner, rest], attributes={"operandSegmentSizes": sizes}
-        )
-    with ir.InsertionPoint(inner):
-        build()
-        ir.Operation.create("cf.br", successors=[rest])

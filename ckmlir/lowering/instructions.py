@@ -2,9 +2,10 @@
 
 from ckmlir.dialect.build import create, integer, integer_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.storage import as_integers, bitcast
-from ckmlir.mlir import ir
+from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 from ckmlir.targets import TargetError
@@ -58,6 +59,26 @@ def lower_workgroup_id(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def lower_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.barrier to s_barrier alone: waits are operations of their own."""
     ir.Operation.create("rocdl.s.barrier")
+    return []
+
+
+def lower_group_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.group_barrier to an s_barrier that the other groups' waves branch around; a wave's number is in a scalar
+    register, and so is the branch.
+    """
+    groups, first, last = (integer_of(op, name) for name in ("groups", "first", "last"))
+    size, left = divmod(state.waves, groups)
+    if left or state.wave is None:
+        fail(op, f"{state.waves} waves cannot form {groups} groups of equal size")
+    i32 = ir.IntegerType.get_signless(32)
+
+    def number(wave: int) -> ir.Value:
+        return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, wave)})
+
+    # One comparison: subtracting wraps around for the waves before the first.
+    distance = arith.subi(state.wave, number(first * size)) if first else state.wave
+    arrives = arith.cmpi(arith.CmpIPredicate.ult, distance, number((last - first + 1) * size))
+    only_where(op, arrives, lambda: ir.Operation.create("rocdl.s.barrier"))
     return []
 
 

@@ -36,6 +36,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.thread_coordinate": instructions.lower_thread_coordinate,
     "ck.workgroup_id": instructions.lower_workgroup_id,
     "ck.barrier": instructions.lower_barrier,
+    "ck.group_barrier": instructions.lower_group_barrier,
     "ck.wait": instructions.lower_wait,
     "ck.sched_barrier": instructions.lower_sched_barrier,
     "ck.sched_group_barrier": instructions.lower_sched_group_barrier,
@@ -72,7 +73,7 @@ def lower_function(function: ir.Operation) -> None:
     state = Lowering(function, target, waves)
     state.begin(lds_bytes > 0)
     finished: list[ir.Operation] = []
-    for block in list(function.regions[0]):  # lowering may add blocks, for lanes that take part in nothing
+    for block in list(function.regions[0]):  # lowering may add blocks, for lanes or waves that take no part
         state.begin_block()
         for op_view in list(block.operations):
             _lower(state, op_view.operation, finished)

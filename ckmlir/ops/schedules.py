@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
 
+_PING_PONG = "order ping_pong; fences memory; priority math 1; groups 2"
 _INTERLEAVED = "order interleave; fences memory"
 
 
@@ -30,11 +31,15 @@ _GEMM = {
     **_memory_bound(),
     "compv3": f"schedule compv3 1; ahead load 1, to_lds 1; {_INTERLEAVED}",
     "compv4": f"schedule compv4 1; ahead load 2, to_lds 1; buffers 2; {_INTERLEAVED}",
+    "compv5": "schedule compv5 1; ahead load 2, to_lds 1; buffers 2; "
+    "step to_lds, load, from_lds, barrier, math, barrier; fences memory; priority math 1; groups 2",
     "compv6": f"schedule compv6 1; ahead load 3, to_lds 1; {_INTERLEAVED}",
     "hot_loop": "schedule hot_loop 1; ahead load 3, to_lds 2, from_lds 1; buffers 2; "
     "step to_lds, load, from_lds, math; mix hot_loop",
     "async": f"schedule async 1; ahead load 2; path direct; buffers 3; {_INTERLEAVED}",
     "async_double": f"schedule async_double 1; ahead load 1; path direct; buffers 2; {_INTERLEAVED}",
+    "ping_pong": f"schedule ping_pong 1; ahead load 1, to_lds 1; {_PING_PONG}",
+    "ping_pong_async": f"schedule ping_pong_async 1; ahead load 1; path direct; buffers 2; {_PING_PONG}",
     "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
     "straight": f"schedule straight 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
 }

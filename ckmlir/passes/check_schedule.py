@@ -12,6 +12,7 @@ from typing import ClassVar
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure, fail
+from ckmlir.passes.proof.arrivals import Arrivals
 from ckmlir.passes.proof.budgets import check_budgets
 from ckmlir.passes.proof.dependences import check_dependences
 from ckmlir.passes.proof.fences import check_fences
@@ -76,7 +77,11 @@ def check_function(function: ir.Operation, reference: ir.Operation | None = None
             fail(op, "has no offset; run ck-allocate-lds before ck-check-schedule")
     waves = waves_of(function)
     target = named_target(function)
-    found = [*check_uniformity(function), *check_hazards(function, waves), *check_fences(function)]
+    arrivals = Arrivals(function, waves)
+    found = [*check_uniformity(function), *arrivals.findings]
+    if not arrivals.findings:  # where waves stand when they meet is unknown otherwise
+        found += check_hazards(function, waves, arrivals)
+    found += check_fences(function)
     if target is not None:
         found += check_budgets(function, target, waves)
     if reference is not None:

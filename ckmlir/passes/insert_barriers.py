@@ -9,24 +9,23 @@ in order, and need none.
 A copy from memory to LDS is a write that ends some time later. What conflicts with it waits, before its barrier, until
 at most as many copies are outstanding as were issued behind it on the path where these are fewest. Later copies stay in
 flight, through the barrier too. Readers of one stage wait together. Before a kernel ends all its copies have ended.
+Where barriers that are there already suffice, the wait stands before the last of them that does, and none is added.
+
+What may be under way at a point, also where groups of waves are out of phase, is in `pending_accesses`.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
 from ckmlir.dialect import synchronization
-from ckmlir.dialect.build import integer_of, producer, text_of
-from ckmlir.dialect.lds_layout import LdsLayout
-from ckmlir.dialect.scalars import bits
-from ckmlir.dialect.types import LdsType, describe
 from ckmlir.mlir import ir
-from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import stage_of
+from ckmlir.passes.pending_accesses import BARRIER, END, GROUP_BARRIER, Event, Pending, events_of, in_conflict
 from ckmlir.passes.walk import expanded_functions, waves_of
 
-MOST_COPIES = synchronization.COUNTERS["copies"]
+MOST_GROUPS = 16
+"""Waves of a workgroup: there are no more groups of them."""
 
 
 @dataclass(frozen=True)
@@ -44,96 +43,43 @@ def _protect(function: ir.Operation) -> None:
     flow = _Flow(function)
     places = flow.places()
     for op in list(places):  # one that a later one made needless
-        others = {other: copies for other, copies in places.items() if other != op}
+        others = {other: place for other, place in places.items() if other != op}
         if not flow.conflict(others):
             places = others
     places = flow.joined(places)
     unfinished = flow.barriers_without_wait(places) if flow.several_waves else []
-    for op, copies in places.items():
+    for op in dict.fromkeys((*places, *unfinished)):
+        place = places.get(op, _Place(None, 0))
         last = op.name == END
         with ir.InsertionPoint(op), op.location:
-            synchronization.wait(lds=None if last else 0, copies=copies)
+            synchronization.wait(
+                lds=0 if op in unfinished or (place.barriers and not last) else None, copies=place.copies
+            )
             if flow.several_waves and not last:
-                synchronization.barrier()
-    for op in unfinished:
-        with ir.InsertionPoint(op), op.location:
-            synchronization.wait(lds=0)
+                for _ in range(place.barriers):
+                    synchronization.barrier()
 
 
-END = "func.return"
+class _Place(NamedTuple):
+    """What stands before an operation: a wait for all but so many copies (None: not for copies), and barriers, before
+    the first of them a wait for LDS. No barriers where the operation is one itself.
+    """
+
+    copies: int | None
+    barriers: int = 1
 
 
-class _Access(NamedTuple):
-    """The bytes of the tensor that an operation reads, writes, or copies into ("read", "write", "copy")."""
-
-    kind: str
-    tensor: ir.Value
-    start: int
-    end: int
+Places = dict[ir.Operation, _Place]
 
 
-@dataclass(frozen=True)
-class _Event:
-    """An LDS access (`bit` stands for its bytes, `conflicts` for those it conflicts with); else a barrier, a wait for
-    all but `copies` copies, or the end of the kernel.
+class _Conflict(NamedTuple):
+    """An operation that meets accesses (bits) which may be under way; `copies`: least number behind one of these, None
+    if none is a copy in flight.
     """
 
     op: ir.Operation
-    bit: int = 0
-    conflicts: int = 0
-    is_copy: bool = False
-    waited: bool = False
-    """For a barrier: whether the wave has waited for all accesses of the block before it."""
-    copies: int | None = None
-
-
-@dataclass(frozen=True)
-class _Pending:
-    """What is under way at a point of the program, on any path to it."""
-
-    open: int = 0
-    """Accesses that no barrier has ended."""
-    copies: tuple[tuple[int, int], ...] = ()
-    """Copies not waited for: (bit, least number of copies issued behind it), sorted."""
-
-    @property
-    def flying(self) -> int:
-        """The bits of those copies."""
-        return sum(bit for bit, _ in self.copies)
-
-    def join(self, other: "_Pending") -> "_Pending":
-        """What is under way where two paths meet."""
-        if self == other:
-            return self
-        fewest = dict(self.copies)
-        for bit, behind in other.copies:
-            fewest[bit] = min(behind, fewest.get(bit, behind))
-        return _Pending(self.open | other.open, tuple(sorted(fewest.items())))
-
-    def waited(self, copies: int | None) -> "_Pending":
-        """After a wait that leaves so many copies outstanding (None: it is not for copies)."""
-        if copies is None:
-            return self
-        return _Pending(self.open, tuple((bit, behind) for bit, behind in self.copies if behind < copies))
-
-    def after_barrier(self) -> "_Pending":
-        """After a barrier, with a wait for LDS before it: copies may be under way still."""
-        return _Pending(self.open & self.flying, self.copies)
-
-    def after(self, event: _Event) -> "_Pending":
-        """After an event."""
-        if not event.bit:
-            if event.copies is not None:
-                return self.waited(event.copies)
-            return self.after_barrier() if event.op.name == "ck.barrier" else self
-        if not event.is_copy:
-            return _Pending(self.open | event.bit, self.copies)
-        behind = {bit: min(count + 1, MOST_COPIES) for bit, count in self.copies} | {event.bit: 0}
-        return _Pending(self.open | event.bit, tuple(sorted(behind.items())))
-
-
-Places = dict[ir.Operation, int | None]
-"""Operations before which a wait and a barrier stand, with the copies that may stay in flight (None: as many as do)."""
+    bits: int
+    copies: int | None
 
 
 class _Flow:
@@ -144,16 +90,16 @@ class _Flow:
         blocks = list(function.regions[0])
         number = {block: index for index, block in enumerate(blocks)}
         self.successors = [[number[to] for op in block for to in op.operation.successors] for block in blocks]
-        found = [list(_events(block)) for block in blocks]
+        found = [list(events_of(block)) for block in blocks]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))
         bit = {access: 1 << index for index, access in enumerate(accesses)}
         conflicts = {
-            access: sum(bit[other] for other in accesses if _conflict(access, other, self.several_waves))
+            access: sum(bit[other] for other in accesses if in_conflict(access, other, self.several_waves))
             for access in accesses
         }
         self.blocks = [
             [
-                event if at is None else _Event(event.op, bit[at], conflicts[at], is_copy=at.kind == "copy")
+                event if at is None else Event(event.op, bit[at], conflicts[at], is_copy=at.kind == "copy")
                 for event, at in events
             ]
             for events in found
@@ -167,32 +113,90 @@ class _Flow:
         """
         places: Places = {}
         while (found := self.conflict(places)) is not None:
-            op, copies = found
-            places[op] = copies
+            if found.copies is None or found.op.name == END or not self._wait_at_barriers(found, places):
+                before = places.get(found.op, _Place(None, 0))
+                more = found.copies is None or not before.barriers
+                places[found.op] = _Place(
+                    before.copies if found.copies is None else found.copies, before.barriers + more
+                )
         return {event.op: places[event.op] for events in self.blocks for event in events if event.op in places}
+
+    def _wait_at_barriers(self, found: _Conflict, places: Places) -> bool:
+        """Have the barriers wait that are there already, and as many before the operation as end copies for all waves.
+
+        False if there are none, or all do what they can.
+        """
+        changed = False
+        entering = self._entering(places)
+        for block, number in self._barriers_before(found.op, entering):
+            state = entering[block]
+            for event in self.blocks[block][:number]:
+                state = self._passed(event, state, places).after(event)
+            behind = [count for bit, count in state.copies if bit & found.bits]
+            barrier = self.blocks[block][number].op
+            if behind and (barrier not in places or min(behind) < (places[barrier].copies or 0)):
+                places[barrier] = _Place(min(behind), 0)
+                changed = True
+        return changed
+
+    def _barriers_before(self, op: ir.Operation, entering: list[Pending]) -> list[tuple[int, int]]:
+        """On every way to an operation the last barrier (block, number) after whose own wait enough others follow."""
+        home = next(
+            (block, number)
+            for block, events in enumerate(self.blocks)
+            for number, event in enumerate(events)
+            if event.op == op
+        )
+        found: dict[tuple[int, int], None] = {}
+        pending, seen = [(*home, 0, MOST_GROUPS)], set()
+        while pending:
+            block, end, count, spread = pending.pop()
+            spreads = self._spreads(block, entering[block])
+            for number in range(end - 1, -1, -1):
+                spread = min(spread, spreads[number])
+                count += self.blocks[block][number].op.name == BARRIER
+                if count > spread and self.blocks[block][number].op.name == BARRIER:
+                    found[block, number] = None
+                    break
+            else:
+                for before, successors in enumerate(self.successors):
+                    way = before, len(self.blocks[before]), count, spread
+                    if block in successors and way not in seen:
+                        seen.add(way)
+                        pending.append(way)
+        return list(found)
+
+    def _spreads(self, block: int, state: Pending) -> list[int]:
+        """The barriers between the first group and the last before every event of a block."""
+        found = []
+        for event in self.blocks[block]:
+            found.append(state.spread)
+            if event.op.name == GROUP_BARRIER:
+                state = state.after_group_barrier(event.op)
+        return found
 
     def joined(self, places: Places) -> Places:
         """Fewer places where readers of one stage wait for several copies: the first waits for those of the others."""
         for events in self.blocks:
             first: dict[str | None, ir.Operation] = {}
-            for op in [event.op for event in events if event.op in places]:
+            for op in [event.op for event in events if event.op in places and places[event.op].barriers]:
                 stage = stage_of(op)
-                fewer = {other: copies for other, copies in places.items() if other != op}
+                fewer = {other: place for other, place in places.items() if other != op}
                 hit = self.conflict(fewer)
-                if stage is None or stage not in first or hit is None or hit[0] != op or hit[1] is None:
+                if stage is None or stage not in first or hit is None or hit.op != op or hit.copies is None:
                     first[stage] = op
                     continue
-                before = fewer[first[stage]]
-                fewer[first[stage]] = hit[1] if before is None else min(before, hit[1])
+                copies, barriers = fewer[first[stage]]
+                fewer[first[stage]] = _Place(hit.copies if copies is None else min(copies, hit.copies), barriers)
                 if self.conflict(fewer) is None:
                     places = fewer
                 else:
                     first[stage] = op
         return places
 
-    def conflict(self, places: Places) -> tuple[ir.Operation, int | None] | None:
-        """An operation that the places leave in a conflict, with the copies that it may leave in flight; None: none."""
-        entering: list[_Pending | None] = [_Pending(), *[None] * (len(self.blocks) - 1)]
+    def conflict(self, places: Places) -> _Conflict | None:
+        """An operation that the places leave in a conflict; None: none."""
+        entering: list[Pending | None] = [Pending(), *[None] * (len(self.blocks) - 1)]
         pending = [0]
         while pending:
             index = pending.pop(0)
@@ -200,90 +204,52 @@ class _Flow:
             assert state is not None
             for event in self.blocks[index]:
                 state = self._passed(event, state, places)
-                hit = state.flying if event.op.name == END else state.open & event.conflicts
+                hit = state.flying if event.op.name == END else state.unsafe & event.conflicts
                 if hit:
-                    return event.op, min((behind for bit, behind in state.copies if bit & hit), default=None)
+                    return _Conflict(
+                        event.op, hit, min((behind for bit, behind in state.copies if bit & hit), default=None)
+                    )
                 state = state.after(event)
-            for successor in self.successors[index]:
-                before = entering[successor]
-                joined = state if before is None else before.join(state)
-                if joined != before:
-                    entering[successor] = joined
-                    pending.append(successor)
+            pending += self._hand_on(state, index, entering)
         return None
 
     def barriers_without_wait(self, places: Places) -> list[ir.Operation]:
         """The barriers that are there already, at which an access of the wave itself may still be under way."""
         found: dict[ir.Operation, None] = {}
-        entering = [_Pending() for _ in self.blocks]
-        pending = list(range(len(self.blocks)))
+        for index, state in enumerate(self._entering(places)):
+            for event in self.blocks[index]:
+                state = self._passed(event, state, places)
+                if event.op.name == BARRIER and state.open & ~state.flying and not event.waited:
+                    found[event.op] = None
+                state = state.after(event)
+        return list(found)
+
+    def _entering(self, places: Places) -> list[Pending]:
+        """What may be under way at the beginning of every block."""
+        entering: list[Pending | None] = [Pending(), *[None] * (len(self.blocks) - 1)]
+        pending = [0]
         while pending:
             index = pending.pop(0)
             state = entering[index]
+            assert state is not None
             for event in self.blocks[index]:
-                state = self._passed(event, state, places)
-                if event.op.name == "ck.barrier" and state.open & ~state.flying and not event.waited:
-                    found[event.op] = None
-                state = state.after(event)
-            for successor in self.successors[index]:
-                joined = entering[successor].join(state)
-                if joined != entering[successor]:
-                    entering[successor] = joined
-                    pending.append(successor)
-        return list(found)
+                state = self._passed(event, state, places).after(event)
+            pending += self._hand_on(state, index, entering)
+        return [state or Pending() for state in entering]
+
+    def _hand_on(self, state: Pending, index: int, entering: list[Pending | None]) -> list[int]:
+        """Join the state at the end of a block to those at the beginning of its successors; those that this changes."""
+        changed = []
+        for successor in self.successors[index]:
+            before = entering[successor]
+            joined = state if before is None else before.join(state)
+            if joined != before:
+                entering[successor] = joined
+                changed.append(successor)
+        return changed
 
     @staticmethod
-    def _passed(event: _Event, state: _Pending, places: Places) -> _Pending:
-        """What is under way behind the wait and barrier before an event, if it has any."""
-        return state.waited(places[event.op]).after_barrier() if event.op in places else state
-
-
-def _events(block: ir.Block) -> Iterator[tuple[_Event, _Access | None]]:
-    """LDS accesses, waits for copies, the end, and barriers (with whether a wait for LDS is the last thing before)."""
-    last: _Access | None = None
-    waited = False
-    for op in (op.operation for op in block):
-        if op.name == "ck.barrier":
-            yield _Event(op, waited=waited), None
-            last, waited = None, False
-        elif op.name == "ck.wait":
-            waited = waited or ("lds" in op.attributes and integer_of(op, "lds") == 0)
-            if "copies" in op.attributes:
-                yield _Event(op, copies=integer_of(op, "copies")), None
-                last = None
-        elif op.name == END:
-            yield _Event(op), None
-        elif (access := _access_of(op)) is not None:
-            if access != last or access.kind == "copy":
-                yield _Event(op), access
-            last, waited = access, False
-
-
-def _conflict(left: _Access, right: _Access, several_waves: bool) -> bool:
-    """Whether one of two accesses to shared bytes must have ended before the other.
-
-    Two writes to one tensor need not: fragments of one tile are disjoint, and between the tiles of two iterations lies
-    a read, with its barriers. One wave's own accesses complete in order, but for copies.
-    """
-    reads = (left.kind, right.kind).count("read")
-    if reads == 2 or (reads == 0 and left.tensor == right.tensor):
-        return False
-    if not several_waves and "copy" not in (left.kind, right.kind):
-        return False
-    return left.start < right.end and right.start < left.end
-
-
-def _access_of(op: ir.Operation) -> _Access | None:
-    """The bytes of the tensor that an LDS access touches."""
-    traffic = traffic_of(op)
-    return None if traffic is None else _Access(*traffic, *_bytes_of(producer(traffic.tensor)))
-
-
-def _bytes_of(alloc: ir.Operation | None) -> tuple[int, int]:
-    assert alloc is not None, "an LDS tensor is the result of an operation"
-    if "offset" not in alloc.attributes:
-        fail(alloc, "has no offset; run ck-allocate-lds before ck-insert-barriers")
-    lds = describe(alloc.results[0].type)
-    assert isinstance(lds, LdsType)
-    start = integer_of(alloc, "offset")
-    return start, start + LdsLayout.parse(text_of(alloc, "layout")).elements * bits(lds.element) // 8
+    def _passed(event: Event, state: Pending, places: Places) -> Pending:
+        """What is under way behind the wait and barriers before an event, if it has any."""
+        place = places.get(event.op)
+        return state if place is None else state.waited(place.copies).after_barrier(place.barriers)

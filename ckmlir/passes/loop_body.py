@@ -17,7 +17,8 @@ MEMORY = frozenset({
 
 LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment"})
 """Operations that fill registers from memory."""
-FILLS = frozenset({"ck.lds_write", "ck.copy_fragment"})
+COPY = "ck.copy_fragment"
+FILLS = frozenset({"ck.lds_write", COPY})
 """Operations that fill LDS."""
 READ = "ck.lds_read"
 MATRIX = "ck.mfma"

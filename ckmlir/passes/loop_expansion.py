@@ -10,6 +10,8 @@ remainder first, one step a block, with slots numbered so that the steady loop b
 prologue of its own. The steady loop then has one entry and one exit, which is what the backend keeps free of register
 moves.
 
+Groups of waves (`wave_groups`) part at the end of a prologue and meet again where the loop is left.
+
 Operations that run ahead compute the last iteration once more when there is no later one: loads stay inside the tensor,
 and nobody reads what they write to LDS.
 """
@@ -21,6 +23,7 @@ from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import arith, ir
 from ckmlir.passes.loop_body import Group, Marker, Placed, Step
 from ckmlir.passes.walk import move_rest, nested
+from ckmlir.passes.wave_groups import meet, part
 
 PINNED = "ck.pinned"
 """Set on memory fragments of a steady loop whose place a sched_barrier on both sides must keep."""
@@ -78,10 +81,21 @@ class Expansion:
             with ir.InsertionPoint(self.loop):
                 some = arith.cmpi(arith.CmpIPredicate.slt, self.lower, self.upper)
                 _cond_branch(some, start, [], exit_block, self.initial)
-            self._build(start, exit_block)
+            self._build(start, self._leaving(exit_block))
             for result, argument in zip(self.loop.results, exit_block.arguments, strict=True):
                 result.replace_all_uses_with(argument)
             self.loop.erase()
+
+    def _leaving(self, exit_block: ir.Block) -> ir.Block:
+        """Where the loop is left: groups of waves that are out of phase meet again on the way to the exit."""
+        if self.schedule.groups == 1:
+            return exit_block
+        types = [argument.type for argument in exit_block.arguments]
+        block = exit_block.create_before(*types, arg_locs=[self.loop.location] * len(types))
+        with ir.InsertionPoint(block):
+            meet(self.schedule.groups)
+            _branch(exit_block, list(block.arguments))
+        return block
 
     def _build(self, start: ir.Block, exit_block: ir.Block) -> None:
         with ir.InsertionPoint(start):
@@ -143,6 +157,7 @@ class Expansion:
             self._begin_block({})
             for step in range(-self.furthest, 0):
                 self._emit_step(step, self.lower, first_slot)
+            part(self.schedule.groups)
             _branch(into, [self.lower, *(self._entry(key) for key in self.needed)])
 
     def _fill(

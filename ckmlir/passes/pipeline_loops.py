@@ -28,6 +28,7 @@ from ckmlir.passes.loop_body import (
 from ckmlir.passes.loop_expansion import Expansion
 from ckmlir.passes.step_order import order_step
 from ckmlir.passes.walk import functions, named_target, nested
+from ckmlir.passes.wave_groups import check_groups
 from ckmlir.targets import Target
 
 REPEATABLE = frozenset({
@@ -68,7 +69,6 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
         schedule = schedule_of(loop)
     except ValueError as problem:
         fail(loop, str(problem))
-    _check_honoured(loop, schedule)
     _describe_for_each_user(loop.regions[0].blocks[0])
     body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
     try:
@@ -85,6 +85,7 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
     for op in body:
         if op.name == "ck.lds_alloc":
             slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
+    check_groups(loop, step, schedule, slots)
     rotating = [*(len(copies) for copies in slots.values()), *_register_sets(steps).values()]
     unroll = lcm(schedule.unroll, *rotating)
     if unroll > MOST_STEPS:
@@ -96,13 +97,6 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
             "divide each other",
         )
     Expansion(loop, step, schedule, slots, unroll).run()
-
-
-def _check_honoured(loop: ir.Operation, schedule: Schedule) -> None:
-    """What the language can say and this pass cannot do is refused, never ignored."""
-    for statement, why in (("groups", schedule.groups > 1),):
-        if why:
-            fail(loop, f"schedule '{schedule.name}' asks for {statement}, which is not implemented; leave it out")
 
 
 def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule) -> None:

@@ -8,7 +8,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.schedule import HOT_LOOP, Schedule
 from ckmlir.dialect.schedule_items import Fence, Priority
 from ckmlir.mlir import ir
-from ckmlir.passes.loop_body import LOADS, MATRIX, READ, Group, Placed, Step, sources_of, stage_of
+from ckmlir.passes.loop_body import LOADS, MATRIX, READ, Group, Marker, Placed, Step, sources_of, stage_of
 from ckmlir.passes.vectors import length_of
 from ckmlir.targets import Target
 
@@ -42,9 +42,14 @@ def _prioritised(step: Step, schedule: Schedule) -> Step:
     placed, current = [], 0
     for number, item in enumerate(step.placed):
         level = changes.get(number, current)
-        placed.append(item if level == current else replace(item, before=(*item.before, Priority(level))))
+        placed.append(item if level == current else replace(item, before=_changed(item.before, current, level)))
         current = level
-    return Step(placed, (*step.after, Priority(0)) if current else step.after)
+    return Step(placed, _changed(step.after, current, 0) if current else step.after)
+
+
+def _changed(markers: tuple[Marker, ...], current: int, level: int) -> tuple[Marker, ...]:
+    """Markers with a change of priority: raised behind them, lowered before, so that no wave has it at a barrier."""
+    return (*markers, Priority(level)) if level > current else (Priority(level), *markers)
 
 
 def _fenced(placed: list[Placed]) -> list[Placed]:

@@ -13,7 +13,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
+from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
 
 READS = frozenset({READ})
 Ahead = dict[ir.Operation, int]
@@ -197,6 +197,53 @@ def _interwave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> St
     return Step(placed)
 
 
+def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+    """Turns of memory fragments, then matrix instructions, with a barrier behind each of both: for two groups of waves,
+    one of which moves data while the other multiplies.
+
+    Each turn reads the operands of its phase. What fills tensors with several LDS buffers, and global loads, are shared
+    out among the turns, copies among all but the last, so that they have time to end. With one buffer the last turn
+    fills it, and what it would read is read by the turn before. A load follows the write that empties its registers;
+    one that matrix instructions use without LDS follows the last of them.
+    """
+    phases = Phases(body)
+    count = max(2, phases.count)
+    starts = phases.starts if phases.count > 1 else [0, len(phases.matrix) // 2, len(phases.matrix)]
+    turns: list[list[ir.Operation]] = [[] for _ in range(count + 1)]  # the last: behind the step's last product
+    single = [op for op in phases.fills if schedule.buffers_of(_tensor_name(op)) == 1]
+    rotating = [op for op in phases.fills if op not in single]
+    for phase, group in enumerate(phases.reads):
+        turns[min(phase, count - 2) if single else phase] += group
+    for phase, group in enumerate(phases.straight):
+        turns[phase + 1 if phases.count > 1 else count] += group
+    late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in single)]
+    early = _transfers([op for op in phases.loads if op not in late], rotating, ahead)
+    for number, op in enumerate(early):
+        among = count - (bool(single) or op.name == COPY)
+        turns[number * among // len(early)].append(op)
+    turns[count - 1] += _transfers(late, single, ahead)
+    order = []
+    for turn, ops in enumerate(turns):
+        order += [(op, 2 * turn) for op in ops]
+        if turn < count:
+            order += [(op, 2 * turn + 1) for op in phases.matrix[starts[turn] : starts[turn + 1]]]
+    return _with_barriers(_with_rest(body, order, ahead))
+
+
+def _with_barriers(placed: list[Placed]) -> Step:
+    """A barrier wherever a cluster ends; the last cluster goes on into the next step where it is one of memory."""
+    found, cluster = [], placed[0].cluster
+    for item in placed:
+        found.append(item if item.cluster == cluster else replace(item, before=(Barrier(), *item.before)))
+        cluster = item.cluster
+    return Step(found, (Barrier(),) if cluster % 2 else ())
+
+
 Policy = Callable[[list[ir.Operation], Ahead, Schedule], Step]
-POLICIES: dict[str, Policy] = {"interleave": _interleave, "chunks": _chunks, "interwave": _interwave}
+POLICIES: dict[str, Policy] = {
+    "interleave": _interleave,
+    "chunks": _chunks,
+    "interwave": _interwave,
+    "ping_pong": _ping_pong,
+}
 """By the name that the schedule's `order` gives them."""

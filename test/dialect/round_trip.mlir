@@ -120,6 +120,8 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   "ck.sched_barrier"() {mask = "none"} : () -> ()
   // CHECK: "ck.sched_group_barrier"
   "ck.sched_group_barrier"() {mask = "ds_read", count = 2 : i64, group = 0 : i64} : () -> ()
+  // CHECK: "ck.group_barrier"() {first = 1 : i64, groups = 2 : i64, last = 1 : i64}
+  "ck.group_barrier"() {groups = 2 : i64, first = 1 : i64, last = 1 : i64} : () -> ()
   // CHECK: "ck.priority"
   "ck.priority"() {level = 3 : i64} : () -> ()
   return

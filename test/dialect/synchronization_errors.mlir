@@ -49,3 +49,23 @@
 
 // expected-error@+1 {{'ck.priority' level 4 is outside 0..3}}
 "ck.priority"() {level = 4 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.group_barrier' groups = 1; waves form 2 groups at least}}
+"ck.group_barrier"() {groups = 1 : i64, first = 0 : i64, last = 0 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.group_barrier' groups 1 to 2 are not some of groups 0 to 1}}
+"ck.group_barrier"() {groups = 2 : i64, first = 1 : i64, last = 2 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.group_barrier' all groups arrive; that is a ck.barrier}}
+"ck.group_barrier"() {groups = 2 : i64, first = 0 : i64, last = 1 : i64} : () -> ()
+
+// -----
+
+// expected-error@+1 {{'ck.group_barrier' needs the attribute 'last'}}
+"ck.group_barrier"() {groups = 2 : i64, first = 0 : i64} : () -> ()

@@ -147,7 +147,7 @@ def test_the_line_of_a_mistake_is_named() -> None:
         ("schedule s 1; mix tea 1", "'tea' is no kind of instruction"),
         ("schedule s 1; mix mfma 1; fences memory", "leave the backend nothing to mix"),
         ("schedule s 1; priority math 4", "priority 4 of stage 'math'; 1 to 3 make sense"),
-        ("schedule s 1; groups 3", "groups 3; 1 to 2 make sense"),
+        ("schedule s 1; groups 5", "groups 5; 1 to 4 make sense"),
         ("schedule s 1; reads 2", "reads 2; 0 to 1 make sense"),
         ("schedule s 1; unroll 0", "unroll 0; 1 to 8 make sense"),
     ],

@@ -75,6 +75,25 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // A barrier of some groups of waves: a branch on the wave's number, which is the same for all its lanes.
+  // CHECK-LABEL: llvm.func @some_waves
+  // CHECK: %[[WAVE:.*]] = rocdl.readfirstlane
+  // CHECK: %[[FIRST:.*]] = arith.constant 2 : i32
+  // CHECK: %[[DISTANCE:.*]] = arith.subi %[[WAVE]], %[[FIRST]] : i32
+  // CHECK: %[[COUNT:.*]] = arith.constant 2 : i32
+  // CHECK: %[[ARRIVES:.*]] = arith.cmpi ult, %[[DISTANCE]], %[[COUNT]] : i32
+  // CHECK: cf.cond_br %[[ARRIVES]], ^bb[[ALONE:[0-9]+]], ^bb[[REST:[0-9]+]]
+  // CHECK: ^bb[[ALONE]]:
+  // CHECK-NEXT: rocdl.s.barrier
+  // CHECK-NEXT: cf.br ^bb[[REST]]
+  // CHECK: ^bb[[REST]]:
+  // CHECK: rocdl.s.setprio 1
+  func.func @some_waves() attributes {ck.waves = 8 : i32} {
+    "ck.group_barrier"() {groups = 4 : i64, first = 1 : i64, last = 1 : i64} : () -> ()
+    "ck.priority"() {level = 1 : i64} : () -> ()
+    return
+  }
+
   // Transcendental functions, element by element, and where the workgroup and the thread are.
   // CHECK-LABEL: llvm.func @positions
   // CHECK-COUNT-2: rocdl.exp2

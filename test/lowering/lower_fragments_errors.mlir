@@ -86,3 +86,13 @@ module attributes {ck.target = "gfx942"} {
 func.func @no_chip() attributes {ck.waves = 1 : i32} {
   return
 }
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+  func.func @unequal_groups() attributes {ck.waves = 3 : i32} {
+    // expected-error@+1 {{3 waves cannot form 2 groups of equal size}}
+    "ck.group_barrier"() {groups = 2 : i64, first = 1 : i64, last = 1 : i64} : () -> ()
+    return
+  }
+}

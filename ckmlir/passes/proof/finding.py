@@ -10,7 +10,7 @@ CHECKS = {
     "dependence": "every value comes from the iteration that the unscheduled program takes it from",
     "hazard": "accesses of different waves to the same LDS bytes have a barrier between them",
     "wait": "accesses have ended where others rely on it",
-    "uniform": "all waves take the same way to every barrier and LDS access",
+    "uniform": "all waves take the same way to every barrier and LDS access, and arrive at equally many barriers",
     "lds": "LDS tensors lie inside the chip's LDS",
     "registers": "the values that live at one point fit into the registers of a wave",
     "fence": "fragments that the schedule pins have fences on both sides",

@@ -13,16 +13,24 @@ An access that meets an open one in the same bytes, one of them writing, is a ra
 The waves of a workgroup take the same way (`uniformity`), so two accesses that no barrier separates are always met in
 one order or the other on some path.
 
+Groups of waves may be out of phase (`arrivals`): the barrier at which one group meets another is then not the same one
+of the program. So an ended access has for every pair of groups the barriers at which the second has arrived since the
+first ended it, less those by which it was ahead then; it is over for the second once that is positive. What comes later
+in the program thus happens later, whichever waves do it, or is refused.
+
 A wave's own accesses to LDS take effect in the order in which they are issued (CDNA3 ISA, 4.4: LDS instructions return
 in order). Its copies do not: they travel through the memory pipeline, so a wave waits for its own copy, and for its own
 accesses before it copies over them.
 """
 
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from typing import NamedTuple
 
 from ckmlir.dialect.build import integer_of
 from ckmlir.mlir import ir
+from ckmlir.passes.proof.arrivals import GROUP_BARRIER, Arrivals, Lead, after
 from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
 from ckmlir.passes.proof.footprints import Footprint, footprint, is_access, span
 
@@ -30,29 +38,54 @@ MANY = 1 << 30
 
 
 class Open(NamedTuple):
-    """How far an open access has got: ended or not; copies issued behind it; whether a barrier was passed too early."""
+    """How far an open access has got: ended or not; copies issued behind it; whether a barrier was passed too early.
+
+    `since`, once it has ended: the barriers between, for every group that did it (rows) and every one that comes later.
+    """
 
     ended: bool
     behind: int
     passed: bool
+    since: tuple[tuple[int, ...], ...] = ()
 
     def join(self, other: "Open") -> "Open":
         """Where two paths meet: the lesser knowledge."""
-        return Open(self.ended and other.ended, min(self.behind, other.behind), self.passed or other.passed)
+        since = tuple(tuple(map(min, *rows)) for rows in zip(self.since, other.since, strict=False))
+        return Open(self.ended and other.ended, min(self.behind, other.behind), self.passed or other.passed, since)
+
+    def arrived(self, groups: range) -> "Open":
+        """After a barrier of some groups."""
+        if not self.ended:
+            return self._replace(passed=True)
+        return self._replace(
+            since=tuple(tuple(min(1, n + (group in groups)) for group, n in enumerate(row)) for row in self.since)
+        )
+
+    @property
+    def over(self) -> bool:
+        """Whether it is for all groups."""
+        return self.ended and all(n > 0 for row in self.since for n in row)
+
+
+def ended_now(lead: Lead) -> tuple[tuple[int, ...], ...]:
+    """The barriers between an access that ends here and later ones, if none follows."""
+    return tuple(tuple(min(1, theirs - mine) for theirs in lead) for mine in lead)
 
 
 State = dict[int, Open]
 """Open accesses by number."""
 
 
-def check_hazards(function: ir.Operation, waves: int) -> list[Finding]:
+def check_hazards(function: ir.Operation, waves: int, arrivals: Arrivals) -> list[Finding]:
     """Findings of the kinds `hazard` and `wait`; each pair of operations once."""
-    return _Hazards(function, waves).run()
+    return _Hazards(function, waves, arrivals).run()
 
 
 class _Hazards:
-    def __init__(self, function: ir.Operation, waves: int) -> None:
+    def __init__(self, function: ir.Operation, waves: int, arrivals: Arrivals) -> None:
         self.waves = waves
+        self.groups = arrivals.groups
+        self.leads = [arrivals.entering.get(block, ()) for block in function.regions[0]]
         blocks = list(function.regions[0])
         number = {block: index for index, block in enumerate(blocks)}
         self.successors = [[number[to] for op in block for to in op.operation.successors] for block in blocks]
@@ -68,7 +101,7 @@ class _Hazards:
                 self.place[len(self.accesses)] = block, place
                 yield op, len(self.accesses)
                 self.accesses.append(footprint(op, self.waves))
-            elif op.name in ("ck.wait", "ck.barrier", "func.return"):
+            elif op.name in ("ck.wait", "ck.barrier", GROUP_BARRIER, "func.return"):
                 yield op, None
 
     def _conflicts(self) -> list[dict[int, tuple[int, int]]]:
@@ -97,8 +130,10 @@ class _Hazards:
         while pending:
             index = pending.pop(0)
             state = dict(entering[index] or {})
+            lead = self.leads[index]
             for op, access in self.blocks[index]:
-                state = self._step(op, access, state)
+                state = self._step(op, access, state, lead)
+                lead = after(op, lead)
             for successor in self.successors[index]:
                 before = entering[successor]
                 joined = dict(state) if before is None else _join(before, state)
@@ -107,13 +142,16 @@ class _Hazards:
                     pending.append(successor)
         return list(self.findings.values())
 
-    def _step(self, op: ir.Operation, access: int | None, state: State) -> State:
+    def _step(self, op: ir.Operation, access: int | None, state: State, lead: Lead) -> State:
         if access is not None:
             return self._access(access, state)
-        if op.name == "ck.barrier":
-            return {one: open_._replace(passed=True) for one, open_ in state.items() if not open_.ended}
+        if op.name in ("ck.barrier", GROUP_BARRIER):
+            some = op.name == GROUP_BARRIER
+            groups = range(integer_of(op, "first"), integer_of(op, "last") + 1) if some else range(self.groups)
+            passed = {one: open_.arrived(groups) for one, open_ in state.items()}
+            return {one: open_ for one, open_ in passed.items() if not open_.over}
         if op.name == "ck.wait":
-            return {one: self._waited(op, one, open_) for one, open_ in state.items()}
+            return {one: self._waited(op, one, open_, lead) for one, open_ in state.items()}
         for one, open_ in state.items():
             if self.accesses[one].kind == "copy" and not open_.ended:
                 source = self.accesses[one].op
@@ -124,24 +162,28 @@ class _Hazards:
                 self._report(Finding("wait", source, message, (("the end is here", op),)), op)
         return state
 
-    def _waited(self, wait: ir.Operation, one: int, open_: Open) -> Open:
+    def _waited(self, wait: ir.Operation, one: int, open_: Open, lead: Lead) -> Open:
+        if open_.ended or not self._ends(wait, one, open_):
+            return open_
+        return open_._replace(ended=True, since=ended_now(lead))
+
+    def _ends(self, wait: ir.Operation, one: int, open_: Open) -> bool:
         counter = "copies" if self.accesses[one].kind == "copy" else "lds"
         if counter in wait.attributes:
             left = integer_of(wait, counter)
             if left == 0 or (counter == "copies" and open_.behind >= left):
-                return open_._replace(ended=True)
-        if counter == "copies" and "vector_memory" in wait.attributes and integer_of(wait, "vector_memory") == 0:
-            return open_._replace(ended=True)
-        return open_
+                return True
+        return counter == "copies" and "vector_memory" in wait.attributes and integer_of(wait, "vector_memory") == 0
 
     def _access(self, access: int, state: State) -> State:
         for other, (apart, same) in self.conflicts[access].items():
             if other not in state:
                 continue
             open_ = state[other]
-            if apart:
-                self._race(access, other, open_, apart)
-            elif not open_.ended:
+            near = self._too_near(access, other, open_) if apart and self.groups > 1 else None
+            if apart and (self.groups == 1 or not open_.ended or near):
+                self._race(access, other, open_, apart, near)
+            elif same and not open_.ended:
                 self._unfinished(access, other, same)
         if self.accesses[access].kind != "copy":
             return {**state, access: Open(False, 0, False)}
@@ -151,14 +193,46 @@ class _Hazards:
         }
         return {**counted, access: Open(False, 0, False)}
 
-    def _race(self, access: int, other: int, open_: Open, shared: int) -> None:
+    def _too_near(self, access: int, other: int, open_: Open) -> tuple[int, int, int] | None:
+        """The least barriers that lie between two groups, that of the other access and that of this; None: enough."""
+        if not open_.ended:
+            return None
+        pairs = [
+            (barriers, there, here)
+            for there, row in enumerate(open_.since)
+            for here, barriers in enumerate(row)
+            if barriers < 1 and self._meet(other, there, access, here)
+        ]
+        return min(pairs, default=None)
+
+    def _meet(self, other: int, there: int, access: int, here: int) -> bool:
+        """Whether different waves of these groups touch the same bytes."""
+        theirs, mine = self._of_group(other, there), self._of_group(access, here)
+        if there != here:
+            return bool(reduce(or_, theirs) & reduce(or_, mine))
+        return any(one & two for at, one in enumerate(theirs) for to, two in enumerate(mine) if at != to)
+
+    def _of_group(self, access: int, group: int) -> tuple[int, ...]:
+        size = self.waves // self.groups
+        return self.accesses[access].waves[group * size : (group + 1) * size]
+
+    def _race(
+        self, access: int, other: int, open_: Open, shared: int, near: tuple[int, int, int] | None = None
+    ) -> None:
         mine, theirs = self.accesses[access], self.accesses[other]
         doing = {"read": "be reading", "write": "be writing", "copy": "be copying into"}[theirs.kind]
         message = (
             f"{words_for(mine.op)} {_verb(mine)} LDS tensor '{tensor_name(mine.alloc)}' at {span(shared)}, "
             f"which another wave may still {doing}: "
         )
-        if not open_.passed:
+        if near is not None and near[1] != near[2]:
+            barriers, there, here = near
+            message += (
+                f"group {here} of the waves is {_counted(1 - barriers)} too near to group {there}, which comes behind "
+                "it; put more between them"
+            )
+            check = "hazard"
+        elif not open_.passed:
             message += "no barrier lies between them"
             check = "hazard"
         else:
@@ -189,6 +263,10 @@ class _Hazards:
 
     def _report(self, finding: Finding, other: ir.Operation) -> None:
         self.findings.setdefault((finding.op, other), finding)
+
+
+def _counted(barriers: int) -> str:
+    return f"{barriers} barrier" + ("s" if barriers > 1 else "")
 
 
 def _verb(access: Footprint) -> str:

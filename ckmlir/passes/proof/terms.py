@@ -142,7 +142,7 @@ READS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"}
 EFFECTS = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"})
 """What changes memory."""
 NO_VALUE = frozenset({
-    "ck.wait", "ck.barrier", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority", "ck.lds_alloc",
-    "cf.br", "cf.cond_br", "func.return", "scf.yield",
+    "ck.wait", "ck.barrier", "ck.group_barrier", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority",
+    "ck.lds_alloc", "cf.br", "cf.cond_br", "func.return", "scf.yield",
 })  # fmt: skip
 """Operations that compute nothing, for the proof."""

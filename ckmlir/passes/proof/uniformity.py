@@ -12,6 +12,7 @@ from ckmlir.passes.proof.flow import handed_over
 from ckmlir.passes.proof.footprints import is_access
 
 UNIFORM_SOURCES = frozenset({"ck.workgroup_id", "arith.constant", "ub.poison"})
+BARRIERS = ("ck.barrier", "ck.group_barrier")
 SCALAR_DIALECTS = ("arith.", "math.", "llvm.getelementptr")
 
 
@@ -25,8 +26,8 @@ def check_uniformity(function: ir.Operation) -> list[Finding]:
             continue
         for apart in _between(branch, function):
             for op in (view.operation for view in apart):
-                if op.name == "ck.barrier" or is_access(op):
-                    what = "a barrier" if op.name == "ck.barrier" else words_for(op)
+                if op.name in BARRIERS or is_access(op):
+                    what = "a barrier" if op.name in BARRIERS else words_for(op)
                     cause = divergent[branch.operands[0]]
                     message = (
                         f"some waves may not reach {what} with the others: the branch before depends on "
