@@ -6,10 +6,34 @@ and others); LLVM's GCNHazardRecognizer.cpp, functions checkMAIHazards90A and ch
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from ckmlir.sim.analysis.hazard_rule import ALL, Described, Rule, fixed, named, reads, touches, when, writes
 from ckmlir.sim.analysis.registers import VECTOR_REGISTERS, RegisterSet, registers_of, span
+
+
+class ResultStates(NamedTuple):
+    """Wait states until the result of a matrix instruction may be used.
+
+    Attributes:
+        read: By VALU.
+        factor: As A or B of a matrix instruction of the same kind.
+        same_accumulator: As C of one, in the very registers.
+        overlapping_accumulator: As C of one that names other registers as well.
+    """
+
+    read: int
+    factor: int
+    same_accumulator: int
+    overlapping_accumulator: int
+
+
+def result_states(one: Described) -> ResultStates:
+    """The wait states after a matrix instruction, by how its result is used."""
+    return ResultStates(
+        _matrix_to_factor(one, one), _matrix_to_factor(one, one), _forwarded(one, one), _overlapping(one, one)
+    )
+
 
 _ANY_DOUBLE_MATRIX: Final = span(768, 1)
 """A resource that is no register: that an f64 matrix instruction came before."""
@@ -45,13 +69,19 @@ def _matrix_to_factor(one: Described, two: Described) -> int:
 def _matrix_to_accumulator(one: Described, two: Described) -> int:
     """A matrix instruction's result as operand C of another. The hardware forwards it when the registers are the same
     ones, with few exceptions; not when they only overlap."""
-    count, target = one.passes, one.instruction.target
-    if target == "gfx90a" and one.is_double and not two.is_double:
+    if one.instruction.target == "gfx90a" and one.is_double and not two.is_double:
         return 0
-    if one.effects.writes == two.accumulator:
-        if one.is_double and two.is_double and one.passes == two.passes == 4:
-            return 4
-        return 2 if target != "gfx90a" and count == 2 else 0
+    return _forwarded(one, two) if one.effects.writes == two.accumulator else _overlapping(one, two)
+
+
+def _forwarded(one: Described, two: Described) -> int:
+    if one.is_double and two.is_double and one.passes == two.passes == 4:
+        return 4
+    return 2 if one.instruction.target != "gfx90a" and one.passes == 2 else 0
+
+
+def _overlapping(one: Described, two: Described) -> int:
+    count, target = one.passes, one.instruction.target
     if one.is_double:
         longer = 17 if target == "gfx950" else 9
         return 0 if two.is_xdl else 4 if count == 4 else longer
