@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 
 from ckmlir.sim import state
+from ckmlir.sim.ir_text import FIND_ENTRY, each_lane, field
 
 
 @dataclass(frozen=True)
@@ -66,17 +67,7 @@ def _masked_loop(signature: str, body: str, before: str = "") -> str:
     return f"""define internal void {signature} #1 {{
 entry:
 {before}  br label %head
-head:
-  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %done, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %less = add i64 %left, -1
-  %rest = and i64 %left, %less
-  %address_slot = getelementptr i64, ptr %addresses, i64 %lane
-  %address_bits = load i64, ptr %address_slot, align 8
-  %address = inttoptr i64 %address_bits to ptr
+{each_lane("address_bits")}  %address = inttoptr i64 %address_bits to ptr
   %register = getelementptr i32, ptr %rows, i64 %lane
 {body}  br label %next
 next:
@@ -221,48 +212,18 @@ def helper_texts() -> dict[str, str]:
             texts[f"store_masked_{access.name}"] = _masked_loop("@store" + signature, _dwords(access, store=True))
             texts[f"load_all_{access.name}"] = _transposed(access, store=False)
             texts[f"store_all_{access.name}"] = _transposed(access, store=True)
-    texts["find_outside"] = _FIND_OUTSIDE
+    texts["find_outside"], texts["find_entry"] = _FIND_OUTSIDE, FIND_ENTRY
     return texts
 
 
 # The first lane of a mask whose access is in no allocation, or -1. Starts at a remembered entry of the table of
 # allocations and remembers the last one found. The entries are pairs (first address, bytes) in ascending order.
-_FIND_OUTSIDE = """
-define internal i64 @find_outside(i64 %mask, ptr %addresses, i64 %bytes, ptr %context, ptr %remembered) #1 {
+_FIND_OUTSIDE = f"""
+define internal i64 @find_outside(i64 %mask, ptr %addresses, i64 %bytes, ptr %context, ptr %remembered) #1 {{
 entry:
-  %table_field = getelementptr i8, ptr %context, i64 ALLOCATIONS
-  %table = load ptr, ptr %table_field, align 8
-  %count_field = getelementptr i8, ptr %context, i64 COUNT
-  %count = load i64, ptr %count_field, align 8
-  br label %head
-head:
-  %left = phi i64 [ %mask, %entry ], [ %rest, %found ]
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %inside, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %less = add i64 %left, -1
-  %rest = and i64 %left, %less
-  %slot = getelementptr i64, ptr %addresses, i64 %lane
-  %address = load i64, ptr %slot, align 8
-  br label %search
-search:
-  %low = phi i64 [ 0, %body ], [ %new_low, %step ]
-  %high = phi i64 [ %count, %body ], [ %new_high, %step ]
-  %width = sub i64 %high, %low
-  %single = icmp ule i64 %width, 1
-  br i1 %single, label %check, label %step
-step:
-  %half = lshr i64 %width, 1
-  %middle = add i64 %low, %half
-  %middle_entry = getelementptr [2 x i64], ptr %table, i64 %middle
-  %middle_first = load i64, ptr %middle_entry, align 8
-  %above = icmp uge i64 %address, %middle_first
-  %new_low = select i1 %above, i64 %middle, i64 %low
-  %new_high = select i1 %above, i64 %high, i64 %middle
-  br label %search
-check:
-  %candidate = getelementptr [2 x i64], ptr %table, i64 %low
+{field("context", state.ALLOCATIONS, "table", "ptr")}  br label %head
+{each_lane(again="found")}  %index = call i64 @find_entry(i64 %address, ptr %context)
+  %candidate = getelementptr [2 x i64], ptr %table, i64 %index
   %first = load i64, ptr %candidate, align 8
   %size_field = getelementptr i64, ptr %candidate, i64 1
   %size = load i64, ptr %size_field, align 8
@@ -279,7 +240,7 @@ found:
   br label %head
 outside:
   ret i64 %lane
-inside:
+done:
   ret i64 -1
-}
-""".replace("ALLOCATIONS", str(state.ALLOCATIONS)).replace("COUNT", str(state.ALLOCATION_COUNT))
+}}
+"""

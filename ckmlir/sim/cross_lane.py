@@ -12,6 +12,7 @@ from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder
+from ckmlir.sim.ir_text import each_lane
 from ckmlir.sim.memory_access import lds_addresses, low_word, preload, transfer
 from ckmlir.sim.register_index import destination_register, source_register
 
@@ -224,18 +225,10 @@ done:
   ret void
 }
 """,
-    "scatter_lanes": """define internal void @scatter_lanes(i64 %mask, ptr %data, ptr %targets, ptr %result) #1 {
+    "scatter_lanes": f"""define internal void @scatter_lanes(i64 %mask, ptr %data, ptr %targets, ptr %result) #1 {{
 entry:
   br label %head
-head:
-  %left = phi i64 [ %mask, %entry ], [ %rest, %body ]
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %done, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %less = add i64 %left, -1
-  %rest = and i64 %left, %less
-  %source = getelementptr i32, ptr %data, i64 %lane
+{each_lane(None, again="body")}  %source = getelementptr i32, ptr %data, i64 %lane
   %word = load i32, ptr %source, align 4
   %target_slot = getelementptr i32, ptr %targets, i64 %lane
   %target_lane = load i32, ptr %target_slot, align 4
@@ -244,6 +237,6 @@ body:
   br label %head
 done:
   ret void
-}
+}}
 """,
 }

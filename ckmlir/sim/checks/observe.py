@@ -136,7 +136,6 @@ def helper_texts() -> dict[str, str]:
     """All functions that checked handlers call, by name."""
     return {
         "note_finding": recording.NOTE_FINDING,
-        "find_entry": recording.FIND_ENTRY,
         "check_read_only": recording.CHECK_READ_ONLY,
         **races.helpers(),
         **step_recording.helpers(),

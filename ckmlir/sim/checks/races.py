@@ -19,7 +19,8 @@ from dataclasses import dataclass
 from ckmlir.sim import state
 from ckmlir.sim.checks import layout
 from ckmlir.sim.checks.layout import Kind, Use
-from ckmlir.sim.checks.recording import close_lane_loop, field, lane_loop, lds_loop
+from ckmlir.sim.checks.recording import close_lane_loop, lane_loop, lds_loop
+from ckmlir.sim.ir_text import field
 
 SIZES = (1, 2, 4, 8, 12, 16)
 """Bytes of a lane's access that have a function; longer ones are checked in pieces of 16."""

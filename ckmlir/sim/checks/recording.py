@@ -1,18 +1,11 @@
-"""The compiled side of findings: a function that notes one in the launch's buffer, and the search for an address's
-allocation. IR text, called by name from checked handlers."""
+"""The compiled side of findings: a function that notes one in the launch's buffer, and loops over the lanes of an
+access that know each lane's allocation. IR text, called by name from checked handlers."""
 
 from __future__ import annotations
 
 from ckmlir.sim import state
 from ckmlir.sim.checks import layout
-
-
-def field(block: str, offset: int, name: str, type: str = "i64") -> str:
-    """IR that loads a field at a byte offset of a block."""
-    return (
-        f"  %{name}_at = getelementptr i8, ptr %{block}, i64 {offset}\n"
-        f"  %{name} = load {type}, ptr %{name}_at, align {4 if type == 'i32' else 8}\n"
-    )
+from ckmlir.sim.ir_text import allocation_of, each_lane, field
 
 
 def _stores(values: dict[int, str]) -> str:
@@ -103,31 +96,11 @@ add:
 }}
 """
 
-# The row of the table of allocations with the greatest first address that is not above the given one (row 0 if none).
-FIND_ENTRY = f"""
-define internal i64 @find_entry(i64 %address, ptr %context) #1 {{
-entry:
-{field("context", state.ALLOCATIONS, "table", "ptr")}{field("context", state.ALLOCATION_COUNT, "count")}
-  br label %search
-search:
-  %low = phi i64 [ 0, %entry ], [ %new_low, %step ]
-  %high = phi i64 [ %count, %entry ], [ %new_high, %step ]
-  %width = sub i64 %high, %low
-  %single = icmp ule i64 %width, 1
-  br i1 %single, label %found, label %step
-step:
-  %half = lshr i64 %width, 1
-  %middle = add i64 %low, %half
-  %middle_entry = getelementptr [2 x i64], ptr %table, i64 %middle
-  %middle_first = load i64, ptr %middle_entry, align 8
-  %above = icmp uge i64 %address, %middle_first
-  %new_low = select i1 %above, i64 %middle, i64 %low
-  %new_high = select i1 %above, i64 %high, i64 %middle
-  br label %search
-found:
-  ret i64 %low
-}}
+_REMEMBERED = """  %first = phi i64 [ 0, %entry ], [ %first_next, %next ]
+  %size = phi i64 [ 0, %entry ], [ %size_next, %next ]
+  %row_here = phi ptr [ %attributes, %entry ], [ %row_next, %next ]
 """
+"""The allocation of the lane before, where most lanes' addresses are too."""
 
 
 def lane_loop(name: str, body: str, before: str = "") -> str:
@@ -139,31 +112,11 @@ entry:
 {field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.ALLOCATIONS, "table", "ptr")}
 {field("context", state.ALLOCATION_ATTRIBUTES, "attributes", "ptr")}
 {before}  br label %head
-head:
-  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
-  %first = phi i64 [ 0, %entry ], [ %first_next, %next ]
-  %size = phi i64 [ 0, %entry ], [ %size_next, %next ]
-  %row_here = phi ptr [ %attributes, %entry ], [ %row_next, %next ]
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %done, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %less = add i64 %left, -1
-  %rest = and i64 %left, %less
-  %slot = getelementptr i64, ptr %addresses, i64 %lane
-  %address = load i64, ptr %slot, align 8
-  %offset_here = sub i64 %address, %first
+{each_lane(phis=_REMEMBERED)}  %offset_here = sub i64 %address, %first
   %same = icmp ult i64 %offset_here, %size
   br i1 %same, label %known, label %search
 search:
-  %index = call i64 @find_entry(i64 %address, ptr %context)
-  %found = getelementptr [2 x i64], ptr %table, i64 %index
-  %found_first = load i64, ptr %found, align 8
-  %found_size_at = getelementptr i64, ptr %found, i64 1
-  %found_size = load i64, ptr %found_size_at, align 8
-  %found_row_offset = mul i64 %index, {layout.ATTRIBUTE_BYTES}
-  %found_row = getelementptr i8, ptr %attributes, i64 %found_row_offset
-  %found_offset = sub i64 %address, %found_first
+{allocation_of("found", "address")}  %found_offset = sub i64 %address, %found_first
   %inside = icmp ult i64 %found_offset, %found_size
   br i1 %inside, label %known, label %next
 known:
@@ -201,17 +154,7 @@ entry:
   %rounded = add i64 %size, 63
   %count = and i64 %rounded, -64
 {before}  br label %head
-head:
-  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %done, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %less = add i64 %left, -1
-  %rest = and i64 %left, %less
-  %slot = getelementptr i64, ptr %addresses, i64 %lane
-  %address = load i64, ptr %slot, align 8
-  %offset = sub i64 %address, %first
+{each_lane()}  %offset = sub i64 %address, %first
   %inside = icmp ult i64 %offset, %size
   br i1 %inside, label %known, label %next
 known:

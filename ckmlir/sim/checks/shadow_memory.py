@@ -12,9 +12,11 @@ from ckmlir.sim.builder import Value
 from ckmlir.sim.checks import layout
 from ckmlir.sim.checks.layout import Kind
 from ckmlir.sim.checks.observe import note_if_any
-from ckmlir.sim.checks.recording import field
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder
+from ckmlir.sim.ir_text import allocation_of, each_lane, field
+
+_SHADOWED = "  %shadowed = phi i64 [ 0, %entry ], [ %shadowed_next, %next ]\n"
 
 # Replaces the noted addresses of lanes whose allocation has a shadow by addresses in it and returns those lanes; leaves
 # the properties of the first lane's allocation in the context.
@@ -27,20 +29,14 @@ entry:
   %lane0 = and i64 %first_lane, 63
   %slot0 = getelementptr i64, ptr %addresses, i64 %lane0
   %address0 = load i64, ptr %slot0, align 8
-  %index0 = call i64 @find_entry(i64 %address0, ptr %context)
-  %entry0 = getelementptr [2 x i64], ptr %table, i64 %index0
-  %start0 = load i64, ptr %entry0, align 8
-  %size0_at = getelementptr i64, ptr %entry0, i64 1
-  %size0 = load i64, ptr %size0_at, align 8
-  %row0_offset = mul i64 %index0, {layout.ATTRIBUTE_BYTES}
-  %row0 = getelementptr i8, ptr %attributes, i64 %row0_offset
-{field("row0", layout.PROPERTIES, "properties")}{field("row0", layout.SHADOW_DELTA, "delta0")}
+{allocation_of("near", "address0")}{field("near_row", layout.PROPERTIES, "properties")}
+{field("near_row", layout.SHADOW_DELTA, "delta0")}
   %kept_at = getelementptr i8, ptr %context, i64 {state.SHADOW_PROPERTIES}
   store i64 %properties, ptr %kept_at, align 8
   %all = load <64 x i64>, ptr %addresses, align 64
-  %start_first = insertelement <64 x i64> poison, i64 %start0, i64 0
+  %start_first = insertelement <64 x i64> poison, i64 %near_first, i64 0
   %start = shufflevector <64 x i64> %start_first, <64 x i64> poison, <64 x i32> zeroinitializer
-  %size_first = insertelement <64 x i64> poison, i64 %size0, i64 0
+  %size_first = insertelement <64 x i64> poison, i64 %near_size, i64 0
   %size = shufflevector <64 x i64> %size_first, <64 x i64> poison, <64 x i32> zeroinitializer
   %offsets = sub <64 x i64> %all, %start
   %inside = icmp ult <64 x i64> %offsets, %size
@@ -51,8 +47,8 @@ entry:
   br i1 %together, label %one, label %head
 one:
   %defined = icmp eq i64 %delta0, 0
-  br i1 %defined, label %none, label %move
-none:
+  br i1 %defined, label %without, label %move
+without:
   ret i64 0
 move:
   %delta_first = insertelement <64 x i64> poison, i64 %delta0, i64 0
@@ -60,26 +56,8 @@ move:
   %moved = add <64 x i64> %all, %delta_all
   store <64 x i64> %moved, ptr %addresses, align 64
   ret i64 %mask
-head:
-  %left = phi i64 [ %mask, %entry ], [ %rest, %next ]
-  %shadowed = phi i64 [ 0, %entry ], [ %shadowed_next, %next ]
-  %at_end = icmp eq i64 %left, 0
-  br i1 %at_end, label %done, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %less = add i64 %left, -1
-  %rest = and i64 %left, %less
-  %slot = getelementptr i64, ptr %addresses, i64 %lane
-  %address = load i64, ptr %slot, align 8
-  %index = call i64 @find_entry(i64 %address, ptr %context)
-  %found = getelementptr [2 x i64], ptr %table, i64 %index
-  %found_start = load i64, ptr %found, align 8
-  %found_size_at = getelementptr i64, ptr %found, i64 1
-  %found_size = load i64, ptr %found_size_at, align 8
-  %row_offset = mul i64 %index, {layout.ATTRIBUTE_BYTES}
-  %row = getelementptr i8, ptr %attributes, i64 %row_offset
-{field("row", layout.SHADOW_DELTA, "delta")}
-  %offset = sub i64 %address, %found_start
+{each_lane(phis=_SHADOWED)}{allocation_of("found", "address")}{field("found_row", layout.SHADOW_DELTA, "delta")}
+  %offset = sub i64 %address, %found_first
   %within = icmp ult i64 %offset, %found_size
   %has_shadow = icmp ne i64 %delta, 0
   %usable = and i1 %within, %has_shadow

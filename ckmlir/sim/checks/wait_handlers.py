@@ -8,10 +8,10 @@ from ckmlir.sim import state
 from ckmlir.sim.builder import Value
 from ckmlir.sim.checks import layout
 from ckmlir.sim.checks import wait_layout as wait
-from ckmlir.sim.checks.recording import field
 from ckmlir.sim.checks.wait_layout import LGKM, VM
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import PROTOTYPE, SKIP, HandlerBuilder, HandlerKey
+from ckmlir.sim.ir_text import field
 
 PREFIX = "wait_"
 ISSUE, REACH, CHECK = "wait_issue", "wait_reach", "wait_check"

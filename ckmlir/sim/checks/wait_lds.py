@@ -16,8 +16,8 @@ from ckmlir.sim import state
 from ckmlir.sim.checks import layout
 from ckmlir.sim.checks import wait_layout as wait
 from ckmlir.sim.checks.layout import Kind
-from ckmlir.sim.checks.recording import field
 from ckmlir.sim.checks.wait_handlers import NEEDED_COUNT, load
+from ckmlir.sim.ir_text import each_lane, field
 
 _V = "<64 x i64>"
 
@@ -116,6 +116,8 @@ over:
 }}
 """
 
+_HITS = "  %found = phi i64 [ 0, %entry ], [ %found_next, %body ]\n"
+
 # The lanes of an access that touch a byte of an earlier one.
 OVERLAP = f"""
 define internal i64 @wait_lds_overlap(ptr %entry_at, i64 %active, ptr %addresses, i64 %lds, i64 %bytes) #1 {{
@@ -124,23 +126,12 @@ entry:
   %offsets_at = getelementptr i8, ptr %entry_at, i64 {wait.ENTRY_OFFSETS}
   %theirs = load <64 x i32>, ptr %offsets_at, align 4
   %bytes32 = trunc i64 %bytes to i32
-  %less = add i32 %bytes32, -1
-  %span = add i32 %less, %their_bytes
+  %last = add i32 %bytes32, -1
+  %span = add i32 %last, %their_bytes
 {_splat("span", "%span", "i32")}  br label %head
-head:
-  %left = phi i64 [ %active, %entry ], [ %rest, %body ]
-  %found = phi i64 [ 0, %entry ], [ %found_next, %body ]
-  %none = icmp eq i64 %left, 0
-  br i1 %none, label %done, label %body
-body:
-  %lane = call i64 @llvm.cttz.i64(i64 %left, i1 true)
-  %lower = add i64 %left, -1
-  %rest = and i64 %left, %lower
-  %slot = getelementptr i64, ptr %addresses, i64 %lane
-  %address = load i64, ptr %slot, align 8
-  %offset = sub i64 %address, %lds
+{each_lane(phis=_HITS, mask="active", again="body")}  %offset = sub i64 %address, %lds
   %offset32 = trunc i64 %offset to i32
-  %shifted = add i32 %offset32, %less
+  %shifted = add i32 %offset32, %last
 {_splat("mine", "%shifted", "i32")}
   %distance = sub <64 x i32> %mine_v, %theirs
   %meets = icmp ult <64 x i32> %distance, %span_v
