@@ -1,5 +1,6 @@
 """The initialisation check and the rarer ways to write memory: typed buffers, scalar stores and atomics, LDS addressed
-by M0, exchanges of pairs. What they write counts as written, unless it is undefined itself."""
+by M0, exchanges of pairs. What they write counts as written, unless it is undefined itself. Operands that are a signed
+part of a register are here too."""
 
 from __future__ import annotations
 
@@ -27,6 +28,10 @@ EXCHANGE = "ds_wrxchg2_rtn_b32 v[4:5], v1, v0, v0 offset0:0 offset1:64\n" + WAIT
 STORED, ADDRESS = "an undefined value is stored", "an undefined value is used as an address"
 
 PROGRAMS: dict[str, tuple[str, str]] = {
+    "a byte with its sign": (
+        "v_cvt_f32_i32_sdwa v2, sext(v0) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_0\n" + KEEP, ""),
+    "a byte of nothing with its sign": (
+        "v_cvt_f32_i32_sdwa v2, sext(v9) dst_sel:DWORD dst_unused:UNUSED_PAD src0_sel:BYTE_0\n" + KEEP, STORED),
     "nothing is written": (LOAD + KEEP, STORED),
     "tbuffer_store": (f"tbuffer_store_format_x v0, v1, s[4:7], 0 {TYPED} offen\n" + WAIT + LOAD + KEEP, ""),
     "tbuffer_store of nothing": (f"tbuffer_store_format_x v9, v1, s[4:7], 0 {TYPED} offen", STORED),

@@ -70,7 +70,8 @@ class ShadowBuilder(HandlerBuilder):
 
     def slot(self, index: int) -> str:
         real = super().slot(index)
-        constant = index >= len(self.key.operands) or self.key.operands[index] not in ("v", "s")
+        code = self.key.operands[index].removesuffix("x") if index < len(self.key.operands) else ""
+        constant = code not in ("v", "s")
         if index not in self.where:
             return "0" if constant else real
         return real if constant else self._once("where", index, f"add i64 {real}, {-layout.SHADOW}")
