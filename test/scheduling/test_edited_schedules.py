@@ -2,8 +2,8 @@
 
 The pass says which edits are legal. What it accepts, the schedule checker proves, and the numbers are right without a
 finding. What it refuses is applied nevertheless, by the pass without its checks: then the schedule checker refuses it,
-and a run shows it, as a finding of the simulator's checkers or as wrong numbers. Where a fragment would use a value that
-is not there yet, there is no program that could be run.
+and a run shows it, by a finding of the simulator's checkers or by wrong numbers. Where a fragment would use a value
+that is not there yet, there is no program that could be run.
 """
 
 from __future__ import annotations

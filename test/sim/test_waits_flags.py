@@ -112,3 +112,25 @@ def test_truth_tables_give_the_bits_that_they_can() -> None:
     assert ranges._by_table(terms, 0xA0).bits == 0x30  # the first and the third
     assert ranges._by_table(terms, 0x96).bits == 0xFF  # exclusive or
     assert ranges._by_table(terms, 0x01).bits == 0xFFFF_FFFF  # nor
+
+
+def test_scalars_saved_in_lanes_come_back() -> None:
+    """Other lanes may be written in between, the whole register may not."""
+    text = """
+    s_movk_i32 s4, 0x400
+    v_writelane_b32 v9, s4, 3
+    v_writelane_b32 v9, s8, 4
+    s_mov_b32 s4, s8
+    v_readlane_b32 s5, v9, 3
+    s_mov_b32 m0, s5
+    buffer_load_dword v5, s[8:11], 0 offen lds
+    """
+    for changed, bytes_ in (
+        (text, (0x400, 0x4FF)),
+        (text.replace("s_mov_b32 s4, s8", "v_mov_b32_e32 v9, v8"), ranges.UNKNOWN[:2]),
+        (text.replace("v9, s8, 4", "v9, s8, 3"), ranges.UNKNOWN[:2]),
+    ):
+        flow = flow_of(changed, "gfx942")
+        (copy,) = [one for block in flow.blocks.values() for one in block.instructions if one.encoding == "MUBUF"]
+        addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
+        assert addresses.bytes_of(copy)[:2] == bytes_

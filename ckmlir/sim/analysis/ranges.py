@@ -31,7 +31,7 @@ class Range(NamedTuple):
 
 UNKNOWN: Final = Range(0, _WORD)
 Ranges = dict[int, Range]
-"""By register bit (`registers.py`); a register that is not there is unknown."""
+"""By register bit (`registers.py`), from `_SAVED` on by lane of a VGPR; what is not there is unknown."""
 
 
 def _all_bits(high: int) -> int:
@@ -173,6 +173,8 @@ def _function(mnemonic: str) -> Callable[..., Range] | None:
 
 
 _found: dict[str, Callable[..., Range] | None] = {}
+_SAVED: Final = 1024
+_LANES: Final = 64
 _BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 
 
@@ -192,13 +194,29 @@ def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lane
     result = _result(instruction, ranges)
     destination = instruction.destinations[0] if instruction.destinations else None
     where = _BASE[destination.kind] + destination.index if destination is not None else -1
-    if result is not None and destination is not None and destination.kind in "va" and not all_lanes:
+    if instruction.mnemonic == "v_writelane_b32":
+        lane = _lane(where, instruction.sources[1])
+        result, where = (range_of(instruction.sources[0], ranges), lane) if lane is not None else (None, where)
+    elif result is not None and destination is not None and destination.kind in "va" and not all_lanes:
         result = result.hull(ranges.get(where, UNKNOWN))
-    written = effects.writes
-    for register in [item for item in ranges if written >> item & 1]:
-        del ranges[register]
+    keeps_lanes = where >= _SAVED
+    for register in [item for item in ranges if effects.writes >> _owner(item) & 1]:
+        if not (keeps_lanes and register >= _SAVED):
+            del ranges[register]
     if result is not None and result != UNKNOWN:
         ranges[where] = result
+    elif keeps_lanes:
+        ranges.pop(where, None)
+
+
+def _lane(register: int, lane: Operand) -> int | None:
+    """Where `Ranges` holds what a lane of a VGPR holds: compilers save scalar registers there."""
+    return _SAVED + register * _LANES + lane.index % _LANES if lane.kind == "imm" else None
+
+
+def _owner(item: int) -> int:
+    """The register bit that an item of `Ranges` is part of."""
+    return (item - _SAVED) // _LANES if item >= _SAVED else item
 
 
 def _result(instruction: Instruction, ranges: Ranges) -> Range | None:
@@ -208,6 +226,11 @@ def _result(instruction: Instruction, ranges: Ranges) -> Range | None:
     function = _function(instruction.mnemonic)
     if function is None or instruction.encoding in ("DPP", "SDWA") or instruction.modifiers.get("op_sel"):
         return None
+    if instruction.mnemonic == "v_readlane_b32":
+        source = instruction.sources[0]
+        lane = _lane(_BASE[source.kind] + source.index, instruction.sources[1])
+        if lane is not None and lane in ranges:
+            return ranges[lane]
     operands = [*instruction.sources]
     if instruction.mnemonic in _CHANGES_DESTINATION:
         operands.insert(0, instruction.destinations[0])
