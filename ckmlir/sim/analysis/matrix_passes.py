@@ -22,6 +22,11 @@ def _shape(mnemonic: str) -> tuple[int, int, str]:
     return int(found[1]), int(found[3]), found[4]
 
 
+def contraction(mnemonic: str) -> int:
+    """K: the products that each element of the result is a sum of."""
+    return _shape(mnemonic)[1]
+
+
 def is_double(mnemonic: str) -> bool:
     """Whether it multiplies f64 matrices (DGEMM)."""
     return "_f64_" in mnemonic

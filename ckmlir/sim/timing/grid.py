@@ -1,0 +1,215 @@
+"""From one compute unit to the whole launch: an estimate, by the model, of the cycles of a grid.
+
+Workgroups run in rounds: each compute unit takes as many as fit, and the last round may fill only some. How long a
+round takes comes from a timeline in one of two ways.
+
+- Sampled: as many workgroups as fit were simulated together; a round takes as long as they did.
+- Analytic: fewer were simulated, usually one. Those that share a unit take at least as long as one alone, and at least
+  as long as what they need of the busiest unit of the compute unit, or of its share of memory, together.
+
+Either way, a main loop lets the time be carried over to another number of iterations.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+from typing import Literal
+
+from ckmlir.errors import CkmlirError
+from ckmlir.sim.timing.events import Timeline, Unit
+from ckmlir.sim.timing.memory_shares import device_units, hbm_bytes_per_cycle
+from ckmlir.sim.timing.occupancy import trace_occupancy
+from ckmlir.sim.timing.roofline import MatrixWork, Roofline, matrix_work, roofline
+from ckmlir.sim.timing.steady_loop import ONE_A_SIMD, SteadyLoop, steady_loop
+
+Mode = Literal["analytic", "sampled"]
+
+
+@dataclass(frozen=True)
+class WorkgroupEstimate:
+    """One workgroup, with the others of its compute unit around it as they were simulated.
+
+    Attributes:
+        cycles: From its start to its end. steady: Its main loop, if it has one; trips: iterations counted with.
+        work: Of the matrix cores. bytes: By level.
+        busy: Cycles that it needs of each unit (of each of several, where there is one a SIMD) and of the compute
+            unit's share of HBM, by name in lower case: workgroups together take no less than their sum.
+    """
+
+    cycles: float
+    steady: SteadyLoop | None
+    trips: float
+    work: MatrixWork
+    bytes: dict[str, float]
+    busy: dict[str, float]
+
+    @property
+    def limiter(self) -> tuple[str, float]:
+        """The unit of which it needs most, with the cycles."""
+        return max(self.busy.items(), key=lambda item: item[1])
+
+
+@dataclass(frozen=True)
+class GridEstimate:
+    """A launch on the whole device, by the model.
+
+    Attributes:
+        mode: How a round's cycles were found.
+        workgroups, compute_units, workgroups_a_unit: Of the launch, of the device, and those that run on a compute unit
+            at a time.
+        rounds: In which the workgroups run; the last may be partial.
+        fill: Share of the places in these rounds that have a workgroup: what wave quantisation leaves.
+        round_cycles, cycles: Of a full round, and altogether. microseconds: At the peak clock.
+        matrix_share: Share of the peak of all matrix cores, for the instructions that the kernel uses.
+        bandwidth_share: Share of what HBM delivers when well used.
+        bytes: By level, of all workgroups.
+        workgroup: What it was made from. roofline: Where it stands.
+    """
+
+    mode: Mode
+    workgroups: int
+    compute_units: int
+    workgroups_a_unit: int
+    rounds: int
+    fill: float
+    round_cycles: float
+    cycles: float
+    microseconds: float
+    matrix_share: float
+    bandwidth_share: float
+    bytes: dict[str, float]
+    workgroup: WorkgroupEstimate
+    roofline: Roofline
+
+
+def estimate_workgroup(
+    timeline: Timeline, trips: float | None = None, busy_units: int | None = None
+) -> WorkgroupEstimate:
+    """The average recorded workgroup, carried over to `trips` iterations of its main loop (default: as recorded).
+
+    What is counted (bytes, work, cycles of units) grows with the executed instructions. `busy_units`: compute units
+    among which HBM's bandwidth is shared, by default all of the device.
+
+    Raises:
+        CkmlirError: Iterations are given, and there is no main loop to make them.
+    """
+    trace, parameters = timeline.trace, timeline.parameters
+    groups = len(trace.workgroups)
+    steady = steady_loop(timeline)
+    work = matrix_work(trace, parameters)
+    if trips is None:
+        recorded = _mean_cycles(timeline)
+        growth, made = 1.0, steady.trips if steady else 0.0
+    elif steady is None:
+        raise CkmlirError(
+            f"{trace.kernel}: no loop with several iterations was recorded, so it cannot be carried over to {trips:g}"
+        )
+    else:
+        recorded, made = steady.cycles(trips), trips
+        steps = len(trace.steps) / trace.waves
+        growth = max(0.0, 1 + (trips - steady.trips) * steady.steps_per_iteration / steps)
+    scale = growth / groups
+    moved = {level: count * scale for level, count in timeline.bytes.items()}
+    simds = parameters.integer("compute_unit.simds")
+    busy = {
+        unit.name.lower(): float(timeline.unit_busy[unit]) * scale / (simds if unit in ONE_A_SIMD else 1)
+        for unit in Unit
+    }
+    sharing_units = device_units(parameters) if busy_units is None else busy_units
+    busy["hbm"] = moved.get("hbm", 0.0) * sharing_units / hbm_bytes_per_cycle(parameters)
+    return WorkgroupEstimate(
+        cycles=recorded,
+        steady=steady,
+        trips=made,
+        work=MatrixWork(work.operations * scale, work.cycles * scale),
+        bytes=moved,
+        busy=busy,
+    )
+
+
+def _mean_cycles(timeline: Timeline) -> float:
+    """Cycles of a workgroup, on average."""
+    trace = timeline.trace
+    total = 0
+    for group in trace.workgroups:
+        waves = trace.groups == group
+        total += int(timeline.wave_end[waves].max()) - int(timeline.wave_start[waves].min())
+    return total / len(trace.workgroups)
+
+
+def estimate_grid(
+    timeline: Timeline,
+    *,
+    workgroups: int | None = None,
+    trips: float | None = None,
+    tail: Timeline | None = None,
+) -> GridEstimate:
+    """A launch of the kernel of a timeline.
+
+    Args:
+        timeline: Of one workgroup or of several; sampled, when as many as fit on a compute unit or more.
+        workgroups: Of the launch (default: that of the recording). trips: Iterations of the main loop (default: as
+            recorded).
+        tail: Of the fewer workgroups that a compute unit has in the last round; without it they are taken to need as
+            long as in `timeline`, or as the analytic rule says.
+
+    Raises:
+        CkmlirError: No workgroups, no loop to carry over, or a kernel that does not fit on a compute unit.
+    """
+    trace, parameters = timeline.trace, timeline.parameters
+    count = math.prod(trace.grid) if workgroups is None else workgroups
+    if count < 1:
+        raise CkmlirError(f"{trace.kernel}: a launch of {count} workgroups has nothing to estimate")
+    units, fitting = device_units(parameters), trace_occupancy(trace, parameters).workgroups
+    # The hardware fills all compute units before it gives one another workgroup, so small launches never share one.
+    together = min(fitting, math.ceil(count / units))
+    simulated = len(trace.workgroups)
+    mode: Mode = "sampled" if simulated >= together else "analytic"
+    one = estimate_workgroup(timeline, trips, min(units, count))
+    full, rest = divmod(count, units * together)
+    round_cycles = _round(one, together, min(simulated, fitting))
+    cycles = full * round_cycles
+    if rest:
+        fewer = math.ceil(rest / units)
+        last, resident = (
+            (one, min(simulated, fitting))
+            if tail is None
+            else (
+                estimate_workgroup(tail, trips, min(units, rest)),
+                min(len(tail.trace.workgroups), fitting),
+            )
+        )
+        cycles += _round(last, fewer, resident)
+    rounds = full + (rest > 0)
+    cycles += (rounds - 1) * parameters.integer("compute_unit.workgroup_start_delay")
+    hertz = parameters.number("chip.clock") * 1e6
+    moved = {level: value * count for level, value in one.bytes.items()}
+    work = MatrixWork(one.work.operations * count, one.work.cycles * count)
+    place = roofline(parameters, work, moved.get("hbm", 0.0), cycles)
+    return GridEstimate(
+        mode=mode,
+        workgroups=count,
+        compute_units=units,
+        workgroups_a_unit=together,
+        rounds=rounds,
+        fill=count / (rounds * units * together),
+        round_cycles=round_cycles,
+        cycles=cycles,
+        microseconds=cycles / hertz * 1e6,
+        matrix_share=place.achieved / place.peak if place.peak else 0.0,
+        bandwidth_share=place.moved / place.bandwidth,
+        bytes=moved,
+        workgroup=one,
+        roofline=place,
+    )
+
+
+def _round(one: WorkgroupEstimate, together: int, resident: int) -> float:
+    """Cycles of `together` workgroups on a compute unit, from one that ran with `resident` there."""
+    if resident >= together:
+        return one.cycles
+    return max(one.cycles, together * one.limiter[1])
+
+
+__all__ = ["GridEstimate", "Mode", "WorkgroupEstimate", "estimate_grid", "estimate_workgroup"]
