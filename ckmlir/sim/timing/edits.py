@@ -14,9 +14,11 @@ from fnmatch import fnmatchcase
 from typing import Final, NamedTuple, Protocol
 
 import numpy as np
+import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.debugging.places import Listed, numbers_at
+from ckmlir.sim.timing.lds_banks import WIDTHS, phases_of
 from ckmlir.sim.timing.parameters import Parameters, Value
 from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, Trace
 
@@ -141,7 +143,7 @@ class ChangeWait:
 
 @dataclass(frozen=True)
 class NoBankConflicts:
-    """Every LDS access takes its lanes one after the other, so that none meet in a bank."""
+    """Every LDS access has its lanes side by side where LDS serves them together, so that none meet in a bank."""
 
     remark = IDEAL
 
@@ -149,12 +151,23 @@ class NoBankConflicts:
         return "no bank conflicts"
 
     def apply(self, case: Case) -> Case:
-        trace = case.trace
+        trace, accesses = case.trace, case.trace.accesses
         addresses = trace.addresses.copy()
-        rows = np.flatnonzero(trace.accesses["kind"] == AccessKind.LDS)
-        in_line = trace.accesses["bytes"][rows, None].astype(np.uint64) * np.arange(64, dtype=np.uint64)
-        addresses[rows] = np.where(addresses[rows] == NO_ADDRESS, np.uint64(NO_ADDRESS), in_line)
+        widths = np.clip((accesses["bytes"].astype(np.int64) + 3) // 4 * 4, min(WIDTHS), max(WIDTHS))
+        for store, kind in enumerate(("read", "write")):
+            for width in WIDTHS:
+                same = (accesses["kind"] == AccessKind.LDS) & (accesses["store"] == store) & (widths == width)
+                rows = np.flatnonzero(same)
+                rank = _rank_in_phase(phases_of(case.parameters, kind, width)[1])
+                ideal = accesses["bytes"][rows, None].astype(np.uint64) * rank
+                addresses[rows] = np.where(addresses[rows] == NO_ADDRESS, np.uint64(NO_ADDRESS), ideal)
         return case._replace(trace=replace(trace, addresses=addresses))
+
+
+def _rank_in_phase(phase: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
+    """For each lane how many lanes of the same phase come before it."""
+    before = np.tril(phase[:, None] == phase[None, :], -1)
+    return before.sum(axis=1).astype(np.uint64)
 
 
 def _numbers_at(trace: Trace, place: str) -> list[int]:

@@ -122,7 +122,7 @@ class Painter {
       const item = lane.items[i], faint = matches && !matches.has(item) ? .22 : 1;
       context.fillStyle = this.palette.get(this.hues[unit[item]]);
       const following = i + 1 < lane.items.length ? this.view.x(lane.begin[i + 1]) : Infinity, room = Math.min(x1, following) - x0;
-      const own = solid ? room : Math.min(x1 - x0, Math.max(1, recording.events.busy[item] * scale));
+      const own = solid ? Math.max(1, room) : Math.min(x1 - x0, Math.max(1, recording.events.busy[item] * scale));
       const gap = own > 3 ? .75 : 0;
       if (!solid && x1 - x0 > own) {
         context.globalAlpha = .2 * faint;

@@ -1,6 +1,6 @@
 // The panel: an instruction that was clicked, and sums over the cycles in view by reason, line, unit and wave.
 
-const LINES_SHOWN = 8, PATH_SHOWN = 8;
+const LINES_SHOWN = 8, PATH_SHOWN = 8, LONGEST_PLACE = 21;
 
 /** Sums of what lies within [from, to): cycles of stalls by reason, line and wave, and of issue and units. */
 function sumsOf(recording, from, to) {
@@ -23,6 +23,12 @@ function sumsOf(recording, from, to) {
     if (cycles) { add(sums.byUnit, events.unit[i], cycles); sums.issued++; }
   }
   return sums;
+}
+
+/** A place by its end, which has the line. */
+function placeName(source) {
+  const name = source.split("/").pop() || "no line";
+  return name.length > LONGEST_PLACE ? "…" + name.slice(1 - LONGEST_PLACE) : name;
 }
 
 /** A row: a name, a bar of parts [name, share, isStall], a number; a click searches. */
@@ -78,9 +84,9 @@ class Summary {
   lines(sums) {
     const rows = descending(sums.byLine).slice(0, LINES_SHOWN), largest = rows.length ? rows[0][1] : 1;
     return section("Lines that wait", "cycles of all waves", make("table", "bars", ...rows.map(([source, cycles]) => {
-      const name = this.recording.strings[source].split("/").pop() || "no line";
+      const whole = this.recording.strings[source], name = whole.split("/").pop();
       const text = (this.recording.sources[this.recording.strings[source]] || "").trim();
-      const row = barRow(name, [["--accent", cycles / largest, false]], grouped(cycles), name === "no line" ? "" : name);
+      const row = barRow(placeName(whole), [["--accent", cycles / largest, false]], grouped(cycles), name);
       if (text) row.title = text;
       return row;
     })));
@@ -109,7 +115,7 @@ class Summary {
   path() {
     const { pathLines } = this.recording, largest = pathLines.length ? pathLines[0][2] : 1;
     const rows = pathLines.slice(0, PATH_SHOWN).map(([source, why, cycles]) => {
-      const row = barRow(source.split("/").pop() || "no line", [["--mark", cycles / largest, false]], grouped(cycles));
+      const row = barRow(placeName(source), [["--mark", cycles / largest, false]], grouped(cycles));
       row.title = why;
       return row;
     });
