@@ -26,6 +26,8 @@ COMMANDS = {
     "bench": "run a kernel repeatedly: times on a GPU, counts on the simulator",
     "cache": "the kernels that were compiled before: show or clear",
     "doctor": "what is installed, what is missing and how to get it",
+    "timeline": "when a kernel's waves issue what and wait for what, by a model: a page, and for Perfetto",
+    "whatif": "what a kernel would cost with something changed, by a model, and its critical path",
     "schedule": "a kernel's loop as a scheduling problem; schedules for it, checked and measured",
 }
 """Name -> summary; the code is in the module of the same name beside this one."""

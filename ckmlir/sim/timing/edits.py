@@ -166,8 +166,8 @@ class NoBankConflicts:
 
 def _rank_in_phase(phase: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:
     """For each lane how many lanes of the same phase come before it."""
-    before = np.tril(phase[:, None] == phase[None, :], -1)
-    return before.sum(axis=1).astype(np.uint64)
+    before: npt.NDArray[np.uint64] = np.tril(phase[:, None] == phase[None, :], -1).sum(axis=1, dtype=np.uint64)
+    return before
 
 
 def _numbers_at(trace: Trace, place: str) -> list[int]:

@@ -19,6 +19,7 @@ class Page {
     this.place = -1;
     this.fillHeader();
     this.fillLegend();
+    this.view.layOut(); // header and legend have taken their height
     this.listen();
     this.readAddress();
     this.draw();

@@ -1,0 +1,151 @@
+"""What would the run cost if: a case and changes of it, each through the model, side by side."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.sim.timing.activity import matrix_share
+from ckmlir.sim.timing.compute_unit import simulate
+from ckmlir.sim.timing.critical_path import CriticalPath
+from ckmlir.sim.timing.edits import Case, Edit, apply_edits
+from ckmlir.sim.timing.events import Reason, Timeline
+
+REASONS_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """One line of a comparison.
+
+    Attributes:
+        name: What was changed; "base" for nothing.
+        remark: What a reader has to know of it; "" for nothing.
+    """
+
+    name: str
+    remark: str
+    timeline: Timeline
+
+    @property
+    def cycles(self) -> int:
+        return self.timeline.cycles
+
+    @property
+    def waves(self) -> int:
+        return len(self.timeline.wave_start)
+
+    @property
+    def matrix_busy(self) -> float:
+        """Share of the cycles in which the compute unit's matrix units were busy, on average."""
+        return matrix_share(self.timeline)
+
+    @property
+    def stalls(self) -> dict[Reason, float]:
+        """Cycles of a wave, on average, by reason, most first."""
+        rows = self.timeline.stalls
+        sums = np.bincount(rows["reason"], weights=rows["cycles"], minlength=max(Reason) + 1) / max(1, self.waves)
+        return {Reason(number): float(sums[number]) for number in np.argsort(-sums, kind="stable") if sums[number]}
+
+    @property
+    def conflict_cycles(self) -> int:
+        """Cycles that bank conflicts add, over all LDS accesses."""
+        return int(self.timeline.conflicts.sum())
+
+
+def base_outcome(case: Case) -> Outcome:
+    """The case as it is."""
+    return Outcome("base", "", simulate(case.trace, case.parameters))
+
+
+def changed_outcome(case: Case, edits: Sequence[Edit]) -> Outcome:
+    """The case with all of `edits`. Raises what they raise."""
+    changed = apply_edits(case, edits)
+    remarks = dict.fromkeys(edit.remark for edit in edits if edit.remark)
+    ours, theirs = math.prod(changed.trace.grid), math.prod(case.trace.grid)
+    if ours != theirs:
+        remarks[f"its launch has {ours} workgroups, that of the base {theirs}: each does another share"] = None
+    name = ", ".join(map(str, edits))
+    return Outcome(name, "; ".join(remarks), simulate(changed.trace, changed.parameters))
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """Outcomes side by side; the first is what the others are compared with."""
+
+    title: str
+    outcomes: tuple[Outcome, ...]
+
+    @property
+    def base(self) -> Outcome:
+        return self.outcomes[0]
+
+    def _reasons(self) -> list[Reason]:
+        """The reasons that cost most in any outcome."""
+        largest: dict[Reason, float] = {}
+        for outcome in self.outcomes:
+            for reason, cycles in outcome.stalls.items():
+                largest[reason] = max(cycles, largest.get(reason, 0.0))
+        return sorted(largest, key=lambda reason: -largest[reason])[:REASONS_SHOWN]
+
+    def text(self) -> str:
+        """A table, base first; what remarks say of outcomes follows it."""
+        reasons = self._reasons()
+        head = ["", "cycles", "change", "matrix busy", *(reason.name.lower().replace("_", " ") for reason in reasons)]
+        rows = [head, *(self._row(outcome, reasons) for outcome in self.outcomes)]
+        notes = [f"{outcome.name}: {outcome.remark}" for outcome in self.outcomes if outcome.remark]
+        about = "stalls in cycles of a wave, on average; model, not hardware"
+        return "\n".join([self.title, *_table(rows), about, *notes])
+
+    def _row(self, outcome: Outcome, reasons: Iterable[Reason]) -> list[str]:
+        change = outcome.cycles / self.base.cycles - 1 if self.base.cycles else 0.0
+        stalls = outcome.stalls
+        return [
+            outcome.name,
+            f"{outcome.cycles:,}",
+            "" if outcome is self.base else f"{100 * change:+.1f} %",
+            f"{100 * outcome.matrix_busy:.1f} %",
+            *(f"{stalls.get(reason, 0.0):,.0f}" for reason in reasons),
+        ]
+
+    def to_dict(self) -> dict[str, Any]:
+        """The same for programs; stalls of all reasons."""
+        return {
+            "title": self.title,
+            "note": "model, not hardware",
+            "target": self.base.timeline.target,
+            "outcomes": [
+                {
+                    "name": outcome.name,
+                    "remark": outcome.remark,
+                    "cycles": outcome.cycles,
+                    "change_cycles": outcome.cycles - self.base.cycles,
+                    "matrix_busy": outcome.matrix_busy,
+                    "bank_conflict_cycles": outcome.conflict_cycles,
+                    "stall_cycles_a_wave": {reason.name: cycles for reason, cycles in outcome.stalls.items()},
+                }
+                for outcome in self.outcomes
+            ],
+        }
+
+
+def path_text(path: CriticalPath, lines: int) -> str:
+    """The instructions that the critical path spends most cycles on, with what it waited for there."""
+    shares = path.by_instruction()
+    rows = [["cycles", "times", "line", "instruction", "for"]]
+    rows += [[f"{one.cycles:,}", f"{one.times}", one.place, one.text[:60], one.cause] for one in shares[:lines]]
+    left = sum(one.cycles for one in shares[lines:])
+    rest = [f"and {left:,} cycles on {len(shares) - lines} more"] if left else []
+    return "\n".join([f"critical path, {path.cycles:,} cycles:", *_table(rows, left=(2, 3, 4)), *rest])
+
+
+def _table(rows: Sequence[Sequence[str]], left: Sequence[int] = (0,)) -> list[str]:
+    columns = []
+    for number, cells in enumerate(zip(*rows)):
+        width = max(map(len, cells))
+        columns.append([cell.ljust(width) if number in left else cell.rjust(width) for cell in cells])
+    return ["  ".join(row).rstrip() for row in zip(*columns)]

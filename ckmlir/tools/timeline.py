@@ -1,0 +1,45 @@
+"""`ckmlir timeline`: when the waves of a kernel issue what, and what they wait for, as a page and for Perfetto.
+
+Cycles come from the simulator's model of time, not from hardware.
+"""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+
+from ckmlir.errors import CkmlirError
+from ckmlir.tools.request import check_writable, progress, write_file
+from ckmlir.tools.timing_options import add_timing_arguments, read_timing_request, record_request, title_of
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_timing_arguments(parser)
+    parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="HTML page, one file that a browser opens")
+    parser.add_argument("--perfetto", type=Path, metavar="FILE", help="JSON for ui.perfetto.dev or chrome://tracing")
+
+
+def execute(options: argparse.Namespace) -> int:
+    files = [file for file in (options.output, options.perfetto) if file is not None]
+    if not files:
+        raise CkmlirError("timeline: nothing to write; give -o page.html, --perfetto trace.json or both")
+    check_writable(files)
+    request, parameters = read_timing_request(options)
+    trace = record_request(request, options)
+
+    from ckmlir.sim.timing.compute_unit import simulate
+    from ckmlir.sim.timing.critical_path import critical_path
+    from ckmlir.sim.timing.page import facts, render_page
+    from ckmlir.sim.timing.perfetto import perfetto_json
+
+    title = title_of(request, options)
+    with progress("modelling"):
+        timeline = simulate(trace, parameters)
+    if options.output is not None:
+        page = render_page(timeline, title, subtitle=trace.kernel, path=critical_path(timeline))
+        write_file(options.output, page.encode())
+    if options.perfetto is not None:
+        write_file(options.perfetto, perfetto_json(timeline, title).encode())
+    print(f"{title}: {trace.kernel}")
+    print(", ".join(f"{name} {text}" for name, text in facts(timeline)) + " (model, not hardware)")
+    return 0

@@ -1,0 +1,68 @@
+"""What `ckmlir timeline` and `ckmlir whatif` share: recording an operator, the parameters of the model, titles."""
+
+from __future__ import annotations
+
+import argparse
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from ckmlir.errors import CkmlirError
+from ckmlir.tools.request import Request, add_operator_arguments, progress, read_request
+
+if TYPE_CHECKING:
+    from ckmlir.compiler import CompiledKernel
+    from ckmlir.sim.timing.parameters import Parameters
+    from ckmlir.sim.timing.recording import Trace
+
+
+def add_timing_arguments(parser: argparse.ArgumentParser) -> None:
+    """OP, key=value …, --arch; which workgroups are recorded; where the model's numbers come from."""
+    add_operator_arguments(parser)
+    add = parser.add_argument
+    add("--workgroups", type=_count, default=1, metavar="N", help="run the first N workgroups on one compute unit")
+    add("--seed", type=int, default=0, metavar="N", help="of the input arrays")
+    add("--timing-params", type=Path, metavar="FILE", help="TOML file with other numbers for the model")
+
+
+def read_timing_request(options: argparse.Namespace) -> tuple[Request, Parameters]:
+    """The operator, problem and chip, and the model's numbers for that chip.
+
+    Raises:
+        CkmlirError: as `read_request`; a file of parameters that cannot be used; packages that are not installed.
+    """
+    request = read_request(options)
+    try:
+        from ckmlir.sim.timing.parameters import load
+    except ImportError as error:
+        raise CkmlirError(str(error)) from None
+    return request, load(request.target.name, options.timing_params)
+
+
+def record_request(request: Request, options: argparse.Namespace, compiled: CompiledKernel | None = None) -> Trace:
+    """What the recorded workgroups execute, each instruction with its tile operation.
+
+    `compiled`: the kernel under another schedule; default: the one that the problem asks for.
+    """
+    try:
+        from ckmlir.compiler import tile_operations
+        from ckmlir.runtime.recording import record_operator, with_tile_operations
+    except ImportError as error:
+        raise CkmlirError(str(error)) from None
+
+    operator, problem, target = request
+    with progress("compiling and recording"):
+        trace = record_operator(
+            operator, problem, target, compiled=compiled, workgroups=options.workgroups, seed=options.seed
+        )
+        return with_tile_operations(trace, tile_operations(operator, operator.spec(problem, target), target))
+
+
+def title_of(request: Request, options: argparse.Namespace) -> str:
+    """ "gemm m=512 n=512 k=512 on gfx942"."""
+    return f"{' '.join([request.operator.name, *options.keys])} on {request.target.name}"
+
+
+def _count(text: str) -> int:
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 256:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of workgroups, 1 to 256")
+    return int(text)

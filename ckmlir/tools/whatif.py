@@ -1,0 +1,204 @@
+"""`ckmlir whatif`: what a kernel would cost with something changed: waits, barriers, schedule, or the machine itself.
+
+Every option of a change makes one line of the table; --together makes one line of all of them. Cycles come from the
+simulator's model of time, not from hardware.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, replace
+from functools import cached_property
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ckmlir.errors import CkmlirError
+from ckmlir.ops.request import parse_assignments
+from ckmlir.tools.request import Request, progress
+from ckmlir.tools.timing_options import add_timing_arguments, read_timing_request, record_request, title_of
+
+if TYPE_CHECKING:
+    from ckmlir.dialect.schedule import Schedule
+    from ckmlir.scheduling import Workbench
+    from ckmlir.sim.timing.counterfactual import Outcome
+    from ckmlir.sim.timing.edits import Case, Edit
+    from ckmlir.sim.timing.recording import Trace
+
+PATH_LINES = 10
+USUAL = (
+    ("scale", "lds.latency=2"),
+    ("scale", "memory.*latency=2"),
+    ("remove", "s_barrier"),
+    ("remove", "s_waitcnt*"),
+    ("no_bank_conflicts", ""),
+)
+"""What is tried when nothing is asked for; changes for which a kernel has nothing are left out."""
+
+
+class _Collect(argparse.Action):
+    """Keeps all changes in one list, in the order in which they were written."""
+
+    def __call__(self, parser: Any, namespace: argparse.Namespace, values: Any, option: str | None = None) -> None:
+        kind = (option or "").lstrip("-").replace("-", "_")
+        namespace.changes = [*(namespace.changes or []), (kind, values or "")]
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    add_timing_arguments(parser)
+    changes = {
+        "--scale": ("NAME=F", "a parameter of the model times F; patterns such as memory.*latency=2 scale several"),
+        "--set": ("NAME=VALUE", "another value of a parameter of the model"),
+        "--remove": ("PLACE", "leave out instructions: s_barrier, 0x1a4, 's_waitcnt vmcnt(0)*', kernel.py:12"),
+        "--wait": ("PLACE:C=N", "what s_waitcnts allow on its way: s_waitcnt*:vmcnt=3, 0x1a4:lgkmcnt=none"),
+        "--schedule": ("NAME|FILE|TEXT", "the kernel's loop under another schedule"),
+        "--buffers": ("N", "the same schedule with N LDS buffers, or one more: +1"),
+        "--with": ("key=value,…", "the operator with other keys, such as schedule=compv4 or block=256x128x64"),
+    }
+    for name, (metavar, text) in changes.items():
+        parser.add_argument(name, action=_Collect, dest="changes", metavar=metavar, help=text)
+    add = parser.add_argument
+    add("--no-bank-conflicts", action=_Collect, nargs=0, dest="changes", help="LDS accesses whose lanes never meet")
+    add("--together", action="store_true", help="all changes in one line of the table, instead of a line each")
+    add("--path", type=int, default=PATH_LINES, metavar="N", help="lines of the critical path to list; 0: none")
+    add("--json", action="store_true", help="one JSON object on stdout")
+
+
+def execute(options: argparse.Namespace) -> int:
+    request, parameters = read_timing_request(options)
+    trace = record_request(request, options)
+
+    from ckmlir.sim.timing.counterfactual import Comparison, base_outcome, path_text
+    from ckmlir.sim.timing.critical_path import critical_path
+    from ckmlir.sim.timing.edits import Case
+
+    case = Case(trace, parameters)
+    with progress("modelling"):
+        base = base_outcome(case)
+    outcomes = (base, *_outcomes(case, _Changes(request, options), options))
+    comparison = Comparison(title_of(request, options), outcomes)
+    path = critical_path(base.timeline)
+    if options.json:
+        shares = [share._asdict() for share in path.by_instruction()]
+        print(json.dumps({**comparison.to_dict(), "kernel": trace.kernel, "critical_path": shares}, allow_nan=False))
+        return 0
+    print(comparison.text())
+    if options.path > 0:
+        print("\n" + path_text(path, options.path))
+    return 0
+
+
+def _outcomes(case: Case, changes: _Changes, options: argparse.Namespace) -> Iterator[Outcome]:
+    """An outcome for each change, or one for all of them."""
+    from ckmlir.sim.timing.counterfactual import changed_outcome
+    from ckmlir.sim.timing.edits import EditError
+
+    asked = options.changes or ()
+    edits = [changes.read(kind, text) for kind, text in asked or USUAL]
+    if options.together and asked:
+        # What is compiled anew comes first: the other changes are made to its trace.
+        edits.sort(key=lambda edit: not isinstance(edit, Recorded))
+        if sum(isinstance(edit, Recorded) for edit in edits) > 1:
+            raise CkmlirError("--together: one of --schedule, --buffers and --with can be combined with other changes")
+    for chosen in [edits] if options.together and asked else [[edit] for edit in edits]:
+        try:
+            yield changed_outcome(case, chosen)
+        except EditError:
+            if asked:
+                raise
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """A change that is made by compiling and recording again."""
+
+    name: str
+    record: Callable[[], Trace]
+    remark = ""
+
+    def __str__(self) -> str:
+        return self.name
+
+    def apply(self, case: Case) -> Case:
+        """See `Edit`."""
+        return case._replace(trace=self.record())
+
+
+class _Changes:
+    """Reads changes: each option is a method of its name."""
+
+    def __init__(self, request: Request, options: argparse.Namespace) -> None:
+        self.request, self.options = request, options
+
+    def read(self, kind: str, text: str) -> Edit:
+        """The change that an option and its value ask for. Raises CkmlirError."""
+        from ckmlir.sim.timing import edits
+
+        simple: dict[str, Callable[[str], Edit]] = {
+            "scale": edits.parse_scale,
+            "set": edits.parse_set,
+            "wait": edits.parse_wait,
+            "remove": edits.Remove,
+            "no_bank_conflicts": lambda _: edits.NoBankConflicts(),
+            "with": self.with_keys,
+            "schedule": self.schedule,
+            "buffers": self.buffers,
+        }
+        return simple[kind](text)
+
+    def with_keys(self, text: str) -> Recorded:
+        """Other keys of the operator."""
+        operator, _, target = self.request
+        keys = {**parse_assignments(self.options.keys), **parse_assignments(text.split(","))}
+        request = Request(operator, operator.problem(**keys), target)
+        return Recorded(text, lambda: record_request(request, self.options))
+
+    def schedule(self, text: str) -> Recorded:
+        """A schedule of the operator by its name, from a file, or written out."""
+        from ckmlir.dialect.schedule import Schedule
+
+        key = next((key for key in self.request.operator.keys if key.name == "schedule"), None)
+        if key is None:
+            raise CkmlirError(f"--schedule: {self.request.operator.name} has no loop with a schedule")
+        if text in getattr(key, "choices", ()):
+            return self.with_keys(f"schedule={text}")
+        try:
+            schedule = Schedule.parse(Path(text).read_text() if Path(text).is_file() else text)
+        except (ValueError, OSError, UnicodeDecodeError) as error:
+            raise CkmlirError(
+                f"--schedule {text}: neither a schedule's name nor a file, and as text: {error}"
+            ) from None
+        return Recorded(f"schedule {schedule.name}", lambda: self._under(schedule))
+
+    def buffers(self, text: str) -> Recorded:
+        """The kernel's schedule with another number of LDS buffers."""
+        own = self._bench.schedule.buffers
+        number = text.removeprefix("+")
+        if not (number.isascii() and number.isdigit()):
+            raise CkmlirError(f"--buffers {text}: a number of LDS buffers, or +1 for one more than the {own} of now")
+        buffers = own + int(number) if text.startswith("+") else int(number)
+        if not 1 <= buffers <= 8:
+            raise CkmlirError(f"--buffers {text}: 1 to 8 buffers make sense")
+        schedule = replace(self._bench.schedule, buffers=buffers)
+        return Recorded(f"{buffers} LDS buffers", lambda: self._under(schedule))
+
+    @cached_property
+    def _bench(self) -> Workbench:
+        from ckmlir.scheduling import Workbench
+
+        operator, problem, target = self.request
+        return Workbench.of(operator, operator.spec(problem, target), target)
+
+    def _under(self, schedule: Schedule) -> Trace:
+        """The kernel under a schedule, recorded; refused if it would not be correct."""
+        from ckmlir.passes.framework import PassFailure
+
+        try:
+            with progress(f"compiling under {schedule.name}"):
+                scheduled = self._bench.compile(schedule)
+        except PassFailure as failure:
+            raise CkmlirError(str(failure)) from None
+        if scheduled.findings:
+            raise CkmlirError(f"schedule {schedule.name} is not correct: {'; '.join(scheduled.findings)}")
+        return record_request(self.request, self.options, scheduled.compiled)

@@ -1,0 +1,171 @@
+"""Counterfactuals of real kernels: what changes may do to the modelled cycles, and the critical path of each."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import cache
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from synthetic_timeline import synthetic
+from test_critical_path import check_laws
+
+from ckmlir.ops import find_operator
+from ckmlir.runtime.recording import record_operator
+from ckmlir.sim.timing.compute_unit import simulate
+from ckmlir.sim.timing.counterfactual import Comparison, Outcome, base_outcome, changed_outcome, path_text
+from ckmlir.sim.timing.critical_path import critical_path
+from ckmlir.sim.timing.edits import (
+    Case,
+    ChangeWait,
+    NoBankConflicts,
+    Remove,
+    ScaleParameter,
+    SetParameter,
+    apply_edits,
+)
+from ckmlir.sim.timing.events import Reason, Unit
+from ckmlir.sim.timing.lds_banks import lds_costs
+from ckmlir.sim.timing.parameters import load
+from ckmlir.sim.timing.recording import ACCESS, NO_ADDRESS, AccessKind
+from ckmlir.targets import get_target
+
+SLACK = 1.03
+"""A change may make waves meet at another time, and cost a little where it saves elsewhere: scheduling anomalies."""
+KERNELS = {
+    "gemm": ("gemm", "gfx942", {"m": 64, "n": 128, "k": 192, "block": "64x64x32"}, 2),
+    "gemm direct": ("gemm", "gfx950", {"m": 64, "n": 64, "k": 256, "block": "64x64x64", "schedule": "async"}, 1),
+    "attention": ("fmha_fwd", "gfx942", {"h": 1, "hk": 1, "sq": 128, "sk": 128}, 1),
+    "layernorm": ("layernorm2d", "gfx90a", {"m": 8, "n": 512}, 2),
+}
+
+
+@cache
+def case_of(name: str) -> Case:
+    operator_name, chip, keys, workgroups = KERNELS[name]
+    operator = find_operator(operator_name)
+    trace = record_operator(operator, operator.problem(**keys), get_target(chip), workgroups=workgroups)
+    return Case(trace, load(chip))
+
+
+@cache
+def base_of(name: str) -> Outcome:
+    return base_outcome(case_of(name))
+
+
+kernels = pytest.mark.parametrize("name", KERNELS)
+names = st.sampled_from(sorted(KERNELS))
+
+
+@kernels
+def test_the_critical_path_of_a_kernel_is_as_long_as_its_run(name: str) -> None:
+    timeline = base_of(name).timeline
+    path = critical_path(timeline)
+    check_laws(path, timeline)
+    assert "critical path" in path_text(path, 3)
+
+
+@settings(max_examples=12, deadline=None)
+@given(name=names, pattern=st.sampled_from(["lds.latency", "memory.*latency", "smem.latency", "*.latency"]),
+       factor=st.floats(1.0, 8.0))  # fmt: skip
+def test_longer_latencies_never_help(name: str, pattern: str, factor: float) -> None:
+    slower = changed_outcome(case_of(name), [ScaleParameter(pattern, factor)])
+    assert slower.cycles * SLACK >= base_of(name).cycles
+
+
+@settings(max_examples=12, deadline=None)
+@given(
+    name=names, removed=st.sampled_from(["s_barrier", "s_waitcnt*", "s_nop*", "s_setprio*"]), only=st.integers(0, 40)
+)
+def test_leaving_out_what_only_waits_never_costs(name: str, removed: str, only: int) -> None:
+    case = case_of(name)
+    places = [one.address for one in case.trace.program if one.mnemonic == removed.rstrip("*")]
+    if places:
+        without = changed_outcome(case, [Remove(f"0x{places[only % len(places)]:x}")])
+        assert without.cycles <= base_of(name).cycles * SLACK
+        assert "timing only" in without.remark
+
+
+@kernels
+def test_waits_that_allow_everything_never_cost(name: str) -> None:
+    free = changed_outcome(case_of(name), [ChangeWait("s_waitcnt*", (("vmcnt", 63), ("lgkmcnt", 15)))])
+    assert free.cycles <= base_of(name).cycles * SLACK
+    assert not {Reason.WAIT_VMEM, Reason.WAIT_LDS, Reason.WAIT_SMEM} & set(free.stalls)
+
+
+@kernels
+def test_bank_conflicts_are_gone_and_never_helped(name: str) -> None:
+    ideal = changed_outcome(case_of(name), [NoBankConflicts()])
+    assert ideal.conflict_cycles == 0 and ideal.cycles <= base_of(name).cycles * SLACK
+
+
+@kernels
+def test_no_change_changes_nothing(name: str) -> None:
+    same = changed_outcome(case_of(name), [ScaleParameter("lds.latency", 1.0), SetParameter("mfma.pass", 4)])
+    assert same.cycles == base_of(name).cycles and same.stalls == base_of(name).stalls
+    assert (same.timeline.events == base_of(name).timeline.events).all()
+
+
+def test_barriers_that_are_gone_hold_nobody_up() -> None:
+    without = changed_outcome(case_of("gemm"), [Remove("s_barrier")])
+    assert Reason.BARRIER in base_of("gemm").stalls and Reason.BARRIER not in without.stalls
+
+
+def test_a_slower_memory_shows_in_its_waits() -> None:
+    slower = changed_outcome(case_of("gemm"), [ScaleParameter("memory.*latency", 4)])
+    assert slower.cycles > base_of("gemm").cycles * 1.2
+    assert slower.stalls[Reason.WAIT_VMEM] > base_of("gemm").stalls[Reason.WAIT_VMEM] * 1.5
+
+
+def test_matrix_units_are_busy_as_long_as_their_instructions_take() -> None:
+    outcome = base_of("gemm")
+    products = (outcome.timeline.events["unit"] == Unit.MFMA).sum()
+    assert outcome.matrix_busy == pytest.approx(32 * products / (4 * outcome.cycles))
+
+
+def test_table_and_json() -> None:
+    case = case_of("gemm")
+    edits = [[ScaleParameter("lds.latency", 2.0)], [Remove("s_barrier"), NoBankConflicts()]]
+    comparison = Comparison("a kernel", (base_of("gemm"), *(changed_outcome(case, one) for one in edits)))
+    lines = comparison.text().splitlines()
+    assert (
+        lines[0] == "a kernel" and lines[2].split()[0] == "base" and "+" in lines[3] and "lds.latency × 2" in lines[3]
+    )
+    assert lines[4].startswith("without s_barrier, no bank conflicts") and "model, not hardware" in lines[5]
+    assert lines[6].endswith("such a kernel would not be correct; timing only: no such machine")
+    rows = comparison.to_dict()["outcomes"]
+    assert [row["change_cycles"] for row in rows] == [
+        one.cycles - base_of("gemm").cycles for one in comparison.outcomes
+    ]
+    assert rows[0]["stall_cycles_a_wave"]["BARRIER"] > 0 and rows[1]["name"] == "lds.latency × 2"
+
+
+@settings(max_examples=15, deadline=None)
+@given(
+    width=st.sampled_from([4, 8, 12, 16]),
+    store=st.booleans(),
+    target=st.sampled_from(["gfx90a", "gfx942", "gfx950"]),
+    stride=st.integers(1, 64),
+    active=st.lists(st.booleans(), min_size=64, max_size=64),
+)
+def test_no_bank_conflicts_are_left(width: int, store: bool, target: str, stride: int, active: list[bool]) -> None:
+    trace = synthetic(waves=1, steps=1).trace
+    one = next(number for number, entry in enumerate(trace.program) if entry.mnemonic.startswith("ds_"))
+    steps = trace.steps[trace.steps["instruction"] == one]
+    steps["access"] = 0
+    addresses = np.where(active, np.arange(64, dtype=np.uint64) * np.uint64(4 * stride), np.uint64(NO_ADDRESS))[None]
+    accesses = np.array([(width, AccessKind.LDS, store)], ACCESS)
+    before = Case(replace(trace, steps=steps, addresses=addresses, accesses=accesses), load(target))
+    after = apply_edits(before, [NoBankConflicts()])
+    needed, conflicts = lds_costs(after.trace, after.parameters)
+    assert conflicts.tolist() == [0] and needed <= lds_costs(before.trace, before.parameters)[0]
+    assert ((after.trace.addresses == NO_ADDRESS) == (addresses == NO_ADDRESS)).all()
+
+
+def test_another_order_of_simulating_changes_nothing() -> None:
+    case = case_of("gemm")
+    first = simulate(case.trace, case.parameters)
+    changed_outcome(case, [Remove("s_barrier")])
+    assert (simulate(case.trace, case.parameters).events == first.events).all()
