@@ -15,11 +15,11 @@ SHF_ALLOC = 2
 EM_AMDGPU = 224
 ELFOSABI_AMDGPU_HSA = 64
 
-_FILE_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
-_SEGMENT = struct.Struct("<IIQQQQQQ")
-_SECTION = struct.Struct("<IIQQQQIIQQ")
-_SYMBOL = struct.Struct("<IBBHQQ")
-_RELOCATION = struct.Struct("<QQq")
+FILE_HEADER = struct.Struct("<16sHHIQQQIHHHHHH")
+PROGRAM_HEADER = struct.Struct("<IIQQQQQQ")
+SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+RELOCATION = struct.Struct("<QQq")
 _NOTE = struct.Struct("<III")
 
 
@@ -80,7 +80,7 @@ class ElfFile:
             raise CodeObjectError("empty file: not an AMDGPU code object")
         if data[:4] != b"\x7fELF":
             raise CodeObjectError("not an ELF file, so not an AMDGPU code object")
-        header = _FILE_HEADER.unpack(self._bytes(0, _FILE_HEADER.size, "ELF header"))
+        header = FILE_HEADER.unpack(self._bytes(0, FILE_HEADER.size, "ELF header"))
         identity, self.kind, machine = header[0], header[1], header[2]
         if identity[4] != 2 or identity[5] != 1:
             raise CodeObjectError("not a 64-bit little-endian ELF file, so not an AMDGPU code object")
@@ -112,15 +112,19 @@ class ElfFile:
         return list(layout.iter_unpack(self._bytes(offset, size, what)))
 
     def _segments(self, *, offset: int, entry_size: int, count: int) -> list[Segment]:
-        if count and entry_size != _SEGMENT.size:
-            raise CodeObjectError(f"damaged code object: program headers of {entry_size} bytes, not {_SEGMENT.size}")
-        rows = self._table(_SEGMENT, offset, count * _SEGMENT.size, "program header table")
+        if count and entry_size != PROGRAM_HEADER.size:
+            raise CodeObjectError(
+                f"damaged code object: program headers of {entry_size} bytes, not {PROGRAM_HEADER.size}"
+            )
+        rows = self._table(PROGRAM_HEADER, offset, count * PROGRAM_HEADER.size, "program header table")
         return [Segment(row[0], row[1], row[2], row[3], row[5], row[6]) for row in rows]
 
     def _sections(self, *, offset: int, entry_size: int, count: int, names: int) -> list[Section]:
-        if count and entry_size != _SECTION.size:
-            raise CodeObjectError(f"damaged code object: section headers of {entry_size} bytes, not {_SECTION.size}")
-        rows = self._table(_SECTION, offset, count * _SECTION.size, "section header table")
+        if count and entry_size != SECTION_HEADER.size:
+            raise CodeObjectError(
+                f"damaged code object: section headers of {entry_size} bytes, not {SECTION_HEADER.size}"
+            )
+        rows = self._table(SECTION_HEADER, offset, count * SECTION_HEADER.size, "section header table")
         if rows and names >= len(rows):
             raise CodeObjectError(f"damaged code object: section names in section {names} of {len(rows)}")
         texts = self._bytes(rows[names][4], rows[names][5], "section names") if rows else b""
@@ -130,11 +134,15 @@ class ElfFile:
         ]
 
     def _symbol_table(self, section: Section) -> list[Symbol]:
+        return [Symbol(name, value, size, index) for name, (_, _, _, index, value, size) in self.symbol_rows(section)]
+
+    def symbol_rows(self, section: Section) -> list[tuple[str, tuple[int, ...]]]:
+        """Name and entry (in the order of SYMBOL's fields) of every symbol of a symbol table."""
         if section.link >= len(self.sections):
             raise CodeObjectError(f"damaged code object: symbol names in section {section.link}, which is none")
         texts = self.contents(self.sections[section.link])
-        rows = self._table(_SYMBOL, section.offset, section.size, f"section {section.name}")
-        return [Symbol(_text(texts, name), value, size, index) for name, _, _, index, value, size in rows]
+        rows = self._table(SYMBOL, section.offset, section.size, f"section {section.name}")
+        return [(_text(texts, row[0]), row) for row in rows]
 
     def contents(self, section: Section) -> bytes:
         """The bytes of a section in the file."""
@@ -161,15 +169,17 @@ class ElfFile:
             if section.kind != SHT_RELA or not self._is_loaded(section):
                 continue
             symbols = self._symbols.get(section.link, [])
-            for offset, info, addend in self._table(
-                _RELOCATION, section.offset, section.size, f"section {section.name}"
-            ):
+            for offset, info, addend in self.relocation_rows(section):
                 number = info >> 32
                 if number and number >= len(symbols):
                     raise CodeObjectError(f"damaged code object: relocation against symbol {number}, which is none")
                 symbol = symbols[number] if number else None
                 found.append(Relocation(offset, info & 0xFFFFFFFF, symbol, addend, section.info))
         return found
+
+    def relocation_rows(self, section: Section) -> list[tuple[int, ...]]:
+        """Offset, symbol and kind in one word, and addend of every entry of a relocation table."""
+        return self._table(RELOCATION, section.offset, section.size, f"section {section.name}")
 
     def _is_loaded(self, relocations: Section) -> bool:
         if self.kind == ET_DYN:

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 from ckmlir.diagnostics import collect
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
-from ckmlir.lowering.linker import Linker, find_linker
+from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.resting_memory import resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu, ir, llvm
@@ -73,15 +73,15 @@ def emit_code_object(
     """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
 
     `module` itself is not changed. `line_table` carries the operations' locations into the code object. `keep` names
-    artifacts, see KEEPABLE. Every instruction has to be one the chip has: LLVM aborts the process on others, so
-    legality is checked by the passes before.
+    artifacts, see KEEPABLE. Without a `linker` the environment's is taken, see `ckmlir.lowering.linker`. Every
+    instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the passes
+    before.
 
     Raises CodeGenerationError, LinkerNotFound, LinkError, and UnsupportedTarget for an unknown chip.
     """
     unknown = sorted(set(keep) - set(KEEPABLE))
     if unknown:
         raise CodeGenerationError(f"no artifact is called {unknown[0]!r}; they are {', '.join(KEEPABLE)}")
-    linker = linker or find_linker()
     compiled = CompiledObject(b"", target)
 
     def timed(name: str, seconds: float) -> None:
@@ -109,7 +109,7 @@ def emit_code_object(
     if "obj" in keep:
         compiled.artifacts["obj"] = relocatable
     start = time.perf_counter()
-    compiled.hsaco = linker.link(relocatable)
+    compiled.hsaco = linker.link(relocatable) if linker else link(relocatable)
     timed("link", time.perf_counter() - start)
     return compiled
 

@@ -1,6 +1,9 @@
-"""From the backend's relocatable object to a loadable code object, with whichever `ld.lld` there is.
+"""From the backend's relocatable object to a loadable code object: in this process, or with some `ld.lld`.
 
-LLVM's AMDGPU objects are linked by LLVM's own linker only. It is looked for, in this order, in
+`ckmlir.lowering.linking` links what this project's kernels are made of, to the bytes that LLVM's linker makes of it.
+Other objects need that linker, and `CKMLIR_LINKER=lld` asks for it in all cases, as naming one in `CKMLIR_LLD` does;
+`CKMLIR_LINKER=internal` is the default. AMDGPU objects are linked by LLVM's own linker only. It is looked for, in this
+order, in
 
 1. `$CKMLIR_LLD`, the path of an `ld.lld`;
 2. ROCm: `$ROCM_PATH/llvm/bin/ld.lld`, else `/opt/rocm/llvm/bin/ld.lld`;
@@ -28,10 +31,12 @@ HOW_TO_GET_ONE = (
     "`apt install lld`; or install ROCm. CKMLIR_LLD=/path/to/ld.lld names one in another place"
 )
 TIMEOUT_SECONDS = 60
+SWITCH = "CKMLIR_LINKER"
+INTERNAL, LLD = "internal", "lld"
 
 
 class LinkerNotFound(CkmlirError):
-    """There is no usable `ld.lld`; the text tells how to get one."""
+    """There is no such linker, or no usable `ld.lld`; the text tells what there is and how to get one."""
 
 
 class LinkError(CkmlirError):
@@ -68,6 +73,55 @@ class Linker:
 
     def __str__(self) -> str:
         return f"{' '.join(self.command)} ({self.origin})"
+
+
+def link(relocatable: bytes) -> bytes:
+    """The shared object (`.hsaco`) made of one relocatable object by the linker that the environment asks for.
+
+    Raises LinkError when a linker refuses it, and LinkerNotFound where it needs an `ld.lld` and there is none, or for a
+    linker that there is not.
+    """
+    if chosen() == LLD:
+        return find_linker().link(relocatable)
+    from ckmlir.lowering.linking.link import link_object
+    from ckmlir.lowering.linking.relocatable import NotCovered
+
+    try:
+        return link_object(relocatable)
+    except NotCovered as reason:
+        try:
+            linker = find_linker()
+        except LinkerNotFound as absent:
+            raise LinkerNotFound(f"this object needs an ld.lld because of {reason}: {absent}") from None
+        return linker.link(relocatable)
+
+
+def chosen() -> str:
+    """INTERNAL or LLD, as the environment says. Raises LinkerNotFound for another word."""
+    word = os.environ.get(SWITCH) or (LLD if os.environ.get("CKMLIR_LLD") else INTERNAL)
+    if word not in (INTERNAL, LLD):
+        raise LinkerNotFound(f"{SWITCH}={word}: there is no such linker; it is one of {INTERNAL}, {LLD}")
+    return word
+
+
+def describe() -> str:
+    """The linker in use, for reports. Raises LinkerNotFound where that is an `ld.lld` and there is none."""
+    return str(find_linker()) if chosen() == LLD else f"{INTERNAL} (in this process)"
+
+
+def identity() -> str:
+    """What names the linker in use, for caches: one that is replaced in its place shows by its size and time.
+
+    Raises no error where there is none.
+    """
+    try:
+        if chosen() == INTERNAL:  # part of this package's sources
+            return INTERNAL
+        linker = find_linker()
+        status = os.stat(linker.command[0])
+    except (LinkerNotFound, OSError):
+        return "none"
+    return f"{linker} {status.st_size} {status.st_mtime_ns}"
 
 
 def find_linker() -> Linker:

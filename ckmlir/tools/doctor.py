@@ -93,9 +93,9 @@ def _simulator() -> str:
 
 
 def _linker() -> str:
-    from ckmlir.lowering.linker import find_linker
+    from ckmlir.lowering.linker import describe
 
-    return str(find_linker())
+    return describe()
 
 
 def _cache() -> str:

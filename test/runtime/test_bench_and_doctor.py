@@ -132,6 +132,8 @@ def test_doctor_without_a_linker(capsys: pytest.CaptureFixture[str], monkeypatch
         raise linker.LinkerNotFound(f"no ld.lld found to link code objects; {linker.HOW_TO_GET_ONE}")
 
     monkeypatch.setattr(linker, "find_linker", find_linker)
+    assert findings(capsys)["linker"]["detail"] == "internal (in this process)"
+    monkeypatch.setenv("CKMLIR_LINKER", "lld")
     found = findings(capsys, status=2)
     assert not found["usable"] and not found["linker"]["ok"] and "pip install ziglang" in found["linker"]["remedy"]
     assert main(["doctor"]) == 2
