@@ -100,6 +100,7 @@ def compile_traced(
     if unknown:
         raise ValueError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
 
+    from ckmlir.lowering.accumulator_form import has_accumulator_form
     from ckmlir.lowering.codeobject import emit_code_object
     from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 
@@ -113,9 +114,28 @@ def compile_traced(
             dump_on_failure=reproducer,
         )
         compiled = emit_code_object(kernel.module, kernel.target.name, keep=set(keep) & set(OBJECT_STAGES))
+        checked = has_accumulator_form(kernel.module)
+    if checked:
+        _check_distances(compiled.code_object, kernel.name)
     timings = {**dict(run.timings), **compiled.timings}
     artifacts = {**run.artifacts, **compiled.artifacts}
     return CompiledKernel(compiled.hsaco, kernel.name, kernel.target.name, artifacts, timings)
+
+
+def _check_distances(code_object: "CodeObject", kernel: str) -> None:
+    """Raise CodeGenerationError where instructions lie closer together than the chip allows.
+
+    LLVM inserts wait states, but not around the inline assembly that accumulators in registers of their own take.
+    """
+    from ckmlir.lowering.codeobject import CodeGenerationError
+    from ckmlir.sim.analysis import check_hazards
+
+    found = check_hazards(code_object, kernel)
+    if found:
+        raise CodeGenerationError(
+            f"LLVM placed instructions closer together than the chip allows, in {len(found)} places; "
+            f"use a smaller block. The first: {found[0]}"
+        )
 
 
 def toolchain() -> dict[str, str]:

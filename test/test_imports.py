@@ -34,7 +34,8 @@ ALLOWED: dict[str, set[str]] = {
     "lowering": {"dialect", "targets", "codeobject", "passes", *COMMON, *MLIR},
     "sim": {"codeobject", *COMMON},
     "ops": {"lang", "passes", "targets", "dialect", *COMMON},
-    "compiler": {"ops", "lang", "passes", "lowering", "targets", "codeobject", "dialect", *COMMON, *MLIR},
+    # Machine code with inline assembly is checked before it is handed out: sim's static checks read it.
+    "compiler": {"ops", "lang", "passes", "lowering", "targets", "codeobject", "dialect", "sim", *COMMON, *MLIR},
     # Above the compiler: it compiles kernels under many schedules, and decodes what comes out.
     "scheduling": {"compiler", "ops", "passes", "lowering", "targets", "dialect", "codeobject", "sim", *COMMON, *MLIR},
     "runtime": {"sim", "codeobject", "compiler", "ops", "targets", *COMMON},

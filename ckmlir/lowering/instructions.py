@@ -2,6 +2,7 @@
 
 from ckmlir.dialect.build import create, integer, integer_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.lowering.accumulator_form import ACCUMULATION, assembly
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.storage import as_integers, bitcast
@@ -26,6 +27,9 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     a, b, c = op.operands
     left = bitcast(as_integers(a), ir.Type.parse(instruction.a_type))
     right = bitcast(as_integers(b), ir.Type.parse(instruction.b_type))
+    if ACCUMULATION in op.attributes:
+        spelled = f"v_mfma_{name.replace('.', '_')} $0, $1, $2, $0"
+        return [assembly(c.type, [left, right, c], spelled, "=a,v,v,0")]
     i32 = ir.IntegerType.get_signless(32)
     zero = ir.IntegerAttr.get(i32, 0)
     plain = {"cbsz": zero, "abid": zero, "blgp": ir.Attribute.parse("#rocdl<mfma_perm_b none>")}

@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access
+from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
@@ -69,6 +70,7 @@ def lower_function(function: ir.Operation) -> None:
             f"{waves} waves are {waves * WAVE_SIZE} threads; a workgroup "
             f"of {target.name} has at most {target.workgroup_size}",
         )
+    accumulation = use_accumulator_form(function, target, waves)
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     state = Lowering(function, target, waves)
     state.begin(lds_bytes > 0)
@@ -81,7 +83,7 @@ def lower_function(function: ir.Operation) -> None:
         op.erase()
     if lds_bytes:
         _declare_lds(function, lds_bytes)
-    _finish_function(function, waves)
+    _finish_function(function, waves, accumulation)
 
 
 def _lower(state: Lowering, op: ir.Operation, finished: list[ir.Operation]) -> None:
@@ -121,7 +123,7 @@ def _declare_lds(function: ir.Operation, size: int) -> None:
         ir.Operation.create("llvm.mlir.global", regions=1, attributes=attributes)
 
 
-def _finish_function(function: ir.Operation, waves: int) -> None:
+def _finish_function(function: ir.Operation, waves: int, accumulation: bool) -> None:
     """The kernel as an llvm.func with the attributes of one."""
     threads = waves * WAVE_SIZE
     types = ", ".join(
@@ -140,9 +142,11 @@ def _finish_function(function: ir.Operation, waves: int) -> None:
     if waves > SIMDS:
         # At most 256 registers a wave: all of them serve as the one kind. LLVM finds that out by itself unless it meets
         # an intrinsic that might call something (copies to LDS and their marks); then it would keep half for the other.
-        attributes["passthrough"] = ir.ArrayAttr.get(
-            [ir.ArrayAttr.get([ir.StringAttr.get("amdgpu-agpr-alloc"), ir.StringAttr.get("0")])]
-        )
+        attributes["passthrough"] = _option("amdgpu-agpr-alloc", "0")
+    if accumulation:
+        attributes[ACCUMULATION] = ir.UnitAttr.get()
+        # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
+        attributes["passthrough"] = _option("amdgpu-sched-strategy", "iterative-minreg")
     if "arg_attrs" in function.attributes:
         attributes["arg_attrs"] = ir.ArrayAttr.get(
             [_without_ck(argument) for argument in function.attributes["arg_attrs"]]
@@ -158,6 +162,11 @@ def _finish_function(function: ir.Operation, waves: int) -> None:
                 ir.Operation.create("llvm.return")
             last.erase()
     function.erase()
+
+
+def _option(name: str, text: str) -> ir.ArrayAttr:
+    """An attribute that LLVM's backend knows, in the form in which MLIR hands it on."""
+    return ir.ArrayAttr.get([ir.ArrayAttr.get([ir.StringAttr.get(name), ir.StringAttr.get(text)])])
 
 
 def _without_ck(attributes: ir.Attribute) -> ir.Attribute:

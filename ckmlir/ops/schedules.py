@@ -29,7 +29,7 @@ _GEMM = {
     "v1": "schedule v1 1; ahead load 1, to_lds 1; step load, from_lds, math, to_lds",
     "v2": "schedule v2 1; ahead load 2, to_lds 1; step load, from_lds, math, to_lds",
     **_memory_bound(),
-    "compv3": f"schedule compv3 1; ahead load 1, to_lds 1; {_INTERLEAVED}",
+    "compv3": f"schedule compv3 1; ahead load 2, to_lds 1; {_INTERLEAVED}",
     "compv4": f"schedule compv4 1; ahead load 2, to_lds 1; buffers 2; {_INTERLEAVED}",
     "compv5": "schedule compv5 1; ahead load 2, to_lds 1; buffers 2; "
     "step to_lds, load, from_lds, barrier, math, barrier; fences memory; priority math 1; groups 2",

@@ -1,0 +1,209 @@
+"""Matrix instructions whose accumulators LLVM is told to keep in accumulation registers.
+
+A wave of gfx9 has 256 architectural registers and, where it may have 512, 256 accumulation registers. With accumulators
+that leave too little of the first kind for operands, LLVM's allocator spreads both over both kinds and fills loops with
+moves. Such accumulators are better off as a whole in the second kind: vector arithmetic cannot reach them there, but
+only matrix instructions do. LLVM is told by writing the instruction as inline assembly, with an operand of that kind
+that is input and output.
+
+LLVM's hazard recognizer does not see into inline assembly. Where accumulators begin and end, a join of all of them
+(assembly of nothing but wait states) keeps the distances, by data dependence; `ckmlir.compiler` has the machine code of
+such kernels checked as a whole.
+
+The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with more than 128 accumulators
+that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
+"""
+
+from dataclasses import dataclass, field
+
+from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.mlir import ir
+from ckmlir.passes.vectors import length_of
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import SIMDS
+
+MATRIX = "ck.mfma"
+ACCUMULATION = "ck.accumulation_registers"
+"""Set on matrix instructions that take this form, and on kernels that have some."""
+MOST_IN_ARCHITECTURAL = 128
+"""Accumulators that fit beside operands among 256 architectural registers."""
+BEGIN = "s_nop 1"
+"""2 wait states: vector arithmetic writes a register, a matrix instruction reads it (LLVM GCNHazardRecognizer,
+checkMAIHazards90A)."""
+END = "s_nop 15\ns_nop 15"
+"""32 wait states: a matrix instruction of 16 passes writes a register, vector arithmetic reads it (19 or fewer,
+same place)."""
+
+
+def has_accumulator_form(module: ir.Module) -> bool:
+    """Whether a lowered module has kernels in this form."""
+    inside = [top for top in module.body.operations if top.operation.name == "gpu.module"]
+    return any(
+        ACCUMULATION in function.attributes
+        for top in inside
+        for function in top.operation.regions[0].blocks[0].operations
+    )
+
+
+@dataclass
+class _Web:
+    """Accumulators that go from matrix instruction to matrix instruction, over branches."""
+
+    members: set[ir.Value] = field(default_factory=set)
+    instructions: list[ir.Operation] = field(default_factory=list)
+    entries: dict[ir.Operation, list[int]] = field(default_factory=dict)
+    """By branch: the operands that it brings from outside into a block that multiplies."""
+    exits: dict[ir.Block, list[ir.Value]] = field(default_factory=dict)
+    """By block: its arguments that other operations use."""
+
+
+def use_accumulator_form(function: ir.Operation, target: Target, waves: int) -> bool:
+    """Mark the matrix instructions of a kernel of fragments that take the form, and join accumulators where they begin
+    and end. Whether there are any.
+    """
+    if waves > SIMDS:
+        return False
+    blocks = [list(block) for block in function.regions[0]]
+    matrix = [view.operation for block in blocks for view in block if view.operation.name == MATRIX]
+    if not matrix or any(target.mfma(text_of(op, "instruction")).scaled for op in matrix):
+        return False
+    web = _web(function, matrix)
+    if web is None or _carried(web, function) <= MOST_IN_ARCHITECTURAL:
+        return False
+    for op in web.instructions:
+        op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)
+    for branch, numbers in [edge for entry in web.entries.items() for edge in _edges(*entry)]:
+        with ir.InsertionPoint(branch), branch.location:
+            _, joined = _join(BEGIN, [branch.operands[number] for number in numbers])
+        for number, accumulators in zip(numbers, joined, strict=True):
+            branch.operands[number] = accumulators
+    for block, values in web.exits.items():
+        with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
+            join, joined = _join(END, values)
+        for old, new in zip(values, joined, strict=True):
+            old.replace_all_uses_except(new, join)
+    return True
+
+
+def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
+    """The accumulators of all matrix instructions; None where something else uses them in between, or where operands
+    are computed, which would take wait states that nobody inserts.
+    """
+    web = _Web(instructions=matrix)
+    multiplying = [block for block in function.regions[0] if any(view.operation.name == MATRIX for view in block)]
+    waiting: list[ir.Value] = []
+    for op in matrix:
+        if not _is_loaded(op.operands[0]) or not _is_loaded(op.operands[1]):
+            return None
+        owner = producer(op.operands[2])
+        if owner is not None and owner.name != MATRIX:
+            return None
+        waiting += [op.operands[2], op.results[0]]
+    while waiting:
+        member = waiting.pop()
+        if member in web.members:
+            continue
+        web.members.add(member)
+        block = None if producer(member) is not None else ir.BlockArgument(member).owner
+        for use in member.uses:
+            user, number = use.owner.operation, use.operand_number
+            if user.name in BRANCHES:
+                waiting.append(_received(user, number))
+            elif user.name == MATRIX and number == 2:
+                continue
+            elif block is None or block in multiplying:
+                return None
+            else:
+                used = web.exits.setdefault(block, [])
+                used += [member] if member not in used else []
+    for block in function.regions[0]:
+        branch = block.operations[len(block.operations) - 1].operation
+        if branch.name not in BRANCHES:
+            continue
+        for number, operand in enumerate(branch.operands):
+            into = _received(branch, number)
+            if into in web.members and operand not in web.members:
+                web.entries.setdefault(branch, []).append(number)
+    return web
+
+
+BRANCHES = ("cf.br", "cf.cond_br")
+VIEWS_OF_REGISTERS = ("vector.extract_strided_slice", "vector.bitcast")
+"""What takes no instruction."""
+LOADING = ("ck.lds_read", "ck.load_fragment")
+
+
+def _is_loaded(operand: ir.Value) -> bool:
+    """Whether a matrix operand comes from memory as it is, maybe around a loop."""
+    owner = producer(operand)
+    while owner is not None and owner.name in VIEWS_OF_REGISTERS:
+        owner = producer(owner.operands[0])
+    return owner is None or owner.name in LOADING
+
+
+def _received(branch: ir.Operation, number: int) -> ir.Value | None:
+    """The block argument that a branch's operand becomes; None for a condition."""
+    if branch.name == "cf.br":
+        return branch.successors[0].arguments[number]
+    _, first, _ = ir.DenseI32ArrayAttr(branch.attributes["operandSegmentSizes"])
+    if number == 0:
+        return None
+    to, place = (0, number - 1) if number <= first else (1, number - 1 - first)
+    return branch.successors[to].arguments[place]
+
+
+def _edges(branch: ir.Operation, numbers: list[int]) -> list[tuple[ir.Operation, list[int]]]:
+    """Branches that are taken only where these operands of a branch are wanted, with the operands' numbers there:
+    itself, or those of new blocks on its ways.
+    """
+    if branch.name == "cf.br":
+        return [(branch, numbers)]
+    _, first, _ = ir.DenseI32ArrayAttr(branch.attributes["operandSegmentSizes"])
+    condition, *operands = branch.operands
+    successors = list(branch.successors)
+    found = []
+    parts = []
+    for side, (start, part) in enumerate(((1, operands[:first]), (1 + first, operands[first:]))):
+        own = [number - start for number in numbers if 0 <= number - start < len(part)]
+        if own:
+            between = successors[side].create_before()
+            with ir.InsertionPoint(between), branch.location:
+                found.append((ir.Operation.create("cf.br", operands=part, successors=[successors[side]]), own))
+            successors[side], part = between, []
+        parts.append(part)
+    sizes = ir.DenseI32ArrayAttr.get([1, *map(len, parts)])
+    with ir.InsertionPoint(branch), branch.location:
+        ir.Operation.create(
+            "cf.cond_br", operands=[condition, *parts[0], *parts[1]], successors=successors,
+            attributes={"operandSegmentSizes": sizes},
+        )  # fmt: skip
+    branch.erase()
+    return found
+
+
+def _carried(web: _Web, function: ir.Operation) -> int:
+    """The most accumulators, in registers of a lane, that the matrix instructions of a block find at its beginning."""
+    used = {op.operands[2] for op in web.instructions}
+    found = [[argument for argument in block.arguments if argument in used] for block in function.regions[0]]
+    return max(sum(length_of(argument) for argument in arguments) for arguments in found)
+
+
+def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Value]]:
+    """An instruction that all values pass through, in accumulation registers, and the values behind it."""
+    numbers = range(len(values))
+    types = ", ".join(str(item.type) for item in values)
+    struct = ir.Type.parse(f"!llvm.struct<({types})>") if len(values) > 1 else values[0].type
+    constraints = ",".join(["=a"] * len(values) + [str(number) for number in numbers])
+    result = assembly(struct, values, text, constraints)
+    if len(values) == 1:
+        return result.owner.operation, [result]
+    places = [{"position": ir.DenseI64ArrayAttr.get([number])} for number in numbers]
+    return result.owner.operation, [
+        value("llvm.extractvalue", values[number].type, [result], places[number]) for number in numbers
+    ]
+
+
+def assembly(result: ir.Type, operands: list[ir.Value], text: str, constraints: str) -> ir.Value:
+    """Inline assembly without effects besides its result."""
+    attributes = {"asm_string": ir.StringAttr.get(text), "constraints": ir.StringAttr.get(constraints)}
+    return value("llvm.inline_asm", result, operands, attributes)
