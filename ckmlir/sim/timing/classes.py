@@ -192,8 +192,30 @@ def _lists(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
     return np.array([item for row in rows for item in row], np.int64), starts.astype(np.int64)
 
 
+_known: Final[dict[object, Code]] = {}
+"""The programs described last, since one is often simulated many times with changes elsewhere."""
+_MOST_KNOWN: Final = 16
+_READ: Final = ("compute_unit.turn", "mfma.", "trans.", "valu.", "salu.", "smem.interval", "message.")
+
+
 def describe(instructions: Sequence[Instruction], parameters: Parameters) -> Code:
-    """The arrays of a program."""
+    """The arrays of a program. Nobody may change them."""
+    numbers = tuple(one.value for name, one in sorted(parameters.items()) if name.startswith(_READ))
+    key = (parameters.target, numbers, tuple(map(_identity, instructions)))
+    if key not in _known:
+        if len(_known) >= _MOST_KNOWN:
+            _known.pop(next(iter(_known)))
+        _known[key] = _describe(instructions, parameters)
+    return _known[key]
+
+
+def _identity(one: Instruction) -> object:
+    """What tells instructions apart. Edited waits and nops may have the words of what they were."""
+    operands = one.sources if one.encoding == "SOPP" else ()
+    return one.words, one.mnemonic, one.address, tuple(sorted(one.modifiers.items())), operands
+
+
+def _describe(instructions: Sequence[Instruction], parameters: Parameters) -> Code:
     turn = parameters.integer("compute_unit.turn")
     described = [Described(one, effects_of(one)) for one in instructions]
     units = [unit_of(one) for one in instructions]

@@ -32,8 +32,22 @@ def _sources() -> str:
 
 
 def compiled(function: Function) -> Function:
-    """The function as machine code, compiled when it is first called."""
-    result: Any = numba.njit(cache=True)(function)
+    """The function as machine code, compiled when it is first called.
+
+    It must not make arrays: reference counts, which cost ten times what the loops here do themselves, are left out, and
+    numba refuses what needs them. A division by zero does not raise.
+    """
+    return _compiled(function, _nrt=False)
+
+
+def compiled_with_arrays(function: Function) -> Function:
+    """As `compiled`, for a function that makes arrays. Only Python and functions of the same kind may call it."""
+    return _compiled(function)
+
+
+def _compiled(function: Function, **options: bool) -> Function:
+    njit: Any = numba.njit  # its type leaves out _nrt
+    result = njit(cache=True, error_model="numpy", **options)(function)
     if result is not function:  # NUMBA_DISABLE_JIT leaves functions as they are
         add_to_stamp(result, _sources())
     return cast(Function, result)

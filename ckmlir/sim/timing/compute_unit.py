@@ -50,7 +50,7 @@ def simulate(
     events, stalls = np.zeros((len(steps), 6), np.int64), np.zeros((2 * len(steps) + 64, 5), np.int64)
     for _ in range(min(count, len(groups))):
         start_group(waves, groups, machine, waiting, 0)
-    state = (waves, registers, groups, machine, waiting, memory, events)
+    state = (waves, registers, groups, machine, waiting, memory, np.zeros(256, np.int64), events)
     while not run(code, lists, steps, accesses, trace.addresses, *state, stalls):
         stalls = np.concatenate([stalls, np.zeros_like(stalls)])
     assert machine[layout.LOG_EVENTS] == len(steps), "a wave did not end"

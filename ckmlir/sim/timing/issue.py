@@ -288,7 +288,7 @@ def visit(
 def run(
     code: Integers, lists: Integers, steps: Integers, accesses: Integers, addresses: npt.NDArray[np.uint64],
     waves: Integers, registers: Integers, groups: Integers, machine: Integers, resident: Integers, memory: Memory,
-    events: Integers, stalls: Integers,
+    lines: Integers, events: Integers, stalls: Integers,
 ) -> bool:  # fmt: skip
     """Issue until all waves have ended. False: the log of stalls is nearly full; call it again with more room."""
     while True:
@@ -305,6 +305,6 @@ def run(
             code, lists, steps, accesses, waves, registers, groups, machine, resident, events, stalls, simd, cycle
         )  # fmt: skip
         if machine[REQUEST_WAVE] >= 0:
-            serve_vector_memory(code, steps, accesses, addresses, waves, machine, memory, events)
+            serve_vector_memory(code, steps, accesses, addresses, waves, machine, memory, lines, events)
         if machine[REQUEST_WAVE + SCALAR_REQUEST] >= 0:
             serve_scalar_memory(code, steps, accesses, addresses, waves, machine, memory, events)

@@ -53,32 +53,42 @@ def bank_cycles(
 ) -> tuple[int, int]:
     """(turns of the banks that an access takes, those it would take without conflicts).
 
-    A phase without active lanes takes none. `words` is room for banks x MOST_WORDS numbers.
+    A phase without active lanes takes none. `words` is a row of room for each bank: how many dwords, then the dwords.
     """
     needed = 0
     phases = 0
     dwords = (bytes + 3) // 4
-    for number in range(phase.max() + 1):
-        counts = np.zeros(banks, np.int64)
+    for number in range(64):
         worst = 0
+        members = 0
+        for bank in range(banks):
+            words[bank, 0] = 0
         for lane in range(64):
+            members += phase[lane] == number
             if phase[lane] != number or addresses[lane] == _NONE:
                 continue
             first = np.int64(addresses[lane]) >> 2
             for word in range(first, first + dwords):
-                bank = word % banks
+                row = words[word % banks]
                 known = False
-                for index in range(counts[bank]):
-                    if words[bank * MOST_WORDS + index] == word:
+                for index in range(1, row[0] + 1):
+                    if row[index] == word:
                         known = True
                         break
                 if not known:
-                    words[bank * MOST_WORDS + counts[bank]] = word
-                    counts[bank] += 1
-                    worst = max(worst, counts[bank])
+                    row[0] += 1
+                    row[row[0]] = word
+                    worst = max(worst, row[0])
+        if members == 0:
+            break
         needed += worst
         phases += worst > 0
     return needed, phases
+
+
+def room_for_words() -> npt.NDArray[np.int64]:
+    """What `bank_cycles` needs: 64 banks, each with as many dwords as a phase can have."""
+    return np.zeros((64, MOST_WORDS + 1), np.int64)
 
 
 @compiled
@@ -106,11 +116,13 @@ def _same_banks(first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64], p
 def _all_costs(
     rows: npt.NDArray[np.int64], sites: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64],
     bytes: npt.NDArray[np.int64], tables: npt.NDArray[np.int64], phases: npt.NDArray[np.int64],
-    banks: npt.NDArray[np.int64], needed: npt.NDArray[np.int64], free: npt.NDArray[np.int64],
+    banks: npt.NDArray[np.int64], before: npt.NDArray[np.int64], words: npt.NDArray[np.int64],
+    needed: npt.NDArray[np.int64], free: npt.NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """`bank_cycles` of each row, once for accesses of an instruction that go to the same banks one after the other."""
-    words = np.zeros(64 * MOST_WORDS, np.int64)
-    before = np.full(sites.max() + 1 if len(sites) else 0, -1, np.int64)
+    """`bank_cycles` of each row, once for accesses of an instruction that go to the same banks one after the other.
+
+    before: For each site the row of its last access, -1 at first.
+    """
     for row in rows:
         table, last = tables[row], before[sites[row]]
         before[sites[row]] = row
@@ -136,7 +148,10 @@ def lds_costs(trace: Trace, parameters: Parameters) -> tuple[npt.NDArray[np.int6
     needed, free = np.zeros(len(accesses), np.int64), np.zeros(len(accesses), np.int64)
     rows = np.flatnonzero(accesses["kind"] == AccessKind.LDS)
     bytes = accesses["bytes"].astype(np.int64)
-    _all_costs(rows, _sites(trace), trace.addresses, bytes, tables, phases, banks, needed, free)
+    sites = _sites(trace)
+    before = np.full(int(sites.max()) + 1 if len(sites) else 0, -1, np.int64)
+    words = room_for_words()
+    _all_costs(rows, sites, trace.addresses, bytes, tables, phases, banks, before, words, needed, free)
     turn = np.maximum(1, np.rint(4 * banks / parameters.number("lds.bytes"))).astype(np.int64)
     return needed * turn[tables], (needed - free) * turn[tables]
 

@@ -20,7 +20,7 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim.timing.cache import Cache, find, insert
-from ckmlir.sim.timing.compiled import compiled
+from ckmlir.sim.timing.compiled import compiled, compiled_with_arrays
 
 TICKS: Final = 1 << 12
 REQUEST_BYTES: Final = 64  # what L1 looks up in a cycle: CDNA3 white paper, 64 bytes a cycle; CDNA2's L1 line
@@ -89,7 +89,7 @@ class Memory(NamedTuple):
     turn: npt.NDArray[np.int64]
 
 
-@compiled
+@compiled_with_arrays
 def coalesce(addresses: npt.NDArray[np.uint64], bytes: int, line_size: int) -> npt.NDArray[np.int64]:
     """The distinct lines that the lanes of one access touch, in the order in which lanes first touch them.
 
@@ -98,6 +98,12 @@ def coalesce(addresses: npt.NDArray[np.uint64], bytes: int, line_size: int) -> n
     """
     widest = (bytes + line_size - 2) // line_size + 1
     lines = np.empty(len(addresses) * widest, np.int64)
+    return lines[: coalesce_into(lines, addresses, bytes, line_size)]
+
+
+@compiled
+def coalesce_into(lines: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64], bytes: int, line_size: int) -> int:
+    """`coalesce` without an array of its own: writes the lines to `lines` and returns how many there are."""
     count = 0
     shift = 0
     while (1 << shift) < line_size:
@@ -115,7 +121,7 @@ def coalesce(addresses: npt.NDArray[np.uint64], bytes: int, line_size: int) -> n
             if not known:
                 lines[count] = line
                 count += 1
-    return lines[:count]
+    return count
 
 
 @compiled

@@ -67,7 +67,7 @@ from ckmlir.sim.timing.machine import (
     WAVE_SIMD,
     Integers,
 )  # fmt: skip
-from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, Memory, access, coalesce, scalar_access
+from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, Memory, access, coalesce_into, scalar_access
 from ckmlir.sim.timing.recording import AccessKind
 from ckmlir.sim.timing.waiting import add_lgkm, add_vm
 
@@ -196,9 +196,9 @@ def _write_later(machine: Integers, cycle: int, cost: int) -> None:
 @compiled
 def serve_vector_memory(
     code: Integers, steps: Integers, accesses: Integers, addresses: npt.NDArray[np.uint64], waves: Integers,
-    machine: Integers, memory: Memory, events: Integers,
+    machine: Integers, memory: Memory, lines: Integers, events: Integers,
 ) -> None:  # fmt: skip
-    """Let memory answer the turn's vector access."""
+    """Let memory answer the turn's vector access. `lines` is room for those of one access."""
     wave, step = machine[REQUEST_WAVE], machine[REQUEST_STEP]
     machine[REQUEST_WAVE] = -1
     begin = max(machine[REQUEST_CYCLE], machine[UNIT_FREE + _VMEM])
@@ -212,8 +212,8 @@ def serve_vector_memory(
         if is_store:  # data goes with the addresses
             bytes = accesses[row, ACCESS_BYTES] * accesses[row, ACCESS_LANES]
             busy = max(busy, (bytes + machine[VMEM_BYTES] - 1) // machine[VMEM_BYTES])
-        lines = coalesce(addresses[row], accesses[row, ACCESS_BYTES], REQUEST_BYTES)
-        done = max(done, access(memory, begin + busy, 0, lines, len(lines), is_store))
+        count = coalesce_into(lines, addresses[row], accesses[row, ACCESS_BYTES], REQUEST_BYTES)
+        done = max(done, access(memory, begin + busy, 0, lines, count, is_store))
     machine[UNIT_FREE + _VMEM] = begin + busy
     machine[UNIT_BUSY_CYCLES + _VMEM] += busy
     if late > 0:

@@ -8,7 +8,7 @@ from synthetic_traces import lane_after_lane, time_of, trace_of
 
 from ckmlir.passes.bank_conflicts import _cycles_by_wave
 from ckmlir.sim.timing.events import Timeline, Unit
-from ckmlir.sim.timing.lds_banks import MOST_WORDS, bank_cycles, describe_phases, lds_costs, phases_of
+from ckmlir.sim.timing.lds_banks import bank_cycles, describe_phases, lds_costs, phases_of, room_for_words
 from ckmlir.sim.timing.parameters import TARGETS, ParameterError, load
 from ckmlir.targets import get_target
 
@@ -35,8 +35,7 @@ def test_bank_cycles_are_those_the_compiler_predicts(chip: str, kind: str, width
     access = get_target(chip).lds_access(kind, width)
     expected = _cycles_by_wave(offsets[None, :], np.array(access.phases), width // 4, access.banks)[0]
     banks, phase = phases_of(load(chip), kind, width)
-    words = np.zeros(64 * MOST_WORDS, np.int64)
-    needed, free = bank_cycles(offsets.astype(np.uint64), width, phase, banks, words)
+    needed, free = bank_cycles(offsets.astype(np.uint64), width, phase, banks, room_for_words())
     assert (needed, free) == (expected, len(access.phases))
 
 
