@@ -2,8 +2,8 @@
 
 Registers and counters come from `sim.analysis.effects`, matrix instructions from `matrix_passes` and the wait states of
 `matrix_hazards`; what is here is the step from those to cycles. A wave issues one instruction a turn of its SIMD, so
-results that are there after a turn never hold anything up. Only those of slow instructions (matrix, transcendental,
-quarter rate) are followed, in groups of registers that these instructions always write together.
+results that are there after a turn never hold anything up. Only those of slow instructions (matrix and
+transcendental ones above all) are followed, in groups of registers that these instructions always write together.
 """
 
 from __future__ import annotations
@@ -84,8 +84,8 @@ class Code(NamedTuple):
 
 
 _TRANSCENDENTAL: Final = re.compile(r"v_(exp|log|rcp|rsq|sqrt|sin|cos)(_legacy|_iflag)?_f(16|32|64)")
-_QUARTER_RATE: Final = re.compile(r"v_mul_(lo|hi)_[iu]32|v_mad_(u64_u32|i64_i32)|v_mul_hi_[iu]32")
-"""LLVM SISchedule.td: WriteTrans32 and WriteTrans64; WriteQuarterRate32 and WriteIntMul."""
+_INTEGER_PRODUCT: Final = re.compile(r"v_mul_(lo|hi)_[iu]32|v_mad_(u64_u32|i64_i32)")
+"""LLVM SISchedule.td: WriteTrans32 and WriteTrans64; WriteIntMul."""
 _UNITS: Final = {
     Category.VALU: Unit.VALU, Category.MATRIX: Unit.MFMA, Category.SALU: Unit.SALU, Category.SMEM: Unit.SMEM,
     Category.VMEM: Unit.VMEM, Category.LDS: Unit.LDS, Category.CONTROL: Unit.INTERNAL,
@@ -122,8 +122,8 @@ def _times(one: Described, unit: Unit, parameters: Parameters) -> _Times:
         busy = parameters.integer("trans.cycles")
         return _Times(busy, parameters.integer("trans.holds_valu"), (busy,) * 4)
     if unit is Unit.VALU:
-        slow = _QUARTER_RATE.fullmatch(one.name) is not None
-        busy = parameters.integer("valu.quarter_rate_cycles" if slow else "valu.cycles")
+        product = _INTEGER_PRODUCT.fullmatch(one.name) is not None
+        busy = parameters.integer("valu.integer_product_cycles" if product else "valu.cycles")
         return _Times(busy, busy, (max(busy, parameters.integer("valu.latency")),) * 4)
     name = {Unit.SALU: "salu.cycles", Unit.SMEM: "smem.interval", Unit.MESSAGE: "message.cycles"}.get(unit)
     return _Times(parameters.integer(name) if name else turn, 0, (turn,) * 4)
