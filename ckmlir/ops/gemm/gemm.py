@@ -24,8 +24,10 @@ from ckmlir.ops.gemm.gemm_spec import (
     PRESHUFFLE,
     SMALL,
     GemmSpec,
-    default_block,
+    default_blocks,
+    default_epilogue,
     default_mfma,
+    default_waves,
     invalid_fields,
 )  # fmt: skip
 from ckmlir.ops.gemm.shuffle import COLUMNS, arrange, shuffled_shape, unshuffle_b
@@ -40,7 +42,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 @dataclass(frozen=True)
 class Problem:
-    """A product to compute. `block`, `waves` and `mfma` are None where the operator chooses."""
+    """A product to compute. `block`, `waves`, `mfma` and `epilogue` are None where the operator chooses."""
 
     m: int
     n: int
@@ -52,9 +54,9 @@ class Problem:
     ldb: int
     ldc: int
     block: tuple[int, int, int] | None
-    waves: tuple[int, int]
+    waves: tuple[int, int] | None
     mfma: tuple[int, int, int] | None
-    epilogue: str
+    epilogue: str | None
     schedule: str
     shuffled: int
     """Columns of a tile of B in fragment order; 0: B is a plain matrix."""
@@ -89,9 +91,14 @@ class Gemm(Operator[Problem, GemmSpec]):
         Integer("ldb", None, "elements from one row of array b to the next", minimum=1),
         Integer("ldc", None, "elements from one row of array c to the next", minimum=1),
         Lengths("block", None, "tile m x n x k of a workgroup", 3),
-        Lengths("wave", (2, 2), "waves of a workgroup along m x n", 2),
+        Lengths("wave", None, "waves of a workgroup along m x n; by default 2x2, of ping_pong schedules 2x4", 2),
         Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
-        Choice("epilogue", "cshuffle", "C through LDS (cshuffle) or straight from the accumulators", EPILOGUES),
+        Choice(
+            "epilogue",
+            None,
+            "C through LDS (cshuffle) or straight from the accumulators; by default cshuffle where LDS holds a block",
+            EPILOGUES,
+        ),
         Choice("schedule", "compv3", "of the K loop", tuple(SCHEDULES)),
         Integer(
             "shuffled",
@@ -124,7 +131,13 @@ class Gemm(Operator[Problem, GemmSpec]):
         return problem
 
     def spec(self, problem: Problem, target: Target) -> GemmSpec:
-        block = problem.block or default_block(problem.m, problem.n, problem.dtype, problem.schedule, target)
+        """The kernel for a problem: of the blocks that the operator would choose the first that the chip can run."""
+        blocks = default_blocks(problem.m, problem.n, problem.dtype, problem.schedule, target)
+        found = [self._of_block(problem, block, target) for block in ([problem.block] if problem.block else blocks)]
+        return next((one for one in found[:-1] if not self.validate(one, target)), found[-1])
+
+    def _of_block(self, problem: Problem, block: tuple[int, int, int], target: Target) -> GemmSpec:
+        waves = problem.waves or default_waves(problem.schedule)
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         a, b = find_dtype(problem.dtype).bytes, find_dtype(problem.out).bytes
         return GemmSpec(
@@ -132,9 +145,9 @@ class Gemm(Operator[Problem, GemmSpec]):
             out=problem.out,
             layout=problem.layout,
             block=block,
-            waves=problem.waves,
-            mfma=problem.mfma or default_mfma(block, problem.waves, problem.dtype, target, problem.shuffled),
-            epilogue=problem.epilogue,
+            waves=waves,
+            mfma=problem.mfma or default_mfma(block, waves, problem.dtype, target, problem.shuffled),
+            epilogue=problem.epilogue or default_epilogue(block, problem.out, target),
             schedule=problem.schedule,
             shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),

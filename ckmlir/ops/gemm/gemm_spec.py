@@ -33,8 +33,11 @@ MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
 PRESHUFFLE = "preshuffle"
 """The schedule for B in fragment order."""
-SMALL = 64
-"""Products with no more rows or no more columns than this take the small block."""
+SMALL, MEDIUM, LARGE = 64, 128, 256
+"""Rows and columns of the blocks that the operator chooses; products with no more rows, or columns, than the small one
+take that."""
+PING_PONG = "ping_pong"
+"""The order of steps in which groups of waves take turns."""
 
 
 @dataclass(frozen=True)
@@ -82,16 +85,29 @@ class GemmSpec(Spec):
         return SCHEDULES[self.schedule]
 
 
-def default_block(m: int, n: int, dtype: str, schedule: str, target: Target) -> tuple[int, int, int]:
-    """128 x 128, and 64 x 64 where a product has few rows or columns or many blocks are on their way from memory.
+def default_blocks(m: int, n: int, dtype: str, schedule: str, target: Target) -> list[tuple[int, int, int]]:
+    """128 x 128, and 64 x 64 where a product has few rows or columns or many blocks are on their way from memory; for
+    waves that play ping-pong 256 x 256 before. The best come first.
 
     Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit.
     """
     plan = parse_schedule(SCHEDULES[schedule])
-    size = SMALL if min(m, n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS else 128
+    sizes = [SMALL] if min(m, n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS else [MEDIUM]
+    if plan.order == PING_PONG and min(m, n) > MEDIUM:
+        sizes.insert(0, LARGE)
     depth = 128 // find_dtype(dtype).bytes
-    in_lds = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight") * size * 128
-    return size, size, depth if in_lds <= target.lds_bytes else depth // 2
+    buffers = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight")
+    return [(size, size, depth if buffers * size * 128 <= target.lds_bytes else depth // 2) for size in sizes]
+
+
+def default_waves(schedule: str) -> tuple[int, int]:
+    """Four waves; eight, two a SIMD, where these take turns."""
+    return (2, 4) if parse_schedule(SCHEDULES[schedule]).order == PING_PONG else (2, 2)
+
+
+def default_epilogue(block: tuple[int, int, int], out: str, target: Target) -> str:
+    """Through LDS, where a block of C fits."""
+    return "cshuffle" if block[0] * block[1] * find_dtype(out).bytes <= target.lds_bytes else "direct"
 
 
 def default_mfma(
