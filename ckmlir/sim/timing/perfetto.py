@@ -104,7 +104,7 @@ def _stalls(timeline: Timeline, labels: list[Label]) -> Iterator[Event]:
             "ts": int(row["first"]),
             "dur": int(row["cycles"]),
             **_place(timeline, int(row["wave"])),
-            "args": {"before": label.mnemonic, **_arguments(label)},
+            "args": {"before": f"{label.mnemonic} {label.operands}".strip(), "address": f"0x{label.address:x}"},
         }
 
 
@@ -115,7 +115,7 @@ def _in_flight(timeline: Timeline, labels: list[Label]) -> Iterator[Event]:
             continue
         label, unit = labels[int(row["instruction"])], Unit(row["unit"]).name
         common = {"name": label.mnemonic, "cat": unit, "id": number, **_place(timeline, int(row["wave"]))}
-        yield {"ph": "b", "ts": int(row["issue"]), **common, "args": _arguments(label)}
+        yield {"ph": "b", "ts": int(row["issue"]), **common}
         yield {"ph": "e", "ts": int(row["done"]), **common}
 
 

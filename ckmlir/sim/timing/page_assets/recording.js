@@ -27,8 +27,13 @@ class Recording {
     this.eventEnd = this.events.issue.map((issue, i) => issue + this.events.latency[i]);
     this.slotEnd = this.events.issue.map((issue, i) => issue + this.events.busy[i]);
     this.stallEnd = this.stalls.first.map((first, i) => first + this.stalls.cycles[i]);
-    this.lanes = this.waves.map((_, wave) => this.lanesOf(wave));
-    this.compactLanes = this.waves.map((_, wave) => [this.wholeLane(wave), this.stallLane(wave)]);
+    this.known = {};
+  }
+
+  /** The lanes of every wave: by unit, or (compact) all instructions in one; made when they are first asked for. */
+  lanes(compact) {
+    const make = (wave) => compact ? [this.wholeLane(wave), this.stallLane(wave)] : this.lanesOf(wave);
+    return this.known[compact] ||= this.waves.map((_, wave) => make(wave));
   }
 
   lanesOf(wave) {

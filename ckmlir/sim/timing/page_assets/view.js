@@ -64,8 +64,7 @@ class View {
         this.rows.push({ y, height: HEAD, head: simd });
         y += HEAD;
       }
-      const lanes = this.compact ? this.recording.compactLanes[wave] : this.recording.lanes[wave];
-      lanes.forEach((lane, i) => {
+      this.recording.lanes(this.compact)[wave].forEach((lane, i) => {
         const both = this.compact && lane.stalled;
         const height = stretch * (this.compact ? COMPACT_ROW : lane.stalled ? STALL_ROW : ROW);
         // A compact wave has its stalls in the row of its instructions, between them.
