@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from functools import cached_property
 
 import numpy as np
@@ -80,7 +81,11 @@ class Program:
         self.image = DeviceMemory(table, size, None, "the code object", "constant", read_only=True)
         contents = code_object.image.load(self.image.address)
         self.image.write(np.frombuffer(contents, np.uint8))
-        self.instructions = _instructions(code_object, kernel, contents)
+        try:
+            self.instructions = _instructions(code_object, kernel, contents)
+        except UnsupportedInstruction as error:
+            known = [replace(item, source=self.source_of(item.address)) for item in error.missing]
+            raise UnsupportedInstruction(kernel.name, known) from None
         self.environment = environment_of(code_object.target, kernel, self.instructions)
         chosen = self._with_checks(self._select(self.environment), flags)
         self.index = np.full(len(code_object.image.contents) // 4 + 1, -1, np.int32)
