@@ -45,7 +45,7 @@ ONLY_LLVM_REASONS = {
 ONLY_OURS = {
     r"(global|flat)_atomic_\w+ a": "LLVM lacks some forms with an AccVGPR result and a scalar address",
     r"v_read(first)?lane_b32 m0": "LLVM marks m0 as a register that it does not let this instruction write",
-    r"f8f6f4 .*\[25\d:255\]": "LLVM reads eight registers of a factor before the format says that there are six or four",
+    r"f8f6f4 .*\[25\d:255\]": "LLVM takes a factor for eight registers before the format says that it has six or four",
     r"_sdwa .*src0_sel": "LLVM wants the default dst_sel in conversions from fp8, which have none to print",
     r"buffer_(inv|wb)": "LLVM checks the cache bits of gfx90a's cache instructions",
     r"ds_gws|ds_swizzle|permute|ds_consume|ds_append|addtid": "LLVM checks the GDS bit",

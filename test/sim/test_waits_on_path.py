@@ -60,8 +60,11 @@ REGISTERS = {  # program, registers and wait that its finding names, or None
     "all scalar loads": (SCALAR + SCALAR_2 + "s_waitcnt lgkmcnt(0)\n" + USE_SCALAR, None),
     "LDS in order": (READ_LDS + "ds_read_b32 v3, v1\ns_waitcnt lgkmcnt(1)\nv_mov_b32_e32 v4, v2", None),
     "flat needs both counters": (FLAT + "s_waitcnt vmcnt(0)\n" + USE, ("v2", "lgkmcnt(0)")),
+    "flat has no order": (FLAT + WIDE + "s_waitcnt vmcnt(1) lgkmcnt(0)\n" + USE, ("v2", "vmcnt(0)")),
+    "a load over a flat load": (FLAT + "s_waitcnt lgkmcnt(0)\n" + LOAD + "s_waitcnt vmcnt(0)", ("v2", "vmcnt(0)")),
     "flat with both": (FLAT + "s_waitcnt vmcnt(0) lgkmcnt(0)\n" + USE, None),
     "a permute": ("ds_bpermute_b32 v2, v1, v0\n" + USE, ("v2", "lgkmcnt(0)")),
+    "the next workgroup": ("v_mov_b32_e32 v3, v2\n" + LOAD, None),
     "a full counter": (LOAD + 63 * WIDE + USE, None),
     "a counter that is not full": (LOAD + 62 * WIDE + USE, ("v2", "vmcnt(62)")),
     "a path that is not taken": (LOAD + "s_cmp_eq_u32 s0, s0\ns_cbranch_scc1 end\n" + USE + "\nend:\ns_nop 0", None),
@@ -114,6 +117,9 @@ LDS = {
                                  "LDS has not arrived yet from global_load_lds_dword", "vmcnt(0)"),
     "its own copy waited for": (COPY_LDS + "s_waitcnt vmcnt(0)\nds_read_b32 v4, v2", "", ""),
     "its own copy beside a younger": (COPY_LDS + FAR + "s_waitcnt vmcnt(1)\nds_read_b32 v4, v2", "", ""),
+    "the oldest of four copies": (
+        COPY_LDS + "".join(f"s_add_i32 m0, s6, {256 * k}\nglobal_load_lds_dword v1, s[2:3]\n" for k in (4, 8, 12))
+        + "ds_read_b32 v4, v2", "LDS has not arrived yet from global_load_lds_dword", "vmcnt(3)"),
     "its own copy, elsewhere": (COPY_LDS + "ds_read_b32 v4, v2 offset:1024", "", ""),
     "copies land in order": (COPY_LDS + "global_load_lds_dword v1, s[2:3]\ns_waitcnt vmcnt(0)\nds_read_b32 v4, v2", "",
                              ""),
