@@ -96,12 +96,14 @@ def array_spec(
 class Launch:
     """How a kernel is started: workgroups, work-items a workgroup, and arguments in the kernel's order.
 
-    A grid with a zero means that there is nothing to launch.
+    A grid with a zero means that there is nothing to launch. `shape` is the grid as the kernel sees it, where that has
+    more axes, the fastest first: along an axis, workgroups have a part of their inputs in common.
     """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[Argument, ...]
+    shape: tuple[int, ...] | None = None
 
     @property
     def is_empty(self) -> bool:

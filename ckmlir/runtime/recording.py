@@ -57,15 +57,15 @@ def record_operator(
     *,
     compiled: CompiledKernel | None = None,
     arrays: Mapping[str, Array] | None = None,
-    workgroups: int = 1,
+    workgroups: int | Sequence[int] = 1,
     seed: int = 0,
 ) -> Trace:
-    """What the waves of an operator's first workgroups execute.
+    """What the waves of some of an operator's workgroups execute.
 
     Args:
         compiled: the kernel of the problem's specification, possibly under another schedule; default: compiled here.
         arrays: inputs; default: those that the operator makes from `seed`.
-        workgroups: how many, from number 0.
+        workgroups: how many, from number 0, or their numbers.
 
     Raises:
         RequestError: the chip cannot run it, there is nothing to launch, or there are fewer workgroups.
@@ -75,14 +75,15 @@ def record_operator(
     spec = operator.spec(problem, target)
     require_valid(operator, spec, target)
     grid = operator.launch(problem, spec).grid
-    if not 1 <= workgroups <= math.prod(grid):
-        count = math.prod(grid)
+    count = math.prod(grid)
+    if isinstance(workgroups, int) and not 1 <= workgroups <= count:
         raise RequestError(
             f"{operator.name}: {workgroups} workgroups cannot be recorded; the launch has {count}"
             + ("" if count else ", since there is nothing to compute")
         )
+    numbers = range(workgroups) if isinstance(workgroups, int) else workgroups
     kernel = compiled or compile_kernel(operator, spec, target)
-    device = RecordingDevice(target, kernel.kernel_name, range(workgroups), seed)
+    device = RecordingDevice(target, kernel.kernel_name, numbers, seed)
     try:
         given = operator.inputs(problem, target, seed) if arrays is None else arrays
         run_operator(operator, problem, given, target, device, compiled=kernel)

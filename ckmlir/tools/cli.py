@@ -26,8 +26,10 @@ COMMANDS = {
     "bench": "run a kernel repeatedly: times on a GPU, counts on the simulator",
     "cache": "the kernels that were compiled before: show or clear",
     "doctor": "what is installed, what is missing and how to get it",
+    "time": "how long a kernel takes by a model, what it waits for and what limits it",
     "timeline": "when a kernel's waves issue what and wait for what, by a model: a page, and for Perfetto",
     "whatif": "what a kernel would cost with something changed, by a model, and its critical path",
+    "calibrate": "fit the model of time to kernels that were timed on a GPU",
     "schedule": "a kernel's loop as a scheduling problem; schedules for it, checked and measured",
 }
 """Name -> summary; the code is in the module of the same name beside this one."""
@@ -81,7 +83,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _run(arguments: list[str]) -> int:
-    commands = "\n".join(f"  {name:<9}{summary}" for name, summary in COMMANDS.items())
+    commands = "\n".join(f"  {name:<10}{summary}" for name, summary in COMMANDS.items())
     top = Parser("ckmlir", "CK Tile operators for AMD gfx9 chips.", f"commands:\n{commands}")
     top.add_argument("--version", action="version", version=f"ckmlir {__version__}")
     top.add_argument("command", metavar="COMMAND")

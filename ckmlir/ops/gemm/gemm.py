@@ -215,9 +215,12 @@ class Gemm(Operator[Problem, GemmSpec]):
         return 2 * problem.m * problem.n * problem.k
 
     def launch(self, problem: Problem, spec: GemmSpec) -> Launch:
-        tiles = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
+        tiles_m, tiles_n = ceil_div(problem.m, spec.block[0]), ceil_div(problem.n, spec.block[1])
         sizes = (problem.m, problem.n, problem.k, problem.lda, problem.ldb, problem.ldc)
-        return Launch((tiles, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), ("a", "b", "c", *map(np.int32, sizes)))
+        arguments = ("a", "b", "c", *map(np.int32, sizes))
+        # The kernel numbers tiles row by row.
+        shape = (tiles_n, tiles_m)
+        return Launch((tiles_m * tiles_n, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
 
 def _shuffled(values: Mapping[str, Any]) -> int:

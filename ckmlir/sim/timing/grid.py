@@ -4,8 +4,10 @@ Workgroups run in rounds: each compute unit takes as many as fit, and the last r
 round takes comes from a timeline in one of two ways.
 
 - Sampled: as many workgroups as fit were simulated together; a round takes as long as they did.
-- Analytic: fewer were simulated, usually one. Those that share a unit take at least as long as one alone, and at least
-  as long as what they need of the busiest unit of the compute unit, or of its share of memory, together.
+- Analytic: fewer were simulated, usually one; a round takes no less than that.
+
+A round also takes no less than what its workgroups need together of the busiest unit of the compute unit, or of its
+share of memory: stores that are on their way when a wave ends are paid for in the next round.
 
 Either way, a main loop lets the time be carried over to another number of iterations.
 """
@@ -31,13 +33,16 @@ class WorkgroupEstimate:
     """One workgroup, with the others of its compute unit around it as they were simulated.
 
     Attributes:
-        cycles: From its start to its end. steady: Its main loop, if it has one; trips: iterations counted with.
+        cycles: From the start of the first workgroup simulated to the end of the last, for as many as were there at a
+            time. drain: Cycles until its last stores have been acknowledged.
+        steady: Its main loop, if it has one; trips: iterations counted with.
         work: Of the matrix cores. bytes: By level.
         busy: Cycles that it needs of each unit (of each of several, where there is one a SIMD) and of the compute
             unit's share of HBM, by name in lower case: workgroups together take no less than their sum.
     """
 
     cycles: float
+    drain: float
     steady: SteadyLoop | None
     trips: float
     work: MatrixWork
@@ -98,15 +103,15 @@ def estimate_workgroup(
     groups = len(trace.workgroups)
     steady = steady_loop(timeline)
     work = matrix_work(trace, parameters)
+    cycles = _span(timeline)
     if trips is None:
-        recorded = _mean_cycles(timeline)
         growth, made = 1.0, steady.trips if steady else 0.0
     elif steady is None:
         raise CkmlirError(
             f"{trace.kernel}: no loop with several iterations was recorded, so it cannot be carried over to {trips:g}"
         )
     else:
-        recorded, made = steady.cycles(trips), trips
+        cycles, made = cycles + (trips - steady.trips) * steady.cycles_per_iteration, trips
         steps = len(trace.steps) / trace.waves
         growth = max(0.0, 1 + (trips - steady.trips) * steady.steps_per_iteration / steps)
     scale = growth / groups
@@ -119,7 +124,8 @@ def estimate_workgroup(
     sharing_units = device_units(parameters) if busy_units is None else busy_units
     busy["hbm"] = moved.get("hbm", 0.0) * sharing_units / hbm_bytes_per_cycle(parameters)
     return WorkgroupEstimate(
-        cycles=recorded,
+        cycles=cycles,
+        drain=float(max(0, timeline.cycles - int(timeline.wave_end.max()))),
         steady=steady,
         trips=made,
         work=MatrixWork(work.operations * scale, work.cycles * scale),
@@ -128,14 +134,12 @@ def estimate_workgroup(
     )
 
 
-def _mean_cycles(timeline: Timeline) -> float:
-    """Cycles of a workgroup, on average."""
-    trace = timeline.trace
-    total = 0
-    for group in trace.workgroups:
-        waves = trace.groups == group
-        total += int(timeline.wave_end[waves].max()) - int(timeline.wave_start[waves].min())
-    return total / len(trace.workgroups)
+def _span(timeline: Timeline) -> float:
+    """Cycles in which a compute unit executes as many workgroups as fit, or all that were simulated if these are
+    fewer."""
+    simulated = len(timeline.trace.workgroups)
+    resident = min(simulated, trace_occupancy(timeline.trace, timeline.parameters).workgroups)
+    return float(timeline.wave_end.max() - timeline.wave_start.min()) * resident / simulated
 
 
 def estimate_grid(
@@ -168,21 +172,11 @@ def estimate_grid(
     mode: Mode = "sampled" if simulated >= together else "analytic"
     one = estimate_workgroup(timeline, trips, min(units, count))
     full, rest = divmod(count, units * together)
-    round_cycles = _round(one, together, min(simulated, fitting))
-    cycles = full * round_cycles
-    if rest:
-        fewer = math.ceil(rest / units)
-        last, resident = (
-            (one, min(simulated, fitting))
-            if tail is None
-            else (
-                estimate_workgroup(tail, trips, min(units, rest)),
-                min(len(tail.trace.workgroups), fitting),
-            )
-        )
-        cycles += _round(last, fewer, resident)
     rounds = full + (rest > 0)
-    cycles += (rounds - 1) * parameters.integer("compute_unit.workgroup_start_delay")
+    round_cycles = _round(one.cycles, one, together)
+    last = one if tail is None or not rest else estimate_workgroup(tail, trips, min(units, rest))
+    cycles = (rounds - 1) * (round_cycles + parameters.integer("compute_unit.workgroup_start_delay"))
+    cycles += _round(last.cycles + last.drain, last, math.ceil(rest / units) if rest else together)
     hertz = parameters.number("chip.clock") * 1e6
     moved = {level: value * count for level, value in one.bytes.items()}
     work = MatrixWork(one.work.operations * count, one.work.cycles * count)
@@ -205,11 +199,9 @@ def estimate_grid(
     )
 
 
-def _round(one: WorkgroupEstimate, together: int, resident: int) -> float:
-    """Cycles of `together` workgroups on a compute unit, from one that ran with `resident` there."""
-    if resident >= together:
-        return one.cycles
-    return max(one.cycles, together * one.limiter[1])
+def _round(cycles: float, one: WorkgroupEstimate, together: int) -> float:
+    """Cycles of a round of `together` workgroups on a compute unit, which took `cycles` as they were simulated."""
+    return max(cycles, together * one.limiter[1])
 
 
 __all__ = ["GridEstimate", "Mode", "WorkgroupEstimate", "estimate_grid", "estimate_workgroup"]

@@ -10,6 +10,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.parameters import Parameters
 
 if TYPE_CHECKING:
+    from ckmlir.codeobject import CodeObject
     from ckmlir.sim.timing.recording import Trace
 
 
@@ -35,13 +36,29 @@ def trace_occupancy(trace: Trace, parameters: Parameters) -> Occupancy:
     Raises:
         CkmlirError: Not even one workgroup fits; it says what is too much.
     """
+    used = (trace.vector_registers, trace.scalar_registers, trace.lds_bytes)
+    return _occupancy(trace.kernel, parameters, used, math.prod(trace.block))
+
+
+def kernel_occupancy(
+    code_object: CodeObject, kernel: str, parameters: Parameters, workgroup_size: int, dynamic_lds: int = 0
+) -> Occupancy:
+    """The occupancy of a kernel before it is recorded; errors as `trace_occupancy`."""
+    descriptor = code_object.kernel(kernel).descriptor
+    lds = descriptor.group_segment_size + dynamic_lds
+    used = (descriptor.allocated_vgprs, descriptor.allocated_sgprs, lds)
+    return _occupancy(kernel, parameters, used, workgroup_size)
+
+
+def _occupancy(kernel: str, parameters: Parameters, used: tuple[int, int, int], workgroup_size: int) -> Occupancy:
+    """`used`: vector registers, scalar registers, bytes of LDS."""
     try:
         return occupancy(
             limits_of(parameters),
-            vector_registers=trace.vector_registers,
-            scalar_registers=trace.scalar_registers,
-            lds_bytes=trace.lds_bytes,
-            workgroup_size=math.prod(trace.block),
+            vector_registers=used[0],
+            scalar_registers=used[1],
+            lds_bytes=used[2],
+            workgroup_size=workgroup_size,
         )
     except ValueError as error:
-        raise CkmlirError(f"{trace.kernel}: {error}") from error
+        raise CkmlirError(f"{kernel}: {error}") from error

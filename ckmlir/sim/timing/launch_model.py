@@ -1,0 +1,66 @@
+"""A whole launch by the model, from a recording of a few of its workgroups."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckmlir.sim.timing.compute_unit import simulate
+from ckmlir.sim.timing.events import Timeline
+from ckmlir.sim.timing.grid import GridEstimate, Mode, estimate_grid
+from ckmlir.sim.timing.memory_shares import Sharing, device_units, new_memory
+from ckmlir.sim.timing.occupancy import trace_occupancy
+from ckmlir.sim.timing.parameters import Parameters
+from ckmlir.sim.timing.recording import Trace
+from ckmlir.sim.timing.sharing import measure_sharing, neighbours
+from ckmlir.sim.timing.trace_parts import part_of
+
+
+@dataclass(frozen=True)
+class LaunchModel:
+    """The compute unit that was simulated, the launch that it stands for, and what its workgroups share."""
+
+    timeline: Timeline
+    grid: GridEstimate
+    sharing: Sharing
+
+
+def workgroups_to_record(
+    shape: Sequence[int], parameters: Parameters, workgroups_a_unit: int, mode: Mode
+) -> tuple[int, ...]:
+    """The workgroups that `model_launch` wants of a grid: neighbours, and for a sample those of one compute unit."""
+    return tuple(dict.fromkeys((*residents(math.prod(shape), parameters, workgroups_a_unit, mode), *neighbours(shape))))
+
+
+def residents(count: int, parameters: Parameters, workgroups_a_unit: int, mode: Mode) -> tuple[int, ...]:
+    """The workgroups of a launch of `count` that are on the first compute unit at a time: one in analytic mode; in a
+    sample those that a dispatcher puts there that goes round all compute units (assumed)."""
+    units = device_units(parameters)
+    together = min(workgroups_a_unit, math.ceil(count / units)) if mode == "sampled" else 1
+    return tuple(unit * units for unit in range(together))
+
+
+def model_launch(
+    trace: Trace, parameters: Parameters, mode: Mode = "analytic", shape: Sequence[int] | None = None
+) -> LaunchModel:
+    """Simulate what one compute unit has of a launch, with its share of memory, and carry it over to the launch.
+
+    Args:
+        trace: Of the workgroups `workgroups_to_record(…)`; without neighbours nothing is taken to be shared.
+        mode: "analytic": one workgroup is simulated. "sampled": as many as are on a compute unit at a time.
+        shape: The grid as the kernel sees it, fastest axis first; the launch's own by default.
+
+    Raises:
+        CkmlirError: A workgroup that is needed was not recorded, or does not fit on a compute unit.
+    """
+    count = math.prod(trace.grid)
+    fitting = trace_occupancy(trace, parameters).workgroups
+    chosen = residents(count, parameters, fitting, mode)
+    units = device_units(parameters)
+    together = min(fitting, math.ceil(count / units))
+    part = part_of(trace, chosen)
+    sharing = measure_sharing(trace, parameters, together, shape, chosen)
+    memory = new_memory(parameters, 1, busy=min(units, count), sharing=sharing)
+    timeline = simulate(part, parameters, memory=memory)
+    return LaunchModel(timeline, estimate_grid(timeline), sharing)
