@@ -14,6 +14,12 @@ from ckmlir.targets import TargetError
 MATH = {"math.exp2": "rocdl.exp2", "math.log2": "rocdl.log", "math.rsqrt": "rocdl.rsq", "math.sqrt": "rocdl.sqrt"}
 """Transcendental instructions: about 1 ulp, denormal inputs and results flushed (CDNA3 ISA, 7.4)."""
 
+MATRIX_WAIT_STATES = (16, 4)
+"""Wait states, as s_nop takes them, from any matrix instruction to a use of its result: 16 passes and 4 at most (LLVM,
+GCNHazardRecognizer, gfx950). Where two ways of unequal length meet behind one LLVM counts those of the way that it
+follows first; with so many at the place where they meet either is right.
+"""
+
 WORKGROUP = ("rocdl.workgroup.id.x", "rocdl.workgroup.id.y", "rocdl.workgroup.id.z")
 
 
@@ -83,6 +89,12 @@ def lower_group_barrier(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     distance = arith.subi(state.wave, number(first * size)) if first else state.wave
     arrives = arith.cmpi(arith.CmpIPredicate.ult, distance, number((last - first + 1) * size))
     only_where(op, arrives, lambda: ir.Operation.create("rocdl.s.barrier"))
+    with ir.InsertionPoint(op):
+        for cycles in MATRIX_WAIT_STATES:
+            nops = ir.IntegerAttr.get(ir.IntegerType.get_signless(16), cycles - 1)
+            ir.Operation.create("rocdl.s.nop", attributes={"count": nops})
+        none = ir.Attribute.parse("#rocdl<sched_group_mask none>")
+        ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
     return []
 
 

@@ -55,6 +55,9 @@ _ATTENTION = {
     "step k_read, load_v, load_k, qk, fence, softmax, fence, v_read, pv, fence",
     "qr_async_pinned": "schedule qr_async_pinned 1; ahead load_k 1, load_v 1, k_read 1, qk 1; path k direct; "
     "step v_lds, load_k, load_v, fence, softmax, fence, v_read, pv, fence, k_read, fence, qk",
+    "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead load_k 1, load_v 2, v_lds 1, k_read 1, qk 1; "
+    "path k direct; step load_k, v_read, fence, softmax, fence, barrier, fence, pv, fence, barrier, "
+    "k_read, v_lds, load_v, fence, barrier, fence, qk, fence, barrier; priority pv 1, qk 1; groups 2",
 }
 ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 """Stages load_k, k_lds, load_v, v_lds, k_read, qk, softmax, v_read, pv; LDS tensors k, v. The last is another name."""

@@ -1,11 +1,12 @@
 """Splitting of loads, stores and LDS transfers into accesses of one vector a thread."""
 
+import math
 from collections.abc import Callable
 
 from ckmlir.dialect import fragment, fragment_lds
 from ckmlir.dialect.build import integer_of, producer, string, text_of
 from ckmlir.dialect.distribution import Distribution, axis_map
-from ckmlir.dialect.distribution_builders import lane_cells
+from ckmlir.dialect.distribution_builders import LANES, lane_cells
 from ckmlir.dialect.fragment_checks import COPY_BYTES
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
@@ -171,10 +172,13 @@ def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
 
 
 def _copy_plan(state: SplitState, op: ir.Operation, lds: LdsType) -> tuple[list[int], Distribution, int]:
-    """Order of the dimensions in LDS, distribution of the places, and elements of a cell: the widest that fits."""
+    """Order of the dimensions in LDS, distribution of the places, and elements of a cell: the widest that fits, and of
+    these the widest with which no two waves write the same place.
+    """
     window, rank, size = describe(op.operands[0].type), len(lds.lengths), bits(lds.element)
     assert isinstance(window, WindowType)
     problems = []
+    twice: list[tuple[list[int], Distribution, int]] = []
     widths = [width for width in COPY_BYTES if width in state.target.direct_to_lds]
     for width in reversed(widths):
         cell = width * 8 // size
@@ -185,9 +189,15 @@ def _copy_plan(state: SplitState, op: ir.Operation, lds: LdsType) -> tuple[list[
             continue
         order = [dim for dim in range(rank) if dim != contiguous] + [contiguous]
         try:
-            return order, lane_cells(lds.lengths, order, state.waves, cell), cell
+            found = order, lane_cells(lds.lengths, order, state.waves, cell), cell
         except ValueError as problem:
             problems.append(str(problem))
+            continue
+        if math.prod(lds.lengths) >= cell * state.waves * LANES:
+            return found
+        twice.append(found)
+    if twice:
+        return twice[0]
     able = " or ".join(map(str, widths))
     fail(
         op,

@@ -1,6 +1,7 @@
 """Which attention forward kernels there are: the specification, how it is chosen, and what a chip can run.
 
-A workgroup of four waves takes 128 queries of one head, 32 a wave, and walks over the keys in blocks.
+A workgroup of four waves takes 128 queries of one head, 32 a wave, and walks over the keys in blocks; one of eight
+waves takes 256, where two waves of a SIMD take turns.
 """
 
 from __future__ import annotations
@@ -100,11 +101,12 @@ def choose_spec(
     *, d: int, dv: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool, schedule: str, target: Target
 ) -> FmhaFwdSpec:
     """The kernel for a problem: the largest block of keys that fits the chip."""
-    queries = WAVES * QUERIES_PER_WAVE
+    waves = WAVES * parse_schedule(SCHEDULES[schedule]).groups
+    queries = waves * QUERIES_PER_WAVE
     able = [one for one in target.mfmas(dtype) if one.m == QUERIES_PER_WAVE and not one.scaled]
     mfma = (able[0].m, able[0].n, able[0].k) if able else (32, 32, 8)  # the fastest comes first
     spec = FmhaFwdSpec(
-        dtype=dtype, out=out, d=d, dv=dv, block=(queries, KEY_BLOCKS[-1]), waves=WAVES, mfma=mfma, mask=mask, lse=lse,
+        dtype=dtype, out=out, d=d, dv=dv, block=(queries, KEY_BLOCKS[-1]), waves=waves, mfma=mfma, mask=mask, lse=lse,
         pad_sq=sq % queries != 0, pad_sk=False, schedule=schedule,
     )  # fmt: skip
     candidates = [replace(spec, block=(queries, keys), pad_sk=sk % keys != 0) for keys in KEY_BLOCKS]
