@@ -74,6 +74,27 @@ __all__ = [
 DialectLoader = Callable[[Any], None]
 
 
+class _Deferred(ModuleType):
+    """A package whose own module runs when something of it is asked for, not when a package inside is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":  # asked for by import and inspection
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        object.__setattr__(self, "__class__", ModuleType)
+        assert self.__spec__ is not None and self.__spec__.loader is not None
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def _defer_wheel(package: str) -> None:
+    """Have the wheel's package around the bindings run late: flydsl's imports PyTorch, which takes seconds."""
+    wheel, _, inside = package.partition(".")
+    spec = importlib.util.find_spec(wheel) if inside and wheel not in sys.modules else None
+    if spec is not None and spec.loader is not None:
+        module = sys.modules[wheel] = importlib.util.module_from_spec(spec)
+        module.__class__ = _Deferred
+
+
 def _is_complete(package: str) -> bool:
     """Whether `package` has the modules that ckmlir needs, judged without importing the big ones."""
     needed = ("ir", "passmanager", "dialects.ext", "dialects.rocdl", "dialects.gpu", "dialects.llvm")
@@ -88,6 +109,7 @@ def _choose_bindings() -> str:
     if forced is not None and forced not in PACKAGES:
         raise ImportError(f"CKMLIR_BINDINGS={forced}: there is no such choice; it is one of {', '.join(PACKAGES)}")
     for name in [forced] if forced else PACKAGES:
+        _defer_wheel(PACKAGES[name])
         if _is_complete(PACKAGES[name]):
             return name
     raise ImportError(

@@ -148,3 +148,22 @@ def test_collecting_ends_with_its_block(context: ir.Context) -> None:
     assert [one.message for one in inner] == ["first"]
     assert [one.message for one in outer] == ["second"]
     assert context.emit_error_diagnostics is False
+
+
+def test_the_wheel_around_the_bindings_runs_when_it_is_asked_for() -> None:
+    if mlir.BINDINGS != "flydsl":
+        pytest.skip("the genuine bindings lie in no other package")
+    program = """
+import sys
+import ckmlir.mlir
+ckmlir.mlir.make_context()
+assert not {"flydsl.autotune", "torch"} & set(sys.modules), "the wheel's own modules were imported"
+import flydsl
+from flydsl._mlir import ir
+assert ir is ckmlir.mlir.ir
+assert not hasattr(flydsl, "__wrapped__") and "flydsl.autotune" not in sys.modules
+print(flydsl.__version__, flydsl.autotune.__module__)
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120)
+    assert done.returncode == 0, done.stderr
+    assert done.stdout.split()[1] == "flydsl.autotune"
