@@ -212,7 +212,8 @@ def _resources(spec: GemmSpec, target: Target) -> Resources:
     threads = spec.wave_count * target.wave_size
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
-    depth = min(k, 2 * spec.mfma[2]) if schedule.order != "source" else k
+    vector = max(spec.mfma[2], tile_depth(spec.mfma[1], size))  # a lane reads 16 bytes
+    depth = min(k, 2 * vector) if schedule.order != "source" else k
     loop = loads = 0
     moving = operands = 0.0
     for place, (tensor, rows) in enumerate((("a", m), ("b", n))):
