@@ -19,8 +19,8 @@ from dataclasses import dataclass, field
 from ckmlir.dialect.build import producer, text_of, value
 from ckmlir.mlir import ir
 from ckmlir.passes.vectors import length_of
-from ckmlir.targets import Target
 from ckmlir.targets.cdna import SIMDS
+from ckmlir.targets.mfma import INSTRUCTIONS
 
 MATRIX = "ck.mfma"
 ACCUMULATION = "ck.accumulation_registers"
@@ -57,7 +57,7 @@ class _Web:
     """By block: its arguments that other operations use."""
 
 
-def use_accumulator_form(function: ir.Operation, target: Target, waves: int) -> bool:
+def use_accumulator_form(function: ir.Operation, waves: int) -> bool:
     """Mark the matrix instructions of a kernel of fragments that take the form, and join accumulators where they begin
     and end. Whether there are any.
     """
@@ -65,7 +65,7 @@ def use_accumulator_form(function: ir.Operation, target: Target, waves: int) -> 
         return False
     blocks = [list(block) for block in function.regions[0]]
     matrix = [view.operation for block in blocks for view in block if view.operation.name == MATRIX]
-    if not matrix or any(target.mfma(text_of(op, "instruction")).scaled for op in matrix):
+    if not matrix or any(INSTRUCTIONS[text_of(op, "instruction")].scaled for op in matrix):
         return False
     web = _web(function, matrix)
     if web is None or _carried(web, function) <= MOST_IN_ARCHITECTURAL:

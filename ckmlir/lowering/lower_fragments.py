@@ -70,7 +70,7 @@ def lower_function(function: ir.Operation) -> None:
             f"{waves} waves are {waves * WAVE_SIZE} threads; a workgroup "
             f"of {target.name} has at most {target.workgroup_size}",
         )
-    accumulation = use_accumulator_form(function, target, waves)
+    accumulation = use_accumulator_form(function, waves)
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     state = Lowering(function, target, waves)
     state.begin(lds_bytes > 0)
