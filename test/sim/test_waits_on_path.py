@@ -8,6 +8,7 @@ import pytest
 from assembled_kernels import assembled
 
 from ckmlir.sim import CheckFailure, Finding, Simulator
+from ckmlir.sim.debugging import Debugger
 
 TARGET = "gfx942"
 START = "s_load_dwordx2 s[2:3], s[0:1], 0x0\ns_waitcnt lgkmcnt(0)\nv_lshlrev_b32_e32 v1, 4, v0\n"
@@ -170,3 +171,16 @@ def test_each_access_is_reported_where_it_is_used_first() -> None:
 def test_several_accesses_at_one_use_are_one_finding() -> None:
     [finding] = findings(LOAD + "ds_read_b32 v3, v1\n" + "v_add_u32_e32 v4, v2, v3")
     assert "(and 1 more)" in finding.message and len(finding.earlier) == 2
+
+
+def test_a_debugger_stops_behind_a_use_that_comes_too_early() -> None:
+    simulator = Simulator(checks=["wait"])
+    memory = simulator.upload(np.arange(4096, dtype=np.uint32))
+    code = assembled(START + LOAD + USE, TARGET)
+    with Debugger(simulator, code, arguments=[memory]) as debugger:
+        debugger.break_at_finding()
+        stop = debugger.run()
+        assert stop is not None and stop.reason == "finding" and "v2 is still in flight" in stop.message
+        assert stop.instruction == USE
+        with pytest.raises(CheckFailure, match="still in flight"):
+            debugger.run()
