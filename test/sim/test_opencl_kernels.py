@@ -1,7 +1,7 @@
 """Code objects that clang makes of OpenCL C run right at every level of optimisation: kernels of another compiler.
 
-Without optimisation they are full of scratch memory, calls and flat accesses. The wait check watches: clang waits for all
-it uses. Needs clang 22 and its linker.
+Without optimisation they are full of scratch memory, calls and flat accesses. The wait check watches: clang waits for
+all it uses. Needs clang 22 and its linker.
 """
 
 from __future__ import annotations
