@@ -1,17 +1,14 @@
-"""Attention's named schedules: right for every trip count, proved, without spills, clean under the checkers; and the
-one that pins the next K tile's LDS read between the products, whose racing orders are refused.
+"""Attention's schedules in machine code, and the one that pins the next K tile's LDS read between the products: its
+racing orders are refused. `test_schedule_grid.py` proves and runs them all.
 """
 
 from __future__ import annotations
 
-import itertools
-from collections.abc import Iterator
 from functools import lru_cache
 from typing import Any
 
 import pytest
-from checked_runs import compiled, findings
-from operator_runner import CHIPS, agree
+from checked_runs import compiled
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.dialect.schedule import Schedule
@@ -27,69 +24,11 @@ from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_fwd")
-NAMES = [name for name in ATTENTION if name != "prefetch"]  # another name of qr
-DTYPES = ("f16", "bf16", "fp8")
-KEYS = 64
-"""Keys of a step."""
-
-
-def legal(chip: str, schedule: str, dtype: str) -> bool:
-    """Whether the chip has a kernel for this, as this test's author understands it."""
-    if schedule == "qr_async_trload":
-        return chip == "gfx950" and dtype != "fp8"
-    return dtype != "fp8" or chip != "gfx90a"
-
-
-GRID = [case for case in itertools.product(CHIPS, NAMES, DTYPES) if legal(*case)]
-
-
-def lengths() -> Iterator[Any]:
-    """Every schedule, chip, dtype and trip count; by default a part that has all of each."""
-    for number, case in enumerate(GRID):
-        for trips in range(6):
-            marks = () if trips in (number % 6, 2 + number % 3) else pytest.mark.full
-            yield pytest.param(*case, trips, marks=marks)
-
-
-@pytest.mark.parametrize(("chip", "schedule", "dtype", "trips"), list(lengths()))
-def test_trip_counts(chip: str, schedule: str, dtype: str, trips: int) -> None:
-    """From no keys at all to five steps; the last is a ragged one."""
-    sk = max(KEYS * trips - 21, 0)
-    agree("fmha_fwd", chip, h=1, sq=37, sk=sk, d=64, dtype=dtype, schedule=schedule, lse=1)
 
 
 def bench(chip: str, dtype: str, schedule: str, d: int = 128) -> Workbench:
     target = get_target(chip)
     return Workbench.of(FMHA, FMHA.spec(FMHA.problem(d=d, dtype=dtype, schedule=schedule), target), target)
-
-
-def code_cases() -> Iterator[Any]:
-    for number, (case, d) in enumerate(itertools.product(GRID, (64, 128))):
-        if case[1] != "unpipelined":
-            yield pytest.param(*case, d, marks=() if number % 5 == 0 else pytest.mark.full)
-
-
-@pytest.mark.parametrize(("chip", "schedule", "dtype", "d"), list(code_cases()))
-def test_proved_and_without_spills(chip: str, schedule: str, dtype: str, d: int) -> None:
-    """The independent checker accepts it, and the code object keeps everything in registers."""
-    one = bench(chip, dtype, schedule, d)
-    found = one.compile(one.schedule)
-    assert found.findings == ()
-    assert found.compiled is not None
-    metadata = CodeObject.parse(found.compiled.hsaco).kernel(found.compiled.kernel_name).metadata
-    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
-
-
-@pytest.mark.parametrize(("chip", "schedule", "dtype"), [
-    ("gfx942", "qr_async", "f16"),
-    ("gfx950", "qr_async", "fp8"),
-    ("gfx950", "qr_async_trload", "bf16"),
-    ("gfx950", "qr_async_pinned", "fp8"),
-])  # fmt: skip
-def test_clean_under_the_checkers(chip: str, schedule: str, dtype: str) -> None:
-    """No race between waves, no access outside arrays, no unset register, no barrier that waves miss."""
-    keys = (("h", 1), ("sq", 130), ("sk", 203), ("d", 64), ("dtype", dtype), ("schedule", schedule))
-    assert findings(compiled("fmha_fwd", keys, chip)) == ()
 
 
 @pytest.mark.parametrize(("chip", "dtype", "why"), [

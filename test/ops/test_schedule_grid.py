@@ -43,6 +43,11 @@ class Case:
     ragged: bool
     channels: int = 0
 
+    @property
+    def trips(self) -> range:
+        """Steps of the loop. A shuffled B without rows has no alignment, and its own kernel (`test_numerics.py`)."""
+        return TRIPS[1:] if self.schedule == "preshuffle" else TRIPS
+
     def keys(self, trips: int) -> dict[str, Any]:
         """The problem whose loop takes so many steps."""
         keys = {"dtype": self.dtype, "schedule": self.schedule}
@@ -110,7 +115,7 @@ def test_named_schedule(case: Case) -> None:
     operator, target = find_operator(case.operator), get_target(case.chip)
     kernels: dict[Any, CompiledKernel] = {}
     device = SimulatorDevice(target, seed=11, checks=WATCHING)
-    for trips in TRIPS:
+    for trips in case.trips:
         problem = operator.problem(**case.keys(trips))
         spec = operator.spec(problem, target)
         if spec not in kernels:
