@@ -70,6 +70,7 @@ def judged(subject: Subject, kind: str, change: Any, clean: Any) -> str:
         return "both refuse"
     found = seen_reading(made.kernel)
     if not made.refusals:
+        assert change.counters == ("lds",), "only copies are under way there"
         assert not found and seen_running(subject, made.kernel, STEPS) == ""
         return "both accept"
     assert made.refusals == ("wait",)

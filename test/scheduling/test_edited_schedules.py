@@ -37,6 +37,8 @@ GEMM = (
     "async_double",
 )
 DEFAULT = {("v2", "clusters swapped"), ("v2", "further ahead"), ("async_double", "buffer dropped")}
+FALSE_ALARM = ("async", "further ahead")
+"""LDS reads another iteration ahead: on merged ways that no constant tells apart their addresses are not known."""
 STEPS = range(1, 8)
 
 
@@ -92,7 +94,8 @@ def test_edits(subject: Subject, kind: str, request: pytest.FixtureRequest) -> N
             refused.append((schedule, made))
             continue
         assert made.compiled is not None
-        assert made.findings == () and not seen_reading(made.compiled)
+        assert made.findings == ()
+        assert not seen_reading(made.compiled) or (subject.schedule, kind) == FALSE_ALARM
         assert seen_running(subject, made.compiled, STEPS) == "", schedule
     request.getfixturevalue("credulous")
     how = Counter(refusal(subject, one, *each) for each in refused)
