@@ -93,12 +93,17 @@ def _union(terms: tuple[Range, ...]) -> int:
     return bits
 
 
+def _most(terms: tuple[Range, ...]) -> int:
+    """That the terms can give bit by bit: no more than their sum."""
+    return min(_union(terms), sum(term.high for term in terms))
+
+
 def _or(*terms: Range) -> Range:
-    return between(max(term.low for term in terms), _union(terms), _union(terms))
+    return between(max(term.low for term in terms), _most(terms), _union(terms))
 
 
 def _xor(*terms: Range) -> Range:
-    return between(0, _union(terms), _union(terms))
+    return between(0, _most(terms), _union(terms))
 
 
 def _by_table(terms: list[Range], table: int) -> Range:
