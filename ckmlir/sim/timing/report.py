@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import math
+import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import asdict, dataclass
@@ -170,4 +171,9 @@ def _places(title: str, spots: list[HotSpot], wave_cycles: int) -> Iterator[str]
     for spot in spots:
         share = spot.cycles / max(1, wave_cycles)
         reason = next(iter(spot.reasons), "")
-        yield f"  {share:6.1%}  {spot.place}  ({reason})"
+        yield f"  {share:6.1%}  {_below_here(spot.place)}  ({reason})"
+
+
+def _below_here(place: str) -> str:
+    """A place without the current directory, where it lies below."""
+    return place.removeprefix(f"{os.getcwd()}{os.sep}")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -87,6 +88,15 @@ def test_text_and_json_say_that_it_is_a_model() -> None:
     assert read["grid"]["roofline"]["bound"] in ("memory", "matrix cores")
     assert read["given"] == {"memory.hbm.latency": 900}
     assert read["parameters"]["given"] == 1
+
+
+def test_lines_below_the_current_directory_are_short(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    timeline = loop_timeline(stalls=STALLS)
+    program = tuple(one._replace(source=(str(tmp_path / "ops" / "one.py"), 7)) for one in timeline.trace.program)
+    object.__setattr__(timeline.trace, "program", program)
+    assert f"{tmp_path}/ops/one.py:7" in report(timeline).to_text()
+    monkeypatch.chdir(tmp_path)
+    assert "  ops/one.py:7  (" in report(timeline).to_text()
 
 
 def test_a_kernel_without_loop_or_matrix_instructions_has_a_report() -> None:
