@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from contextlib import ExitStack, nullcontext
 from dataclasses import replace
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -23,6 +24,9 @@ from ckmlir.sim.parallel import run_workgroups
 from ckmlir.sim.program import Program
 from ckmlir.sim.runner import Observer, Runner, Surroundings
 from ckmlir.sim.statistics import RunStatistics, total
+
+if TYPE_CHECKING:
+    from ckmlir.sim.timing.launch_model import LaunchModel
 
 _TARGETS = ("gfx90a", "gfx942", "gfx950")
 
@@ -157,6 +161,21 @@ class Simulator:
             if findings := runners[0].findings():
                 raise CheckFailure(findings, statistics, runners[0].lost_findings)
             return statistics
+
+    def time(
+        self,
+        code_object: CodeObject,
+        kernel: str | None = None,
+        grid: Dimensions = (1, 1, 1),
+        block: Dimensions = (64, 1, 1),
+        arguments: Sequence[KernelArgument] = (),
+        dynamic_lds: int = 0,
+        **options: Any,
+    ) -> LaunchModel:
+        """How long a launch takes by the timing model, and why: `timing.measure`, which says what the options are."""
+        from ckmlir.sim.timing.measure import measure  # needs numba
+
+        return measure(self, code_object, kernel, grid, block, arguments, dynamic_lds, **options)
 
     def recording_runner(
         self,

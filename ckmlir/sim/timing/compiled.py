@@ -37,7 +37,7 @@ def compiled(function: Function) -> Function:
     It must not make arrays: reference counts, which cost ten times what the loops here do themselves, are left out, and
     numba refuses what needs them. A division by zero does not raise.
     """
-    return _compiled(function, _nrt=False)
+    return _compiled(function, _nrt=False, forceinline=True)
 
 
 def compiled_with_arrays(function: Function) -> Function:

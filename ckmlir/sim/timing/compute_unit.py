@@ -10,13 +10,13 @@ from ckmlir.sim.timing import machine as layout
 from ckmlir.sim.timing.classes import describe
 from ckmlir.sim.timing.events import EVENT, STALL, Timeline, Unit
 from ckmlir.sim.timing.issue import run, start_group
-from ckmlir.sim.timing.lds_banks import lds_costs
+from ckmlir.sim.timing.lds_banks import count_lanes, lds_costs
 from ckmlir.sim.timing.machine import SIMDS, Integers, code_table, new_groups, new_machine, new_waves
 from ckmlir.sim.timing.memory_hierarchy import Memory, memory_bytes, memory_counters
 from ckmlir.sim.timing.memory_shares import new_memory
 from ckmlir.sim.timing.occupancy import trace_occupancy
 from ckmlir.sim.timing.parameters import Parameters
-from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, Trace
+from ckmlir.sim.timing.recording import AccessKind, Trace
 
 
 def simulate(
@@ -97,7 +97,9 @@ def _accesses(trace: Trace, costs: Integers) -> Integers:
     accesses[:, layout.ACCESS_BYTES] = trace.accesses["bytes"]
     accesses[:, layout.ACCESS_KIND] = trace.accesses["kind"]
     accesses[:, layout.ACCESS_STORE] = trace.accesses["store"]
-    accesses[:, layout.ACCESS_LANES] = np.count_nonzero(trace.addresses != np.uint64(NO_ADDRESS), axis=1)
+    lanes = np.zeros(len(accesses), np.int64)
+    count_lanes(trace.addresses, lanes)
+    accesses[:, layout.ACCESS_LANES] = lanes
     accesses[:, layout.ACCESS_LDS] = costs
     return accesses
 

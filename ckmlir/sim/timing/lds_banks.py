@@ -94,22 +94,28 @@ def room_for_words() -> npt.NDArray[np.int64]:
 @compiled
 def _same_banks(first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64], period: int) -> bool:
     """Whether two accesses differ by the same multiple of `period` bytes in all lanes."""
-    delta = np.int64(0)
-    known = False
-    for lane in range(64):
+    lane = 0
+    while lane < 63 and first[lane] == _NONE:
+        lane += 1
+    delta = second[lane] - first[lane]
+    if delta % np.uint64(period) != 0:
+        return False
+    different = 0
+    for lane in range(64):  # without a way out, so that it becomes vector code
         one, two = first[lane], second[lane]
-        if one == _NONE or two == _NONE:
-            if one != two:
-                return False
-            continue
-        here = np.int64(two) - np.int64(one)
-        if not known:
-            delta, known = here, True
-            if delta % period != 0:
-                return False
-        elif here != delta:
-            return False
-    return True
+        inactive = (one == _NONE) & (two == _NONE)
+        different += (not inactive) & ((two - one != delta) | (one == _NONE) | (two == _NONE))
+    return different == 0
+
+
+@compiled
+def count_lanes(addresses: npt.NDArray[np.uint64], lanes: npt.NDArray[np.int64]) -> None:
+    """The active lanes of each access."""
+    for row in range(addresses.shape[0]):
+        count = 0
+        for lane in range(64):
+            count += addresses[row, lane] != _NONE
+        lanes[row] = count
 
 
 @compiled

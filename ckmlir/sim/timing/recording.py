@@ -211,7 +211,7 @@ class _Recording:
         )
         steps["accesses"] = made[order]
         steps["access"] = np.where(made > 0, first, -1)[order]
-        addresses = self._addresses[:count].copy()
+        addresses = self._addresses[:count]
         descriptor = runner.kernel.descriptor
         return Trace(
             target=runner.target,

@@ -93,6 +93,11 @@ def lgkm_below(waves: Integers, wave: int, allowed: int) -> tuple[int, int]:
     """The same for LDS and scalar accesses, which return in any order, and the reason for waiting: what is last."""
     count = waves[wave, WAVE_LGKM_COUNT]
     cycle, reason, last = 0, 0, -1
+    if allowed == 0:  # all of them
+        for index in range(count):
+            if waves[wave, WAVE_LGKM + index] > cycle:
+                cycle, reason = waves[wave, WAVE_LGKM + index], waves[wave, WAVE_LGKM_REASON + index]
+        return cycle, reason
     for _ in range(count - allowed):  # the next one to complete, as often as there are too many
         best, found = NEVER, -1
         for index in range(count):
@@ -155,10 +160,11 @@ def held_until(
 ) -> tuple[int, int]:  # fmt: skip
     """(first cycle at which the next instruction could issue if no other wave does, the reason that ends last).
     Barriers and other waves are not considered."""
-    if waves[wave, WAVE_VM_COUNT] + waves[wave, WAVE_LGKM_COUNT] > 0:
-        retire(waves, wave, cycle)
     number = steps[waves[wave, WAVE_POSITION], STEP_INSTRUCTION]
     until, reason = waves[wave, WAVE_EARLIEST], waves[wave, WAVE_EARLIEST_REASON]
+    counts = code[number, CODE_COUNTS]
+    if counts != 0 or code[number, CODE_ACTION] == _WAIT:
+        retire(waves, wave, cycle)
     if code[number, CODE_ACTION] == _WAIT:
         other = vm_below(waves, wave, code[number, CODE_VM])
         if other > until:
@@ -173,7 +179,6 @@ def held_until(
     other, why = unit_free(code, machine, waves[wave, WAVE_SIMD], number)
     if other > until:
         until, reason = other, why
-    counts = code[number, CODE_COUNTS]
     if counts & VM:
         other = vm_below(waves, wave, machine[VM_LIMIT] - 1)
         if other > until:

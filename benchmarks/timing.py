@@ -1,0 +1,138 @@
+"""The timing model: what it says of operators' kernels on each chip, and what it costs beside a plain run.
+
+    python benchmarks/timing.py [--arch gfx942] [--cost]
+
+Without --cost: GEMM and attention, defaults and what improves them, with the share of cycles in the steady loop in
+which the matrix cores are busy, and the three largest reasons for stalls: every number is the model's. With --cost:
+seconds of a plain run of some workgroups, of their recording, and of their simulation. Prints a table and a JSON line.
+"""
+
+import argparse
+import json
+import statistics
+import time
+
+import numpy as np
+
+from ckmlir.codeobject import CodeObject
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.runtime.timing import OperatorModel
+from ckmlir.sim.simulator import Simulator
+from ckmlir.sim.timing.compute_unit import simulate
+from ckmlir.sim.timing.memory_shares import new_memory
+from ckmlir.sim.timing.parameters import TARGETS, load
+from ckmlir.sim.timing.recording import record
+from ckmlir.targets import get_target
+
+_GEMM = {"m": 4096, "n": 4096, "k": 4096}
+_ATTENTION = {"b": 1, "h": 16, "sq": 4096, "d": 128}
+_LARGE = {"block": (256, 256, 64), "wave": (2, 4)}
+KERNELS = {
+    "gemm f16 4096^3": ("gemm", _GEMM, TARGETS),
+    "gemm f16, compv4": ("gemm", {**_GEMM, "schedule": "compv4"}, TARGETS),
+    "gemm f16, 256x256x64, compv3": ("gemm", {**_GEMM, **_LARGE, "schedule": "compv3"}, ("gfx942", "gfx950")),
+    "gemm f16, 256x256x64, compv4": ("gemm", {**_GEMM, **_LARGE, "schedule": "compv4"}, ("gfx950",)),
+    "gemm fp8 4096^3": ("gemm", {**_GEMM, "dtype": "fp8"}, ("gfx942", "gfx950")),
+    "attention f16 d128": ("fmha_fwd", _ATTENTION, TARGETS),
+    "attention fp8 d128": ("fmha_fwd", {**_ATTENTION, "dtype": "fp8"}, ("gfx942", "gfx950")),
+    "attention fp8, qr_async_pinned": (
+        "fmha_fwd", {**_ATTENTION, "dtype": "fp8", "schedule": "qr_async_pinned"}, ("gfx942", "gfx950"),
+    ),
+}  # fmt: skip
+
+
+def main() -> None:
+    """Measure and print."""
+    parser = argparse.ArgumentParser(description="what the timing model says, and what it costs")
+    parser.add_argument("--arch", choices=TARGETS, help="one chip only")
+    parser.add_argument("--cost", action="store_true", help="seconds of the model beside those of a plain run")
+    parser.add_argument("--repeats", type=int, default=5)
+    options = parser.parse_args()
+    chips = (options.arch,) if options.arch else TARGETS
+    if options.cost:
+        print_costs(chips[-1] if options.arch else "gfx942", options.repeats)
+        return
+    rows = []
+    print("| kernel | chip | MFMA busy | largest stalls (share of the waves' cycles) | model TFLOPS |")
+    print("|---|---|---|---|---|")
+    for name, (operator, keys, able) in KERNELS.items():
+        for chip in chips:
+            if chip in able:
+                rows.append(said_of(name, operator, keys, chip))
+                one = rows[-1]
+                stalls = ", ".join(f"{reason} {share:.0%}" for reason, share in one["stalls"].items())
+                print(f"| {name} | {chip} | {one['mfma']:.0%} | {stalls} | {one['teraflops']:.0f} |", flush=True)
+    print(json.dumps({"model": rows}))
+
+
+def said_of(name: str, operator_name: str, keys: dict[str, object], chip: str) -> dict[str, object]:
+    """What the model says of one kernel, with as many workgroups on a compute unit as fit."""
+    operator, target, parameters = find_operator(operator_name), get_target(chip), load(chip)
+    launch = OperatorModel(operator, operator.problem(**keys), target, parameters, mode="sampled").under(parameters)
+    grid, loop = launch.grid, launch.grid.workgroup.steady
+    assert loop is not None
+    operations = grid.workgroup.work.operations * grid.workgroups
+    return {
+        "kernel": name,
+        "chip": chip,
+        "mfma": min(1.0, loop.busy["mfma"]),
+        "stalls": dict(list(loop.stalls.items())[:3]),
+        "cycles": grid.cycles,
+        "teraflops": operations / grid.microseconds / 1e6,
+        "share_of_peak": grid.matrix_share,
+    }
+
+
+def print_costs(chip: str, repeats: int) -> None:
+    """Seconds a run, recording and simulation of four workgroups of a GEMM and of one of attention."""
+    print(f"{'kernel':28}{'instructions':>14}{'plain':>10}{'recording':>12}{'simulation':>12}{'together / plain':>18}")
+    rows = {}
+    for name, operator, keys, groups in (
+        ("gemm f16 k 8192", "gemm", {"m": 256, "n": 256, "k": 8192}, 4),
+        ("fmha_fwd f16 sk 4096", "fmha_fwd", {"b": 1, "h": 1, "sq": 256, "sk": 4096, "d": 128}, 2),
+    ):
+        one = rows[name] = cost_of(operator, keys, chip, groups, repeats)
+        print(
+            f"{name:28}{one['instructions']:14,.0f}{1e3 * one['plain']:7.1f} ms{1e3 * one['recording']:9.1f} ms"
+            f"{1e3 * one['simulation']:9.1f} ms{one['factor']:18.1f}"
+        )
+    print(json.dumps({"arch": chip, "cost": rows}))
+
+
+def cost_of(operator_name: str, keys: dict[str, object], chip: str, groups: int, repeats: int) -> dict[str, float]:
+    """Medians of several times, in seconds of processor time, after one that compiles."""
+    operator, target, parameters = find_operator(operator_name), get_target(chip), load(chip)
+    problem = operator.problem(**keys)
+    spec = operator.spec(problem, target)
+    kernel = compile_kernel(operator, spec, target)
+    code_object, launch = CodeObject.parse(kernel.hsaco), operator.launch(problem, spec)
+    simulator, inputs = Simulator(target=chip), operator.inputs(problem, target)
+    memories = {
+        array.name: simulator.upload(inputs.get(array.name, np.zeros(array.nbytes, np.uint8)))
+        for array in operator.arrays(problem)
+    }
+    arguments = [memories[one] if isinstance(one, str) else one for one in launch.arguments]
+    given = (code_object, kernel.kernel_name, launch.grid, launch.block, arguments)
+    assert launch.grid[0] * launch.grid[1] * launch.grid[2] == groups
+    rows = []
+    for _ in range(repeats + 1):
+        start = time.process_time()
+        count = simulator.launch(*given).wave_instructions
+        ran = time.process_time()
+        trace = record(simulator, *given, workgroups=range(groups))
+        recorded = time.process_time()
+        simulate(trace, parameters, memory=new_memory(parameters, 1))
+        rows.append((ran - start, recorded - ran, time.process_time() - recorded))
+    plain, recording, simulation = (statistics.median(column) for column in zip(*rows[1:]))
+    return {
+        "instructions": count,
+        "plain": plain,
+        "recording": recording,
+        "simulation": simulation,
+        "factor": (recording + simulation) / plain,
+    }
+
+
+if __name__ == "__main__":
+    main()

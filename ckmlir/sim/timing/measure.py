@@ -1,0 +1,52 @@
+"""A launch of any code object by the model, in one call: record some of its workgroups, simulate a compute unit."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups_to_record
+from ckmlir.sim.timing.occupancy import kernel_occupancy
+from ckmlir.sim.timing.parameters import Parameters, load
+from ckmlir.sim.timing.recording import record
+
+if TYPE_CHECKING:
+    from ckmlir.codeobject import CodeObject
+    from ckmlir.sim.launch import Dimensions, KernelArgument
+    from ckmlir.sim.simulator import Simulator
+    from ckmlir.sim.timing.grid import Mode
+
+
+def measure(
+    simulator: Simulator,
+    code_object: CodeObject,
+    kernel: str | None = None,
+    grid: Dimensions = (1, 1, 1),
+    block: Dimensions = (64, 1, 1),
+    arguments: Sequence[KernelArgument] = (),
+    dynamic_lds: int = 0,
+    *,
+    parameters: Parameters | None = None,
+    mode: Mode = "analytic",
+    shape: Sequence[int] | None = None,
+) -> LaunchModel:
+    """What the model says of a launch. Only the workgroups that it needs are run; what they write is in memory.
+
+    Args:
+        simulator: Whose memory the arguments point to.
+        code_object, kernel, grid, block, arguments, dynamic_lds: As for `Simulator.launch`.
+        parameters: Of the chip; by default the ones that come with the package.
+        mode: "analytic" simulates one workgroup, "sampled" as many as a compute unit has at a time.
+        shape: The grid as the kernel sees it, fastest axis first; workgroups along an axis share inputs.
+
+    Raises:
+        CkmlirError: A workgroup does not fit on a compute unit, or the shape is not that of the grid.
+        LaunchError, UnsupportedInstruction, SimulationError: As `Simulator.launch`.
+    """
+    parameters = parameters or load(code_object.target)
+    name = code_object.kernel(kernel).name
+    fitting = kernel_occupancy(code_object, name, parameters, math.prod(block))
+    numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode)
+    trace = record(simulator, code_object, name, grid, block, arguments, dynamic_lds, numbers)
+    return model_launch(trace, parameters, mode, shape)
