@@ -64,6 +64,10 @@ def test_the_critical_path_of_a_kernel_is_as_long_as_its_run(name: str) -> None:
     timeline = base_of(name).timeline
     path = critical_path(timeline)
     check_laws(path, timeline)
+    # Nothing is waited for after the last wave has come to a barrier but the barrier itself, and then a turn.
+    rules = timeline.parameters
+    longest = max((one.cycles for one in path.segments if one.cause is Reason.BARRIER), default=0)
+    assert longest <= rules.integer("barrier.cycles") + rules.integer("compute_unit.turn")
     assert "critical path" in path_text(path, 3)
 
 

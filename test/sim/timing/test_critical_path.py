@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from synthetic_timeline import synthetic
+from synthetic_timeline import BARRIER_CYCLES, synthetic
 
 from ckmlir.sim.timing.critical_path import CriticalPath, Part, critical_path
 from ckmlir.sim.timing.events import Reason, Timeline, Unit
@@ -59,11 +58,18 @@ def test_nothing_issued_has_no_path() -> None:
 
 
 @pytest.mark.parametrize("groups", [1, 2])
-def test_the_slowest_wave_at_a_barrier_is_the_one_waited_for(groups: int) -> None:
-    timeline = synthetic(waves=4, steps=2, groups=groups)
-    events = timeline.events.copy()
-    barriers = np.flatnonzero(events["instruction"] == 4)
-    # The wave that comes last at the first barrier holds up the rest by as much as it is late.
-    late = int(barriers[np.argmax(events["issue"][barriers[: 4 * groups]])])
+def test_barriers_cost_what_is_left_after_the_last_wave_has_come(groups: int) -> None:
+    timeline = synthetic(waves=4, steps=3, groups=groups)
+    waited = timeline.stalls["cycles"][timeline.stalls["reason"] == Reason.BARRIER]
     path = critical_path(timeline)
-    assert any(events["wave"][segment.event] == events["wave"][late] for segment in path.segments)
+    assert (
+        {one.cycles for one in path.segments if one.cause is Reason.BARRIER} == {BARRIER_CYCLES} < set(waited.tolist())
+    )
+
+
+def test_results_on_the_path_are_waited_for_to_the_end() -> None:
+    timeline = synthetic(waves=4, steps=3)
+    for segment in critical_path(timeline).segments:
+        row = timeline.events[segment.event]
+        if segment.cause is Part.RESULT and row["unit"] == Unit.VMEM:
+            assert segment.cycles == row["done"] - row["issue"]

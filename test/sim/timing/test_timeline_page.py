@@ -130,7 +130,7 @@ MOVES = (Path(__file__).parent / "page_moves.js").read_text(encoding="utf-8")
 
 
 @needs_chromium
-def test_wheel_drag_and_keys(page: str, tmp_path: Path) -> None:
+def test_wheel_drag_and_keys(page: str, timeline: Timeline, tmp_path: Path) -> None:
     said = open_page(tmp_path, page, script=MOVES, wait=3000)
     assert "error" not in said
     views = {}
@@ -145,3 +145,6 @@ def test_wheel_drag_and_keys(page: str, tmp_path: Path) -> None:
     assert span["next"] <= 1201 and int(said["first"]) > 0
     assert "v_mfma_f32_32x32x8_f16" in said["panel"] and "example.py:15" in said["panel"]
     assert "issued" in said["tip"]
+    row = timeline.events[in_wave_order(timeline)[0][int(said["first"])]]
+    assert f"at {row['issue']:,}, after {row['stall']:,} cycles stalled" in said["panel"]
+    assert f"at {row['done']:,}, {row['done'] - row['issue']} cycles later" in said["panel"]
