@@ -54,7 +54,10 @@ def apply(schedule: Schedule, move: Move) -> Schedule:
 
 
 def legal_moves(problem: Problem, schedule: Schedule) -> list[Move]:
-    """The moves after which all dependences still hold, in a fixed order; ValueError where some are not listed."""
+    """The moves after which all dependences still hold, in a fixed order; ValueError where some are not listed, and for
+    groups of waves out of phase."""
+    if schedule.groups > 1:
+        raise ValueError(f"schedule '{schedule.name}' has groups of waves out of phase, whose phases no move keeps")
     problem = problem.with_buffers(schedule.buffers)
     links = links_between_fragments(problem)
     broken = broken_links(problem, links, schedule)

@@ -105,7 +105,8 @@ class Workbench:
         return replace(solution, schedule=replace(solution.schedule, path=own.path, paths=own.paths))
 
     def listed(self, schedule: Schedule) -> Schedule:
-        """The same schedule with every fragment listed by itself, ready for moves; mixes and priorities are left out.
+        """The same schedule with every fragment listed by itself, ready for moves; mixes, priorities and groups out of
+        phase are left out.
 
         Raises:
             PipelineFailure, ValueError: the loop has no such stages or fragments.
@@ -126,7 +127,7 @@ class Workbench:
         listed = schedule_of_places(schedule.name, schedule.buffers, places)
         fences = "none" if schedule.fences == "none" else "memory"
         return replace(
-            schedule, step=listed.step, ahead=(), order="source", reads=1, fences=fences, mix=(), priority=()
+            schedule, step=listed.step, ahead=(), order="source", reads=1, fences=fences, mix=(), priority=(), groups=1
         )
 
     def compile(self, schedule: Schedule, *, code: bool = True) -> Scheduled:

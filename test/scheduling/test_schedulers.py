@@ -7,8 +7,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Barrier, Fragments
 from ckmlir.ops import find_operator
 from ckmlir.scheduling import SCHEDULERS, Problem, SchedulingError, Workbench, find_scheduler, lower_bounds
+from ckmlir.scheduling.evaluate import evaluate
 from ckmlir.scheduling.graph import broken_links, links_between_fragments
 from ckmlir.scheduling.modulo import place_nodes
 from ckmlir.scheduling.problem import Edge, Limits, Node
@@ -39,11 +41,30 @@ def test_dependences_are_kept(name: str, buffers: int) -> None:
 
 
 def test_ping_pong_takes_turns() -> None:
-    problem = bench(m=512, n=512, k=512, block="256x256x32", wave="4x2", epilogue="direct").problem.with_buffers(2)
-    schedule = find_scheduler("ping_pong").solve(problem).schedule
-    units = [place.stage == "math" for place in places_of(schedule)]
-    assert units == sorted(units) and schedule.groups == 2 and dict(schedule.priority) == {"math": 1}
+    """Turns of memory fragments and matrix instructions with barriers behind both; proved, without spills."""
+    one = bench(m=512, n=512, k=512, block="256x256x32", wave="2x4", schedule="compv4")
+    problem = one.problem.with_buffers(2)
+    schedule = one.solve("ping_pong", buffers=2).schedule
+    assert schedule.groups == 2 and dict(schedule.priority) == {"math": 1}
+    assert len(places_of(schedule)) == len(problem.fragments)
+    phases: list[set[bool]] = [set()]
+    for item in schedule.step:
+        if isinstance(item, Barrier):
+            phases.append(set())
+        else:
+            assert isinstance(item, Fragments)
+            phases[-1].add(item.stage == "math")
+    assert phases == [{False}, {True}] * 4 + [set()]
     assert broken_links(problem, links_between_fragments(problem), schedule) == []
+    assert Schedule.parse(str(schedule)) == schedule
+    found = evaluate(one, schedule)
+    assert found.findings == () and found.spills == 0 and found.loop["vmov"] == 0
+
+
+def test_ping_pong_says_when_the_groups_would_meet() -> None:
+    problem = bench(m=512, n=512, k=512, block="256x256x32", wave="2x4").problem.with_buffers(1)
+    with pytest.raises(SchedulingError, match=r"ping_pong: .*; more LDS buffers may do"):
+        find_scheduler("ping_pong").solve(problem)
 
 
 @pytest.mark.parametrize(
