@@ -40,6 +40,7 @@ class Atom:
 
 
 Monomial = tuple[Atom, ...]
+Key = tuple[tuple[tuple[int, ...], int], ...]
 
 
 class Emitter:
@@ -128,11 +129,14 @@ class Emitter:
 class Index:
     """A polynomial with integer coefficients over atoms."""
 
-    __slots__ = ("emitter", "terms")
+    __slots__ = ("_key", "emitter", "terms")
 
     def __init__(self, terms: dict[Monomial, int], emitter: Emitter) -> None:
-        self.terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
+        if not all(terms.values()):
+            terms = {monomial: coefficient for monomial, coefficient in terms.items() if coefficient}
+        self.terms = terms  # never changed afterwards
         self.emitter = emitter
+        self._key: Key | None = None
 
     # -- what is known
 
@@ -176,8 +180,10 @@ class Index:
         return self.emitter.number(other) if isinstance(other, int) else other
 
     def __add__(self, other: Index | int) -> Index:
+        if isinstance(other, int):
+            return Index({**self.terms, (): self.constant + other}, self.emitter) if other else self
         terms = dict(self.terms)
-        for monomial, coefficient in self._lift(other).terms.items():
+        for monomial, coefficient in other.terms.items():
             terms[monomial] = terms.get(monomial, 0) + coefficient
         return Index(terms, self.emitter)
 
@@ -194,6 +200,8 @@ class Index:
 
     def __mul__(self, other: Index | int) -> Index:
         if isinstance(other, int):
+            if other == 1:
+                return self
             return Index({monomial: coefficient * other for monomial, coefficient in self.terms.items()}, self.emitter)
         terms: dict[Monomial, int] = {}
         for left, a in self.terms.items():
@@ -283,13 +291,13 @@ class Index:
         return self.emitter.index(self.emitter.once(key, make), rate, bound)
 
     @property
-    def key(self) -> tuple[tuple[tuple[int, ...], int], ...]:
+    def key(self) -> Key:
         """Equal for equal polynomials."""
-        return tuple(
-            sorted(
-                (tuple(atom.number for atom in monomial), coefficient) for monomial, coefficient in self.terms.items()
-            )
-        )
+        if self._key is None:
+            terms = [(tuple([atom.number for atom in part]), coefficient) for part, coefficient in self.terms.items()]
+            terms.sort()
+            self._key = tuple(terms)
+        return self._key
 
     # -- comparison
 
@@ -356,7 +364,11 @@ class Predicate:
 
 def rate_of(monomial: Iterable[Atom]) -> Rate:
     """The rate of a product."""
-    return max((atom.rate for atom in monomial), default=Rate.FIXED)
+    rate = Rate.FIXED
+    for atom in monomial:
+        if atom.rate > rate:
+            rate = atom.rate
+    return rate
 
 
 def _scaled(emit: Emitter, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:
