@@ -98,15 +98,25 @@ def kernels() -> list[Case]:
 
 def part(cases: list[Case]) -> list[Any]:
     """All cases; those that do not run by default marked."""
-    found = []
+    chosen = {number for number in range(len(cases)) if number % EVERY == number // TURN % EVERY}
+    had = {value for number in chosen for value in values_of(cases[number])}
     for number, case in enumerate(cases):
-        marks = () if number % EVERY == number // TURN % EVERY else pytest.mark.full
-        found.append(pytest.param(case, id=str(case), marks=marks))
-    return found
+        if not values_of(case) <= had:
+            chosen.add(number)
+            had |= values_of(case)
+    return [
+        pytest.param(case, id=str(case), marks=() if number in chosen else pytest.mark.full)
+        for number, case in enumerate(cases)
+    ]
+
+
+def values_of(case: Case) -> set[tuple[str, str, object]]:
+    return {(case.operator, field, getattr(case, field)) for field in ("chip", "dtype", "ragged", "schedule")}
 
 
 EVERY, TURN = 19, 112
-"""One case in so many runs by default; after so many cases the next one: every value of every key has a turn."""
+"""One case in so many runs by default; after so many cases the next one; and what gives every value of every key a
+turn."""
 
 
 @pytest.mark.parametrize("case", part(kernels()))
