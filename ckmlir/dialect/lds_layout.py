@@ -8,9 +8,11 @@ over the banks:
 - Padding is a pitch longer than a row.
 - The skew puts `skew` elements more behind every `period` rows. Half a chunk of it lets accesses of half a chunk use
   the banks that swizzled chunks leave out.
+- Dealt rows: with `hands` 2, all even rows come first, then the odd ones, as cards are dealt; the swizzle still goes by
+  the row's own number. So lanes that walk along every other row still use all banks.
 
 Notation: `lengths 128x64 order 0,1 pitch 64`, then where they are used
-`swizzle chunk 8 shift 0 mask 3 shift 2 mask 7` and `skew 4 every 8`.
+`swizzle chunk 8 shift 0 mask 3 shift 2 mask 7`, `skew 4 every 8` and `dealt 2`.
 """
 
 import math
@@ -22,17 +24,18 @@ from typing import Any
 
 _NOTATION = re.compile(
     r"lengths (\d+(?:x\d+)*) order (\d+(?:,\d+)*) pitch (\d+)"
-    r"(?: swizzle chunk (\d+)((?: shift \d+ mask \d+)+))?(?: skew (\d+) every (\d+))?"
+    r"(?: swizzle chunk (\d+)((?: shift \d+ mask \d+)+))?(?: skew (\d+) every (\d+))?(?: dealt (\d+))?"
 )
 _TERM = re.compile(r"shift (\d+) mask (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
 class LdsLayout:
-    """A layout; no terms means no swizzle, `skew` 0 none.
+    """A layout; no terms means no swizzle, `skew` 0 none, `hands` 1 that rows lie in their order.
 
     Raises:
-        ValueError: the order is no permutation, the pitch is shorter than a row, or the swizzle leaves the row.
+        ValueError: the order is no permutation, the pitch is shorter than a row, the swizzle leaves the row, or the
+            rows cannot be dealt out evenly.
     """
 
     lengths: tuple[int, ...]
@@ -42,6 +45,7 @@ class LdsLayout:
     terms: tuple[tuple[int, int], ...] = ()
     skew: int = 0
     period: int = 1
+    hands: int = 1
 
     def __post_init__(self) -> None:
         if min(self.lengths) < 1:
@@ -52,6 +56,8 @@ class LdsLayout:
             raise ValueError(f"pitch {self.pitch} is shorter than a row of {self.row_length}")
         if self.chunk < 1 or self.period < 1:
             raise ValueError(f"chunks of {self.chunk} and a skew every {self.period} rows: both must be positive")
+        if self.hands < 1 or self.rows % self.hands:
+            raise ValueError(f"{self.rows} rows cannot be dealt out to {self.hands} hands")
         for _, mask in self.terms:
             if mask < 1 or mask & (mask + 1) or self.row_length % ((mask + 1) * self.chunk):
                 raise ValueError(
@@ -81,7 +87,7 @@ class LdsLayout:
     @property
     def is_gapless(self) -> bool:
         """Whether row follows row without padding or skew, as copies straight to LDS write them."""
-        return self.pitch == self.row_length and not self.skew
+        return self.pitch == self.row_length and not self.skew and self.hands == 1
 
     def alignment(self, length: int) -> int:
         """The elements to which an access of `length` elements, a power of two that divides its coordinate, is
@@ -93,11 +99,12 @@ class LdsLayout:
     def offset(self, coordinates: Sequence[Any]) -> Any:
         """Element offset of a coordinate; integers, NumPy arrays and address expressions all serve."""
         row = self._row(coordinates)
-        offset = row * self.pitch + self._swizzled(row, coordinates[self.contiguous])
-        return offset + (row // self.period) * self.skew if self.skew else offset
+        place = row if self.hands == 1 else (row % self.hands) * (self.rows // self.hands) + row // self.hands
+        offset = place * self.pitch + self._swizzled(row, coordinates[self.contiguous])
+        return offset + (place // self.period) * self.skew if self.skew else offset
 
     def place(self, coordinates: Sequence[Any]) -> Any:
-        """Element offset of the place that rows without swizzle would have for a coordinate."""
+        """Element offset of the place that rows without swizzle, in their order, would have for a coordinate."""
         return self._row(coordinates) * self.pitch + coordinates[self.contiguous]
 
     def element_at(self, coordinates: Sequence[Any]) -> list[Any]:
@@ -135,14 +142,15 @@ class LdsLayout:
         if match is None:
             raise ValueError(
                 f"cannot read LDS layout '{text}'; write lengths 128x64 order 0,1 pitch 64 "
-                "[swizzle chunk 8 shift 0 mask 7 …] [skew 4 every 8]"
+                "[swizzle chunk 8 shift 0 mask 7 …] [skew 4 every 8] [dealt 2]"
             )
         lengths = tuple(int(length) for length in match[1].split("x"))
         order = tuple(int(dimension) for dimension in match[2].split(","))
         terms = tuple((int(shift), int(mask)) for shift, mask in _TERM.findall(match[5] or ""))
         return LdsLayout(
-            lengths, order, int(match[3]), int(match[4] or 1), terms, int(match[6] or 0), int(match[7] or 1)
-        )
+            lengths, order, int(match[3]), int(match[4] or 1), terms, int(match[6] or 0), int(match[7] or 1),
+            int(match[8] or 1),
+        )  # fmt: skip
 
     def __str__(self) -> str:
         text = f"lengths {'x'.join(map(str, self.lengths))} order {','.join(map(str, self.order))} pitch {self.pitch}"
@@ -150,4 +158,5 @@ class LdsLayout:
             text += f" swizzle chunk {self.chunk} " + " ".join(
                 f"shift {shift} mask {mask}" for shift, mask in self.terms
             )
-        return text + (f" skew {self.skew} every {self.period}" if self.skew else "")
+        text += f" skew {self.skew} every {self.period}" if self.skew else ""
+        return text + (f" dealt {self.hands}" if self.hands > 1 else "")

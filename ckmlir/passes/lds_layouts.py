@@ -91,7 +91,8 @@ def candidates(
     """Layouts that leave every access contiguous, from the simplest to the most elaborate.
 
     Plain rows; swizzles of one term; of two terms, for writers and readers that walk along different bits of the row;
-    both with a skew of half a chunk; padded rows, which cost bytes. Copies (`cell` > 0) can write the first three.
+    both with a skew of half a chunk; padded rows, which cost bytes; dealt rows. Copies (`cell` > 0) can write the first
+    three.
     """
     yield plain
     chunk = max((len(access.registers) for access in accesses), default=1)
@@ -110,6 +111,9 @@ def candidates(
     for amount in (chunk, 2 * chunk):
         yield replace(plain, pitch=plain.pitch + amount)
     yield from _shifted_rows(plain, chunk, element_bytes)
+    if plain.rows % 2 == 0:  # writers of every other row, such as of what they transposed two by two
+        for longer in (chunk, 2 * chunk):
+            yield from (replace(plain, chunk=longer, terms=terms, hands=2) for terms in _swizzles(plain, longer))
 
 
 def _shifted_rows(plain: LdsLayout, chunk: int, element_bytes: int) -> Iterator[LdsLayout]:

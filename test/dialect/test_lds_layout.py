@@ -28,7 +28,9 @@ def layouts(draw: st.DrawFn) -> LdsLayout:
     terms = tuple(draw(st.lists(term, max_size=2 if masks else 0)))
     skew = draw(st.sampled_from([0, 0, 2, 4]))
     period = draw(st.sampled_from([1, 2, 8])) if skew else 1
-    return LdsLayout(lengths, order, pitch, chunk if terms else 1, terms, skew, period)
+    rows = prod(lengths) // lengths[order[-1]]
+    hands = draw(st.sampled_from([1, 1, 2])) if rows % 2 == 0 else 1
+    return LdsLayout(lengths, order, pitch, chunk if terms else 1, terms, skew, period, hands)
 
 
 @given(layouts())
@@ -106,6 +108,7 @@ def test_a_swizzle_as_documented() -> None:
         ),
         ("lengths 8x8 order 0,1 pitch 8 swizzle chunk 0 shift 0 mask 1", "chunks of 0"),
         ("lengths 8x8 order 0,1 pitch 8 skew 4 every 0", "a skew every 0 rows"),
+        ("lengths 9x8 order 0,1 pitch 8 dealt 2", "9 rows cannot be dealt out to 2 hands"),
         ("lengths 0x8 order 0,1 pitch 8", "lengths must be positive"),
         ("lengths 8x0 order 0,1 pitch 8", "lengths must be positive"),
     ],
