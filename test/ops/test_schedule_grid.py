@@ -105,7 +105,7 @@ def values_of(case: Case) -> set[tuple[str, str, object]]:
 
 
 def part(cases: list[Case]) -> list[Any]:
-    """All cases; of every schedule the one runs by default that adds most to what is there, in turn where several do."""
+    """All cases; of every schedule the one runs by default that adds most to what is there, in turn where many do."""
     some: set[Case] = set()
     covered: set[tuple[str, str, object]] = set()
     in_order = sorted(cases, key=lambda one: (one.operator, one.schedule))

@@ -11,6 +11,7 @@ from ckmlir.sim.analysis.lds_addresses import LdsAddresses
 from ckmlir.sim.analysis.ranges import Range, constant
 from ckmlir.sim.analysis.waits import WaitAnalysis
 
+EQUAL = Range(0, 5, 7)
 MERGED = """
 s_mov_b64 s[4:5], 0
 s_cbranch_scc0 merge
@@ -134,3 +135,14 @@ def test_scalars_saved_in_lanes_come_back() -> None:
         (copy,) = [one for block in flow.blocks.values() for one in block.instructions if one.encoding == "MUBUF"]
         addresses = LdsAddresses(flow, Kernel())  # type: ignore[arg-type]  # stands for a kernel
         assert addresses.bytes_of(copy)[:2] == bytes_
+
+
+@pytest.mark.parametrize(("terms", "most"), [
+    ((Range(0, 2232, 4088), constant(16)), 2232),  # the lower bits of the larger may all be set below 2208
+    ((Range(0, 2176, 4032), Range(0, 60, 60)), 2236),
+    ((Range(0, 5, 7), Range(0, 5, 7)), 7),
+    ((EQUAL, EQUAL), 7),  # two registers may share what is known of them
+])  # fmt: skip
+def test_bitwise_sums_stay_close(terms: tuple[Range, ...], most: int) -> None:
+    assert ranges._or(*terms).high == most
+    assert ranges._xor(*terms).high == most

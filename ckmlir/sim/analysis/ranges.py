@@ -94,8 +94,13 @@ def _union(terms: tuple[Range, ...]) -> int:
 
 
 def _most(terms: tuple[Range, ...]) -> int:
-    """That the terms can give bit by bit: no more than their sum."""
-    return min(_union(terms), sum(term.high for term in terms))
+    """What the terms can give bit by bit: no more than their sum, and above the bits of all but the largest not more
+    than that has there.
+    """
+    *smaller, largest = sorted(term.high for term in terms)
+    union = _union(terms)
+    low = _all_bits(max(smaller, default=0))
+    return min(union, sum(smaller) + largest, (largest & ~low) | (union & low))
 
 
 def _or(*terms: Range) -> Range:
