@@ -1,4 +1,4 @@
-"""Operators by the model of time: recorded, simulated, carried over to the launch, with the work that they really do."""
+"""Operators by the model of time: recorded, simulated, carried over to the launch, with the work they really do."""
 
 from __future__ import annotations
 
