@@ -63,4 +63,9 @@ def model_launch(
     sharing = measure_sharing(trace, parameters, together, shape, chosen)
     memory = new_memory(parameters, 1, busy=min(units, count), sharing=sharing)
     timeline = simulate(part, parameters, memory=memory)
-    return LaunchModel(timeline, estimate_grid(timeline), sharing)
+    rest = count % (units * together)
+    tail = None
+    if mode == "sampled" and rest > 0 and math.ceil(rest / units) < len(chosen):
+        memory = new_memory(parameters, 1, busy=min(units, rest), sharing=sharing)
+        tail = simulate(part_of(trace, chosen[: math.ceil(rest / units)]), parameters, memory=memory)
+    return LaunchModel(timeline, estimate_grid(timeline, tail=tail), sharing)

@@ -83,6 +83,17 @@ def test_latency_and_bandwidth_of_memory_show_where_they_should() -> None:
     assert cycles_of(1, narrow) < 1.5 * cycles_of(1)
 
 
+def test_the_last_round_has_the_workgroups_that_are_left() -> None:
+    """Twelve workgroups for each compute unit, of which eight fit: a round of eight and one of four."""
+    parameters = load("gfx942")
+    launch = model_launch(copy_trace(8, 12 * UNITS), parameters, "sampled").grid
+    eight = model_launch(copy_trace(8, 8 * UNITS), parameters, "sampled").grid
+    four = model_launch(copy_trace(4, 4 * UNITS), parameters, "sampled").grid
+    delay = parameters.integer("compute_unit.workgroup_start_delay")
+    assert launch.rounds == 2
+    assert launch.cycles == pytest.approx(eight.round_cycles + four.cycles + delay, rel=1e-3)
+
+
 def test_small_launches_have_the_device_to_themselves() -> None:
     parameters = load("gfx942")
     few = model_launch(copy_trace(1, 38), parameters).grid
