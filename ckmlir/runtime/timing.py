@@ -23,7 +23,7 @@ class OperatorModel:
 
     Attributes:
         trace: Of the workgroups that the model needs. shape: The grid as the kernel sees it.
-        mode: "analytic" or "sampled" (`launch_model.model_launch`).
+        mode: "analytic", "sampled", or how many workgroups (`launch_model.model_launch`).
 
     Raises:
         RequestError: The chip cannot run the kernel, or there is nothing to launch.
@@ -38,7 +38,7 @@ class OperatorModel:
         target: Target,
         parameters: Parameters,
         *,
-        mode: Mode = "analytic",
+        mode: Mode | int = "analytic",
         compiled: CompiledKernel | None = None,
         seed: int = 0,
     ) -> None:
@@ -47,7 +47,7 @@ class OperatorModel:
         launch = operator.launch(problem, spec)
         if launch.is_empty:
             raise RequestError(f"{operator.name}: nothing is launched for this problem, so there is no time to model")
-        self.mode: Mode = mode
+        self.mode: Mode | int = mode
         self.shape = launch.shape or launch.grid
         kernel = compiled or compile_kernel(operator, spec, target)
         fitting = kernel_occupancy(kernel.code_object, kernel.kernel_name, parameters, math.prod(launch.block))

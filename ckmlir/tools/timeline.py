@@ -25,21 +25,21 @@ def execute(options: argparse.Namespace) -> int:
         raise CkmlirError("timeline: nothing to write; give -o page.html, --perfetto trace.json or both")
     check_writable(files)
     request, parameters = read_timing_request(options)
-    trace = record_request(request, options)
+    case = record_request(request, parameters, options)
 
-    from ckmlir.sim.timing.compute_unit import simulate
     from ckmlir.sim.timing.critical_path import critical_path
+    from ckmlir.sim.timing.launch_model import model_launch
     from ckmlir.sim.timing.page import facts, render_page
     from ckmlir.sim.timing.perfetto import perfetto_json
 
     title = title_of(request, options)
     with progress("modelling"):
-        timeline = simulate(trace, parameters)
+        timeline = model_launch(*case).timeline
     if options.output is not None:
-        page = render_page(timeline, title, subtitle=trace.kernel, path=critical_path(timeline))
+        page = render_page(timeline, title, subtitle=case.trace.kernel, path=critical_path(timeline))
         write_file(options.output, page.encode())
     if options.perfetto is not None:
         write_file(options.perfetto, perfetto_json(timeline, title).encode())
-    print(f"{title}: {trace.kernel}")
+    print(f"{title}: {case.trace.kernel}")
     print(", ".join(f"{name} {text}" for name, text in facts(timeline)) + " (model, not hardware)")
     return 0

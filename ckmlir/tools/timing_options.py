@@ -11,15 +11,24 @@ from ckmlir.tools.request import Request, add_operator_arguments, progress, read
 
 if TYPE_CHECKING:
     from ckmlir.compiler import CompiledKernel
+    from ckmlir.sim.timing.edits import Case
     from ckmlir.sim.timing.parameters import Parameters
-    from ckmlir.sim.timing.recording import Trace
+
+
+MOST_WORKGROUPS = 256
 
 
 def add_timing_arguments(parser: argparse.ArgumentParser) -> None:
     """OP, key=value …, --arch; which workgroups are recorded; where the model's numbers come from."""
     add_operator_arguments(parser)
     add = parser.add_argument
-    add("--workgroups", type=_count, default=1, metavar="N", help="run the first N workgroups on one compute unit")
+    add(
+        "--workgroups",
+        type=_workgroups,
+        default=1,
+        metavar="N|all",
+        help="simulate so many workgroups on one compute unit, or all that fit there at a time [1]",
+    )
     add("--seed", type=int, default=0, metavar="N", help="of the input arrays")
     add("--timing-params", type=Path, metavar="FILE", help="TOML file with other numbers for the model")
 
@@ -32,29 +41,32 @@ def read_timing_request(options: argparse.Namespace) -> tuple[Request, Parameter
     """
     request = read_request(options)
     try:
+        from ckmlir.sim.timing import compute_unit  # noqa: F401  whether what it needs is installed, before long work
         from ckmlir.sim.timing.parameters import load
     except ImportError as error:
         raise CkmlirError(str(error)) from None
     return request, load(request.target.name, options.timing_params)
 
 
-def record_request(request: Request, options: argparse.Namespace, compiled: CompiledKernel | None = None) -> Trace:
-    """What the recorded workgroups execute, each instruction with its tile operation.
+def record_request(
+    request: Request, parameters: Parameters, options: argparse.Namespace, compiled: CompiledKernel | None = None
+) -> Case:
+    """The launch, recorded for the model, in which each instruction knows its tile operation.
 
     `compiled`: the kernel under another schedule; default: the one that the problem asks for.
     """
-    try:
-        from ckmlir.compiler import tile_operations
-        from ckmlir.runtime.recording import record_operator, with_tile_operations
-    except ImportError as error:
-        raise CkmlirError(str(error)) from None
+    from ckmlir.compiler import tile_operations
+    from ckmlir.runtime.recording import with_tile_operations
+    from ckmlir.runtime.timing import OperatorModel
+    from ckmlir.sim.timing.edits import Case
 
     operator, problem, target = request
     with progress("compiling and recording"):
-        trace = record_operator(
-            operator, problem, target, compiled=compiled, workgroups=options.workgroups, seed=options.seed
+        model = OperatorModel(
+            operator, problem, target, parameters, mode=options.workgroups, compiled=compiled, seed=options.seed
         )
-        return with_tile_operations(trace, tile_operations(operator, operator.spec(problem, target), target))
+        operations = tile_operations(operator, operator.spec(problem, target), target)
+    return Case(with_tile_operations(model.trace, operations), parameters, model.mode, tuple(model.shape))
 
 
 def title_of(request: Request, options: argparse.Namespace) -> str:
@@ -62,7 +74,10 @@ def title_of(request: Request, options: argparse.Namespace) -> str:
     return f"{' '.join([request.operator.name, *options.keys])} on {request.target.name}"
 
 
-def _count(text: str) -> int:
-    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= 256:
-        raise argparse.ArgumentTypeError(f"{text} is not a number of workgroups, 1 to 256")
+def _workgroups(text: str) -> int | str:
+    """How many, or "sampled" for all that fit."""
+    if text == "all":
+        return "sampled"
+    if not (text.isascii() and text.isdigit()) or not 1 <= int(text) <= MOST_WORKGROUPS:
+        raise argparse.ArgumentTypeError(f"{text} is not a number of workgroups, 1 to {MOST_WORKGROUPS}, nor all")
     return int(text)

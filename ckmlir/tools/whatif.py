@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from ckmlir.scheduling import Workbench
     from ckmlir.sim.timing.counterfactual import Outcome
     from ckmlir.sim.timing.edits import Case, Edit
-    from ckmlir.sim.timing.recording import Trace
+    from ckmlir.sim.timing.parameters import Parameters
 
 PATH_LINES = 10
 USUAL = (
@@ -67,21 +67,20 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     request, parameters = read_timing_request(options)
-    trace = record_request(request, options)
+    case = record_request(request, parameters, options)
 
     from ckmlir.sim.timing.counterfactual import Comparison, base_outcome, path_text
     from ckmlir.sim.timing.critical_path import critical_path
-    from ckmlir.sim.timing.edits import Case
 
-    case = Case(trace, parameters)
     with progress("modelling"):
         base = base_outcome(case)
-    outcomes = (base, *_outcomes(case, _Changes(request, options), options))
+    outcomes = (base, *_outcomes(case, _Changes(request, parameters, options), options))
     comparison = Comparison(title_of(request, options), outcomes)
     path = critical_path(base.timeline)
     if options.json:
         shares = [share._asdict() for share in path.by_instruction()]
-        print(json.dumps({**comparison.to_dict(), "kernel": trace.kernel, "critical_path": shares}, allow_nan=False))
+        about = {"kernel": case.trace.kernel, "critical_path": shares}
+        print(json.dumps({**comparison.to_dict(), **about}, allow_nan=False))
         return 0
     print(comparison.text())
     if options.path > 0:
@@ -114,7 +113,7 @@ class Recorded:
     """A change that is made by compiling and recording again."""
 
     name: str
-    record: Callable[[], Trace]
+    record: Callable[[], Case]
     remark = ""
 
     def __str__(self) -> str:
@@ -122,14 +121,15 @@ class Recorded:
 
     def apply(self, case: Case) -> Case:
         """See `Edit`."""
-        return case._replace(trace=self.record())
+        recorded = self.record()
+        return recorded._replace(parameters=case.parameters)
 
 
 class _Changes:
     """Reads changes: each option is a method of its name."""
 
-    def __init__(self, request: Request, options: argparse.Namespace) -> None:
-        self.request, self.options = request, options
+    def __init__(self, request: Request, parameters: Parameters, options: argparse.Namespace) -> None:
+        self.request, self.parameters, self.options = request, parameters, options
 
     def read(self, kind: str, text: str) -> Edit:
         """The change that an option and its value ask for. Raises CkmlirError."""
@@ -152,7 +152,7 @@ class _Changes:
         operator, _, target = self.request
         keys = {**parse_assignments(self.options.keys), **parse_assignments(text.split(","))}
         request = Request(operator, operator.problem(**keys), target)
-        return Recorded(text, lambda: record_request(request, self.options))
+        return Recorded(text, lambda: record_request(request, self.parameters, self.options))
 
     def schedule(self, text: str) -> Recorded:
         """A schedule of the operator by its name, from a file, or written out."""
@@ -190,7 +190,7 @@ class _Changes:
         operator, problem, target = self.request
         return Workbench.of(operator, operator.spec(problem, target), target)
 
-    def _under(self, schedule: Schedule) -> Trace:
+    def _under(self, schedule: Schedule) -> Case:
         """The kernel under a schedule, recorded; refused if it would not be correct."""
         from ckmlir.passes.framework import PassFailure
 
@@ -201,4 +201,4 @@ class _Changes:
             raise CkmlirError(str(failure)) from None
         if scheduled.findings:
             raise CkmlirError(f"schedule {schedule.name} is not correct: {'; '.join(scheduled.findings)}")
-        return record_request(self.request, self.options, scheduled.compiled)
+        return record_request(self.request, self.parameters, self.options, scheduled.compiled)

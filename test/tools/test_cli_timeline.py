@@ -18,7 +18,7 @@ def test_page_and_perfetto_file(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     page, trace = tmp_path / "page.html", tmp_path / "trace.json"
     assert main([*GEMM, "-o", str(page), "--perfetto", str(trace)]) == 0
     out = capsys.readouterr().out
-    assert "gemm m=128 n=128 k=512 on gfx942" in out and "model, not hardware" in out and "4,908" in out
+    assert "gemm m=128 n=128 k=512 on gfx942" in out and "waves 4" in out and "model, not hardware" in out
     text = page.read_text()
     assert len(text) < 3_000_000 and "mma 128x128 f32 (stage math)" in text and "gemm_kernel.py:" in text
     events = json.loads(trace.read_text())["traceEvents"]
@@ -58,7 +58,7 @@ def test_other_numbers_for_the_model(capsys: pytest.CaptureFixture[str], tmp_pat
         ([], "nothing to write; give -o page.html"),
         (["-o", "nowhere/page.html"], "there is no directory nowhere"),
         (["-o", "page.html", "--perfetto", "page.html"], "two results would be written to page.html"),
-        (["-o", "page.html", "--workgroups", "2"], "2 workgroups cannot be recorded; the launch has 1"),
+        (["-o", "page.html", "--workgroups", "2"], "2 workgroups cannot be modelled; the launch has 1"),
         (["-o", "page.html", "--workgroups", "0"], "0 is not a number of workgroups"),
         (["-o", "page.html", "--timing-params", "none.toml"], "cannot read the parameters in none.toml"),
     ],

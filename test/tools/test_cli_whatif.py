@@ -77,7 +77,7 @@ def test_schedules_by_name_file_text_and_buffers(capsys: pytest.CaptureFixture[s
 
 def test_another_share_of_the_work_is_said(capsys: pytest.CaptureFixture[str]) -> None:
     rows = outcomes(capsys, "--with", "m=128")
-    assert rows[1]["remark"] == "its launch has 2 workgroups, that of the base 1: each does another share"
+    assert rows[1]["remark"] == "2 workgroups instead of 1, so only cycles of the launch compare"
 
 
 @pytest.mark.parametrize(

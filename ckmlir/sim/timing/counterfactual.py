@@ -10,12 +10,13 @@ from typing import Any
 import numpy as np
 
 from ckmlir.sim.timing.activity import matrix_share
-from ckmlir.sim.timing.compute_unit import simulate
 from ckmlir.sim.timing.critical_path import CriticalPath
 from ckmlir.sim.timing.edits import Case, Edit, apply_edits
 from ckmlir.sim.timing.events import Reason, Timeline
+from ckmlir.sim.timing.launch_model import model_launch
 
 REASONS_SHOWN = 6
+NOTE = "model, not hardware"
 
 
 @dataclass(frozen=True)
@@ -25,11 +26,14 @@ class Outcome:
     Attributes:
         name: What was changed; "base" for nothing.
         remark: What a reader has to know of it; "" for nothing.
+        timeline: Of one compute unit.
+        launch_cycles: Estimated of the whole launch.
     """
 
     name: str
     remark: str
     timeline: Timeline
+    launch_cycles: float
 
     @property
     def cycles(self) -> int:
@@ -59,18 +63,22 @@ class Outcome:
 
 def base_outcome(case: Case) -> Outcome:
     """The case as it is."""
-    return Outcome("base", "", simulate(case.trace, case.parameters))
+    return _outcome("base", "", case)
+
+
+def _outcome(name: str, remark: str, case: Case) -> Outcome:
+    launch = model_launch(*case)
+    return Outcome(name, remark, launch.timeline, launch.grid.cycles)
 
 
 def changed_outcome(case: Case, edits: Sequence[Edit]) -> Outcome:
-    """The case with all of `edits`. Raises what they raise."""
+    """The case with all of `edits`. Raises what they and the model raise."""
     changed = apply_edits(case, edits)
     remarks = dict.fromkeys(edit.remark for edit in edits if edit.remark)
     ours, theirs = math.prod(changed.trace.grid), math.prod(case.trace.grid)
     if ours != theirs:
-        remarks[f"its launch has {ours} workgroups, that of the base {theirs}: each does another share"] = None
-    name = ", ".join(map(str, edits))
-    return Outcome(name, "; ".join(remarks), simulate(changed.trace, changed.parameters))
+        remarks[f"{ours} workgroups instead of {theirs}, so only cycles of the launch compare"] = None
+    return _outcome(", ".join(map(str, edits)), "; ".join(remarks), changed)
 
 
 @dataclass(frozen=True)
@@ -95,19 +103,26 @@ class Comparison:
     def text(self) -> str:
         """A table, base first; what remarks say of outcomes follows it."""
         reasons = self._reasons()
-        head = ["", "cycles", "change", "matrix busy", *(reason.name.lower().replace("_", " ") for reason in reasons)]
+        causes = [reason.name.lower().replace("_", " ") for reason in reasons]
+        head = ["", "launch", "change", self._simulated, "change", "matrix busy", *causes]
         rows = [head, *(self._row(outcome, reasons) for outcome in self.outcomes)]
         notes = [f"{outcome.name}: {outcome.remark}" for outcome in self.outcomes if outcome.remark]
-        about = "stalls in cycles of a wave, on average; model, not hardware"
-        return "\n".join([self.title, *_table(rows), about, *notes])
+        about = f"cycles of the launch and of {self._simulated}; stalls in cycles of a wave, on average"
+        return "\n".join([self.title, *_table(rows), about, NOTE, *notes])
+
+    @property
+    def _simulated(self) -> str:
+        count = len(self.base.timeline.trace.workgroups)
+        return "a workgroup" if count == 1 else f"{count} workgroups"
 
     def _row(self, outcome: Outcome, reasons: Iterable[Reason]) -> list[str]:
-        change = outcome.cycles / self.base.cycles - 1 if self.base.cycles else 0.0
         stalls = outcome.stalls
         return [
             outcome.name,
+            f"{outcome.launch_cycles:,.0f}",
+            "" if outcome is self.base else _change(outcome.launch_cycles, self.base.launch_cycles),
             f"{outcome.cycles:,}",
-            "" if outcome is self.base else f"{100 * change:+.1f} %",
+            "" if outcome is self.base else _change(outcome.cycles, self.base.cycles),
             f"{100 * outcome.matrix_busy:.1f} %",
             *(f"{stalls.get(reason, 0.0):,.0f}" for reason in reasons),
         ]
@@ -116,7 +131,7 @@ class Comparison:
         """The same for programs; stalls of all reasons."""
         return {
             "title": self.title,
-            "note": "model, not hardware",
+            "note": NOTE,
             "target": self.base.timeline.target,
             "outcomes": [
                 {
@@ -124,6 +139,7 @@ class Comparison:
                     "remark": outcome.remark,
                     "cycles": outcome.cycles,
                     "change_cycles": outcome.cycles - self.base.cycles,
+                    "launch_cycles": outcome.launch_cycles,
                     "matrix_busy": outcome.matrix_busy,
                     "bank_conflict_cycles": outcome.conflict_cycles,
                     "stall_cycles_a_wave": {reason.name: cycles for reason, cycles in outcome.stalls.items()},
@@ -131,6 +147,10 @@ class Comparison:
                 for outcome in self.outcomes
             ],
         }
+
+
+def _change(cycles: float, base: float) -> str:
+    return f"{100 * (cycles / base - 1):+.1f} %" if base else ""
 
 
 def path_text(path: CriticalPath, lines: int) -> str:

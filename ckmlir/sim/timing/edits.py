@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.debugging.places import Listed, numbers_at
+from ckmlir.sim.timing.grid import Mode
 from ckmlir.sim.timing.lds_banks import WIDTHS, phases_of
 from ckmlir.sim.timing.parameters import Parameters, Value
 from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, Trace
@@ -33,10 +34,12 @@ class EditError(CkmlirError):
 
 
 class Case(NamedTuple):
-    """What the model is given."""
+    """What the model is given: as the arguments of `model_launch`."""
 
     trace: Trace
     parameters: Parameters
+    mode: Mode | int = "analytic"
+    shape: tuple[int, ...] | None = None
 
 
 class Edit(Protocol):

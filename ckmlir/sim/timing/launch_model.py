@@ -6,6 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.compute_unit import simulate
 from ckmlir.sim.timing.events import Timeline
 from ckmlir.sim.timing.grid import GridEstimate, Mode, estimate_grid
@@ -27,28 +28,38 @@ class LaunchModel:
 
 
 def workgroups_to_record(
-    shape: Sequence[int], parameters: Parameters, workgroups_a_unit: int, mode: Mode
+    shape: Sequence[int], parameters: Parameters, workgroups_a_unit: int, mode: Mode | int
 ) -> tuple[int, ...]:
     """The workgroups that `model_launch` wants of a grid: neighbours, and for a sample those of one compute unit."""
     return tuple(dict.fromkeys((*residents(math.prod(shape), parameters, workgroups_a_unit, mode), *neighbours(shape))))
 
 
-def residents(count: int, parameters: Parameters, workgroups_a_unit: int, mode: Mode) -> tuple[int, ...]:
-    """The workgroups of a launch of `count` that are on the first compute unit at a time: one in analytic mode; in a
-    sample those that a dispatcher puts there that goes round all compute units (assumed)."""
+def residents(count: int, parameters: Parameters, workgroups_a_unit: int, mode: Mode | int) -> tuple[int, ...]:
+    """The workgroups of a launch of `count` that run on the first compute unit: one in analytic mode; in a sample those
+    that a dispatcher puts there at a time that goes round all compute units (assumed); or so many of those that it puts
+    there one after another, and of others where it puts fewer.
+
+    Raises:
+        CkmlirError: The launch has fewer workgroups.
+    """
     units = device_units(parameters)
+    if isinstance(mode, int):
+        if not 1 <= mode <= count:
+            raise CkmlirError(f"{mode} workgroups cannot be modelled; the launch has {count}")
+        return tuple(number * min(units, count // mode) for number in range(mode))
     together = min(workgroups_a_unit, math.ceil(count / units)) if mode == "sampled" else 1
     return tuple(unit * units for unit in range(together))
 
 
 def model_launch(
-    trace: Trace, parameters: Parameters, mode: Mode = "analytic", shape: Sequence[int] | None = None
+    trace: Trace, parameters: Parameters, mode: Mode | int = "analytic", shape: Sequence[int] | None = None
 ) -> LaunchModel:
     """Simulate what one compute unit has of a launch, with its share of memory, and carry it over to the launch.
 
     Args:
         trace: Of the workgroups `workgroups_to_record(…)`; without neighbours nothing is taken to be shared.
-        mode: "analytic": one workgroup is simulated. "sampled": as many as are on a compute unit at a time.
+        mode: "analytic": one workgroup is simulated. "sampled": as many as are on a compute unit at a time. Or how
+            many; those that do not fit wait until others have ended.
         shape: The grid as the kernel sees it, fastest axis first; the launch's own by default.
 
     Raises:
