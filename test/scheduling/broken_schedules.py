@@ -157,13 +157,15 @@ COUNTERS = ("copies", "lds")
 KINDS = {"barrier removed": _removed("ck.barrier"), "wait removed": _removed("ck.wait"), "wait weakened": _weakened}
 
 
-def seen_running(subject: Subject, kernel: CompiledKernel, steps: Sequence[int]) -> str:
+def seen_running(
+    subject: Subject, kernel: CompiledKernel, steps: Sequence[int], checks: Sequence[str] = WATCHING
+) -> str:
     """The first checker of runs that finds something, or "numbers" for a wrong result; empty for nothing."""
     operator, target = find_operator(subject.operator), get_target(subject.arch)
     for count in steps:
         problem = operator.problem(**subject.keys(count))
         arrays = operator.inputs(problem, target, seed=3)
-        device = SimulatorDevice(target, seed=count, checks=WATCHING)
+        device = SimulatorDevice(target, seed=count, checks=checks)
         try:
             result = run_operator(operator, problem, arrays, target, device, compiled=kernel)
         except FindingsFault as fault:
