@@ -15,6 +15,7 @@ mix      mfma 1, ds_read 2       # a round of sched_group_barriers, or hot_loop:
 priority math 1                  # of the wave while a stage runs
 groups   2                       # of waves, each a phase (from barrier to barrier of the step) behind the one before
 unroll   2                       # steps of the steady loop, beyond what rotating buffers ask for
+apart    k, v                    # what is read from these LDS tensors takes different registers
 ```
 
 Statements that are left out have the values of `Schedule`'s defaults. docs/schedules.md explains each.
@@ -68,6 +69,7 @@ class Schedule:
         priority: (stage, level) pairs, sorted.
         groups: groups of waves; each is a phase of the step, from barrier to barrier, behind the one before.
         unroll: the steady loop holds a multiple of so many steps.
+        apart: LDS tensors, sorted; what is read of one takes other registers than what is read of another.
     """
 
     name: str
@@ -84,6 +86,7 @@ class Schedule:
     priority: Pairs = ()
     groups: int = 1
     unroll: int = 1
+    apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         for statement, message in _problems(self):
@@ -99,7 +102,8 @@ class Schedule:
     @property
     def tensors(self) -> tuple[str, ...]:
         """The LDS tensors that the schedule names."""
-        return tuple(dict.fromkeys((*(name for name, _ in self.tensor_buffers), *(name for name, _ in self.paths))))
+        named = (*(name for name, _ in self.tensor_buffers), *(name for name, _ in self.paths), *self.apart)
+        return tuple(dict.fromkeys(named))
 
     def ahead_of(self, stage: str) -> int:
         """Iterations that a stage runs ahead."""
@@ -149,6 +153,8 @@ def _problems(s: Schedule) -> Iterator[tuple[str, str]]:
         names = [name for name, _ in pairs]
         if names != sorted(set(names)):
             yield statement, f"{what} must be sorted and named once: {', '.join(names)}"
+    if len(s.apart) == 1 or list(s.apart) != sorted(set(s.apart)):
+        yield "apart", f"takes two or more tensors, sorted and named once: {', '.join(s.apart)}"
     for stage, iterations in s.ahead:
         if not 0 <= iterations <= MOST_AHEAD:
             yield "ahead", f"stage '{stage}' runs {iterations} iterations ahead; 0 to {MOST_AHEAD} make sense"
@@ -311,6 +317,7 @@ _FIELDS: dict[str, _Field] = {
     ),
     "groups": _plain("groups", 1, _number),
     "unroll": _plain("unroll", 1, _number),
+    "apart": _Field(lambda text: {"apart": tuple(sorted(_items(text)))}, lambda s: ", ".join(s.apart)),
 }
 STATEMENTS = ("schedule", *_FIELDS)
 

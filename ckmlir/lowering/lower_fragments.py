@@ -12,6 +12,7 @@ from ckmlir.dialect.build import integer, integer_of
 from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
+from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
@@ -70,6 +71,7 @@ def lower_function(function: ir.Operation) -> None:
             f"{waves} waves are {waves * WAVE_SIZE} threads; a workgroup "
             f"of {target.name} has at most {target.workgroup_size}",
         )
+    keep_apart(function)
     accumulation = use_accumulator_form(function, waves)
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     state = Lowering(function, target, waves)

@@ -54,7 +54,7 @@ _ATTENTION = {
     "qr_async_trload": "schedule qr_async_trload 1; ahead load_k 1, load_v 1; path direct; buffers 2; "
     "step k_read, load_v, load_k, qk, fence, softmax, fence, v_read, pv, fence",
     "qr_async_pinned": "schedule qr_async_pinned 1; ahead load_k 1, load_v 1, k_read 1, qk 1; path k direct; "
-    "step v_lds, load_k, load_v, fence, softmax, fence, v_read, pv, fence, k_read, fence, qk",
+    "step v_lds, load_k, load_v, fence, softmax, fence, v_read, pv, fence, k_read, fence, qk; apart k, v",
     "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead load_k 1, load_v 2, v_lds 1, k_read 1, qk 1; "
     "path k direct; step load_k, v_read, fence, softmax, fence, barrier, fence, pv, fence, barrier, "
     "k_read, v_lds, load_v, fence, barrier, fence, qk, fence, barrier; priority pv 1, qk 1; groups 2",

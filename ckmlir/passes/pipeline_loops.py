@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from math import lcm
 from typing import ClassVar
 
-from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.build import producer, string, text_of
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.mlir import ir
@@ -38,6 +38,9 @@ REPEATABLE = frozenset({
 
 MOST_STEPS = 16
 """Steps of a steady loop: more would not fit the instruction cache, 64 KB for two compute units (CDNA3 ISA, 2.1)."""
+
+APART = "ck.apart"
+"""Set on LDS reads whose registers those of reads with another text must not use again."""
 
 DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
 """Operations that compute nothing: they say where the memory operations that use them go."""
@@ -86,6 +89,7 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
         if op.name == "ck.lds_alloc":
             slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
     check_groups(loop, step, schedule, slots)
+    _mark_apart(body, schedule)
     rotating = [*(len(copies) for copies in slots.values()), *_register_sets(steps).values()]
     unroll = lcm(schedule.unroll, *rotating)
     if unroll > MOST_STEPS:
@@ -102,7 +106,7 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
 def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule) -> None:
     """Tensors that the schedule names exist, and those that it wants copied directly are."""
     named = {text_of(op, "name"): op for op in body if op.name == "ck.lds_alloc" and "name" in op.attributes}
-    for tensor, _ in schedule.tensor_buffers:
+    for tensor in (*(name for name, _ in schedule.tensor_buffers), *schedule.apart):
         if tensor not in named:
             have = ", ".join(sorted(named)) or "none with a name"
             fail(loop, f"schedule '{schedule.name}' speaks of LDS tensor '{tensor}'; the loop has {have}")
@@ -117,6 +121,16 @@ def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Sched
                     f"schedule '{schedule.name}' takes '{name}' {path}, but it comes through registers; "
                     "ck-choose-paths has to run on the tiles",
                 )
+
+
+def _mark_apart(body: list[ir.Operation], schedule: Schedule) -> None:
+    """Say of reads from which tensor they are, where the schedule wants other registers for those of another."""
+    for op in body:
+        if op.name == "ck.lds_read":
+            alloc = producer(op.operands[0])
+            name = text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""
+            if name in schedule.apart:
+                op.attributes[APART] = string(name)
 
 
 def _describe_for_each_user(block: ir.Block) -> None:

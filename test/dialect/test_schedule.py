@@ -63,6 +63,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
         priority=draw(named(st.integers(1, 3))),
         groups=draw(st.integers(1, 2)),
         unroll=draw(st.integers(1, 8)),
+        apart=draw(st.just(()) | st.sets(NAMES, min_size=2, max_size=3).map(lambda one: tuple(sorted(one)))),
     )
 
 
@@ -150,6 +151,7 @@ def test_the_line_of_a_mistake_is_named() -> None:
         ("schedule s 1; groups 5", "groups 5; 1 to 4 make sense"),
         ("schedule s 1; reads 2", "reads 2; 0 to 1 make sense"),
         ("schedule s 1; unroll 0", "unroll 0; 1 to 8 make sense"),
+        ("schedule s 1; apart k", "takes two or more tensors"),
     ],
 )
 def test_mistakes_are_named(text: str, message: str) -> None:

@@ -4,6 +4,7 @@ racing orders are refused. `test_schedule_grid.py` proves and runs them all.
 
 from __future__ import annotations
 
+import re
 from functools import lru_cache
 from typing import Any
 
@@ -11,7 +12,7 @@ import pytest
 from checked_runs import compiled
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule import Schedule, ScheduleError
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
 from ckmlir.ops.schedules import ATTENTION
@@ -82,6 +83,33 @@ def test_the_next_k_read_is_pinned_between_the_products() -> None:
     assert all(place < pv[-1] for place in reads if place not in k_reads)
     between = [one.mnemonic for one in code[pv[-1] : k_reads[0]]]
     assert between.count("s_barrier") == 1
+
+
+def read_registers(code: tuple[Any, ...], pattern: str) -> set[str]:
+    """Registers that LDS reads of some widths write."""
+    found: set[str] = set()
+    for one in code:
+        match = re.match(rf"{pattern} v(?:(\d+)|\[(\d+):(\d+)\])", one.text)
+        if match:
+            first, last = (match[1], match[1]) if match[1] else (match[2], match[3])
+            found |= {f"v{number}" for number in range(int(first), int(last) + 1)}
+    return found
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_tiles_of_k_and_v_have_registers_of_their_own(chip: str) -> None:
+    """The next K tile is read 16 bytes a lane into registers that no read of V, 4 bytes a lane, ever writes."""
+    code = instructions(chip, "qr_async_pinned", "fp8")
+    k, v = read_registers(code, "ds_read_b128"), read_registers(code, "ds_read(?:2(?:st64)?)?_b32")
+    assert (len(k), len(v)) == (32, 32)  # 64 keys x 128 channels of fp8 by 64 lanes, each
+    assert not k & v
+
+
+@pytest.mark.parametrize(("apart", "why"), [("k, w", "speaks of LDS tensor 'w'"), ("k", "takes two or more tensors")])
+def test_what_cannot_be_kept_apart_is_refused(apart: str, why: str) -> None:
+    """Tensors that the loop lacks, or a single one."""
+    with pytest.raises((PipelineFailure, ScheduleError), match=why):
+        pinned().compile(edited("apart k, v", f"apart {apart}"), code=False)
 
 
 def edited(old: str, new: str) -> Schedule:
