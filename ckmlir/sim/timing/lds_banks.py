@@ -92,13 +92,13 @@ def room_for_words() -> npt.NDArray[np.int64]:
 
 
 @compiled
-def _same_banks(first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64], period: int) -> bool:
-    """Whether two accesses differ by the same multiple of `period` bytes in all lanes."""
+def _alike(first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]) -> bool:
+    """Whether two accesses are as many dwords apart in all lanes: then lanes meet alike, in other banks."""
     lane = 0
     while lane < 63 and first[lane] == _NONE:
         lane += 1
     delta = second[lane] - first[lane]
-    if delta % np.uint64(period) != 0:
+    if delta % np.uint64(4) != 0:
         return False
     different = 0
     for lane in range(64):  # without a way out, so that it becomes vector code
@@ -125,14 +125,14 @@ def _all_costs(
     banks: npt.NDArray[np.int64], before: npt.NDArray[np.int64], words: npt.NDArray[np.int64],
     needed: npt.NDArray[np.int64], free: npt.NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """`bank_cycles` of each row, once for accesses of an instruction that go to the same banks one after the other.
+    """`bank_cycles` of each row, once for accesses of an instruction that follow each other and are alike.
 
     before: For each site the row of its last access, -1 at first.
     """
     for row in rows:
         table, last = tables[row], before[sites[row]]
         before[sites[row]] = row
-        if last >= 0 and tables[last] == table and _same_banks(addresses[last], addresses[row], 4 * banks[table]):
+        if last >= 0 and tables[last] == table and _alike(addresses[last], addresses[row]):
             needed[row], free[row] = needed[last], free[last]
         else:
             needed[row], free[row] = bank_cycles(addresses[row], bytes[row], phases[table], banks[table], words)

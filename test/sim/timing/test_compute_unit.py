@@ -201,11 +201,13 @@ def test_counters_return_in_order_and_waits_ask_for_so_many() -> None:
 
 
 def test_a_full_counter_holds_back_the_next_access() -> None:
-    text = "\n".join(["global_load_dword v1, v[2:3], off"] * 70)
+    count = 200
+    text = "\n".join(["global_load_dword v1, v[2:3], off"] * count)
     timeline = time_of("gfx942", text, addresses=lambda wave, number: [(number << 20) + 4 * lane for lane in range(64)])
-    first = timeline.events["done"][0]
-    assert timeline.events["issue"][62] < first <= timeline.events["issue"][63]
+    issued, done = timeline.events["issue"][:count], timeline.events["done"][:count]
+    assert issued[62] < done[0] <= issued[63]
     assert timeline.events["reason"][63] == Reason.QUEUE_FULL
+    assert (issued[63:] >= done[: count - 63]).all(), "never more than 63 on their way"
 
 
 # -- accounting --------------------------------------------------------------------------------------------------------
@@ -234,3 +236,13 @@ def test_units_are_never_used_twice_at_a_time() -> None:
         assert (np.diff(events["issue"][on & (events["unit"] == Unit.MFMA)]) >= 32).all()
         vector = np.isin(events["unit"], (Unit.MFMA, Unit.VALU))
         assert (np.diff(events["issue"][on & vector]) >= 4).all()
+
+
+def test_waves_of_one_simd_take_turns_at_scalar_instructions() -> None:
+    text = "\n".join(["s_add_u32 s0, s1, s2"] * 16)
+    timeline = time_of("gfx942", text, "compute_unit.wave_start_interval=0", waves=8)
+    events = timeline.events
+    for simd in range(4):
+        on = (timeline.wave_simd[events["wave"]] == simd) & (events["unit"] == Unit.SALU)
+        assert (np.diff(events["issue"][on]) == 4).all()
+    assert Reason.ARBITRATION in timeline.stalls["reason"]

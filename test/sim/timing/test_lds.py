@@ -53,10 +53,10 @@ def test_lanes_that_read_one_dword_do_not_conflict() -> None:
 
 
 def test_conflicts_of_moved_accesses_are_found_anew() -> None:
-    """An access that goes to other banks than the one before it of the same instruction is not taken for the same."""
-    places = [[0, 4 * 32], [128, 128 + 4 * 32], [0, 4], [4, 8 * 32 + 4], [0, 132]]
-    trace = trace_of("gfx942", "ds_read_b32 v0, v5", waves=5, addresses=lambda wave, number: places[wave])
-    assert lds_costs(trace, load("gfx942"))[1].tolist() == [1, 1, 0, 1, 0]
+    """An access that is not just the one before it, of the same instruction, some dwords further on."""
+    places = [[0, 4 * 32], [132, 132 + 4 * 32], [0, 4], [4, 8 * 32 + 4], [0, 127], [1, 128], [0, 128, 256]]
+    trace = trace_of("gfx942", "ds_read_b32 v0, v5", waves=7, addresses=lambda wave, number: places[wave])
+    assert lds_costs(trace, load("gfx942"))[1].tolist() == [1, 1, 0, 1, 0, 1, 2]
 
 
 def bytes_per_cycle(timeline: Timeline) -> float:
