@@ -11,6 +11,10 @@ import pytest
 
 from ckmlir.tools.cli import main
 
+sys.path.insert(0, str(Path(__file__).parent.parent / "sim" / "timing"))
+from browser import CHROMIUM, MISSING, open_page
+from test_perfetto import problems
+
 GEMM = ["timeline", "gemm", "m=128", "n=128", "k=512", "--arch", "gfx942"]  # four waves, eight steps along K
 
 
@@ -21,14 +25,13 @@ def test_page_and_perfetto_file(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "gemm m=128 n=128 k=512 on gfx942" in out and "waves 4" in out and "model, not hardware" in out
     text = page.read_text()
     assert len(text) < 3_000_000 and "mma 128x128 f32 (stage math)" in text and "gemm_kernel.py:" in text
-    events = json.loads(trace.read_text())["traceEvents"]
+    document = json.loads(trace.read_text())
+    assert problems(document) == []
+    events = document["traceEvents"]
     assert sum(event["ph"] == "X" and event["cat"] == "MFMA" for event in events) == 4 * 8 * 32
 
 
 def test_the_page_of_a_real_kernel_opens_fast(tmp_path: Path) -> None:
-    sys.path.insert(0, str(Path(__file__).parent.parent / "sim" / "timing"))
-    from browser import CHROMIUM, MISSING, open_page
-
     if CHROMIUM is None:
         pytest.skip(MISSING)
     assert main([*GEMM, "-o", str(tmp_path / "gemm.html")]) == 0
@@ -50,6 +53,16 @@ def test_other_numbers_for_the_model(capsys: pytest.CaptureFixture[str], tmp_pat
         words = capsys.readouterr().out.split()
         cycles.append(int(words[words.index("cycles") + 1].replace(",", "").strip(",")))
     assert cycles[1] > cycles[0] * 1.02
+
+
+@pytest.mark.parametrize(("workgroups", "waves"), [("1", 4), ("3", 12), ("all", 4)])
+def test_workgroups_of_a_compute_unit(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path, workgroups: str, waves: int
+) -> None:
+    arguments = ["timeline", "gemm", "m=256", "n=256", "k=64", "block=64x64x32", "--arch", "gfx942"]
+    assert main([*arguments, "-o", str(tmp_path / "page.html"), "--workgroups", workgroups]) == 0
+    # 16 workgroups on 304 compute units: a sample has one.
+    assert f"waves {waves}," in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
