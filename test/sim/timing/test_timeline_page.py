@@ -5,6 +5,7 @@ from __future__ import annotations
 import base64
 import json
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -97,9 +98,18 @@ def test_chromium_draws_every_lane_fast(page: str, tmp_path: Path) -> None:
 
 
 @needs_chromium
-def test_search_by_address_of_the_page(page: str, tmp_path: Path) -> None:
-    said = open_page(tmp_path, page, "#search=ds_read%20wave:2&from=0&to=900")
-    assert "error" not in said and int(said["matches"]) == 8 * 2 and (said["from"], said["to"]) == ("0", "900")
+def test_search_view_and_instruction_by_address_of_the_page(timeline: Timeline, tmp_path: Path) -> None:
+    events, stalls = timeline.events.copy(), timeline.stalls.copy()
+    for column in (events["issue"], events["done"], stalls["first"]):
+        column += 100_000  # now differences are narrower than cycles
+    late = replace(timeline, events=events, stalls=stalls, cycles=timeline.cycles + 100_000)
+    assert "bases" in page_data(late, "late")["events"]["issue"]
+    tell = "document.documentElement.dataset.panel = document.getElementById('panel').textContent;"
+    address = "#search=ds_read%20wave:2&from=100000&to=100900&event=200"
+    said = open_page(tmp_path, render_page(late, "late"), address, script=tell)
+    assert "error" not in said and int(said["matches"]) == 8 * 2 and (said["from"], said["to"]) == ("100000", "100900")
+    row = events[in_wave_order(late)[0][200]]
+    assert f"at {row['issue']:,}, after {row['stall']:,} cycles stalled" in said["panel"]
 
 
 @needs_chromium
