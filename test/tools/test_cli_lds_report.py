@@ -7,7 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
+from ckmlir.passes.allocate_lds import AllocateLds
+from ckmlir.passes.framework import PassFailure
+from ckmlir.passes.lds_report import reports_of
 from ckmlir.scheduling import lds_report
 from ckmlir.targets import get_target
 from ckmlir.tools.cli import main
@@ -39,15 +43,35 @@ def test_numbers_agree_with_the_code_object_and_each_other() -> None:
     assert json.loads(json.dumps(report.to_dict()))["buffers"][0]["accesses"][0]["kind"] == "copy"
 
 
-def test_conflicts_are_counted_access_by_access() -> None:
-    """The one default kernel family that has some (docs/testing.md): V of fp8 attention with 32 channels on gfx950."""
-    fmha, target = find_operator("fmha_fwd"), get_target("gfx950")
-    report = lds_report(fmha, fmha.spec(fmha.problem(d=32, dtype="fp8"), target), target)
-    (v,) = [one for one in report.buffers if one.tensor == "v"]
-    assert (
-        report.conflict_cycles == v.conflict_cycles == sum(one.count * one.conflict_cycles for one in v.accesses) == 4
-    )
-    assert "of them conflicts" in str(report) and "4 conflict cycles predicted" in str(report)
+COLUMNS = """module attributes {ck.target = "gfx942"} {
+func.func @columns(%v: vector<1xf32>) attributes {ck.waves = 1 : i32} {
+  %t = "ck.lds_alloc"() {layout = "lengths 64x32 order 0,1 pitch 32", name = "t"} : () -> !ck.lds<[64, 32], f32>
+  "ck.lds_write"(%v, %t) {distribution = "d0: 32@y0 2@lane, d1: 32@lane", registers = array<i32: 0>} :
+    (vector<1xf32>, !ck.lds<[64, 32], f32>) -> ()
+  "ck.lds_read"(%t) {distribution = "d0: 64@lane, d1: 32@y0", registers = array<i32: 0>} :
+    (!ck.lds<[64, 32], f32>) -> vector<1xf32>
+  return
+}
+}"""
+"""Lanes write rows and read columns of single elements."""
+
+
+def test_conflicts_are_counted_access_by_access(context: ir.Context) -> None:
+    module = ir.Module.parse(COLUMNS)
+    AllocateLds(padding=False).apply(module)
+    (report,) = reports_of(module)
+    (tensor,) = report.buffers
+    cost = {access.kind: access.conflict_cycles for access in tensor.accesses}
+    assert report.conflict_cycles == tensor.conflict_cycles == sum(cost.values()) > 0
+    assert f"{report.conflict_cycles} conflict cycles predicted" in str(report)
+    padded = ir.Module.parse(COLUMNS)
+    AllocateLds().apply(padded)
+    assert reports_of(padded)[0].conflict_cycles == 0
+
+
+def test_lds_must_be_allocated(context: ir.Context) -> None:
+    with pytest.raises(PassFailure, match="has no LDS allocated; run ck-allocate-lds before asking for a report"):
+        reports_of(ir.Module.parse(COLUMNS))
 
 
 def test_an_unknown_report_is_refused(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
