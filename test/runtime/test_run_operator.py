@@ -215,8 +215,8 @@ def test_wrong_arrays_are_refused(change: Callable[[dict[str, np.ndarray]], obje
 
 
 def test_a_kernel_that_the_chip_cannot_run_is_refused_before_compiling(compiler: list[str]) -> None:
-    problem = GEMM.problem(block="256x256x64")
-    with pytest.raises(RequestError, match="gemm on gfx942: block=256x256x64: needs 131072 bytes of LDS"):
+    problem = GEMM.problem(block="512x256x64")
+    with pytest.raises(RequestError, match="gemm on gfx942: block=512x256x64: needs 98304 bytes of LDS"):
         run_operator(GEMM, problem, {}, GFX942, NumpyDevice(lambda *_: None))
     assert compiler == []
 

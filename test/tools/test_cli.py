@@ -86,7 +86,7 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("run gemm dtype=f8 --arch gfx942", "dtype=f8: expected f16|bf16|fp8|bf8|i8"),
         ("run gemm dtype=fp8 --arch gfx90a", "gfx90a has no fp8 MFMA"),
         ("run gemm mfma=32x32x16 --arch gfx942", "gfx942 has no 32x32x16 MFMA for f16"),
-        ("run gemm block=256x256x64 --arch gfx942", "needs 131072 bytes of LDS; gfx942 has 65536"),
+        ("run gemm block=512x256x64 --arch gfx942", "needs 98304 bytes of LDS; gfx942 has 65536"),
         ("run gemm block=512x256x8 wave=4x2 epilogue=direct --arch gfx942", "registers a work-item"),
         ("run fmha_fwd mask=causal --arch gfx942", "mask=causal: expected none|top_left"),
         ("run gemm --device gpu --arch gfx942", "unknown device 'gpu'; expected sim|hip|auto"),
