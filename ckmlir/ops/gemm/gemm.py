@@ -152,9 +152,9 @@ class Gemm(Operator[Problem, GemmSpec]):
             shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
             align=(
-                _alignment(a, problem.lda, problem.a_shape[1]),
-                _alignment(a, problem.ldb, problem.b_shape[1]),
-                _alignment(b, problem.ldc, problem.n),
+                alignment(a, problem.lda, problem.a_shape[1]),
+                alignment(a, problem.ldb, problem.b_shape[1]),
+                alignment(b, problem.ldc, problem.n),
             ),
         )
 
@@ -221,11 +221,6 @@ class Gemm(Operator[Problem, GemmSpec]):
         # The kernel numbers tiles row by row.
         shape = (tiles_n, tiles_m)
         return Launch((tiles_m * tiles_n, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
-
-
-def _alignment(element_bytes: int, stride: int, length: int) -> int:
-    """The vector that rows of `length`, so far apart, allow; any where rows have no elements."""
-    return alignment(element_bytes, stride, length) if length else alignment(element_bytes)
 
 
 def _shuffled(values: Mapping[str, Any]) -> int:
