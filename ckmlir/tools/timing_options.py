@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+import importlib
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -41,7 +42,7 @@ def read_timing_request(options: argparse.Namespace) -> tuple[Request, Parameter
     """
     request = read_request(options)
     try:
-        from ckmlir.sim.timing import compute_unit  # noqa: F401  whether what it needs is installed, before long work
+        importlib.import_module("ckmlir.sim.timing.compute_unit")  # before long work: are its packages installed?
         from ckmlir.sim.timing.parameters import load
     except ImportError as error:
         raise CkmlirError(str(error)) from None

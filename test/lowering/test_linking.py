@@ -38,7 +38,9 @@ ASSEMBLER = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
 def relocatable(name: str, arch: str) -> bytes:
     operator, target = find_operator(name), get_target(arch)
     kernel = compile_kernel(operator, operator.spec(operator.problem(**KERNELS[name]), target), target, keep=["obj"])
-    return bytes(kernel.artifacts["obj"])  # type: ignore[arg-type]  # of the artifacts this one is bytes
+    data = kernel.artifacts["obj"]
+    assert isinstance(data, bytes)
+    return data
 
 
 def by_lld(data: bytes, directory: Path, *options: str) -> bytes:
@@ -100,7 +102,8 @@ def test_several_kernels_in_one_object(tmp_path: Path) -> None:
     with make_context():
         module = ir.Module.parse(f"module {{ gpu.module @m {{ {functions} }} }}")
         emitted = emit_code_object(module, "gfx942", keep=["obj"], line_table=False)
-    data = bytes(emitted.artifacts["obj"])  # type: ignore[arg-type]  # of the artifacts this one is bytes
+    data = emitted.artifacts["obj"]
+    assert isinstance(data, bytes)
     same_as_lld(data, tmp_path)
     assert content(ElfFile(emitted.hsaco), ".comment") == COMMENT.encode() + b"\0"
     assert len(emitted.code_object.kernels) == 23

@@ -147,11 +147,11 @@ def verdict(kind: str, made: Broken, seen: str) -> str:
     return "refused, made up for"
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+@pytest.mark.parametrize("subject", [one for one in SUBJECTS if one.schedule != "ping_pong_async"], ids=str)
 def test_every_barrier_of_the_tightest_schedule_matters(subject: Subject) -> None:
-    """Where no phase is to spare, each barrier removed is a hazard that names both groups."""
-    if subject.schedule == "ping_pong_async":
-        pytest.skip("two LDS buffers leave its fills phases to spare")
+    """Where no phase is to spare (the two LDS buffers of ping_pong_async leave some), each barrier removed is a hazard
+    that names both groups.
+    """
     for change in changes(subject, "barrier removed"):
         found = findings(subject, change.apply)
         assert any(check == "hazard" for check, _ in found), change.number

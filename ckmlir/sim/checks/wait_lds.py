@@ -38,6 +38,20 @@ def _store(block: str, offset: int, value: str, type: str = "i32") -> str:
     )
 
 
+def _walk_back(entry: str, number: str, chunks: str, flies: str, over: str) -> str:
+    """IR of a loop's body: the ring's entry number %k from its end, with its fields, by these names; then to the block
+    `flies` while that access is in flight, else to `over`: accesses before it have ended too."""
+    return f"""  %k_next = add i64 %k, 1
+  %from_start = sub i64 %count, %k_next
+  %slot = and i64 %from_start, {wait.ENTRIES - 1}
+  %slot_bytes = mul i64 %slot, {wait.ENTRY_BYTES}
+  %{entry} = getelementptr i8, ptr %ring, i64 %slot_bytes
+{field(entry, wait.ENTRY_NUMBER, number, "i32")}{field(entry, wait.ENTRY_CHUNKS, chunks)}
+  %in_flight = icmp ugt i32 %{number}, %done
+  br i1 %in_flight, label %{flies}, label %{over}
+"""
+
+
 # Check an access to LDS of `bytes` at the noted address of each lane of the mask, and enter it in the wave's ring.
 # Addresses outside of LDS (of flat accesses) do not count.
 OBSERVE = f"""
@@ -199,15 +213,7 @@ own:
   %own_over = icmp uge i64 %k, %kept
   br i1 %own_over, label %own_done, label %own_body
 own_body:
-  %k_next = add i64 %k, 1
-  %from_start = sub i64 %count, %k_next
-  %slot = and i64 %from_start, {wait.ENTRIES - 1}
-  %slot_bytes = mul i64 %slot, {wait.ENTRY_BYTES}
-  %own_entry = getelementptr i8, ptr %ring, i64 %slot_bytes
-{field("own_entry", wait.ENTRY_NUMBER, "own_number", "i32")}{field("own_entry", wait.ENTRY_CHUNKS, "own_chunks")}
-  %in_flight = icmp ugt i32 %own_number, %done
-  br i1 %in_flight, label %own_flies, label %own_done
-own_flies:
+{_walk_back("own_entry", "own_number", "own_chunks", "own_flies", "own_done")}own_flies:
   %copies_with = or i64 %copies, %own_chunks
   %own_common = and i64 %own_chunks, %chunks
   %own_apart = icmp eq i64 %own_common, 0
@@ -300,15 +306,7 @@ ring_head:
   %ring_over = icmp uge i64 %k, %kept
   br i1 %ring_over, label %ring_done, label %ring_body
 ring_body:
-  %k_next = add i64 %k, 1
-  %from_start = sub i64 %count, %k_next
-  %slot = and i64 %from_start, {wait.ENTRIES - 1}
-  %slot_bytes = mul i64 %slot, {wait.ENTRY_BYTES}
-  %entry_at = getelementptr i8, ptr %ring, i64 %slot_bytes
-{field("entry_at", wait.ENTRY_NUMBER, "number", "i32")}{field("entry_at", wait.ENTRY_CHUNKS, "entry_chunks")}
-  %in_flight = icmp ugt i32 %number, %done
-  br i1 %in_flight, label %flies, label %ring_done
-flies:
+{_walk_back("entry_at", "number", "entry_chunks", "flies", "ring_done")}flies:
   %copy_offset = mul i64 %n_here, {wait.ENTRY_BYTES}
   %copy = getelementptr i8, ptr %late, i64 %copy_offset
   call void @llvm.memcpy.p0.p0.i64(ptr %copy, ptr %entry_at, i64 {wait.ENTRY_BYTES}, i1 false)
