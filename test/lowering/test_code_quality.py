@@ -145,7 +145,8 @@ def test_loads_stay_in_flight_between_matrix_instructions(chip: str, schedule: s
     order = letters(loop)
     assert order.count("|") * order.count("M") > 0
     assert not re.search("R{3}|G{5}", order), order
-    assert re.search("M[RWG]*G[RWG]*M", order) and re.search("M[RWG]*R[RWG]*M", order)
+    alone = "M[RWG]*R[RWG]*M" if schedule == "preshuffle" else "MR+M"  # B's many loads share places with reads of A
+    assert re.search("M[RWG]*G[RWG]*M", order) and re.search(alone, order)
     assert not [one.text for one in loop if one.mnemonic == "s_waitcnt" and "vmcnt(0)" in one.text]
 
 
