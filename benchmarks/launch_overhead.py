@@ -63,7 +63,7 @@ def measure(repeats: int) -> dict[str, list[float]]:
     launch = operator.launch(problem, operator.spec(problem, target))
     module, name = gemm._module, gemm.kernel.kernel_name
     arguments = [memories[one] if isinstance(one, str) else one for one in launch.arguments]
-    hip, function = device.hip.hip, device.kernel(module, name).function
+    hip, function = device.driver.hip.hip, device.kernel(module, name).function
     packed = device.kernel(module, name).pack(arguments)
     kinds: dict[str, Callable[[], object]] = {
         "hip-python alone": lambda: hip.hipModuleLaunchKernel(

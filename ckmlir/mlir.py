@@ -11,15 +11,13 @@ The genuine `mlir` package is used when it is importable and complete, else the 
 | `ir`, `passmanager`, `PassManager` | the bindings' core |
 | `ext` | `mlir.dialects.ext`, Python-defined dialects |
 | `arith`, `math`, `scf`, … (`DIALECTS`) | the dialects' Python modules, imported when first asked for |
-| `make_context()`, `shared_context()` | contexts with threading off and the ck dialect loaded |
-| `register_dialect_loader(loader)` | how a Python-defined dialect gets into every context |
+| `make_context(*loaders)` | a context with threading off; `ckmlir.dialect.context` makes those with the ck dialect |
 """
 
 import importlib
 import importlib.util
 import os
 import sys
-import threading
 from collections.abc import Callable
 from types import ModuleType
 from typing import TYPE_CHECKING, Any
@@ -64,10 +62,8 @@ __all__ = [
     "math",
     "memref",
     "passmanager",
-    "register_dialect_loader",
     "rocdl",
     "scf",
-    "shared_context",
     "vector",
 ]
 
@@ -142,40 +138,17 @@ def __getattr__(name: str) -> Any:
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 
-_loaders: list[DialectLoader] = []
-_thread = threading.local()
+def make_context(*loaders: DialectLoader) -> "ir.Context":
+    """A new context: every upstream dialect registered, threading off, unknown dialects refused.
 
-
-def register_dialect_loader(loader: DialectLoader) -> None:
-    """Have `loader(context)` called, with `context` entered, for every context made from now on.
-
-    A package of a Python-defined dialect calls this once, at the end of its module `loader`. Registering the same
-    loader again changes nothing.
+    `loaders` load Python-defined dialects into it; each is called with the context, which is entered. Threading has to
+    be off before anything is parsed: Python verifiers would deadlock against the pool's threads. So a context and all
+    IR in it belong to one thread at a time; different threads use different contexts.
     """
-    if loader not in _loaders:
-        _loaders.append(loader)
-
-
-def make_context() -> "ir.Context":
-    """A new context: every upstream dialect registered, the ck dialect loaded, threading off, unknown dialects refused.
-
-    Threading has to be off before anything is parsed: Python verifiers would deadlock against the pool's threads. So a
-    context and all IR in it belong to one thread at a time; different threads use different contexts.
-    Costs about 10 ms; `shared_context` is free after the first call.
-    """
-    importlib.import_module("ckmlir.dialect.loader")  # registers its loader; deferred, since it imports this module
     context = ir.Context()
     context.enable_multithreading(False)
     context.allow_unregistered_dialects = False
     with context:
-        for loader in _loaders:
+        for loader in loaders:
             loader(context)
-    return context
-
-
-def shared_context() -> "ir.Context":
-    """The calling thread's own long-lived context, made on first use. Types and attributes stay cached in it."""
-    context = getattr(_thread, "context", None)
-    if context is None:
-        context = _thread.context = make_context()
     return context

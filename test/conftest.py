@@ -19,7 +19,7 @@ settings.load_profile("ckmlir")
 @pytest.fixture
 def context() -> Iterator[ir.Context]:
     """The thread's MLIR context, entered."""
-    from ckmlir.mlir import shared_context
+    from ckmlir.dialect.context import shared_context
 
     with shared_context() as shared:
         yield shared

@@ -18,7 +18,8 @@ GFX942 = get_target("gfx942")
 
 def test_every_stage_can_be_kept_and_parses_back() -> None:
     """IR stages are MLIR text that this dialect reads; timings name every step."""
-    from ckmlir.mlir import ir, shared_context
+    from ckmlir.dialect.context import shared_context
+    from ckmlir.mlir import ir
 
     spec = GEMM.spec(GEMM.problem(m=64, n=64, k=64), GFX942)
     compiled = compile_kernel(GEMM, spec, GFX942, keep=KEEPABLE, verify_each=True)

@@ -24,7 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "errors": set(),
     "files": {"errors"},
     "_irdl": set(),
-    "mlir": {"_irdl", "dialect"},  # the dialect is loaded into every context
+    "mlir": {"_irdl"},
     "diagnostics": {"mlir"},
     "targets": set(),
     "codeobject": set(),

@@ -4,7 +4,6 @@
 import os
 import subprocess
 import sys
-import threading
 from pathlib import Path
 from typing import Any
 
@@ -12,7 +11,7 @@ import pytest
 
 from ckmlir import mlir
 from ckmlir.diagnostics import LONGEST_NOTE, Diagnostic, Position, collect, position_of
-from ckmlir.mlir import ext, ir, make_context, shared_context
+from ckmlir.mlir import ext, ir, make_context
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -46,13 +45,12 @@ func.func @f(%a: i32) {{
 """
 
 
-@pytest.fixture
-def toy_loader(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(mlir, "_loaders", [lambda context: Toy.load()])
+def load_toy(context: ir.Context) -> None:
+    Toy.load()
 
 
-def test_python_dialects_load_in_every_context(toy_loader: None) -> None:
-    contexts = [make_context() for _ in range(3)]
+def test_python_dialects_load_in_every_context() -> None:
+    contexts = [make_context(load_toy) for _ in range(3)]
     for context in [*contexts, contexts[0]]:
         module = ir.Module.parse(FILL.format(label="good"), context)
         op = module.body.operations[0].regions[0].blocks[0].operations[0]
@@ -65,13 +63,10 @@ def test_python_dialects_load_in_every_context(toy_loader: None) -> None:
         assert diagnostics[0].position == Position("-", 3, 8)
 
 
-def test_loaders_are_registered_once(monkeypatch: pytest.MonkeyPatch) -> None:
-    calls: list[ir.Context] = []
-    monkeypatch.setattr(mlir, "_loaders", [])
-    mlir.register_dialect_loader(calls.append)
-    mlir.register_dialect_loader(calls.append)
-    context = make_context()
-    assert calls == [context]
+def test_loaders_are_called_in_order_with_the_new_context() -> None:
+    calls: list[tuple[str, ir.Context]] = []
+    context = make_context(lambda given: calls.append(("one", given)), lambda given: calls.append(("two", given)))
+    assert calls == [("one", context), ("two", context)]
 
 
 def test_unknown_dialects_are_refused() -> None:
@@ -83,15 +78,6 @@ def test_unknown_dialects_are_refused() -> None:
 
 def test_threading_is_off() -> None:
     assert make_context().get_num_threads() == 1
-
-
-def test_the_shared_context_is_one_per_thread() -> None:
-    assert shared_context() is shared_context()
-    others: list[ir.Context] = []
-    thread = threading.Thread(target=lambda: others.append(shared_context()))
-    thread.start()
-    thread.join()
-    assert others[0] is not shared_context()
 
 
 def test_upstream_dialects_are_imported_on_demand(context: ir.Context) -> None:

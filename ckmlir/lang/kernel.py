@@ -8,10 +8,11 @@ from typing import Any
 
 from ckmlir.dialect import fragment_compute
 from ckmlir.dialect.build import create, integer
+from ckmlir.dialect.context import shared_context
 from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.trace import Trace, located, tracing, user_location
 from ckmlir.lang.values import Pointer, Scalar
-from ckmlir.mlir import ir, shared_context
+from ckmlir.mlir import ir
 from ckmlir.targets import Target
 
 

@@ -10,7 +10,7 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.types import LdsType, TileType, describe
 from ckmlir.lang.arithmetic import Number, dtype, emit_binary
 from ckmlir.lang.trace import located
-from ckmlir.lang.values import Scalar, Stretched, Tile, as_scalar, build_map, map_elements, operand_value
+from ckmlir.lang.values import Scalar, Tile, as_scalar, build_map, map_elements, operand_value
 from ckmlir.lang.views import Window
 from ckmlir.mlir import ir
 
@@ -195,16 +195,3 @@ def slice_tile(tile: Tile, axis: int, start: int, length: int) -> Tile:
 def insert_tile(whole: Tile, part: Tile, axis: int, start: int) -> Tile:
     """`whole` with elements from `start` on along an axis replaced by `part`, the counterpart of `slice_tile`."""
     return Tile(compute.insert(part.value, whole.value, axis, start))
-
-
-def new_axis(tile: Tile, index: Any) -> Stretched:
-    """`tile[:, None]` and `tile[None, :]`: a new axis, stretched to what the tile meets."""
-    parts = index if isinstance(index, tuple) else (index,)
-    axes = [position for position, part in enumerate(parts) if part is None]
-    if (
-        len(axes) != 1
-        or any(part is not None and part != slice(None) for part in parts)
-        or len(parts) != len(tile.lengths) + 1
-    ):
-        raise TypeError(f"a tile is indexed by ':' for each of its {len(tile.lengths)} dimensions and one None")
-    return Stretched(tile, axes[0])

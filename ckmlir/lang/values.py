@@ -146,9 +146,12 @@ class Tile(Operators):
 
     def __getitem__(self, index: Any) -> Stretched:
         """`row[:, None]`: a new axis; it is broadcast against what the tile meets."""
-        from ckmlir.lang.tiles import new_axis
-
-        return new_axis(self, index)
+        parts = index if isinstance(index, tuple) else (index,)
+        axes = [position for position, part in enumerate(parts) if part is None]
+        others = [part for part in parts if part is not None]
+        if len(axes) != 1 or any(part != slice(None) for part in others) or len(others) != len(self.lengths):
+            raise TypeError(f"a tile is indexed by ':' for each of its {len(self.lengths)} dimensions and one None")
+        return Stretched(self, axes[0])
 
     def __repr__(self) -> str:
         return f"Tile({self.value.type})"

@@ -25,7 +25,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import Key, RequestError, read_keys
 from ckmlir.ops.spec import Reason, Spec
-from ckmlir.ops.workspace import Step, Workspace
+from ckmlir.ops.workspace import Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -195,6 +195,24 @@ class Operator(ABC, Generic[P, S]):
     def flops(self, problem: P) -> int | None:
         """Floating-point operations that the problem takes, as speeds are counted; None where bytes alone matter."""
         return None
+
+
+@dataclass(frozen=True)
+class PackOnDevice:
+    """Fill a workspace by another operator.
+
+    Attributes:
+        operator, problem: what runs.
+        arrays: its arrays' names -> the arrays and workspaces here that stand for them.
+    """
+
+    operator: Operator[Any, Any]
+    problem: Any
+    arrays: Mapping[str, str]
+
+
+Step = Fill | PackOnHost | PackOnDevice
+"""What an operator may have queued before its kernel."""
 
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:

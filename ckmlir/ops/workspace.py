@@ -2,20 +2,17 @@
 
 Everything here is queued on the caller's stream. No size depends on what device memory holds, only on upper bounds, so
 nothing waits for the device. Where the preparation needs numbers from device memory, such as the lengths of sequences,
-it is packed by a function on the host, in the stream's order, or by another operator on the device, where streams are
-captured into graphs, which host functions cannot be part of on every version of HIP.
+it is packed by a function on the host, in the stream's order; or by another operator on the device
+(`ckmlir.ops.operator.PackOnDevice`) where streams are captured into graphs, which host functions cannot be part of on
+every version of HIP.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
 
 from ckmlir.ops.comparison import Array
-
-if TYPE_CHECKING:
-    from ckmlir.ops.operator import Operator
 
 
 @dataclass(frozen=True)
@@ -52,20 +49,3 @@ class PackOnHost:
     workspace: str
     inputs: tuple[str, ...]
     function: Callable[[Mapping[str, Array], Array], None]
-
-
-@dataclass(frozen=True)
-class PackOnDevice:
-    """Fill a workspace by another operator.
-
-    Attributes:
-        operator, problem: what runs.
-        arrays: its arrays' names -> the arrays and workspaces here that stand for them.
-    """
-
-    operator: Operator[Any, Any]
-    problem: Any
-    arrays: Mapping[str, str]
-
-
-Step = Fill | PackOnHost | PackOnDevice

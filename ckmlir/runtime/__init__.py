@@ -14,10 +14,10 @@ from ckmlir.runtime.device import (
     MemoryPart,
     Module,
     Stream,
-    open_device,
 )
 from ckmlir.runtime.findings import FindingsFault
 from ckmlir.runtime.run import RunResult, check_outputs, run_operator
+from ckmlir.runtime.selection import open_device
 
 __all__ = [
     "Device",

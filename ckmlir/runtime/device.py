@@ -7,7 +7,7 @@ is queued on it follows everything queued before on any stream, and everything q
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -15,7 +15,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
-from ckmlir.targets import Target
 
 Array = npt.NDArray[Any]
 Extent = tuple[int, int, int]
@@ -243,22 +242,3 @@ class LabelsMemory(Protocol):
     def label(self, memory: Memory, name: str, is_output: bool) -> None:
         """What reports call this memory. A kernel that writes to it is at fault unless it is an output, and one that
         uses the contents of an output before it has written them."""
-
-
-DEVICES = ("sim", "hip", "auto")
-
-
-def open_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Device:
-    """A device that runs code for `target`: "sim", "hip", or "auto" for whatever is there.
-
-    "auto" takes a GPU of the target's chip where there is one, else the simulator; `CKMLIR_DEVICE` overrides it. Which
-    it was and why is `ckmlir.runtime.selection.select_device`'s to say. The seed varies what the simulator leaves open:
-    the content of memory nobody wrote, the order of waves and of streams. `checks` are names of the simulator's
-    checkers (`ckmlir.sim.checks`); a GPU has none, so that with checks "auto" is the simulator. `jobs` threads of the
-    simulator share the workgroups of a launch.
-
-    Raises DeviceError when there is no such device.
-    """
-    from ckmlir.runtime.selection import select_device
-
-    return select_device(kind, target, seed=seed, checks=checks, jobs=jobs).device

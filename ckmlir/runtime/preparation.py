@@ -7,8 +7,8 @@ from contextlib import ExitStack
 from typing import Any, Protocol
 
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ArraySpec, Operator
-from ckmlir.ops.workspace import Fill, PackOnDevice, PackOnHost, Step
+from ckmlir.ops.operator import ArraySpec, Operator, PackOnDevice, Step
+from ckmlir.ops.workspace import Fill, PackOnHost
 from ckmlir.runtime.device import Device, HostMemory, Memory, Stream
 from ckmlir.runtime.pool import Pool
 from ckmlir.runtime.strided import elements

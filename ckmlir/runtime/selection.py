@@ -14,9 +14,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from ckmlir.errors import suggest
-from ckmlir.runtime.device import DEVICES, Device, DeviceError
+from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.targets import Target
 
+DEVICES = ("sim", "hip", "auto")
 VARIABLE = "CKMLIR_DEVICE"
 
 
@@ -26,6 +27,20 @@ class Selection:
 
     device: Device
     reason: str
+
+
+def open_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Device:
+    """A device that runs code for `target`: "sim", "hip", or "auto" for whatever is there.
+
+    "auto" takes a GPU of the target's chip where there is one, else the simulator; `CKMLIR_DEVICE` overrides it. Which
+    it was and why is `select_device`'s to say. The seed varies what the simulator leaves open: the content of memory
+    nobody wrote, the order of waves and of streams. `checks` are names of the simulator's checkers
+    (`ckmlir.sim.checks`); a GPU has none, so that with checks "auto" is the simulator. `jobs` threads of the simulator
+    share the workgroups of a launch.
+
+    Raises DeviceError when there is no such device.
+    """
+    return select_device(kind, target, seed=seed, checks=checks, jobs=jobs).device
 
 
 def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Selection:

@@ -10,8 +10,7 @@ import json
 
 from ckmlir.ops.operator import require_valid
 from ckmlir.runtime.bench import COLD, Measurement, measure
-from ckmlir.runtime.device import DEVICES
-from ckmlir.runtime.selection import Selection, select_device
+from ckmlir.runtime.selection import DEVICES, Selection, select_device
 from ckmlir.tools.request import Request, add_operator_arguments, progress, read_request
 
 

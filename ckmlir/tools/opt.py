@@ -113,13 +113,13 @@ def list_passes() -> str:
 
 
 def _run(options: argparse.Namespace, pass_texts: list[str]) -> int:
-    from ckmlir.mlir import make_context
+    from ckmlir.dialect.context import ck_context
     from ckmlir.passes.syntax import parse_pipeline
 
     if options.pass_pipeline is not None and pass_texts:
         raise CkmlirError("--pass-pipeline and single passes exclude each other; put them all into the pipeline")
     pipeline = ",".join(pass_texts) if options.pass_pipeline is None else options.pass_pipeline
-    context = make_context()
+    context = ck_context()
     passes = parse_pipeline(pipeline, context)
     text = _read(options.file)
     pieces = _split_input(text) if options.split_input_file else [text]

@@ -16,7 +16,7 @@ from ckmlir.ops.comparison import Comparison
 from ckmlir.ops.operator import require_valid
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
-from ckmlir.runtime.device import DEVICES
+from ckmlir.runtime.selection import DEVICES
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from ckmlir.diagnostics import collect
-from ckmlir.dialect.loader import OPERATION_MODULES
+from ckmlir.dialect.context import OPERATION_MODULES
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ir
 
@@ -62,7 +62,7 @@ def test_a_verifier_reports_its_sentence_at_the_operation(context: ir.Context) -
 
 
 def test_loading_the_dialect_twice_changes_nothing(context: ir.Context) -> None:
-    from ckmlir.dialect.loader import load
+    from ckmlir.dialect.context import load
 
     load(context)
     assert ir.Module.parse('"ck.barrier"() : () -> ()').operation.verify()

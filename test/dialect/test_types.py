@@ -6,11 +6,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ckmlir.dialect.context import shared_context
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.scalars import bits, dtype_of, element_type
 from ckmlir.dialect.types import LdsType, TileType, ViewType, WindowType, describe, is_ck, is_tile, tile_of
-from ckmlir.mlir import ir, shared_context
+from ckmlir.mlir import ir
 
 DISTRIBUTION = Distribution.parse("d0: 4@wave 16@lane, d1: 4@lane 8@y0")
 DESCRIPTOR = Descriptor.naive([64, 32], [32, 1], 8)

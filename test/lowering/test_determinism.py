@@ -100,9 +100,10 @@ def test_the_stock_is_as_large_as_the_kernel_asks_for_and_given_back(monkeypatch
 
 
 def test_operations_of_nested_functions_are_counted() -> None:
-    from ckmlir.mlir import ir, make_context
+    from ckmlir.dialect.context import ck_context
+    from ckmlir.mlir import ir
 
     text = """module { gpu.module @m { llvm.func @f() { llvm.return }
       llvm.func @g(%a: i32) { llvm.br ^bb1 ^bb1: %0 = llvm.add %a, %a : i32 llvm.return } } }"""
-    with make_context():
+    with ck_context():
         assert codeobject._count(ir.Module.parse(text).operation) == 4

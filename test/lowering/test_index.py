@@ -10,11 +10,12 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
+from ckmlir.dialect.context import shared_context
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.symbols import Symbol
 from ckmlir.lowering.index import Emitter, Index, Predicate, Rate
-from ckmlir.mlir import ir, shared_context
+from ckmlir.mlir import ir
 
 MASK = {32: (1 << 32) - 1, 64: (1 << 64) - 1}
 # name -> (rate, bound): what the atoms of the tests are known to stay below

@@ -16,12 +16,13 @@ from hypothesis import strategies as st
 from ckmlir.codeobject import CodeObject
 from ckmlir.codeobject.elf import SECTION_HEADER, SYMBOL, ElfFile, Section
 from ckmlir.compiler import compile_kernel
+from ckmlir.dialect.context import ck_context
 from ckmlir.lowering import linker
 from ckmlir.lowering.codeobject import emit_code_object
 from ckmlir.lowering.linker import LinkerNotFound, find_linker
 from ckmlir.lowering.linking.link import COMMENT, link_object
 from ckmlir.lowering.linking.relocatable import NotCovered
-from ckmlir.mlir import ir, make_context
+from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
 from ckmlir.targets import get_target
 
@@ -99,7 +100,7 @@ def test_several_kernels_in_one_object(tmp_path: Path) -> None:
           %0 = llvm.mlir.constant({number} : i32) : i32 llvm.store %0, %a : i32, !llvm.ptr<1> llvm.return }}"""
         for number in range(23)
     )
-    with make_context():
+    with ck_context():
         module = ir.Module.parse(f"module {{ gpu.module @m {{ {functions} }} }}")
         emitted = emit_code_object(module, "gfx942", keep=["obj"], line_table=False)
     data = emitted.artifacts["obj"]

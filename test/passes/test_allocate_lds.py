@@ -10,7 +10,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.diagnostics import Diagnostic
-from ckmlir.mlir import ir, shared_context
+from ckmlir.dialect.context import shared_context
+from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import AllocateLds
 from ckmlir.passes.framework import PassFailure
 

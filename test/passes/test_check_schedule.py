@@ -11,7 +11,8 @@ import pytest
 
 import ckmlir.passes.proof
 from ckmlir.dialect.build import integer, integer_of, producer, string, text_of
-from ckmlir.mlir import ir, shared_context
+from ckmlir.dialect.context import shared_context
+from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
 from ckmlir.passes.check_schedule import check_module
 from ckmlir.passes.pipeline import PIPELINE, run_pipeline

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import assume, given, settings
 from hypothesis import strategies as st
 
-from ckmlir.mlir import ir, shared_context
+from ckmlir.dialect.context import shared_context
+from ckmlir.mlir import ir
 from ckmlir.passes.framework import PassFailure
 from ckmlir.passes.insert_barriers import InsertBarriers
 

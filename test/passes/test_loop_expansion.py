@@ -10,9 +10,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ckmlir.dialect.context import shared_context
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments
-from ckmlir.mlir import ir, shared_context
+from ckmlir.mlir import ir
 from ckmlir.passes.framework import PassFailure
 from ckmlir.passes.pipeline_loops import PipelineLoops
 

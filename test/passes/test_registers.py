@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ckmlir.mlir import ir, shared_context
+from ckmlir.dialect.context import shared_context
+from ckmlir.mlir import ir
 from ckmlir.passes.registers import Registers
 
 Values = dict[ir.Value, list[int]]

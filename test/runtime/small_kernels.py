@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import functools
 
+from ckmlir.dialect.context import shared_context
 from ckmlir.lowering.codeobject import emit_code_object
-from ckmlir.mlir import ir, shared_context
+from ckmlir.mlir import ir
 
 SCALE = """
 module {

@@ -130,7 +130,7 @@ def test_a_launch_costs_little_more_than_hip_python(driver: Any) -> None:
     driver.runs_kernels = False
     gemm(stream=stream, **memories)
     driver.settle()
-    structure = SimpleNamespace(hip=device.hip.hip, kernel=device.kernel(gemm._module, spec.name))
+    structure = SimpleNamespace(hip=device.driver.hip.hip, kernel=device.kernel(gemm._module, spec.name))
     packed = structure.kernel.pack([memories[one] if isinstance(one, str) else one for one in launch.arguments])
 
     def alone() -> None:

@@ -15,7 +15,8 @@ from pathlib import Path
 
 from decode_words import base_word
 
-from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow_of_code
+from ckmlir.sim.analysis.blocks import ControlFlow
+from ckmlir.sim.analysis.control_flow import control_flow_of_code
 from ckmlir.sim.decode.opcodes import opcode_table
 
 _FILE = Path(__file__).with_suffix(".txt")

@@ -8,7 +8,8 @@ from collections.abc import Iterator
 import pytest
 from llvm_kernels import compile_kernel
 
-from ckmlir.sim.analysis.control_flow import Block, ControlFlow, control_flow
+from ckmlir.sim.analysis.blocks import Block, ControlFlow
+from ckmlir.sim.analysis.control_flow import control_flow
 from ckmlir.sim.analysis.hazards import HazardAnalysis
 from ckmlir.sim.decode import Instruction
 from ckmlir.targets import get_target

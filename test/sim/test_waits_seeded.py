@@ -17,7 +17,8 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.sim.analysis import check_hazards, check_waits
-from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow
+from ckmlir.sim.analysis.blocks import ControlFlow
+from ckmlir.sim.analysis.control_flow import control_flow
 from ckmlir.sim.analysis.flags import unfold
 from ckmlir.sim.analysis.hazards import HazardAnalysis
 from ckmlir.sim.decode import Instruction, disassemble

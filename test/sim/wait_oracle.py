@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 from typing import NamedTuple
 
-from ckmlir.sim.analysis.control_flow import ControlFlow
+from ckmlir.sim.analysis.blocks import ControlFlow
 from ckmlir.sim.analysis.effects import Category, Counter, Effects, Kind
 from ckmlir.sim.decode import Instruction
 

@@ -13,8 +13,9 @@ from ckmlir.targets.mfma import INSTRUCTIONS, ROCDL_FORMATS
 
 COMPILE = """
 import sys
-from ckmlir.mlir import PassManager, ir, make_context
-with make_context():
+from ckmlir.dialect.context import ck_context
+from ckmlir.mlir import PassManager, ir
+with ck_context():
     module = ir.Module.parse(sys.stdin.read())
     PassManager.parse("builtin.module(gpu-module-to-binary{format=isa})").run(module.operation)
     print(module)

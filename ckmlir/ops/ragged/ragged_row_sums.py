@@ -23,13 +23,13 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, PackOnDevice, Step, array_spec
 from ckmlir.ops.ragged.ragged_tiles import FIELDS, TILE, pack_table, random_offsets
 from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES
 from ckmlir.ops.ragged.ragged_tiles import Problem as Tiles
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
-from ckmlir.ops.workspace import Fill, PackOnDevice, PackOnHost, Step, Workspace
+from ckmlir.ops.workspace import Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

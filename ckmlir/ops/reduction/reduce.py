@@ -26,7 +26,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, ceil_div
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, PackOnDevice, Step, ceil_div
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
 from ckmlir.ops.request import Choice, Flag, Integer, Numbers, RequestError, Words, show
@@ -45,7 +45,7 @@ from ckmlir.ops.tensors.tiling import (
     tile_counts,
     tile_fields,
 )  # fmt: skip
-from ckmlir.ops.workspace import PackOnDevice, Step, Workspace
+from ckmlir.ops.workspace import Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

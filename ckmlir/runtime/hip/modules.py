@@ -12,18 +12,17 @@ import functools
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
 from ckmlir.codeobject import Argument as ArgumentMetadata
 from ckmlir.codeobject import CodeObject
 from ckmlir.runtime.device import Argument, DeviceError, DeviceProperties, Extent, Memory, Stream
+from ckmlir.runtime.hip.driver import Driver
 from ckmlir.runtime.hip.memory import HipMemory
+from ckmlir.runtime.hip.streams import stream_handle
 from ckmlir.runtime.launch_check import check_arguments, check_geometry, explicit_arguments
-
-if TYPE_CHECKING:
-    from ckmlir.runtime.hip.device import HipDevice
 
 _FORMATS: dict[type, str] = {np.int32: "i", np.int64: "q", np.float32: "f"}
 _POINTER = "Q"
@@ -85,12 +84,12 @@ class HipLaunch:
     """
 
     def __init__(
-        self, device: HipDevice, module: HipModule, kernel: HipKernel, grid: Extent, block: Extent,
+        self, driver: Driver, module: HipModule, kernel: HipKernel, grid: Extent, block: Extent,
         arguments: Sequence[np.generic | None],
     ) -> None:  # fmt: skip
-        self._device = device
+        self._driver = driver
         self._ticket = module.ticket
-        self._launch = device.launch_packed
+        self._launch = driver.launch
         self._fixed = (kernel.function, *grid, *block, 0)
         self._pack, self._structure = kernel.packer([HipMemory if one is None else type(one) for one in arguments])
         pointers = [place for place, one in enumerate(arguments) if one is None]
@@ -104,9 +103,9 @@ class HipLaunch:
 
     def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
         """See `PreparedLaunch`."""
-        device = self._device
-        device.check_usable()
-        if self._ticket not in device.resources.live:
+        driver = self._driver
+        driver.check_usable()
+        if self._ticket not in driver.resources.live:
             raise DeviceError("the module was unloaded")
         if len(memories) != self._count:
             raise DeviceError(f"{self._count} memories are needed, not {len(memories)}")
@@ -114,7 +113,7 @@ class HipLaunch:
         if self._order is not None:
             values = self._order(values)
         packed = self._structure.from_buffer_copy(self._pack(*values))
-        handle = None if stream is None else device.stream_handle(stream)
+        handle = None if stream is None else stream_handle(driver, stream)
         self._launch(*self._fixed, handle, None, (packed,))
 
 

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from ckmlir.runtime.device import DeviceError, Event, Stream
+from ckmlir.runtime.hip.driver import Driver
 from ckmlir.runtime.hip.errors import NotReady
-
-if TYPE_CHECKING:
-    from ckmlir.runtime.hip.device import HipDevice
 
 
 class HipStream:
@@ -18,68 +16,88 @@ class HipStream:
         handle: what hip-python takes for a stream.
     """
 
-    def __init__(self, device: HipDevice, handle: Any, *, foreign: bool = False) -> None:
-        self.device = device
+    def __init__(self, driver: Driver, handle: Any, *, foreign: bool = False) -> None:
+        self.driver = driver
         self.handle = handle
-        self.ticket = 0 if foreign else device.resources.add(self, "hipStreamDestroy", handle)
+        self.ticket = 0 if foreign else driver.resources.add(self, "hipStreamDestroy", handle)
 
     def synchronize(self) -> None:
         """See `Stream`."""
-        self.device.call("hipStreamSynchronize", self.handle)
-        self.device.host_functions.raise_failures()
+        self.driver.call("hipStreamSynchronize", self.handle)
+        self.driver.host_functions.raise_failures()
 
     def is_done(self) -> bool:
         """See `Stream`."""
-        return _is_ready(self.device, "hipStreamQuery", self.handle)
+        return _is_ready(self.driver, "hipStreamQuery", self.handle)
 
     def wait(self, event: Event) -> None:
         """See `Stream`."""
-        self.device.call("hipStreamWaitEvent", self.handle, self.device.event_handle(event), 0)
+        self.driver.call("hipStreamWaitEvent", self.handle, event_handle(self.driver, event), 0)
 
     def close(self) -> None:
         """See `Stream`; a foreign stream stays as it is."""
         if self.ticket:
-            self.device.give_back(self.ticket)
+            self.driver.give_back(self.ticket)
 
 
 class HipEvent:
     """A point in a stream of a GPU, with its time."""
 
-    def __init__(self, device: HipDevice, handle: Any) -> None:
-        self.device = device
+    def __init__(self, driver: Driver, handle: Any) -> None:
+        self.driver = driver
         self.handle = handle
-        self.ticket = device.resources.add(self, "hipEventDestroy", handle)
+        self.ticket = driver.resources.add(self, "hipEventDestroy", handle)
         self._is_recorded = False
 
     def record(self, stream: Stream | None = None) -> None:
         """See `Event`."""
-        self.device.call("hipEventRecord", self.handle, self.device.stream_handle(stream))
+        self.driver.call("hipEventRecord", self.handle, stream_handle(self.driver, stream))
         self._is_recorded = True
 
     def synchronize(self) -> None:
         """See `Event`."""
-        self.device.call("hipEventSynchronize", self.handle)
-        self.device.host_functions.raise_failures()
+        self.driver.call("hipEventSynchronize", self.handle)
+        self.driver.host_functions.raise_failures()
 
     def is_reached(self) -> bool:
         """See `Event`."""
-        return _is_ready(self.device, "hipEventQuery", self.handle)
+        return _is_ready(self.driver, "hipEventQuery", self.handle)
 
     def seconds_since(self, earlier: Event) -> float:
         """See `Event`. HIP's events count microseconds or finer. Raises DeviceError where one was never recorded."""
-        other = self.device.event_handle(earlier)
+        other = event_handle(self.driver, earlier)
         if not self._is_recorded or (isinstance(earlier, HipEvent) and not earlier._is_recorded):
             raise DeviceError("an event that was never recorded on this device has no time")
-        return float(self.device.call("hipEventElapsedTime", other, self.handle)) / 1e3
+        return float(self.driver.call("hipEventElapsedTime", other, self.handle)) / 1e3
 
     def close(self) -> None:
         """See `Event`."""
-        self.device.give_back(self.ticket)
+        self.driver.give_back(self.ticket)
 
 
-def _is_ready(device: HipDevice, query: str, handle: Any) -> bool:
+def stream_handle(driver: Driver, stream: Stream | None) -> Any:
+    """What hip-python takes for a stream. Raises DeviceError for one of another device, or closed."""
+    if stream is None:
+        return None
+    if not isinstance(stream, HipStream) or stream.driver is not driver:
+        raise DeviceError(f"{type(stream).__name__} is no stream of this device; see stream_of")
+    if stream.ticket and not driver.resources.is_live(stream.ticket):
+        raise DeviceError("the stream was closed")
+    return stream.handle
+
+
+def event_handle(driver: Driver, event: Event) -> Any:
+    """What hip-python takes for an event. Raises DeviceError for one of another device, or closed."""
+    if not isinstance(event, HipEvent) or event.driver is not driver:
+        raise DeviceError(f"{type(event).__name__} is no event of this device")
+    if not driver.resources.is_live(event.ticket):
+        raise DeviceError("the event was closed")
+    return event.handle
+
+
+def _is_ready(driver: Driver, query: str, handle: Any) -> bool:
     try:
-        device.call(query, handle)
+        driver.call(query, handle)
     except NotReady:
         return False
     return True

@@ -9,13 +9,11 @@ for example an address loaded from memory, is not followed.
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
+from ckmlir.sim.analysis.blocks import Block, ControlFlow
 from ckmlir.sim.analysis.registers import ACCUMULATION, SCALAR, VECTOR
 from ckmlir.sim.decode import Instruction, Operand
-
-if TYPE_CHECKING:
-    from ckmlir.sim.analysis.control_flow import Block, ControlFlow
 
 _WORD: Final = 0xFFFF_FFFF
 _BASE: Final = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}

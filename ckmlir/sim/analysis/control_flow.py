@@ -8,10 +8,10 @@ such a kernel.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
 from typing import Final
 
 from ckmlir.codeobject import CodeObject, Kernel
+from ckmlir.sim.analysis.blocks import Block, ControlFlow
 from ckmlir.sim.analysis.code_addresses import jump_targets
 from ckmlir.sim.analysis.effects import Effects, effects_of
 from ckmlir.sim.decode import Instruction, UnknownInstruction
@@ -20,40 +20,6 @@ from ckmlir.sim.decode.decoder import decode
 _ENDS: Final = frozenset(("s_endpgm", "s_endpgm_saved", "s_endpgm_ordered_ps_done"))
 _CALLS: Final = frozenset(("s_swappc_b64", "s_call_b64"))
 _TRAP_HANDLER_ONLY: Final = frozenset(("s_rfe_b64", "s_rfe_restore_b64"))
-
-
-@dataclass
-class Block:
-    """Instructions that always execute one after the other.
-
-    Attributes:
-        start: Address of the first.
-        instructions: In order.
-        effects: Of each instruction.
-        successors, predecessors: Addresses of the blocks that may follow and precede.
-    """
-
-    start: int
-    instructions: list[Instruction]
-    effects: list[Effects] = field(default_factory=list)
-    successors: list[int] = field(default_factory=list)
-    predecessors: list[int] = field(default_factory=list)
-
-
-@dataclass
-class ControlFlow:
-    """The blocks reached from a kernel's first instruction.
-
-    Attributes:
-        entry: Address of the first block.
-        blocks: By address, in reverse postorder from the entry: a block comes after its predecessors, back edges of
-            loops excepted.
-        unresolved: Address and reason of every place where control leaves what is known; empty when complete.
-    """
-
-    entry: int
-    blocks: dict[int, Block]
-    unresolved: dict[int, str]
 
 
 def control_flow(code_object: CodeObject, kernel: Kernel) -> ControlFlow:

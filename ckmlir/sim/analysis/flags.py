@@ -11,7 +11,7 @@ import re
 from dataclasses import replace
 from typing import Final
 
-from ckmlir.sim.analysis.control_flow import Block, ControlFlow
+from ckmlir.sim.analysis.blocks import Block, ControlFlow
 from ckmlir.sim.analysis.effects import Effects
 from ckmlir.sim.analysis.registers import SCALAR, SCC, registers_of
 from ckmlir.sim.decode import Instruction, Operand

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ckmlir.sim.analysis.control_flow import ControlFlow
+from ckmlir.sim.analysis.blocks import ControlFlow
 from ckmlir.sim.analysis.hazard_rule import Described, Rule
 from ckmlir.sim.analysis.hazard_rules import rules_of, wait_states
 from ckmlir.sim.analysis.registers import RegisterSet

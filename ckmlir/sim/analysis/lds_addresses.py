@@ -6,7 +6,7 @@ from functools import cached_property
 from typing import Final
 
 from ckmlir.codeobject import Kernel
-from ckmlir.sim.analysis.control_flow import ControlFlow
+from ckmlir.sim.analysis.blocks import ControlFlow
 from ckmlir.sim.analysis.effects import Effects
 from ckmlir.sim.analysis.ranges import UNKNOWN, ActiveLanes, Range, Ranges, advance, between, join, range_of
 from ckmlir.sim.analysis.registers import SCALAR, VECTOR

@@ -6,7 +6,8 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
-from ckmlir.sim.analysis.control_flow import ControlFlow, control_flow
+from ckmlir.sim.analysis.blocks import ControlFlow
+from ckmlir.sim.analysis.control_flow import control_flow
 from ckmlir.sim.analysis.flags import unfold
 from ckmlir.sim.analysis.hazards import Hazard, HazardAnalysis
 from ckmlir.sim.analysis.lds_addresses import LdsAddresses

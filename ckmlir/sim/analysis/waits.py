@@ -16,7 +16,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ckmlir.sim.analysis.control_flow import ControlFlow
+from ckmlir.sim.analysis.blocks import ControlFlow
 from ckmlir.sim.analysis.effects import Counter, Effects, Kind
 from ckmlir.sim.analysis.pending import NOTHING, Access, Pending, Queue, Snapshot
 from ckmlir.sim.analysis.registers import RegisterSet
