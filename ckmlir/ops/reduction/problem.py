@@ -11,7 +11,7 @@ from ckmlir.ops.reduction.kinds import KINDS
 from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.arrays import Operand, packed
 from ckmlir.ops.tensors.folding import Folded, fold
-from ckmlir.ops.tensors.mapping import is_integer
+from ckmlir.ops.tensors.mapping_spec import is_integer
 from ckmlir.ops.tensors.tiling import TileSpec
 
 KEPT, REDUCED = 0, 1

@@ -9,7 +9,7 @@
 | `expression.py` | element-wise expressions: reading, checking, evaluating them |
 | `functions.py` | the named functions of expressions |
 | `rounding.py` | how far an expression in f32 may be from its value; rounding to an output |
-| `mapping.py`, `mapping_kernel.py` | y[i] = f(a[i], b[i], …) for arrays of any strides |
+| `mapping.py`, `mapping_spec.py`, `mapping_kernel.py` | y[i] = f(a[i], b[i], …) for arrays of any strides |
 | `sliding.py` | windows that slide over images |
 | `tiles.py` | expressions over tiles |
 | `values.py` | values of input arrays |

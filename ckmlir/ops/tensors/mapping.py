@@ -2,7 +2,7 @@
 
 What element-wise operators and those that only move elements have in common: they say which arrays there are, how
 those lie in the index space, and what the expression is. The index space is folded, cut into tiles, and one kernel does
-the rest (`mapping_kernel.py`).
+the rest (`mapping_spec.py` says what it depends on, `mapping_kernel.py` what it does).
 
 Kernel arguments: the inputs, the output; lengths and numbers of tiles of the folded dimensions, then the run-time
 strides (i32). Grid: one dimension, tiles.
@@ -10,7 +10,6 @@ strides (i32). Grid: one dimension, tiles.
 
 from __future__ import annotations
 
-import hashlib
 import importlib
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
@@ -25,13 +24,13 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, Launch, Operator
 from ckmlir.ops.request import Integer, RequestError
-from ckmlir.ops.spec import Reason, by, not_a_choice
+from ckmlir.ops.spec import Reason, not_a_choice
 from ckmlir.ops.tensors.arrays import Operand
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
 from ckmlir.ops.tensors.folding import Folded, fold
+from ckmlir.ops.tensors.mapping_spec import MapSpec, is_integer, transposes_itself
 from ckmlir.ops.tensors.rounding import expression_error, output_tolerance, saturated
 from ckmlir.ops.tensors.tiling import (
-    TileSpec,
     array_fields,
     choose_tile,
     invalid_tiles,
@@ -77,71 +76,6 @@ class MapProblem:
     def folded(self) -> Folded:
         """The index space with the output's strides, then the inputs'."""
         return fold(self.lengths, [operand.index_strides for operand in (self.output, *self.inputs)])
-
-
-@dataclass(frozen=True)
-class MapSpec(TileSpec):
-    """What a mapping kernel depends on; arrays are the inputs, then the output.
-
-    Attributes:
-        operator: whose kernel it is.
-        expression: over the inputs' names; "" moves elements of any type unchanged.
-        staging: see MapProblem.
-    """
-
-    operator: str
-    expression: str
-    staging: str
-
-    @property
-    def name(self) -> str:
-        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
-        words = [self.operator, *self.dtypes, f"tile{by(self.tile)}", *self.steps]
-        return "_".join(words) + f"_{digest}"
-
-    @property
-    def output(self) -> str:
-        return self.arrays[-1]
-
-    @property
-    def integer(self) -> bool:
-        """Whether the expression is one of integers."""
-        return is_integer(self.dtypes)
-
-    def crosses(self, name: str) -> bool:
-        """Whether an input's elements follow each other along another dimension than the output's."""
-        unit = self.unit(name)
-        return unit is not None and unit != self.last and self.tile[unit] >= 4 and self.tile[self.last] >= 4
-
-    @property
-    def element_bytes(self) -> int:
-        """Bytes of an element in registers: its own where it only moves."""
-        return 4 if self.expression else max(find_dtype(name).bytes for name in self.dtypes)
-
-    @property
-    def transposing_waves(self) -> int:
-        """Waves with a whole block to turn for each work-item: vectors of the output by vectors of an input."""
-        if self.expression:
-            return self.waves  # what is computed with takes a register for every element
-        crossing = [self.vector(name) for name in self.arrays[:-1] if self.crosses(name)]
-        block = self.vector(self.output) * max(crossing, default=1) if crossing else 1
-        return min(self.waves, max(prod(self.tile) // (WAVE_SIZE * block), 1))
-
-    @property
-    def last(self) -> int:
-        """The dimension that work-items hold vectors of."""
-        found = self.unit(self.output)
-        return self.rank - 1 if found is None else found
-
-
-def is_integer(dtypes: Sequence[str]) -> bool:
-    """Whether an expression over these types, output last, is computed in integers."""
-    return all(find_dtype(dtype).is_integer for dtype in dtypes)
-
-
-def transposes_itself(dtypes: Sequence[str]) -> bool:
-    """Whether transposing LDS reads, where the chip has them, serve a mapping of one input: they take 16 bits."""
-    return len(dtypes) == 2 and all(find_dtype(dtype).bytes == 2 for dtype in dtypes)
 
 
 def _reads_transpose(dtypes: Sequence[str], target: Target | None) -> bool:

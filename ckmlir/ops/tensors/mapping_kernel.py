@@ -10,7 +10,7 @@ from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, Tile, cast, copy_to_lds, full, kernel, load, store, to_lds, workgroup_id
 from ckmlir.ops.tensors.blocks import Block, Place, kernel_arguments
 from ckmlir.ops.tensors.expression import parse
-from ckmlir.ops.tensors.mapping import MapSpec, transposes_itself
+from ckmlir.ops.tensors.mapping_spec import MapSpec, transposes_itself
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 from ckmlir.targets import Target
 
