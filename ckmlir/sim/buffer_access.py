@@ -185,17 +185,19 @@ def load_into(b: HandlerBuilder, access: Access, lanes: BufferLanes, rows: str) 
     for_each_part(b, access, lanes, whole, part, state.READ_GLOBAL)
 
 
+def store_from(b: HandlerBuilder, access: Access, lanes: BufferLanes, rows: str) -> None:
+    """Store rows at a pointer; lanes out of range store nothing."""
+
+    def part(k: int, mask: str, _: str) -> None:
+        transfer(b, dword_of(access), b.pointer(rows, k * state.VGPR_BYTES), mask, store=True)
+
+    whole = partial(transfer, b, access, rows, store=True)
+    for_each_part(b, access, lanes, whole, part, state.WRITTEN_GLOBAL)
+
+
 def buffer_access(b: HandlerBuilder, access: Access, store: bool) -> None:
     """buffer_load / buffer_store. Slots: data, address register, resource, scalar offset, offset, remembered
     allocation."""
     lanes = BufferLanes(b)
-    rows = register_rows(b, DATA)
-    if store:
-        for_each_part(
-            b, access, lanes, lambda mask: transfer(b, access, rows, mask, store=True),
-            lambda k, mask, _: transfer(b, dword_of(access), b.pointer(rows, k * state.VGPR_BYTES), mask, store=True),
-            state.WRITTEN_GLOBAL,
-        )  # fmt: skip
-    else:
-        load_into(b, access, lanes, rows)
+    (store_from if store else load_into)(b, access, lanes, register_rows(b, DATA))
     b.next()

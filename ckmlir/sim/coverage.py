@@ -20,8 +20,10 @@ assert semantics
 _PREFIXES = {name: number for number, name in reversed(list(enumerate(encoding_of_prefix()))) if name}
 _SEGMENTS = {"FLAT": 0, "SCRATCH": 1, "GLOBAL": 2}
 _FIRST_VGPR = 256
-_CONSTANTS = {"s_sendmsg": 1, "s_getreg_b32": 1, "s_setreg_b32": 1, "s_setreg_imm32_b32": 1}
-"""The 16-bit constant of instructions of which only some forms make sense: an interrupt, the MODE register."""
+_CONSTANTS = {
+    "s_sendmsg": 1, "s_getreg_b32": 1, "s_setreg_b32": 1, "s_setreg_imm32_b32": 1, "buffer_store_lds_dword": 1 << 16,
+}  # fmt: skip
+"""Fields of instructions of which only some forms make sense: an interrupt, the MODE register, the LDS bit."""
 
 GROUPS = {
     "scalar ALU": ("SOP1", "SOP2", "SOPC", "SOPK"),

@@ -11,7 +11,7 @@ from ckmlir.sim.alu_families import Emit, EmitterFamily
 from ckmlir.sim.atomics import buffer_atomic, global_atomic, lds_atomic, lds_exchange_pair, parse_atomic
 from ckmlir.sim.buffer_access import buffer_access
 from ckmlir.sim.decode.instruction import Instruction
-from ckmlir.sim.direct_to_lds import buffer_to_lds, global_to_lds, scratch_to_lds
+from ckmlir.sim.direct_to_lds import buffer_to_lds, global_to_lds, lds_to_buffer, scratch_to_lds
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.lds_by_m0 import count_lanes, lane_after_lane
 from ckmlir.sim.memory_access import flat_access, global_access, lds_access, scratch_access
@@ -110,7 +110,7 @@ _VMEM = re.compile(r"(global|flat|scratch|buffer)_(load|store)_(lds_)?(\w+)$")
 
 
 def _vector_access(mnemonic: str) -> tuple[str, bool, bool, Access] | None:
-    """(segment, store, to LDS by name, access) of a vector memory instruction."""
+    """(segment, store, to or from LDS by name, access) of a vector memory instruction."""
     match = _VMEM.match(mnemonic)
     if not match or match[4] not in ACCESSES:
         return None
@@ -166,7 +166,11 @@ class BufferFamily(EmitterFamily):
             data = sources.pop(0) if formatted.store else i.destinations[0] if i.destinations else OFF
             modifiers |= {name: i.modifiers[name] for name in ("dfmt", "nfmt") if name in i.modifiers}
         elif (found := _vector_access(i.mnemonic)) is not None:
-            data = sources.pop(0) if found[1] else i.destinations[0] if i.destinations else OFF
+            if found[1] and found[2]:  # a store from LDS names no registers
+                sources.insert(0, OFF)
+                data = OFF
+            else:
+                data = sources.pop(0) if found[1] else i.destinations[0] if i.destinations else OFF
         elif parse_atomic(i.mnemonic) is not None:
             data = sources.pop(0)
             modifiers |= {"returns": 1} if i.destinations else {}
@@ -183,7 +187,7 @@ class BufferFamily(EmitterFamily):
             return partial(formatted_store if formatted.store else formatted_load, access=formatted)
         if (found := _vector_access(key.mnemonic)) is not None:
             if key.modifier("lds"):
-                return partial(buffer_to_lds, access=found[3])
+                return partial(lds_to_buffer if found[1] else buffer_to_lds, access=found[3])
             return partial(buffer_access, access=found[3], store=found[1])
         atomic = parse_atomic(key.mnemonic)
         return partial(buffer_atomic, atomic=atomic) if atomic else None

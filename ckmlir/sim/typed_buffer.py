@@ -14,7 +14,7 @@ from ckmlir.sim import state
 from ckmlir.sim.access import Access
 from ckmlir.sim.buffer_access import DATA, OFFSET, REMEMBERED, BufferLanes
 from ckmlir.sim.builder import Value
-from ckmlir.sim.direct_to_lds import write_to_lds
+from ckmlir.sim.direct_to_lds import transfer_lds
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import check_allocated, transfer
@@ -108,7 +108,7 @@ def formatted_load(b: HandlerBuilder, access: FormattedAccess) -> None:
         results = _loaded(b, element, rows, access.components)
     if b.key.modifier("lds"):
         b.emit(f"store {b.typed(results[0])}, ptr {rows}, align 64")
-        write_to_lds(b, Access(4), b.slot(OFFSET))
+        transfer_lds(b, Access(4), b.slot(OFFSET), store=True)
     elif access.form == "whole":
         for number, result in enumerate(results):
             b.store_register(_register(b, number), result, b.active())

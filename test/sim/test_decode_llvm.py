@@ -34,7 +34,6 @@ ONLY_LLVM = {
     r"null|src_flat_scratch_base": "scalar operands of later chips, which gfx9 does not have",
     r"image_": "texture instructions, which compute kernels do not use",
     r"v_mfma_ld_scale_b32": "only the first half of a scaled MFMA",
-    r"buffer_store_lds_dword": "gfx90a's store from LDS to memory, which has no counterpart on later chips",
 }
 ONLY_LLVM_REASONS = {
     r"no operand of type": "a register range that is misaligned or ends behind the last register, which LLVM rounds "

@@ -16,7 +16,8 @@ DOCUMENT = Path(__file__).parents[2] / "docs" / "simulator.md"
 MODULES = (
     "test_alu_operations", "test_control_instructions", "test_direct_to_lds", "test_lane_exchange",
     "test_lds_and_atomics",
-    "test_matrix_instructions", "test_memory_instructions", "test_sparse_matrix", "test_typed_buffers",
+    "test_matrix_instructions", "test_memory_instructions", "test_sparse_matrix", "test_store_from_lds",
+    "test_typed_buffers",
     "test_vector_encodings", "test_vector_forms",
 )  # fmt: skip
 UPDATE = "CKMLIR_UPDATE_DOCUMENTS"

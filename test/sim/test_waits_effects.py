@@ -172,6 +172,13 @@ def test_copies_to_lds_write_lds_and_count_as_memory() -> None:
         assert [event.counter for event in found.events] == [Counter.VM]
 
 
+def test_a_store_from_lds_reads_lds_and_m0_and_counts_as_memory() -> None:
+    found = effects("buffer_store_lds_dword s[8:11], s12 lds", "gfx90a")
+    assert found.category is Category.VMEM and found.lds == (True, False, True)
+    assert [event.counter for event in found.events] == [Counter.VM]
+    assert names(found.reads) == "s[8:12], m0, exec" and not found.writes
+
+
 def test_scratch_addressing_is_no_copy_to_lds() -> None:
     """Bit 13 means LDS in gfx90a's scratch loads, and a VGPR address in those of later chips."""
     assert effects("scratch_load_dword v1, v2, s3", "gfx942").lds is None

@@ -49,7 +49,8 @@ class Event(NamedTuple):
 
 
 class LdsAccess(NamedTuple):
-    """An access to LDS. `direct`: a load from memory that lands in LDS, counted by vmcnt and addressed by M0."""
+    """An access to LDS. `direct`: of a load from memory that lands in LDS, or of a store of what is in LDS; counted by
+    vmcnt and addressed by M0."""
 
     reads: bool
     writes: bool
@@ -102,7 +103,7 @@ _IMPLICIT_READS: Final = (
     (r"s_.*_(saveexec|wrexec)_b64|s_cbranch_execn?z|s_cbranch_(g|i)_fork|s_wqm_.*_none", EXEC),
     (r"s_movrel[sd]_b(32|64)|s_sendmsg(halt)?|s_ttracedata|ds_gws_.*", M0),
     (r"ds_(read|write)_addtid_b32|ds_(consume|append)|s_set_gpr_idx_(on|idx|mode)", M0),
-    (r".*_load_lds_.*", M0),
+    (r".*_(load|store)_lds_.*", M0),
     (r"s_getreg_b32", MODE),
 )
 _SCC_WRITERS: Final = (
@@ -163,19 +164,24 @@ def effects_of(instruction: Instruction) -> Effects:
     reads, writes, keeps = _by_mnemonic(mnemonic)
     if keeps or instruction.encoding in ("DPP", "SDWA"):  # lanes or bytes that the form leaves alone are kept
         named_reads |= named_writes
-    direct = _is_direct_to_lds(instruction)
-    reads |= _machine_reads(instruction, category, direct)
+    direct = _direct_access(instruction)
+    reads |= _machine_reads(instruction, category, direct is not None)
     events = _events(instruction, category)
     locked = named_reads & registers.VECTOR_REGISTERS if Event(Counter.EXP, Kind.GDS) in events else 0
-    lds = _lds_access(instruction, direct)
+    lds = direct or _lds_access(instruction)
     return Effects(category, reads | named_reads, writes | named_writes, events, locked, lds, named_reads)
 
 
-def _is_direct_to_lds(instruction: Instruction) -> bool:
-    """Whether a load lands in LDS: by its name, or by the LDS bit where the row has one."""
+def _direct_access(instruction: Instruction) -> LdsAccess | None:
+    """The access to LDS of a load that lands there (by its name, or by the LDS bit where the row has one), or of a
+    store from there."""
+    if "_store_lds_" in instruction.mnemonic:
+        return LdsAccess(True, False, True)
     opcode = instruction.opcode
     has_bit = opcode is not None and sends_to_lds(opcode, instruction.target)
-    return (has_bit and bool(instruction.modifiers.get("lds"))) or "_load_lds_" in instruction.mnemonic
+    if (has_bit and instruction.modifiers.get("lds")) or "_load_lds_" in instruction.mnemonic:
+        return LdsAccess(False, True, True)
+    return None
 
 
 def _machine_reads(instruction: Instruction, category: Category, direct: bool) -> RegisterSet:
@@ -207,9 +213,7 @@ def _events(instruction: Instruction, category: Category) -> tuple[Event, ...]:
     return ()
 
 
-def _lds_access(instruction: Instruction, direct: bool) -> LdsAccess | None:
-    if direct:
-        return LdsAccess(False, True, True)
+def _lds_access(instruction: Instruction) -> LdsAccess | None:
     if instruction.encoding != "DS" or instruction.modifiers.get("gds"):
         return None
     if _LDS_EXCHANGES.fullmatch(instruction.mnemonic):

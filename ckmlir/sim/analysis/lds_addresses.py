@@ -26,11 +26,11 @@ class LdsAddresses:
         self._flow = flow
         self._size = kernel.metadata.max_flat_workgroup_size or 1024
         self._bytes = _touched(flow, _packed_id(self._size, kernel.descriptor.workitem_id_dimensions))
-        self._direct = {
+        self._copies = {
             instruction.address
             for block in flow.blocks.values()
             for instruction, effects in zip(block.instructions, block.effects)
-            if effects.lds is not None and effects.lds.direct
+            if effects.lds is not None and effects.lds.direct and effects.lds.writes
         }
 
     def may_conflict(self, one: Instruction, two: Instruction) -> bool:
@@ -40,7 +40,7 @@ class LdsAddresses:
         """
         if not _overlap(self.bytes_of(one), self.bytes_of(two)):
             return False
-        if one.address not in self._direct or two.address not in self._direct:
+        if one.address not in self._copies or two.address not in self._copies:
             return True
         return any(
             _overlap(mine.get(one.address, UNKNOWN), theirs.get(two.address, UNKNOWN))

@@ -189,7 +189,8 @@ class WaitAnalysis:
         return queue.age(access) if queue.in_order(self._kinds[queue.counter].__getitem__) else 0
 
     def _early_lds(self, state: Pending, step: Step) -> Iterator[MissingWait]:
-        """LDS that another wave may not have finished with, or that the wave's own copies have not reached."""
+        """LDS that another wave may not have finished with, that the wave's own copies have not reached or its own
+        stores from LDS not read, or that such a store reads before what was written is there."""
         use = step.effects.lds
         assert use is not None
         for counter in (Counter.VM, Counter.LGKM):
@@ -200,10 +201,10 @@ class WaitAnalysis:
                 if before is None:
                     continue
                 conflict = (before.writes and (use.reads or use.writes)) or (before.reads and use.writes)
-                own_copy = before.direct and counter is Counter.VM
-                if not conflict or (access.barrier < 0 and not own_copy):
+                unordered = before.direct if counter is Counter.VM else use.direct and use.reads
+                if not conflict or (access.barrier < 0 and not unordered):
                     continue
-                if access.barrier < 0 and not use.reads and use.direct:
+                if access.barrier < 0 and before.writes and not use.reads and use.direct:
                     continue  # copies land in order
                 barrier = self.site[access.barrier].instruction if access.barrier >= 0 else None
                 needed = self._enough_at_barrier[counter, access] if barrier else self._enough(queue, access)

@@ -42,12 +42,14 @@ def _check_alignment(b: HandlerBuilder, mask: str, bytes: int, kind: int) -> Non
 
 
 def _watched(b: HandlerBuilder, use: int) -> tuple[races.Cells, ...]:
-    """The kinds of memory that an access may concern. Loads that go to LDS without a register write LDS."""
+    """The kinds of memory that an access may concern. Loads that go to LDS without a register write LDS, stores from
+    LDS read it."""
     name = b.key.mnemonic
     if name.startswith("flat"):
         return races.GLOBAL, races.LDS
-    to_lds = name.startswith("ds_") or (b.key.modifier("lds") and use == Use.WRITE)
-    return (races.LDS if to_lds else races.GLOBAL,)
+    of_lds = Use.READ if "_store_" in name else Use.WRITE
+    in_lds = name.startswith("ds_") or (b.key.modifier("lds") and use == of_lds)
+    return (races.LDS if in_lds else races.GLOBAL,)
 
 
 def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:

@@ -26,7 +26,8 @@ def wait_message(kind: int, tag: int, other: int, place: Place) -> str:
         registers = names(span(first, count))
         return f"{registers} is still in flight from {access}; {needed} or less is needed before"
     if kind == Kind.EARLY_LDS_COPY:
-        return f"LDS has not arrived yet from {access}; {needed} or less is needed before"
+        unfinished = "been read yet by" if "_store_lds_" in access else "arrived yet from"
+        return f"LDS has not {unfinished} {access}; {needed} or less is needed before"
     wave, barrier = tag >> wait_layout.TAG_WAVE & 0xFFFF, place.text_of(tag >> wait_layout.TAG_BARRIER)
     return (
         f"LDS that {access} of wave {wave} may not be done with: it was in flight at {barrier}; {needed} or less is "

@@ -21,7 +21,7 @@ ISSUED, DONE = 0, 8
 LAST = {(VM, "FLAT"): 16, (LGKM, "SMEM"): 20, (LGKM, "FLAT"): 24, (LGKM, "LDS"): 28, (LGKM, "MESSAGE"): 32}
 """Where the number of the last event of a kind is kept. Only vector memory accesses are in vmcnt besides FLAT."""
 LDS_COUNT = 40  # by counter: accesses to LDS ever entered in the ring
-COPIES = 48  # u64: chunks of LDS that this wave's copies in flight may touch
+COPIES = 48  # u64: chunks of LDS that this wave's direct accesses in flight may touch
 
 REGISTERS = 704
 STAMPS, WRITERS = 64, 64 + 2 * 4 * REGISTERS  # by counter, a u32 a register
@@ -34,7 +34,7 @@ ENTRY_NUMBER, ENTRY_COUNTER, ENTRY_RECORD, ENTRY_SIZE = 0, 4, 8, 12  # u32; size
 ENTRY_MASK, ENTRY_CHUNKS = 16, 24  # u64
 ENTRY_FLAGS, ENTRY_NEEDED, ENTRY_BARRIER, ENTRY_WAVE = 32, 36, 40, 44  # u32; the last three only of late accesses
 ENTRY_OFFSETS = 64  # 64 u32, in LDS
-READS, WRITES, DIRECT = 1, 2, 4  # flags; direct: a copy from memory, counted by vmcnt
+READS, WRITES, DIRECT = 1, 2, 4  # flags; direct: without a register, counted by vmcnt
 
 WAIT_BYTES = RING + 2 * ENTRIES * ENTRY_BYTES
 

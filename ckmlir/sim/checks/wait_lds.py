@@ -3,7 +3,8 @@
 Each access to LDS enters the ring of its wave and counter, with the bytes of all lanes. Two kinds of uses come too
 early:
 
-- a wave's own use of bytes that its copy from memory has not reached (its other accesses execute in order);
+- a wave's own use of bytes that its copy from memory has not reached, or that its store from LDS has not read and the
+  use overwrites; or that such a store reads before they are written (its other accesses execute in order);
 - another wave's use of bytes with an access that was in flight at the last barrier: a write, or a read that the use
   overwrites. That its wave waits later does not help, for nobody knows until the next barrier.
 
@@ -36,6 +37,20 @@ def _store(block: str, offset: int, value: str, type: str = "i32") -> str:
         f"  %{name}_to = getelementptr i8, ptr %{block}, i64 {offset}\n"
         f"  store {type} {value}, ptr %{name}_to, align {4 if type == 'i32' else 8}\n"
     )
+
+
+def _ring(counter: str) -> str:
+    """IR that finds a counter's ring of %waits: %ring, %kept accesses in it of %count ever, and the number %done."""
+    return f"""  %counter4 = shl i64 %{counter}, 2
+  %done_offset = add i64 %counter4, {wait.DONE}
+  %count_offset = add i64 %counter4, {wait.LDS_COUNT}
+{load("done", "%done_offset")}{load("count32", "%count_offset")}
+  %count = zext i32 %count32 to i64
+  %kept = call i64 @llvm.umin.i64(i64 %count, i64 {wait.ENTRIES})
+  %ring_offset = mul i64 %{counter}, {wait.ENTRIES * wait.ENTRY_BYTES}
+  %ring_place = add i64 %ring_offset, {wait.RING}
+  %ring = getelementptr i8, ptr %waits, i64 %ring_place
+"""
 
 
 def _walk_back(entry: str, number: str, chunks: str, flies: str, over: str) -> str:
@@ -84,7 +99,9 @@ touch:
   %chunks = call i64 @llvm.vector.reduce.or.v64i64({_V} %chosen)
 {field("waits", wait.COPIES, "copies")}  %dangerous = or i64 %late, %copies
   %met = and i64 %dangerous, %chunks
-  %suspicious = icmp ne i64 %met, 0
+  %meets = icmp ne i64 %met, 0
+  %stores_directly = icmp eq i64 %flags, {wait.READS | wait.DIRECT}
+  %suspicious = or i1 %meets, %stores_directly
   br i1 %suspicious, label %compare, label %enter
 compare:
   call void @wait_lds_compare(ptr %wave, ptr %record, i64 %active, ptr %addresses, i64 %bytes, i64 %flags,
@@ -179,7 +196,7 @@ def _note(kind: int, prefix: str, needed: str, more: str) -> str:
 {_store(f"{prefix}_entry", wait.ENTRY_MASK, "0", "i64")}"""
 
 
-_OWN_NEEDED = f"  %own_needed = call i64 @needed_count(ptr %waits, i64 {wait.VM}, i32 %own_number)\n"
+_OWN_NEEDED = "  %own_needed = call i64 @needed_count(ptr %waits, i64 %ring_counter, i32 %own_number)\n"
 _LATE_TAG = f"""{field("late_entry", wait.ENTRY_NEEDED, "late_needed32", "i32")}
 {field("late_entry", wait.ENTRY_BARRIER, "late_barrier32", "i32")}
   %late_needed = zext i32 %late_needed32 to i64
@@ -190,7 +207,8 @@ _LATE_TAG = f"""{field("late_entry", wait.ENTRY_NEEDED, "late_needed32", "i32")}
   %late_more = or i64 %late_wave_bits, %late_barrier_bits
 """
 
-# Compare an access with the wave's own copies in flight and with what other waves had in flight at the last barrier.
+# Compare an access with the wave's own direct accesses in flight (a store from LDS with its others too) and with what
+# other waves had in flight at the last barrier.
 COMPARE = f"""
 define internal void @wait_lds_compare(ptr %wave, ptr %record, i64 %active, ptr %addresses, i64 %bytes, i64 %flags,
                                        i64 %chunks) #1 {{
@@ -199,17 +217,17 @@ entry:
 {field("wave", state.WAVE_NUMBER, "self", "i32")}
 {field("context", state.WAIT_LATE, "late", "ptr")}{field("context", state.WAIT_LATE_COUNT, "late_count")}
   %waits = getelementptr i8, ptr %wave, i64 {layout.WAITS}
-  %ring = getelementptr i8, ptr %waits, i64 {wait.RING}
-{load("done", str(wait.DONE + 4 * wait.VM))}{load("count32", str(wait.LDS_COUNT + 4 * wait.VM))}
-  %count = zext i32 %count32 to i64
-  %kept = call i64 @llvm.umin.i64(i64 %count, i64 {wait.ENTRIES})
-  %only_copies = icmp eq i64 %flags, {wait.WRITES | wait.DIRECT}
+  %is_copy = icmp eq i64 %flags, {wait.WRITES | wait.DIRECT}
+  %stores_directly = icmp eq i64 %flags, {wait.READS | wait.DIRECT}
   %writes64 = and i64 %flags, {wait.WRITES}
   %writes = icmp ne i64 %writes64, 0
-  br label %own
+  br label %own_ring
+own_ring:
+  %ring_counter = phi i64 [ {wait.VM}, %entry ], [ {wait.LGKM}, %own_direct ]
+{_ring("ring_counter")}  br label %own
 own:
-  %k = phi i64 [ 0, %entry ], [ %k_next, %own_next ]
-  %copies = phi i64 [ 0, %entry ], [ %copies_next, %own_next ]
+  %k = phi i64 [ 0, %own_ring ], [ %k_next, %own_next ]
+  %copies = phi i64 [ 0, %own_ring ], [ %copies_next, %own_next ]
   %own_over = icmp uge i64 %k, %kept
   br i1 %own_over, label %own_done, label %own_body
 own_body:
@@ -217,7 +235,14 @@ own_body:
   %copies_with = or i64 %copies, %own_chunks
   %own_common = and i64 %own_chunks, %chunks
   %own_apart = icmp eq i64 %own_common, 0
-  %own_skip = or i1 %own_apart, %only_copies
+{field("own_entry", wait.ENTRY_FLAGS, "own_flags", "i32")}
+  %own_writes32 = and i32 %own_flags, {wait.WRITES}
+  %own_writes = icmp ne i32 %own_writes32, 0
+  %own_conflicts = or i1 %own_writes, %writes
+  %own_reads_only = xor i1 %own_conflicts, true
+  %both_copies = and i1 %own_writes, %is_copy
+  %own_peace = or i1 %own_reads_only, %both_copies
+  %own_skip = or i1 %own_apart, %own_peace
   br i1 %own_skip, label %own_next, label %own_compare
 own_compare:
   %own_lanes = call i64 @wait_lds_overlap(ptr %own_entry, i64 %active, ptr %addresses, i64 %lds, i64 %bytes)
@@ -229,9 +254,14 @@ own_next:
   %copies_next = phi i64 [ %copies_with, %own_flies ], [ %copies_with, %own_compare ], [ %copies_with, %own_note ]
   br label %own
 own_done:
-{_store("waits", wait.COPIES, "%copies", "i64")}  br label %other
+  %own_is_direct = icmp eq i64 %ring_counter, {wait.VM}
+  br i1 %own_is_direct, label %own_direct, label %others
+own_direct:
+{_store("waits", wait.COPIES, "%copies", "i64")}  br i1 %stores_directly, label %own_ring, label %others
+others:
+  br label %other
 other:
-  %n = phi i64 [ 0, %own_done ], [ %n_next, %other_next ]
+  %n = phi i64 [ 0, %others ], [ %n_next, %other_next ]
   %over = icmp uge i64 %n, %late_count
   br i1 %over, label %done_all, label %other_body
 other_body:
@@ -289,16 +319,7 @@ wave_body:
   %at_barrier = icmp eq i32 %status, {state.Status.BARRIER}
   %back = zext i1 %at_barrier to i32
   %barrier = sub i32 %after, %back
-  %counter4 = shl i64 %counter, 2
-  %done_offset = add i64 %counter4, {wait.DONE}
-  %count_offset = add i64 %counter4, {wait.LDS_COUNT}
-{load("done", "%done_offset")}{load("count32", "%count_offset")}
-  %count = zext i32 %count32 to i64
-  %kept = call i64 @llvm.umin.i64(i64 %count, i64 {wait.ENTRIES})
-  %ring_offset = mul i64 %counter, {wait.ENTRIES * wait.ENTRY_BYTES}
-  %ring_place = add i64 %ring_offset, {wait.RING}
-  %ring = getelementptr i8, ptr %waits, i64 %ring_place
-  br label %ring_head
+{_ring("counter")}  br label %ring_head
 ring_head:
   %k = phi i64 [ 0, %wave_body ], [ %k_next, %flies ]
   %n_here = phi i64 [ %n, %wave_body ], [ %n_next, %flies ]

@@ -13,7 +13,7 @@ assembly text, each with the type of its constants and its width (`operands.Oper
 Flags: `e32` the text has the suffix _e32; `e64` the instruction also exists as VOP3; `sdwa`, `dpp` it exists in these
 forms; `clamp`, `omod`, `op_sel` its VOP3 form has these fields; `offset2` two 8-bit offsets rather than one of 16 bits;
 `gds` only with the GDS bit; `returns` the destination is written only when sc0 (glc) is set; `lds` the LDS bit sends
-the loaded data to LDS; `plain` no modifiers at all.
+the loaded data to LDS; `from_lds` stores what is in LDS, with the LDS bit always set; `plain` no modifiers at all.
 """
 
 from functools import cache

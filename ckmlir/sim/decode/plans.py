@@ -65,6 +65,11 @@ F8F6F4_FORMATS: Final = 0b111 << 8 | 0b111 << 61
 _F8F6F4_TYPE = {0: "b256", 1: "b256", 2: "b192", 3: "b192", 4: "b128"}
 
 
+_ANY_BIT: Final = (1 << 64) - 1
+"""The reserved bits of a form that does not exist: every word has one of them."""
+_LDS_BIT_OF_BUFFER: Final = 16
+
+
 def mode_bits(row: Opcode) -> int:
     """Bits of the word that select the plan of a row."""
     return ENCODINGS[row.encoding].mode | (F8F6F4_FORMATS if row.mnemonic.endswith("f8f6f4") else 0)
@@ -189,7 +194,7 @@ class _Builder:
 
 def _loads_to_lds(row: Opcode, mode: int, target: str) -> bool:
     """Whether the LDS bit of a load is set."""
-    return sends_to_lds(row, target) and bool(mode >> {"MUBUF": 16}.get(row.encoding, 13) & 1)
+    return sends_to_lds(row, target) and bool(mode >> {"MUBUF": _LDS_BIT_OF_BUFFER}.get(row.encoding, 13) & 1)
 
 
 def _drops_result(row: Opcode, mode: int) -> bool:
@@ -204,6 +209,7 @@ def make_plan(row: Opcode, mode: int, target: str) -> Plan:
     constants = [Constant(i, *item) for i, item in enumerate(row.sources) if item.field in CONSTANT_FIELDS]
     read = [operand for operand in row.sources if operand.field not in CONSTANT_FIELDS]
     to_lds = _loads_to_lds(row, mode, target)
+    exists = "from_lds" not in row.flags or builder.has(_LDS_BIT_OF_BUFFER)
     written = () if to_lds or _drops_result(row, mode) else row.destinations
     inputs = _input_modifiers(row, read, target)
     return Plan(
@@ -217,7 +223,7 @@ def make_plan(row: Opcode, mode: int, target: str) -> Plan:
         ),
         inputs,
         every_bit(inputs),
-        reserved_bits(row, target) | (ACC if to_lds else 0),
+        reserved_bits(row, target) | (ACC if to_lds else 0) if exists else _ANY_BIT,
         tuple(constants),
     )
 

@@ -49,8 +49,8 @@ def _reserved_of_encoding(row: Opcode, target: str) -> int:
     if row.encoding == "SMEM":
         return 0 if any(operand.field == "soffset" for operand in row.sources) else _SOFFSET_IMMEDIATE
     if row.encoding == "MUBUF":
-        no_operands = 0 if row.sources else 0b11 << 12 | ACC
-        return no_operands | (0 if sends_to_lds(row, target) else _LDS_OF_BUFFER)
+        no_registers = 0 if any(operand.field == "vaddr" for operand in row.sources) else 0b11 << 12 | ACC
+        return no_registers | (0 if sends_to_lds(row, target) or "from_lds" in row.flags else _LDS_OF_BUFFER)
     if row.encoding == "FLAT":
         return _FLAT_OFFSET_SIGN | _LDS_OF_FLAT | 0x7F << 48
     uses_bit_13 = sends_to_lds(row, target) or (row.encoding == "SCRATCH" and target != "gfx90a")

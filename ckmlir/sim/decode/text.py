@@ -218,7 +218,9 @@ def _buffer(instruction: Instruction) -> str:
     if not instruction.sources:  # cache maintenance, which has no nt, and no scopes at all on gfx90a
         return "" if instruction.target == "gfx90a" else _flags(instruction, "sc0", "sc1")
     addresses = _flags(instruction, "idxen", "offen")
-    return addresses + _offset(instruction) + _cache_policy(instruction) + _flags(instruction, "lds")
+    more = _cache_policy(instruction), _flags(instruction, "lds")
+    from_lds = "_store_lds_" in instruction.mnemonic  # LLVM prints its LDS bit, which is always set, first
+    return addresses + _offset(instruction) + "".join(reversed(more) if from_lds else more)
 
 
 def _typed_buffer(instruction: Instruction) -> str:

@@ -58,6 +58,8 @@ MUBUF lds | vdata:b96 <- vaddr:address srsrc:b128 soffset:b32
   016 buffer_load_dwordx3  gfx950
 MUBUF lds | vdata:b128 <- vaddr:address srsrc:b128 soffset:b32
   017 buffer_load_dwordx4  gfx950
+MUBUF from_lds | <- srsrc:b128 soffset:b32
+  03d buffer_store_lds_dword  gfx90a
 MUBUF | <-
   028 buffer_wbl2
   029 buffer_inv  gfx942 gfx950
