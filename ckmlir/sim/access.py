@@ -120,8 +120,17 @@ def _dwords(access: Access, store: bool) -> str:
     return "".join(f"  {line}\n" for line in lines)
 
 
-def _transposed(access: Access, store: bool) -> str:
-    """All 64 lanes, four at a time: whole vectors on the memory side, four lanes of each row on the register side."""
+_AHEAD = 128  # two lines of the host's caches: a step of 64 f16 along K, and rows of matrices are read along them
+
+
+def _transposed(access: Access, verb: str) -> str:
+    """All 64 lanes, four at a time: whole vectors on the memory side, four lanes of each row on the register side.
+
+    Args:
+        access: The shape of a lane's access.
+        verb: "load", "store", or "stream": a load from memory that also asks for the bytes _AHEAD of its own, since
+            kernels read memory in strips that go on there. The load of LDS does not, which is in the cache anyway.
+    """
     n = access.dwords
     memory, row = f"<{n} x i32>" if n > 1 else "i32", "<4 x i32>"
     lines = []
@@ -133,7 +142,7 @@ def _transposed(access: Access, store: bool) -> str:
         ]
     for k in range(n):
         lines += [f"%row{k} = getelementptr i8, ptr %four_lanes, i64 {_ROW * k}"]
-    if store:
+    if verb == "store":
         lines += [f"%r{k} = load {row}, ptr %row{k}, align 16" for k in range(n)]
         lines += _transpose([f"%r{k}" for k in range(n)], 4)
         lines += [f"store {memory} %v{lane}, ptr %address{lane}, align 1" for lane in range(4)]
@@ -141,8 +150,13 @@ def _transposed(access: Access, store: bool) -> str:
         lines += [f"%m{lane} = load {memory}, ptr %address{lane}, align 1" for lane in range(4)]
         lines += _transpose([f"%m{lane}" for lane in range(4)], n)
         lines += [f"store {row} %v{k}, ptr %row{k}, align 16" for k in range(n)]
+    if verb == "stream":
+        lines += [
+            f"%ahead = getelementptr i8, ptr %address0, i64 {_AHEAD}",
+            "call void @llvm.prefetch.p0(ptr %ahead, i32 0, i32 2, i32 1)",  # for reading, into the second cache
+        ]
     body = "".join(f"  {line}\n" for line in lines)
-    name = f"{'store' if store else 'load'}_all_{access.name}"
+    name = f"{verb}_all_{access.name}"
     return f"""define internal void @{name}(ptr %addresses, ptr %rows) #1 {{
 entry:
   br label %body
@@ -210,8 +224,7 @@ def helper_texts() -> dict[str, str]:
         else:
             texts[f"load_masked_{access.name}"] = _masked_loop("@load" + signature, _dwords(access, store=False))
             texts[f"store_masked_{access.name}"] = _masked_loop("@store" + signature, _dwords(access, store=True))
-            texts[f"load_all_{access.name}"] = _transposed(access, store=False)
-            texts[f"store_all_{access.name}"] = _transposed(access, store=True)
+            texts |= {f"{verb}_all_{access.name}": _transposed(access, verb) for verb in ("load", "stream", "store")}
     texts["find_outside"], texts["find_entry"] = _FIND_OUTSIDE, FIND_ENTRY
     return texts
 

@@ -37,6 +37,7 @@ _DECLARED_BY_HELPERS = {
     "declare i64 @llvm.ctpop.i64(i64)",
     "declare i64 @llvm.umax.i64(i64, i64)",
     "declare i64 @llvm.umin.i64(i64, i64)",
+    "declare void @llvm.prefetch.p0(ptr, i32, i32, i32)",
     "declare i64 @llvm.vector.reduce.or.v64i64(<64 x i64>)",
 }
 # Nothing after a handler needs its frame: no unwinding, no stack protector; vzeroupper would cost a few cycles an

@@ -226,13 +226,12 @@ def matrix_multiply(b: HandlerBuilder, matrix: Matrix) -> None:
         selection = [b.key.modifier("op_sel") >> k & 1 | (b.key.modifier("op_sel_hi") >> k & 1) << 1 for k in range(2)]
         a = scaled(b, matrix, a, matrix.a, 4, selection[0])
         other = scaled(b, matrix, other, matrix.b, 5, selection[1])
-    a_rows, b_rows = stage(b, a, state.WORK_MATRIX_A), stage(b, other, state.WORK_MATRIX_B)
     if matrix.m == 4:
         small_blocks(b, matrix, a, other)
     elif matrix.result == "f64":
-        double_rows(b, matrix, a_rows, b_rows)
+        double_rows(b, a[0], other[0])
     else:
-        large_rows(b, matrix, a_rows, b_rows)
+        large_rows(b, matrix, a, other)
     b.next()
 
 
@@ -253,12 +252,13 @@ def _constant_c(b: HandlerBuilder, type: ElementType) -> Value:
     return b.splat(type, word)
 
 
-def large_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> None:
+def large_rows(b: HandlerBuilder, matrix: Matrix, a: list[Value], other: list[Value]) -> None:
     """32x32 and 16x16 blocks: for each four rows of D in one group of lanes, N-lane vectors accumulate A[i][k] *
-    B[k][:]."""
+    B[k][:]. Rows of B stay in registers of the host, elements of A are broadcast from memory."""
     n, lane_groups, type = matrix.m, 64 // matrix.m, matrix.accumulator
     v = HandlerBuilder(b.key, n, b.text)
     registers = n * n // 64
+    a_rows = stage(b, a, state.WORK_MATRIX_A)
     c_rows = _c_rows(b, matrix)
     d_rows = b.pointer("%wave", b.slot(0))
     constant = _constant_c(v, type) if c_rows is None else None
@@ -266,9 +266,7 @@ def large_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> N
         columns = []
         for k in range(matrix.k):
             group, element = element_of_k(matrix, matrix.b, k)
-            lane = n * (block + matrix.blocks * group)
-            place = b.pointer(b_rows, 4 * (64 * element + lane))
-            columns.append(place)
+            columns.append(_lanes(v, other[element], n * (block + matrix.blocks * group)))
         entry, body, done = b.new_label("rows"), b.new_label("row"), b.new_label("rows_done")
         b.emit(f"br label %{entry}")
         b.label(entry)
@@ -292,9 +290,8 @@ def large_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> N
             assert c is not None
             initial.append((place, c))
             totals.append(v.constant(F32, 0.0) if matrix.result == "i32" else c)
-        for k, column in enumerate(columns):
+        for k, b_k in enumerate(columns):
             group, element = element_of_k(matrix, matrix.a, k)
-            b_k = Value(v, F32, b.assign(f"load {v.spelled(F32)}, ptr {column}, align 64"))
             for r in range(4):
                 scalar = b.pointer(a_base, 4 * (64 * element + n * matrix.blocks * group + r))
                 a_k = v.splat(F32, b.assign(f"load float, ptr {scalar}, align 4"))
@@ -305,6 +302,13 @@ def large_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> N
         b.emit(f"{next_step} = add i64 {step}, 1")
         b.emit(f"br i1 {b.assign(f'icmp ult i64 {next_step}, {n // 4}')}, label %{body}, label %{done}")
         b.label(done)
+
+
+def _lanes(v: HandlerBuilder, x: Value, first: int) -> Value:
+    """As many lanes of 64, from `first` on, as a builder of shorter vectors has."""
+    order = ", ".join(f"i32 {first + lane}" for lane in range(v.lanes))
+    whole = f"<64 x {v.element(x.type)}>"
+    return Value(v, x.type, v.assign(f"shufflevector {whole} {x.handle}, {whole} poison, <{v.lanes} x i32> <{order}>"))
 
 
 def _c_rows(b: HandlerBuilder, matrix: Matrix) -> str | None:
@@ -346,9 +350,11 @@ def small_blocks(b: HandlerBuilder, matrix: Matrix, a: list[Value], other: list[
         b.store_register(b.assign(f"add i64 {b.slot(0)}, {register * type.registers * state.VGPR_BYTES}"), result, None)
 
 
-def double_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> None:
+def double_rows(b: HandlerBuilder, a: Value, other: Value) -> None:
     """The 16x16x4 block of f64: register pair r holds row 4 * r + lane // 16."""
     v = HandlerBuilder(b.key, 16, b.text)
+    a_rows = stage(b, [a], state.WORK_MATRIX_A)
+    columns = [_lanes(v, other, 16 * k) for k in range(4)]
     results = []
     for register in range(4):
         c = _constant_c(b, F64) if b.key.operands[3] != "v" else b.load_register(
@@ -357,15 +363,11 @@ def double_rows(b: HandlerBuilder, matrix: Matrix, a_rows: str, b_rows: str) -> 
         c = -c if b.key.modifier("blgp") & 4 else c
         parts = []
         for group in range(4):
-            order = ", ".join(f"i32 {16 * group + lane}" for lane in range(16))
-            total = Value(
-                v, F64, b.assign(f"shufflevector {b.typed(c)}, {b.spelled(F64)} poison, <16 x i32> <{order}>")
-            )
-            for k in range(4):
+            total = _lanes(v, c, 16 * group)
+            for k, b_k in enumerate(columns):
                 a_k = v.splat(
                     F64, b.assign(f"load double, ptr {b.pointer(a_rows, 8 * (16 * k + 4 * register + group))}, align 8")
                 )
-                b_k = Value(v, F64, b.assign(f"load <16 x double>, ptr {b.pointer(b_rows, 8 * 16 * k)}, align 64"))
                 total = v.fma(a_k, b_k, total)
             parts.append(total)
         results.append(_concatenate(b, v, parts))

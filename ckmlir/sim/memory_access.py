@@ -111,7 +111,8 @@ def move(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -
     every, some, done = b.new_label("every"), b.new_label("some"), b.new_label("done")
     b.emit(f"br i1 {b.assign(f'icmp eq i64 {mask}, -1')}, label %{every}, label %{some}")
     b.label(every)
-    b.emit(f"call void @{verb}_all_{access.name}(ptr {addresses}, ptr {rows})")
+    whole = verb if store or b.key.mnemonic.startswith("ds_") else "stream"
+    b.emit(f"call void @{whole}_all_{access.name}(ptr {addresses}, ptr {rows})")
     b.emit(f"br label %{done}")
     b.label(some)
     b.emit(f"call void @{verb}_masked_{access.name}(i64 {mask}, ptr {addresses}, ptr {rows})")

@@ -73,7 +73,7 @@ ACCESS_ROWS, ADDRESS_ROWS, ACCESS_CAPACITY, ACCESS_COUNT = 472, 480, 488, 496
 # Room for the instruction that executes; nothing in it outlives the instruction.
 WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
 WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes
-WORK_MATRIX_A = 2048  # elements of A and of B as f32 or f64, 64 lanes a row, at most 32 rows of f32
+WORK_MATRIX_A = 2048  # elements of A (of sparse products also of B) as f32 or f64, 64 lanes a row, at most 32 rows
 WORK_MATRIX_B = WORK_MATRIX_A + 32 * 256
 WORK_MATRIX_C = WORK_MATRIX_B + 32 * 256  # 32 rows of 64 dwords: a C that partly overlaps D, or an accumulator in f64
 WORK_ZEROS = WORK_MATRIX_C + 32 * 256  # four rows that nobody writes
