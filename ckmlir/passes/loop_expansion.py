@@ -122,6 +122,11 @@ class Expansion:
                 fits = arith.cmpi(arith.CmpIPredicate.eq, left, _constant(trips, remainder))
                 prologue, other = entries[-1].create_before(), entries[-1].create_before()
                 _cond_branch(fits, prologue, [], other, [])
+            if self.schedule.fences != "none":
+                # Prologues begin with the same loads. LLVM would issue those of them that it finds to be equal before
+                # it decides between them, and then has the loop wait for nearly all loads, on account of that way in.
+                with ir.InsertionPoint(prologue):
+                    synchronization.sched_barrier()
             self._prologue(prologue, entries[remainder], self.unroll - remainder)
             block = other
         self._prologue(block, steady, 0)
