@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ckmlir.dialect.scalars import bits
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
@@ -28,18 +29,17 @@ class Registers:
         homes = sorted({number // self.chunk for number in numbers})
         if len(homes) == 1:
             return self._within(self.chunks[homes[0]], [number % self.chunk for number in numbers])
-        if (
-            len(numbers) % self.chunk == 0
-            and list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
-            and numbers[0] % self.chunk == 0
-        ):
-            return self._concatenate([self.chunks[home] for home in homes])
         if len(homes) == 2:
             first, second = homes
             positions = [
                 number % self.chunk + (self.chunk if number // self.chunk == second else 0) for number in numbers
             ]
             return vectors.shuffle(self.chunks[first], self.chunks[second], positions)
+        # LLVM knows better how to put dwords together from single bytes when it sees all of them at once.
+        if len(numbers) % 2 == 0 and (bits(self.element) > 8 or _consecutive(numbers)):
+            middle = len(numbers) // 2
+            halves = self.gather(numbers[:middle]), self.gather(numbers[middle:])
+            return vectors.shuffle(*halves, range(len(numbers)))
         return vectors.from_elements(
             [vectors.element(self.chunks[number // self.chunk], number % self.chunk) for number in numbers]
         )
@@ -47,22 +47,11 @@ class Registers:
     @staticmethod
     def _within(vector: ir.Value, positions: list[int]) -> ir.Value:
         start, length = positions[0], len(positions)
-        if positions == list(range(start, start + length)):
+        if _consecutive(positions):
             return vectors.part(vector, start, length)
         if len(set(positions)) == 1:
             return vectors.splat(vectors.element(vector, start), length)
         return vectors.shuffle(vector, vector, positions)
-
-    @staticmethod
-    def _concatenate(parts: list[ir.Value]) -> ir.Value:
-        while len(parts) > 1:
-            if len(parts) % 2:
-                return vectors.from_elements(
-                    [vectors.element(part, i) for part in parts for i in range(vectors.length_of(part))]
-                )
-            pairs = zip(parts[::2], parts[1::2], strict=True)
-            parts = [vectors.shuffle(left, right, range(2 * vectors.length_of(left))) for left, right in pairs]
-        return parts[0]
 
     def rechunked(self, chunk: int) -> "Registers":
         """The same registers in chunks of another length."""
@@ -85,3 +74,7 @@ class Registers:
         home = {number: (vector, position) for numbers, vector in pieces for position, number in enumerate(numbers)}
         singles = [vectors.part(*home[number], 1) for number in range(len(home))]
         return Registers(singles, 1, element)
+
+
+def _consecutive(numbers: Sequence[int]) -> bool:
+    return list(numbers) == list(range(numbers[0], numbers[0] + len(numbers)))
