@@ -136,6 +136,13 @@ class Operator(ABC, Generic[P, S]):
     def spec(self, problem: P, target: Target) -> S:
         """The kernel to compile for a problem on a chip. It may be invalid there: `validate` says."""
 
+    def chosen(self, problem: P, spec: S) -> dict[str, object]:
+        """The keys that decide how the kernel is made and that the request left open, with what `spec` chose for them.
+
+        Only operators with a choice of schedules say.
+        """
+        return {}
+
     @abstractmethod
     def validate(self, spec: S, target: Target) -> list[Reason]:
         """Why the chip cannot run this kernel; empty when it can."""

@@ -9,7 +9,7 @@ from pathlib import Path
 from ckmlir.compiler import IR_STAGES, compile_kernel
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops.operator import require_valid
-from ckmlir.tools.request import add_operator_arguments, check_writable, progress, read_request, write_file
+from ckmlir.tools.request import add_operator_arguments, check_writable, chosen_text, progress, read_request, write_file
 
 ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm": ".s", "obj": ".o"}
 """What --keep takes -> the ending of its file, in place of that of -o."""
@@ -30,7 +30,8 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    operator, problem, target = read_request(options)
+    request = read_request(options)
+    operator, problem, target = request
     kept = _kept(options.keep)
     output: Path = options.output
     artifacts = {name: output.with_suffix(ENDINGS[name]) for name in kept}
@@ -54,6 +55,8 @@ def execute(options: argparse.Namespace) -> int:
         f"{metadata.vgpr_count} vector registers ({metadata.vgpr_spill_count} spilled), "
         f"{metadata.sgpr_count} scalar registers, {metadata.group_segment_size} bytes of LDS"
     )
+    if chosen := chosen_text(request, spec):
+        print(chosen)
     if options.report == "lds":
         from ckmlir.scheduling import lds_report
 

@@ -14,7 +14,8 @@ from ckmlir.errors import CkmlirError, suggest
 from ckmlir.files import write_atomically
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Operator
-from ckmlir.ops.request import parse_assignments
+from ckmlir.ops.request import parse_assignments, show
+from ckmlir.ops.spec import Spec
 from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
 
 
@@ -46,6 +47,12 @@ def read_request(options: argparse.Namespace) -> Request:
     operator = find_operator(options.operator)
     target = find_target(options.arch)
     return Request(operator, operator.problem(**parse_assignments(options.keys)), target)
+
+
+def chosen_text(request: Request, spec: Spec) -> str:
+    """What the operator chose where the keys left it open, as a line: `chosen: schedule=compv4, …`; "" for nothing."""
+    chosen = request.operator.chosen(request.problem, spec)
+    return "chosen: " + ", ".join(f"{key}={show(value)}" for key, value in chosen.items()) if chosen else ""
 
 
 def find_target(name: str) -> Target:

@@ -21,7 +21,15 @@ from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES
-from ckmlir.tools.request import Request, add_operator_arguments, check_writable, progress, read_request, write_file
+from ckmlir.tools.request import (
+    Request,
+    add_operator_arguments,
+    check_writable,
+    chosen_text,
+    progress,
+    read_request,
+    write_file,
+)
 from ckmlir.tools.trace_option import add_trace_arguments, make_tracer, report_trace
 
 MOST_JOBS = 256
@@ -121,7 +129,8 @@ def _text(
     if result.kernel is None:
         times = "nothing to launch"
     outcome = ["not compared"] if comparisons is None else [str(one) for one in comparisons]
-    return "\n".join([what, times, *outcome])
+    chosen = chosen_text(request, kernel)
+    return "\n".join([what, *([chosen] if chosen else []), times, *outcome])
 
 
 def _findings_json(request: Request, kernel: Spec, device: Device, findings: Sequence[Finding]) -> str:
@@ -149,6 +158,7 @@ def _json(
         "arch": request.target.name,
         "kernel": kernel.name,
         "spec": kernel.to_dict(),
+        "chosen": request.operator.chosen(request.problem, kernel),
         "device": device.properties.name,
         "compile_s": result.compile_seconds,
         "run_s": result.run_seconds,

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.cli import DISAGREES
-from ckmlir.tools.request import add_operator_arguments, check_writable, progress, read_request, write_file
+from ckmlir.tools.request import add_operator_arguments, check_writable, chosen_text, progress, read_request, write_file
 
 if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
@@ -42,18 +42,19 @@ def execute(options: argparse.Namespace) -> int:
     from ckmlir.passes.framework import PassFailure
     from ckmlir.scheduling import Workbench
 
-    operator, problem, target = read_request(options)
+    request = read_request(options)
+    operator, problem, target = request
     if options.export is not None:
         check_writable([options.export])
     spec = operator.spec(problem, target)
     bench = Workbench.of(operator, spec, target)
     try:
-        return _report(options, bench)
+        return _report(options, bench, chosen_text(request, spec))
     except PassFailure as failure:
         raise CkmlirError(str(failure)) from None
 
 
-def _report(options: argparse.Namespace, bench: Workbench) -> int:
+def _report(options: argparse.Namespace, bench: Workbench, chosen: str) -> int:
     from ckmlir.scheduling import evaluate, lower_bounds
 
     schedule, remark = _chosen(options, bench)
@@ -75,6 +76,8 @@ def _report(options: argparse.Namespace, bench: Workbench) -> int:
         bounds = lower_bounds(bench.problem.with_buffers(schedule.buffers))
         units = ", ".join(f"{unit} {cycles}" for unit, cycles in bounds.by_unit.items())
         print(f"{bench.name} for {bench.target.name}: {schedule}")
+        if chosen:
+            print(chosen)
         print(f"{len(bench.problem.nodes)} operations, {len(bench.problem.fragments)} of them fragments")
         print(f"no step is shorter than {bounds.interval} cycles: {bounds.resource} of unit {bounds.unit} ({units}), "
               f"{bounds.recurrence} round the loop")  # fmt: skip

@@ -23,7 +23,8 @@ def test_the_report_of_a_kernel(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     keys = ["m=128", "n=128", "k=256", "schedule=compv4"]
     assert main(["compile", "gemm", *keys, "--arch", "gfx942", "-o", str(tmp_path / "a.hsaco"), "--report", "lds"]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert "65536 of 65536 bytes of LDS (100 %), 0 conflict cycles predicted" in lines[1]
+    assert lines[1] == "chosen: block=128x128x64, wave=2x2, mfma=32x32x8, epilogue=cshuffle"
+    assert "65536 of 65536 bytes of LDS (100 %), 0 conflict cycles predicted" in lines[2]
     assert any("b 2/2" in line and "16384 bytes at 49152" in line and "128x64 f16" in line for line in lines)
     assert any("shares bytes with a 1/2, a 2/2, b 1/2" in line for line in lines)  # C, on its way out
     assert any("8 cycles each, 0 of them conflicts  (stage to_lds, gemm_kernel.py:" in line for line in lines)

@@ -16,8 +16,10 @@ LOOP, STAGES = "gemm_kernel.py:LINE", "the loop has from_lds, load, math, to_lds
 GEMM = ["schedule", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
 
 
-def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
-    status = main([*GEMM, *arguments])
+def run(
+    capsys: pytest.CaptureFixture[str], *arguments: str, schedule: str = "compv3"
+) -> tuple[int, str, str]:
+    status = main([*GEMM, f"schedule={schedule}", *arguments])
     captured = capsys.readouterr()
     return status, captured.out, captured.err
 
@@ -25,6 +27,14 @@ def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, 
 def test_what_is_known_of_a_loop(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys)
     assert status == 0 and "12 operations, 12 of them fragments" in out and "no step is shorter than" in out
+    assert "chosen: wave=2x2, mfma=32x32x8, epilogue=cshuffle\n" in out
+
+
+def test_the_schedule_chosen_is_shown(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["schedule", "gemm", "m=512", "n=512", "k=512", "--arch", "gfx942"]) == 0
+    out = capsys.readouterr().out
+    assert ": schedule compv4 1;" in out
+    assert "chosen: block=128x128x64, wave=2x2, mfma=32x32x8, epilogue=cshuffle, schedule=compv4\n" in out
 
 
 def test_export(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
@@ -42,7 +52,7 @@ def test_print_check_and_use(capsys: pytest.CaptureFixture[str], tmp_path: Path)
 
 
 def test_schedules_keep_the_paths_of_operands(capsys: pytest.CaptureFixture[str]) -> None:
-    found = run(capsys, "schedule=async", "--scheduler", "modulo", "--print", "--check")
+    found = run(capsys, "--scheduler", "modulo", "--print", "--check", schedule="async")
     assert found[0] == 0 and "path     direct" in found[1] and "modulo: proved for every trip count" in found[1]
 
 

@@ -10,7 +10,7 @@ import pytest
 
 from ckmlir.tools.cli import main
 
-GEMM = ["whatif", "gemm", "m=64", "n=64", "k=256", "block=64x64x32", "--arch", "gfx942"]
+GEMM = ["whatif", "gemm", "m=64", "n=64", "k=256", "block=64x64x32", "schedule=compv3", "--arch", "gfx942"]
 
 
 def run(capsys: pytest.CaptureFixture[str], *arguments: str) -> tuple[int, str, str]:
@@ -29,7 +29,7 @@ def outcomes(capsys: pytest.CaptureFixture[str], *arguments: str) -> list[dict[s
 def test_without_changes_the_usual_ones_are_tried(capsys: pytest.CaptureFixture[str]) -> None:
     status, out, _ = run(capsys)
     lines = out.splitlines()
-    assert status == 0 and lines[0] == "gemm m=64 n=64 k=256 block=64x64x32 on gfx942"
+    assert status == 0 and lines[0] == "gemm m=64 n=64 k=256 block=64x64x32 schedule=compv3 on gfx942"
     assert [line.split("  ")[0] for line in lines[2:8]] == [
         "base",
         "lds.latency × 2",

@@ -15,19 +15,16 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.defaults import LARGE, MEDIUM, SMALL, Plan, Wish, default_epilogue, default_mfma, plans
 from ckmlir.ops.gemm.gemm_spec import (
     EPILOGUES,
     LAYOUTS,
     OUTPUTS,
     PRESHUFFLE,
-    SMALL,
     GemmSpec,
-    default_blocks,
-    default_epilogue,
-    default_mfma,
-    default_waves,
     invalid_fields,
 )  # fmt: skip
 from ckmlir.ops.gemm.shuffle import COLUMNS, arrange, shuffled_shape, unshuffle_b
@@ -42,7 +39,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 @dataclass(frozen=True)
 class Problem:
-    """A product to compute. `block`, `waves`, `mfma` and `epilogue` are None where the operator chooses."""
+    """A product to compute. `block`, `waves`, `mfma`, `epilogue` and `schedule` are None where the operator chooses."""
 
     m: int
     n: int
@@ -57,7 +54,7 @@ class Problem:
     waves: tuple[int, int] | None
     mfma: tuple[int, int, int] | None
     epilogue: str | None
-    schedule: str
+    schedule: str | None
     shuffled: int
     """Columns of a tile of B in fragment order; 0: B is a plain matrix."""
 
@@ -91,15 +88,20 @@ class Gemm(Operator[Problem, GemmSpec]):
         Integer("ldb", None, "elements from one row of array b to the next", minimum=1),
         Integer("ldc", None, "elements from one row of array c to the next", minimum=1),
         Lengths("block", None, "tile m x n x k of a workgroup", 3),
-        Lengths("wave", None, "waves of a workgroup along m x n; by default 2x2, of ping_pong schedules 2x4", 2),
+        Lengths("wave", None, "waves of a workgroup along m x n", 2),
         Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
         Choice(
             "epilogue",
             None,
-            "C through LDS (cshuffle) or straight from the accumulators; by default cshuffle where LDS holds a block",
+            "C through LDS (cshuffle) or straight from the accumulators; by default cshuffle for blocks up to 128x128",
             EPILOGUES,
         ),
-        Choice("schedule", "compv3", "of the K loop", tuple(SCHEDULES)),
+        Choice(
+            "schedule",
+            None,
+            "of the K loop; by default compv4 where its buffers fit, else compv3; for shuffled B preshuffle",
+            tuple(SCHEDULES),
+        ),
         Integer(
             "shuffled",
             None,
@@ -131,15 +133,25 @@ class Gemm(Operator[Problem, GemmSpec]):
         return problem
 
     def spec(self, problem: Problem, target: Target) -> GemmSpec:
-        """The kernel for a problem: of the blocks that the operator would choose the first that the chip can run."""
-        blocks = default_blocks(problem.m, problem.n, problem.dtype, problem.schedule, target)
-        found = [self._of_block(problem, block, target) for block in ([problem.block] if problem.block else blocks)]
-        return next((one for one in found[:-1] if not self.validate(one, target)), found[-1])
+        """The kernel for a problem: the first plan of `ckmlir.ops.gemm.defaults` that the chip can run."""
+        size = find_dtype(problem.dtype).bytes
+        a, b, _ = _aligned(problem)
+        wish = Wish(
+            problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size,
+            problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
+        )  # fmt: skip
+        candidates = (self._planned(problem, plan, target) for plan in plans(wish, target))
+        return first_valid(candidates, lambda one: self.validate(one, target))
 
-    def _of_block(self, problem: Problem, block: tuple[int, int, int], target: Target) -> GemmSpec:
-        waves = problem.waves or default_waves(problem.schedule)
+    def chosen(self, problem: Problem, spec: GemmSpec) -> dict[str, object]:
+        return chosen_keys(
+            problem, spec,
+            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
+        )  # fmt: skip
+
+    def _planned(self, problem: Problem, plan: Plan, target: Target) -> GemmSpec:
+        schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
-        a, b = find_dtype(problem.dtype).bytes, find_dtype(problem.out).bytes
         return GemmSpec(
             dtype=problem.dtype,
             out=problem.out,
@@ -147,15 +159,11 @@ class Gemm(Operator[Problem, GemmSpec]):
             block=block,
             waves=waves,
             mfma=problem.mfma or default_mfma(block, waves, problem.dtype, target, problem.shuffled),
-            epilogue=problem.epilogue or default_epilogue(block, problem.out, target),
-            schedule=problem.schedule,
+            epilogue=problem.epilogue or default_epilogue(block),
+            schedule=schedule,
             shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
-            align=(
-                alignment(a, problem.lda, problem.a_shape[1]),
-                alignment(a, problem.ldb, problem.b_shape[1]),
-                alignment(b, problem.ldc, problem.n),
-            ),
+            align=_aligned(problem),
         )
 
     def validate(self, spec: GemmSpec, target: Target) -> list[Reason]:
@@ -166,12 +174,12 @@ class Gemm(Operator[Problem, GemmSpec]):
         for dtype, outputs in OUTPUTS.items():
             for out in outputs:
                 for layout in LAYOUTS:
-                    for size in (SMALL, 1024):
+                    for size in (SMALL, 8 * MEDIUM, 16 * LARGE):
                         problem = self.problem(m=size, n=size, k=1024, dtype=dtype, out=out, layout=layout)
                         specs.append(self.spec(problem, target))
             problem = self.problem(m=1024, n=1024, k=1024, dtype=dtype, schedule="preshuffle")
             specs.append(self.spec(problem, target))
-        return [spec for spec in specs if not self.validate(spec, target)]
+        return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         return (
@@ -221,6 +229,16 @@ class Gemm(Operator[Problem, GemmSpec]):
         # The kernel numbers tiles row by row.
         shape = (tiles_n, tiles_m)
         return Launch((tiles_m * tiles_n, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+
+def _aligned(problem: Problem) -> tuple[int, int, int]:
+    """Of A, B and C the widest aligned vector that never crosses the end of a row, in elements."""
+    a, b = find_dtype(problem.dtype).bytes, find_dtype(problem.out).bytes
+    return (
+        alignment(a, problem.lda, problem.a_shape[1]),
+        alignment(a, problem.ldb, problem.b_shape[1]),
+        alignment(b, problem.ldc, problem.n),
+    )
 
 
 def _shuffled(values: Mapping[str, Any]) -> int:

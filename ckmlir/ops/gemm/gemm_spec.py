@@ -1,4 +1,4 @@
-"""Which GEMM kernels there are: the specification, the defaults of a chip, and what a chip can run."""
+"""Which GEMM kernels there are: the specification, and what a chip can run."""
 
 from __future__ import annotations
 
@@ -29,15 +29,8 @@ NARROWEST_COPY = 4
 """Bytes that a lane copies straight to LDS at least."""
 REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
-MOST_LARGE_BLOCKS = 3
-"""Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
 PRESHUFFLE = "preshuffle"
 """The schedule for B in fragment order."""
-SMALL, MEDIUM, LARGE = 64, 128, 256
-"""Rows and columns of the blocks that the operator chooses; products with no more rows, or columns, than the small one
-take that."""
-PING_PONG = "ping_pong"
-"""The order of steps in which groups of waves take turns."""
 
 
 @dataclass(frozen=True)
@@ -83,50 +76,6 @@ class GemmSpec(Spec):
     def schedule_text(self) -> str:
         """The K loop's schedule in the language of `ckmlir.dialect.schedule`."""
         return SCHEDULES[self.schedule]
-
-
-def default_blocks(m: int, n: int, dtype: str, schedule: str, target: Target) -> list[tuple[int, int, int]]:
-    """128 x 128, and 64 x 64 where a product has few rows or columns or many blocks are on their way from memory; for
-    waves that play ping-pong 256 x 256 before. The best come first.
-
-    Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit.
-    """
-    plan = parse_schedule(SCHEDULES[schedule])
-    sizes = [SMALL] if min(m, n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS else [MEDIUM]
-    if plan.order == PING_PONG and min(m, n) > MEDIUM:
-        sizes.insert(0, LARGE)
-    depth = 128 // find_dtype(dtype).bytes
-    buffers = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight")
-    return [(size, size, depth if buffers * size * 128 <= target.lds_bytes else depth // 2) for size in sizes]
-
-
-def default_waves(schedule: str) -> tuple[int, int]:
-    """Four waves; eight, two a SIMD, where these take turns."""
-    return (2, 4) if parse_schedule(SCHEDULES[schedule]).order == PING_PONG else (2, 2)
-
-
-def default_epilogue(block: tuple[int, int, int], out: str, target: Target) -> str:
-    """Through LDS, where a block of C fits."""
-    return "cshuffle" if block[0] * block[1] * find_dtype(out).bytes <= target.lds_bytes else "direct"
-
-
-def default_mfma(
-    block: tuple[int, int, int], waves: tuple[int, int], dtype: str, target: Target, columns: int = 0
-) -> tuple[int, int, int]:
-    """The chip's fastest unscaled instruction of the largest shape that tiles a wave's part of the block, or of those
-    with so many `columns` if they are given.
-
-    Where none does, the nearest one, which `invalid_fields` then refuses with the reason.
-    """
-    able = [one for one in target.mfmas(dtype) if not one.scaled and columns in (0, one.n)]
-    fitting = [
-        one for one in able
-        if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0
-    ]  # fmt: skip
-    if not able:
-        return 32, 32, 16 // find_dtype(dtype).bytes
-    best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
-    return best.m, best.n, best.k
 
 
 def invalid_fields(spec: GemmSpec, target: Target) -> list[Reason]:

@@ -1,0 +1,179 @@
+"""What a GEMM kernel is where the request leaves it open: block, waves, matrix instruction, epilogue and schedule.
+
+What a request names is kept. For the rest there are candidates, the best first (`plans`), and the operator takes the
+first that the chip can run. docs/schedules.md has the rule in words, docs/timing.md what the model of time says of it.
+"""
+
+from __future__ import annotations
+
+import itertools
+import math
+from typing import NamedTuple
+
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.targets import Target
+from ckmlir.targets.timing import lds_cycles
+
+SMALL, MEDIUM, LARGE = 64, 128, 256
+"""Rows and columns of the blocks that the operator chooses; products with no more rows, or columns, than the small one
+take that."""
+PREFERRED = ("compv4", "compv3")
+"""Schedules, the best first: two LDS buffers leave loads two iterations to come, one buffer fits everywhere."""
+NARROWEST_FOR_TWO_STEPS = 4
+"""Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
+and scalar registers do not hold them twice."""
+MOST_FOR_TWO_STEPS = 128
+"""Accumulators of a work-item above which a loop is not given two steps: they fill a register file of their own, and
+transposed operands beside them do not find enough in the other."""
+MOST_LARGE_BLOCKS = 3
+"""Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
+PING_PONG = "ping_pong"
+"""The order of steps in which groups of waves take turns."""
+VECTOR_BYTES = 16
+"""The widest access of a lane."""
+FOUR_WAVES, EIGHT_WAVES = (2, 2), (2, 4)
+"""Along m and n: one wave a SIMD, and two."""
+
+
+class Plan(NamedTuple):
+    """How a product is cut into blocks, and how its loop runs."""
+
+    schedule: str
+    block: tuple[int, int, int]
+    waves: tuple[int, int]
+
+
+class Wish(NamedTuple):
+    """A product, and what of its plan is named (None: open).
+
+    Attributes:
+        dtype: of A and B.
+        layout: of A, B and C.
+        load_bytes: of the widest load that the rows of both A and B allow.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    layout: str
+    load_bytes: int
+    schedule: str | None
+    block: tuple[int, int, int] | None
+    waves: tuple[int, int] | None
+
+
+def plans(wish: Wish, target: Target) -> list[Plan]:
+    """Candidates for what is open, the best first: the largest block, and for each block every schedule.
+
+    Blocks: 128 x 128, and 64 x 64 where the product has few rows or columns or many blocks are on their way from
+    memory; 256 x 256 by eight waves before that, for groups of waves that take turns, and where LDS would keep the
+    matrix cores waiting (`_pays_large`). Schedules: `PREFERRED`. Waves: four; eight, two a SIMD, for those large blocks
+    and where they take turns.
+    """
+    schedules = PREFERRED if wish.schedule is None else (wish.schedule,)
+    found = []
+    if wish.block is not None:
+        found = [Plan(name, wish.block, wish.waves or default_waves(name)) for name in schedules]
+    else:
+        for size, name in itertools.product((LARGE, MEDIUM, SMALL), schedules):
+            if size in _sizes(wish, name, target):
+                waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
+                found.append(Plan(name, (size, size, _depth(size, name, wish.dtype, target)), waves))
+    if wish.schedule is None:
+        found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
+    return found
+
+
+def default_waves(schedule: str) -> tuple[int, int]:
+    """Four waves; eight where groups of them take turns."""
+    return EIGHT_WAVES if parse_schedule(SCHEDULES[schedule]).order == PING_PONG else FOUR_WAVES
+
+
+def default_epilogue(block: tuple[int, int, int]) -> str:
+    """Through LDS; larger blocks of C than 128 x 128 may not fit there and go straight from the accumulators."""
+    return "cshuffle" if block[0] * block[1] <= MEDIUM * MEDIUM else "direct"
+
+
+def default_mfma(
+    block: tuple[int, int, int], waves: tuple[int, int], dtype: str, target: Target, columns: int = 0
+) -> tuple[int, int, int]:
+    """The chip's fastest unscaled instruction of the largest shape that tiles a wave's part of the block, or of those
+    with so many `columns` if they are given.
+
+    Where none does, the nearest one, which `invalid_fields` then refuses with the reason.
+    """
+    able = [one for one in target.mfmas(dtype) if not one.scaled and columns in (0, one.n)]
+    fitting = [
+        one for one in able
+        if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0
+    ]  # fmt: skip
+    if not able:
+        return 32, 32, 16 // find_dtype(dtype).bytes
+    best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
+    return best.m, best.n, best.k
+
+
+def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
+    """Rows and columns that blocks may have under a schedule."""
+    plan = parse_schedule(SCHEDULES[schedule])
+    if min(wish.m, wish.n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS:
+        return (SMALL,)
+    takes_turns = plan.order == PING_PONG and min(wish.m, wish.n) > MEDIUM
+    return (LARGE, MEDIUM) if takes_turns or _pays_large(wish, schedule, target) else (MEDIUM,)
+
+
+def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
+    """Whether blocks of 256 x 256 pay: with smaller ones LDS would be busy as long as the matrix cores, there is a
+    block for every compute unit, LDS holds its buffers at full depth, and eight waves have the registers for it.
+
+    Those hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two of: an
+    operand that is transposed on its way (of 8 bits it counts twice), and sizes that blocks do not divide.
+    """
+    bits8, deepest = find_dtype(wish.dtype).bytes == 1, _depth(SMALL, schedule, wish.dtype, target)
+    transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
+    ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
+    return (
+        ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
+        and wish.load_bytes == VECTOR_BYTES
+        and transposed * (1 + bits8) + ragged <= 2
+        and _depth(LARGE, schedule, wish.dtype, target) == deepest
+        and wish.waves in (None, EIGHT_WAVES)
+        and _bound_by_lds(schedule, wish.dtype, target)
+    )
+
+
+def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:
+    """Whether registers, scalar ones too, have room for the steady loop of two steps that two LDS buffers take."""
+    accumulators = plan.block[0] * plan.block[1] // (math.prod(plan.waves) * target.wave_size)
+    return wish.load_bytes >= NARROWEST_FOR_TWO_STEPS and accumulators <= MOST_FOR_TWO_STEPS
+
+
+def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
+    """Whether LDS takes as many cycles as the matrix cores for a 128 x 128 block of four waves.
+
+    A block is written once, and read by as many waves as share its rows. Rates are those of the chip's tables, without
+    bank conflicts.
+    """
+    plan, (rows, columns) = parse_schedule(SCHEDULES[schedule]), FOUR_WAVES
+    depth = 128 // find_dtype(dtype).bytes
+    access = target.wave_size * VECTOR_BYTES
+    lds = 0.0
+    for tensor, sharing in (("a", columns), ("b", rows)):
+        if plan.path_of(tensor) != "straight":
+            accesses = MEDIUM * 128 / access
+            lds += accesses * sharing * lds_cycles(target, "read", VECTOR_BYTES).busy
+            lds += accesses * lds_cycles(target, "write", VECTOR_BYTES).busy
+    able = [one for one in target.mfmas(dtype) if not one.scaled]
+    return bool(able) and lds >= 2 * MEDIUM * MEDIUM * depth / target.mfma_rate(able[0])
+
+
+def _depth(size: int, schedule: str, dtype: str, target: Target) -> int:
+    """Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit."""
+    plan = parse_schedule(SCHEDULES[schedule])
+    buffers = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight")
+    depth = 128 // find_dtype(dtype).bytes
+    return depth if buffers * size * 128 <= target.lds_bytes else depth // 2

@@ -1,0 +1,107 @@
+"""What GEMM chooses where a request leaves it open: block, waves, epilogue and schedule, by chip, dtype and sizes."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.choice import first_valid
+from ckmlir.ops.gemm.gemm_spec import LAYOUTS, OUTPUTS, GemmSpec
+from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.targets import TARGETS, get_target
+
+GEMM = find_operator("gemm")
+LARGE = {"m": 4096, "n": 4096, "k": 4096}
+
+
+def default(chip: str, **keys: Any) -> GemmSpec:
+    spec = GEMM.spec(GEMM.problem(**keys), get_target(chip))
+    assert isinstance(spec, GemmSpec)
+    return spec
+
+
+@pytest.mark.parametrize(("chip", "keys", "schedule", "block", "waves"), [
+    ("gfx90a", LARGE, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx942", LARGE, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx942", {**LARGE, "dtype": "fp8"}, "compv4", (128, 128, 128), (2, 2)),
+    # LDS would keep the matrix cores of gfx950 waiting, unless they take 8-bit floats at the rate of gfx942.
+    ("gfx950", LARGE, "compv4", (256, 256, 64), (2, 4)),
+    ("gfx950", {**LARGE, "dtype": "i8"}, "compv4", (256, 256, 128), (2, 4)),
+    ("gfx950", {**LARGE, "dtype": "fp8"}, "compv4", (128, 128, 128), (2, 2)),
+    # A large block for every compute unit, full vectors, and registers to transpose 8-bit operands, or a smaller block.
+    ("gfx950", {**LARGE, "m": 3840}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx950", {**LARGE, "k": 4092}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx950", {**LARGE, "layout": "CRR"}, "compv4", (256, 256, 64), (2, 4)),
+    ("gfx950", {**LARGE, "layout": "CRR", "n": 4104}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx950", {**LARGE, "layout": "RRR", "n": 4104}, "compv4", (256, 256, 64), (2, 4)),
+    ("gfx950", {**LARGE, "layout": "CCR", "dtype": "i8"}, "compv4", (256, 256, 128), (2, 4)),
+    ("gfx950", {**LARGE, "layout": "CRR", "dtype": "i8"}, "compv4", (128, 128, 128), (2, 2)),
+    ("gfx950", {**LARGE, "wave": (2, 2)}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx950", {**LARGE, "schedule": "compv3"}, "compv3", (256, 256, 64), (2, 4)),
+    ("gfx950", {**LARGE, "schedule": "straight"}, "straight", (128, 128, 64), (2, 2)),  # B does not go through LDS
+    ("gfx950", {**LARGE, "schedule": "async"}, "async", (128, 128, 64), (2, 2)),  # three large buffers do not fit
+    ("gfx942", {"m": 64, "n": 4096}, "compv4", (64, 64, 64), (2, 2)),
+    ("gfx942", {**LARGE, "schedule": "ping_pong"}, "ping_pong", (256, 256, 64), (2, 4)),
+    # The named block stays: one buffer where two do not fit.
+    ("gfx942", {"block": (256, 256, 64), "wave": (2, 4)}, "compv3", (256, 256, 64), (2, 4)),
+    ("gfx942", {"block": (256, 256, 32), "wave": (2, 4)}, "compv4", (256, 256, 32), (2, 4)),
+    ("gfx950", {"block": (256, 256, 64), "wave": (2, 4)}, "compv4", (256, 256, 64), (2, 4)),
+    # 256 accumulators a work-item, and narrow loads: no room for two steps.
+    ("gfx950", {"block": (256, 256, 64)}, "compv3", (256, 256, 64), (2, 2)),
+    ("gfx942", {"k": 4095}, "compv3", (128, 128, 64), (2, 2)),
+    ("gfx942", {"k": 4094}, "compv4", (128, 128, 64), (2, 2)),
+    ("gfx942", {"shuffled": 32}, "preshuffle", (128, 128, 64), (2, 2)),
+])  # fmt: skip
+def test_choice(
+    chip: str, keys: dict[str, Any], schedule: str, block: tuple[int, int, int], waves: tuple[int, int]
+) -> None:
+    spec = default(chip, **keys)
+    assert (spec.schedule, spec.block, spec.waves) == (schedule, block, waves)
+    assert GEMM.validate(spec, get_target(chip)) == []
+
+
+@given(
+    chip=st.sampled_from(sorted(TARGETS)), dtype=st.sampled_from(sorted(OUTPUTS)), layout=st.sampled_from(LAYOUTS),
+    sizes=st.tuples(*[st.integers(1, 5000)] * 3), schedule=st.sampled_from(sorted(SCHEDULES)),
+    block=st.sampled_from([None, (64, 64, 32), (128, 128, 64), (256, 128, 64), (256, 256, 64), (512, 512, 64)]),
+)  # fmt: skip
+@settings(max_examples=150, deadline=None)
+def test_an_open_schedule_is_never_worse_than_a_named_one(
+    chip: str, dtype: str, layout: str, sizes: tuple[int, int, int], schedule: str,
+    block: tuple[int, int, int] | None,
+) -> None:  # fmt: skip
+    """A named schedule is kept, whether the chip can run it or not; where it can run compv3, an open one is valid."""
+    m, n, k = sizes
+    keys: dict[str, Any] = {"m": m, "n": n, "k": k, "dtype": dtype, "layout": layout, "block": block}
+    target = get_target(chip)
+    if schedule != "preshuffle" or layout[1] == "C":
+        named = default(chip, **keys, schedule=schedule)
+        assert named.schedule == schedule and block in (None, named.block)
+    if not GEMM.validate(default(chip, **keys, schedule="compv3"), target):
+        chosen = default(chip, **keys)
+        assert GEMM.validate(chosen, target) == [] and block in (None, chosen.block)
+        assert chosen.schedule in ("compv4", "compv3")
+
+
+def test_what_was_chosen_can_be_asked_and_named() -> None:
+    """Only what was open is reported, and a request that names it gets the same kernel."""
+    for keys in ({}, {"schedule": "compv3"}, {"block": (128, 128, 32), "epilogue": "direct"}, LARGE):
+        problem, target = GEMM.problem(**keys), get_target("gfx950")
+        spec = GEMM.spec(problem, target)
+        chosen = GEMM.chosen(problem, spec)
+        assert set(chosen) == {"block", "wave", "mfma", "epilogue", "schedule"} - set(keys)
+        assert GEMM.spec(GEMM.problem(**keys, **chosen), target) == spec
+
+
+def test_the_first_without_reasons_is_taken() -> None:
+    """Or the last, whose reasons are then reported."""
+    target = get_target("gfx942")
+    specs = [default("gfx942", block=(size, size, 64), wave=(2, 4)) for size in (512, 256, 128)]
+    assert first_valid(specs, lambda one: GEMM.validate(one, target)) == specs[1]
+    assert first_valid(specs[:1] * 2, lambda one: GEMM.validate(one, target)) == specs[0]
+    with pytest.raises(ValueError, match="nothing to choose"):
+        first_valid([], lambda one: [])
