@@ -71,6 +71,7 @@ class Program:
         own: Record number of each instruction.
         index: Number of the first record of each dword of the image, -1 where no instruction starts.
         start: Number of the first record.
+        run_starts: Instructions that begin a straight run (`step_recording.py`), where runs are recorded.
     """
 
     def __init__(
@@ -120,7 +121,7 @@ class Program:
         return chosen
 
     def _with_checks(self, chosen: list[Selected], flags: int) -> list[Selected]:
-        """The handlers of all records: checked variants, and before them shadows, waits and records of steps."""
+        """The handlers of all records: checked variants, and before them shadows, waits and records of runs."""
         records: list[Selected] = []
         self._instruction_of: list[int] = []
         own = []
@@ -129,13 +130,15 @@ class Program:
             from ckmlir.sim.checks.wait_records import WaitRecords  # the analysis is only imported where it is used
 
             waits = WaitRecords(self.instructions)
+        runs = step_recording.run_records(self.instructions) if flags & RECORDING else {}
+        self.run_starts = list(runs)
         for number, (selected, instruction) in enumerate(zip(chosen, self.instructions)):
             shadow = shadow_record(instruction, selected) if flags & INITIALISATION else None
             if shadow is not None:
                 records.append(shadow)
             records += waits.before(instruction, selected) if waits else ()
-            if flags & RECORDING:
-                records.append(step_recording.step_record(number))
+            if number in runs:
+                records.append(runs[number])
             own.append(len(records))
             records.append(checked(selected, flags))
             self._instruction_of += [number] * (len(records) - len(self._instruction_of))

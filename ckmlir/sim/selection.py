@@ -90,8 +90,8 @@ def emit(key: HandlerKey, name: str) -> Emitted:
     """The text of a handler as function `name`."""
     if key.modifier("shadow"):
         return emit_shadow(key, name)
-    if key == step_recording.STEP:
-        return step_recording.emit_step(name)
+    if key == step_recording.RUN:
+        return step_recording.emit_run(name)
     if key.mnemonic.startswith(WAIT_PREFIX):
         return emit_wait(key, name)
     for family in FAMILIES:

@@ -67,9 +67,9 @@ CURRENT_GROUP = 376  # number of the workgroup that runs
 # `checks/wait_layout.py`: accesses to LDS that were in flight at the last barrier, how many, and the chunks they touch.
 WAIT_LATE, WAIT_LATE_COUNT, WAIT_LATE_CHUNKS = 384, 392, 400
 WAIT_CHUNK_SHIFT = 408  # a chunk of LDS has 1 << this many bytes; there are at most 64
-# Where a recording goes (`step_recording.py`): rows of steps, of accesses and of their addresses.
-STEP_ROWS, STEP_CAPACITY, STEP_COUNT = 448, 456, 464
-ACCESS_ROWS, ADDRESS_ROWS, ACCESS_CAPACITY, ACCESS_COUNT = 472, 480, 488, 496
+# Where a recording goes (`step_recording.py`): rows of runs (and how many steps they are), of accesses and of patterns.
+PATTERN_TABLE, RUN_ROWS, RUN_COUNT, STEP_CAPACITY, STEP_COUNT = 424, 432, 440, 448, 456
+ACCESS_ROWS, ACCESS_CAPACITY, ACCESS_COUNT, PATTERN_ROWS, PATTERN_COUNT = 464, 472, 480, 488, 496
 # Room for the instruction that executes; nothing in it outlives the instruction.
 WORK_ADDRESSES = 512  # 64 i64: the lanes' host addresses of a memory access
 WORK_ROWS = 1024  # four rows of 64 dwords: data on its way between memories or lanes

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numpy as np
 import pytest
 
 from ckmlir.compiler import tile_operations
@@ -10,6 +11,7 @@ from ckmlir.ops import find_operator
 from ckmlir.runtime import run_operator
 from ckmlir.runtime.recording import RecordingDevice, record_operator, with_tile_operations
 from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.sim.step_recording import run_starts
 from ckmlir.targets import get_target
 
 TARGET = get_target("gfx942")
@@ -24,6 +26,21 @@ def test_a_recording_has_the_instructions_of_a_run() -> None:
     assert device.last_statistics is not None
     assert len(trace.steps) == device.last_statistics.wave_instructions
     assert trace.workgroups == (0, 1) and trace.grid == (2, 1, 1)
+
+
+def test_a_recording_is_short_where_waves_repeat_themselves() -> None:
+    """What a recording costs beside a plain run: a row for many steps, and hardly a pattern for all accesses."""
+    trace = record_operator(find_operator("gemm"), find_operator("gemm").problem(m=128, n=128, k=1024), TARGET)
+    assert len(trace.accesses) > 2000 and len(trace.patterns) <= 40
+    runs = np.isin(trace.steps["instruction"], run_starts([one.instruction for one in trace.program]))
+    assert runs.sum() * 30 < len(trace.steps)
+
+
+def test_known_patterns_are_found_again() -> None:
+    """Four waves take turns at the same instructions, each with patterns of its own."""
+    operator = find_operator("fmha_fwd")
+    trace = record_operator(operator, operator.problem(b=1, h=1, sq=128, sk=1024, d=128), TARGET)
+    assert len(np.unique(trace.patterns, axis=0)) == len(trace.patterns) < len(trace.accesses) / 50
 
 
 def test_instructions_know_their_tile_operation() -> None:

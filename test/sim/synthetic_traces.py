@@ -10,6 +10,7 @@ from assembly import assemble
 
 from ckmlir.sim.analysis.effects import Category, effects_of
 from ckmlir.sim.decode.decoder import decode_all
+from ckmlir.sim.timing.access_patterns import set_lanes
 from ckmlir.sim.timing.compute_unit import simulate
 from ckmlir.sim.timing.events import Timeline
 from ckmlir.sim.timing.parameters import load
@@ -41,7 +42,7 @@ def trace_of(
     instructions = decode_all(assemble(f"{text}\ns_endpgm", target), 0, target)
     program = tuple(TracedInstruction(one.address, one.mnemonic, one, None) for one in instructions)
     rows: list[list[int]] = []
-    accesses: list[tuple[int, int, int]] = []
+    accesses: list[tuple[int, int, int, int, int]] = []
     steps: list[tuple[int, int, int, int, int]] = []
     first: list[int] = []
     for wave in range(waves * workgroups):
@@ -60,14 +61,16 @@ def trace_of(
             rows.append(lanes + [NO_ADDRESS] * (64 - len(lanes)))
             kind = {Category.LDS: AccessKind.LDS, Category.VMEM: AccessKind.MEMORY}.get(category, AccessKind.SCALAR)
             store = "write" in one.mnemonic or "store" in one.mnemonic
-            accesses.append((_BYTES[one.mnemonic.split("_")[-1]], kind, store))
+            accesses.append((0, 0, _BYTES[one.mnemonic.split("_")[-1]], kind, store))
             number += 1
     first.append(len(steps))
     table: npt.NDArray[np.uint64] = np.array(rows, np.uint64).reshape(-1, 64)
+    made = np.array(accesses, ACCESS)
+    patterns = set_lanes(made, table)
     groups = np.repeat(np.arange(workgroups), waves)
     return Trace(
-        target, "k", program, np.array(steps, STEP), np.array(first, np.int64), groups, table,
-        np.array(accesses, ACCESS), (workgroups, 1, 1), (64 * waves, 1, 1), vector_registers, 32, lds_bytes,
+        target, "k", program, np.array(steps, STEP), np.array(first, np.int64), groups, made,
+        patterns, (workgroups, 1, 1), (64 * waves, 1, 1), vector_registers, 32, lds_bytes,
     )  # fmt: skip
 
 

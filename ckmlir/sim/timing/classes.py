@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
@@ -23,7 +23,11 @@ from ckmlir.sim.decode import Instruction
 from ckmlir.sim.timing.events import Unit
 from ckmlir.sim.timing.parameters import Parameters
 
+if TYPE_CHECKING:
+    from ckmlir.sim.timing.recording import TracedInstruction
+
 Integers: TypeAlias = npt.NDArray[np.int64]
+Program: TypeAlias = "tuple[TracedInstruction, ...]"
 
 
 class Role:
@@ -192,27 +196,21 @@ def _lists(rows: Sequence[Sequence[int]]) -> tuple[Integers, Integers]:
     return np.array([item for row in rows for item in row], np.int64), starts.astype(np.int64)
 
 
-_known: Final[dict[object, Code]] = {}
+_known: Final[dict[object, tuple[Program, Code]]] = {}
 """The programs described last, since one is often simulated many times with changes elsewhere."""
 _MOST_KNOWN: Final = 16
 _READ: Final = ("compute_unit.turn", "mfma.", "trans.", "valu.", "salu.", "smem.interval", "message.")
 
 
-def describe(instructions: Sequence[Instruction], parameters: Parameters) -> Code:
-    """The arrays of a program. Nobody may change them."""
+def describe(program: Program, parameters: Parameters) -> Code:
+    """The arrays of the program of a trace. Nobody may change them."""
     numbers = tuple(one.value for name, one in sorted(parameters.items()) if name.startswith(_READ))
-    key = (parameters.target, numbers, tuple(map(_identity, instructions)))
+    key = (parameters.target, numbers, id(program))  # which nobody else has as long as it is kept here
     if key not in _known:
         if len(_known) >= _MOST_KNOWN:
             _known.pop(next(iter(_known)))
-        _known[key] = _describe(instructions, parameters)
-    return _known[key]
-
-
-def _identity(one: Instruction) -> object:
-    """What tells instructions apart. Edited waits and nops may have the words of what they were."""
-    operands = one.sources if one.encoding == "SOPP" else ()
-    return one.words, one.mnemonic, one.address, tuple(sorted(one.modifiers.items())), operands
+        _known[key] = program, _describe([one.instruction for one in program], parameters)
+    return _known[key][1]
 
 
 def _describe(instructions: Sequence[Instruction], parameters: Parameters) -> Code:

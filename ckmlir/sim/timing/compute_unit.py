@@ -3,20 +3,29 @@
 from __future__ import annotations
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing import machine as layout
 from ckmlir.sim.timing.classes import describe
 from ckmlir.sim.timing.events import EVENT, STALL, Timeline, Unit
 from ckmlir.sim.timing.issue import run, start_group
-from ckmlir.sim.timing.lds_banks import count_lanes, lds_costs
-from ckmlir.sim.timing.machine import SIMDS, Integers, code_table, new_groups, new_machine, new_waves
+from ckmlir.sim.timing.lds_banks import lds_costs
+from ckmlir.sim.timing.machine import (
+    MOST_LINES,
+    NEVER,
+    SIMDS,
+    ComputeUnit,
+    Integers,
+    code_table,
+    new_groups,
+    new_machine,
+    new_waves,
+)
 from ckmlir.sim.timing.memory_hierarchy import Memory, memory_bytes, memory_counters
 from ckmlir.sim.timing.memory_shares import new_memory
 from ckmlir.sim.timing.occupancy import trace_occupancy
 from ckmlir.sim.timing.parameters import Parameters
-from ckmlir.sim.timing.recording import AccessKind, Trace
+from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, Trace
 
 
 def simulate(
@@ -37,39 +46,43 @@ def simulate(
         raise CkmlirError(f"the trace is of {trace.target}, the parameters are those of {parameters.target}")
     slots = parameters.integer("compute_unit.wave_slots")
     count = _resident(trace, parameters, slots, resident)
-    described = describe([one.instruction for one in trace.program], parameters)
-    code, lists = code_table(described)
+    described = describe(trace.program, parameters)
+    code, lists = code_table(described, parameters)
     costs, conflicts = lds_costs(trace, parameters)
-    steps, accesses = _steps(trace), _accesses(trace, costs)
+    lanes = np.count_nonzero(trace.patterns != NO_ADDRESS, axis=1).astype(np.int64)
     indices = {number: index for index, number in enumerate(trace.workgroups)}
     workgroup = np.array([indices[number] for number in trace.groups.tolist()], np.int64)
     waves, registers = new_waves(trace.wave_first, workgroup, described.groups)
-    groups, machine = new_groups(workgroup), new_machine(parameters, code)
-    waiting = np.full((SIMDS, slots), -1, np.int64)
     memory = memory if memory is not None else new_memory(parameters, 1)
-    events, stalls = np.zeros((len(steps), 6), np.int64), np.zeros((2 * len(steps) + 64, 5), np.int64)
-    for _ in range(min(count, len(groups))):
-        start_group(waves, groups, machine, waiting, 0)
-    state = (waves, registers, groups, machine, waiting, memory, np.zeros(256, np.int64), events)
-    while not run(code, lists, steps, accesses, trace.addresses, *state, stalls):
-        stalls = np.concatenate([stalls, np.zeros_like(stalls)])
-    assert machine[layout.LOG_EVENTS] == len(steps), "a wave did not end"
-    found = _events(trace, events, described.unit)
+    events = np.empty(len(trace.steps), EVENT)
+    cu = ComputeUnit(
+        code, lists, trace.steps, trace.accesses, trace.patterns, lanes, costs, waves, registers, new_groups(workgroup),
+        new_machine(parameters, code), np.full((SIMDS, slots), -1, np.int64),
+        np.full((SIMDS, slots), NEVER, np.int64), memory,
+        np.empty((len(lanes), MOST_LINES), np.int64), np.zeros((len(lanes), 2), np.int64),
+        events, np.empty(2 * len(events) + 64, STALL),
+    )  # fmt: skip
+    for _ in range(min(count, len(cu.groups))):
+        start_group(cu, 0)
+    while not run(cu):
+        cu = cu._replace(stalls=np.concatenate([cu.stalls, np.empty_like(cu.stalls)]))
+    machine = cu.machine
+    assert machine[layout.LOG_EVENTS] == len(events), "a wave did not end"
     return Timeline(
         trace=trace,
         parameters=parameters,
         target=trace.target,
-        events=found,
-        stalls=_stalls(stalls[: machine[layout.LOG_STALLS]]),
-        cycles=int(max(waves[:, layout.WAVE_END].max(), found["done"].max())),
+        events=events,
+        stalls=cu.stalls[: machine[layout.LOG_STALLS]].copy(),
+        cycles=int(max(waves[:, layout.WAVE_END].max(), events["done"].max())),
         wave_simd=waves[:, layout.WAVE_SIMD].astype(np.int32),
         wave_slot=waves[:, layout.WAVE_SLOT].astype(np.int32),
         wave_start=waves[:, layout.WAVE_START].copy(),
         wave_end=waves[:, layout.WAVE_END].copy(),
-        conflicts=conflicts.astype(np.int32),
-        lds_cycles=costs.astype(np.int32),
+        conflicts=conflicts,
+        lds_cycles=costs,
         unit_busy=machine[layout.UNIT_BUSY_CYCLES : layout.UNIT_BUSY_CYCLES + len(Unit)].copy(),
-        bytes={"lds": _lds_bytes(accesses), **memory_bytes(memory)},
+        bytes={"lds": _lds_bytes(trace, lanes), **memory_bytes(memory)},
         memory=memory_counters(memory),
     )
 
@@ -84,44 +97,6 @@ def _resident(trace: Trace, parameters: Parameters, slots: int, wanted: int | No
     return wanted
 
 
-def _steps(trace: Trace) -> Integers:
-    steps = np.empty((len(trace.steps), 3), np.int64)
-    steps[:, layout.STEP_INSTRUCTION] = trace.steps["instruction"]
-    steps[:, layout.STEP_ACCESS] = trace.steps["access"]
-    steps[:, layout.STEP_ACCESS_END] = trace.steps["access"].astype(np.int64) + trace.steps["accesses"]
-    return steps
-
-
-def _accesses(trace: Trace, costs: Integers) -> Integers:
-    accesses = np.empty((len(trace.accesses), 5), np.int64)
-    accesses[:, layout.ACCESS_BYTES] = trace.accesses["bytes"]
-    accesses[:, layout.ACCESS_KIND] = trace.accesses["kind"]
-    accesses[:, layout.ACCESS_STORE] = trace.accesses["store"]
-    lanes = np.zeros(len(accesses), np.int64)
-    count_lanes(trace.addresses, lanes)
-    accesses[:, layout.ACCESS_LANES] = lanes
-    accesses[:, layout.ACCESS_LDS] = costs
-    return accesses
-
-
-def _lds_bytes(accesses: Integers) -> int:
-    moved = accesses[:, layout.ACCESS_BYTES] * accesses[:, layout.ACCESS_LANES]
-    return int(moved[accesses[:, layout.ACCESS_KIND] == AccessKind.LDS].sum())
-
-
-def _events(trace: Trace, rows: Integers, unit: Integers) -> npt.NDArray[np.void]:
-    events = np.zeros(len(rows), EVENT)
-    events["wave"], events["step"] = rows[:, layout.EVENT_WAVE], rows[:, layout.EVENT_STEP]
-    events["instruction"] = trace.steps["instruction"][rows[:, layout.EVENT_STEP]]
-    events["unit"] = unit[events["instruction"]]
-    events["reason"], events["stall"] = rows[:, layout.EVENT_REASON], rows[:, layout.EVENT_STALL]
-    events["issue"], events["done"] = rows[:, layout.EVENT_ISSUE], rows[:, layout.EVENT_DONE]
-    return events
-
-
-def _stalls(rows: Integers) -> npt.NDArray[np.void]:
-    stalls = np.zeros(len(rows), STALL)
-    stalls["wave"], stalls["instruction"] = rows[:, layout.STALL_WAVE], rows[:, layout.STALL_INSTRUCTION]
-    stalls["reason"] = rows[:, layout.STALL_REASON]
-    stalls["first"], stalls["cycles"] = rows[:, layout.STALL_FIRST], rows[:, layout.STALL_CYCLES]
-    return stalls[np.argsort(stalls["first"], kind="stable")]
+def _lds_bytes(trace: Trace, lanes: Integers) -> int:
+    chosen = trace.accesses[trace.accesses["kind"] == AccessKind.LDS]
+    return int((chosen["bytes"] * lanes[chosen["pattern"]]).sum())

@@ -18,6 +18,7 @@ import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.debugging.places import Listed, numbers_at
+from ckmlir.sim.timing.access_patterns import set_lanes
 from ckmlir.sim.timing.grid import Mode
 from ckmlir.sim.timing.lds_banks import WIDTHS, phases_of
 from ckmlir.sim.timing.parameters import Parameters, Value
@@ -154,8 +155,7 @@ class NoBankConflicts:
         return "no bank conflicts"
 
     def apply(self, case: Case) -> Case:
-        trace, accesses = case.trace, case.trace.accesses
-        addresses = trace.addresses.copy()
+        trace, accesses, addresses = case.trace, case.trace.accesses.copy(), case.trace.addresses
         widths = np.clip((accesses["bytes"].astype(np.int64) + 3) // 4 * 4, min(WIDTHS), max(WIDTHS))
         for store, kind in enumerate(("read", "write")):
             for width in WIDTHS:
@@ -164,7 +164,7 @@ class NoBankConflicts:
                 rank = _rank_in_phase(phases_of(case.parameters, kind, width)[1])
                 ideal = accesses["bytes"][rows, None].astype(np.uint64) * rank
                 addresses[rows] = np.where(addresses[rows] == NO_ADDRESS, np.uint64(NO_ADDRESS), ideal)
-        return case._replace(trace=replace(trace, addresses=addresses))
+        return case._replace(trace=replace(trace, accesses=accesses, patterns=set_lanes(accesses, addresses)))
 
 
 def _rank_in_phase(phase: npt.NDArray[np.int64]) -> npt.NDArray[np.uint64]:

@@ -93,7 +93,7 @@ class Timeline:
         stalls: STALL rows in order of their first cycle.
         cycles: From the first wave's start to the last one's end, memory that was still on its way included.
         wave_simd, wave_slot, wave_start, wave_end: For each wave of the trace: SIMD, slot there, cycles.
-        conflicts: For each row of trace.addresses, the cycles that bank conflicts add to an LDS access (0 elsewhere).
+        conflicts: For each row of trace.accesses, the cycles that bank conflicts add to an LDS access (0 elsewhere).
         lds_cycles: The same rows: cycles that the access keeps the LDS unit busy.
         unit_busy: Cycles that each Unit was busy, summed over the SIMDs where there is one a SIMD.
         bytes: Bytes moved by level ("lds", "l1", "l2", "mall", "hbm" and what else the memory model counts).

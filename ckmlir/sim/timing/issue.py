@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.sim.timing.classes import Action
 from ckmlir.sim.timing.compiled import compiled
@@ -24,15 +23,10 @@ from ckmlir.sim.timing.machine import (
     CODE_ADDRESS,
     CODE_AMOUNT,
     CODE_END,
+    CODE_LINE,
     CODE_UNIT,
-    EVENT_DONE,
-    EVENT_ISSUE,
-    EVENT_REASON,
-    EVENT_STALL,
-    EVENT_STEP,
-    EVENT_WAVE,
-    FETCH_LINE,
     FETCH_MISS,
+    FOR_VECTOR,
     GROUP_ALIVE,
     GROUP_ARRIVED,
     GROUP_START_DELAY,
@@ -45,37 +39,34 @@ from ckmlir.sim.timing.machine import (
     REQUEST_WAVE,
     SCALAR_REQUEST,
     SIMDS,
-    STALL_CYCLES,
-    STALL_FIRST,
-    STALL_INSTRUCTION,
-    STALL_REASON,
-    STALL_WAVE,
-    STEP_INSTRUCTION,
     TURN,
     UNIT_FETCHED,
+    UNIT_PRIORITIES,
     UNIT_RESIDENTS,
     UNIT_TURN_AT,
+    UNIT_VECTOR_FREE,
     WAVE_ARRIVED,
     WAVE_EARLIEST,
     WAVE_EARLIEST_REASON,
     WAVE_END,
     WAVE_GROUP,
+    WAVE_HELD,
     WAVE_LARGEST,
     WAVE_LARGEST_REASON,
     WAVE_LAST,
+    WAVE_NUMBER,
     WAVE_POSITION,
     WAVE_PRIORITY,
     WAVE_REASON,
-    WAVE_REASON_FIRST,
     WAVE_SIMD,
     WAVE_SINCE,
     WAVE_SLOT,
+    WAVE_STALL,
     WAVE_START,
     WAVE_START_INTERVAL,
-    WAVE_WAKE,
+    ComputeUnit,
     Integers,
 )  # fmt: skip
-from ckmlir.sim.timing.memory_hierarchy import Memory
 from ckmlir.sim.timing.units import execute, serve_scalar_memory, serve_vector_memory
 from ckmlir.sim.timing.waiting import held_until
 
@@ -84,6 +75,7 @@ _ARBITRATION: Final = int(Reason.ARBITRATION)
 _AT_BARRIER: Final = int(Reason.BARRIER)
 _NOP: Final = int(Reason.NOP)
 _FETCH: Final = int(Reason.INSTRUCTION_FETCH)
+_VALU, _TRANS = int(Unit.VALU), int(Unit.TRANS)
 _BRANCH, _INTERNAL = int(Unit.BRANCH), int(Unit.INTERNAL)
 _SPARE_STALLS: Final = 64  # of one visit of a SIMD: two for each wave
 
@@ -92,219 +84,222 @@ _CATEGORIES: Final = (0, 0, 0, 1, 1, 2, 3, 4, 5, 6)
 
 
 @compiled
-def start_group(waves: Integers, groups: Integers, machine: Integers, resident: Integers, cycle: int) -> None:
+def start_group(cu: ComputeUnit, cycle: int) -> None:
     """Place the waves of the next workgroup, each on the SIMD that has the fewest."""
+    machine = cu.machine
     group = machine[NEXT_GROUP]
     machine[NEXT_GROUP] += 1
-    first = groups[group, GROUP_WAVE]
-    for wave in range(first, groups[group, GROUP_WAVES_END]):
+    first = cu.groups[group, GROUP_WAVE]
+    for index in range(first, cu.groups[group, GROUP_WAVES_END]):
         simd = 0
         for other in range(1, SIMDS):
             if machine[UNIT_RESIDENTS + other] < machine[UNIT_RESIDENTS + simd]:
                 simd = other
         slot = machine[UNIT_RESIDENTS + simd]
-        resident[simd, slot] = wave
         machine[UNIT_RESIDENTS + simd] += 1
-        start = turn_after(machine, cycle + (wave - first) * machine[WAVE_START_INTERVAL], simd)
-        waves[wave, WAVE_SIMD], waves[wave, WAVE_SLOT] = simd, slot
-        waves[wave, WAVE_START] = waves[wave, WAVE_SINCE] = waves[wave, WAVE_WAKE] = start
+        start = turn_after(machine, cycle + (index - first) * machine[WAVE_START_INTERVAL], simd)
+        cu.resident[simd, slot], cu.wakes[simd, slot] = index, start
+        wave = cu.waves[index]
+        wave[WAVE_SIMD], wave[WAVE_SLOT] = simd, slot
+        wave[WAVE_START] = wave[WAVE_SINCE] = start
+        wave[WAVE_NUMBER] = cu.steps[wave[WAVE_POSITION]]["instruction"]
         machine[UNIT_TURN_AT + simd] = min(machine[UNIT_TURN_AT + simd], start)
 
 
 @compiled
 def turn_after(machine: Integers, cycle: int, simd: int) -> int:
     """The first cycle from `cycle` on in which the sequencer looks at a SIMD."""
+    if machine[TURN] == SIMDS:
+        return int(cycle + ((simd - cycle) & (SIMDS - 1)))
     return int(cycle + (simd - cycle) % machine[TURN])
 
 
 @compiled
-def note_stall(
-    steps: Integers, waves: Integers, machine: Integers, stalls: Integers, wave: int, cycle: int, reason: int
-) -> None:
+def note_stall(cu: ComputeUnit, index: int, cycle: int, reason: int) -> None:
     """The wave's next instruction cannot issue, from this cycle on for this reason; 0 ends the stall that is open."""
-    known = waves[wave, WAVE_REASON]
+    wave = cu.waves[index]
+    known = wave[WAVE_REASON]
     if known == reason:
         return
     if known != 0:
-        first = waves[wave, WAVE_REASON_FIRST]
-        if cycle - first > waves[wave, WAVE_LARGEST]:
-            waves[wave, WAVE_LARGEST], waves[wave, WAVE_LARGEST_REASON] = cycle - first, known
-        index = machine[LOG_STALLS]
-        machine[LOG_STALLS] += 1
-        stalls[index, STALL_WAVE] = wave
-        stalls[index, STALL_INSTRUCTION] = steps[waves[wave, WAVE_POSITION], STEP_INSTRUCTION]
-        stalls[index, STALL_REASON] = known
-        stalls[index, STALL_FIRST] = first
-        stalls[index, STALL_CYCLES] = cycle - first
-    waves[wave, WAVE_REASON], waves[wave, WAVE_REASON_FIRST] = reason, cycle
+        stall = cu.stalls[wave[WAVE_STALL]]
+        cycles = cycle - stall["first"]
+        stall["cycles"] = cycles
+        if cycles > wave[WAVE_LARGEST]:
+            wave[WAVE_LARGEST], wave[WAVE_LARGEST_REASON] = cycles, known
+    wave[WAVE_REASON] = reason
+    if reason != 0:  # rows begin when stalls do, so they are in the order of their first cycles
+        row = cu.machine[LOG_STALLS]
+        cu.machine[LOG_STALLS] = row + 1
+        wave[WAVE_STALL] = row
+        stall = cu.stalls[row]
+        stall["wave"], stall["instruction"] = index, wave[WAVE_NUMBER]
+        stall["reason"], stall["first"] = reason, cycle
 
 
 @compiled
-def release_barrier(waves: Integers, groups: Integers, machine: Integers, group: int, cycle: int) -> None:
+def release_barrier(cu: ComputeUnit, group: int, cycle: int) -> None:
     """Let the waves of a workgroup go on if all that live stand at the barrier."""
-    if groups[group, GROUP_ARRIVED] == 0 or groups[group, GROUP_ARRIVED] < groups[group, GROUP_ALIVE]:
+    if cu.groups[group, GROUP_ARRIVED] == 0 or cu.groups[group, GROUP_ARRIVED] < cu.groups[group, GROUP_ALIVE]:
         return
-    groups[group, GROUP_ARRIVED] = 0
-    for wave in range(groups[group, GROUP_WAVE], groups[group, GROUP_WAVES_END]):
-        if waves[wave, WAVE_ARRIVED] == 1:
-            waves[wave, WAVE_ARRIVED] = 2
-            waves[wave, WAVE_WAKE] = cycle + machine[BARRIER_CYCLES]
-            simd = waves[wave, WAVE_SIMD]
-            turn = turn_after(machine, waves[wave, WAVE_WAKE], simd)
-            machine[UNIT_TURN_AT + simd] = min(machine[UNIT_TURN_AT + simd], turn)
+    cu.groups[group, GROUP_ARRIVED] = 0
+    wake = cycle + cu.machine[BARRIER_CYCLES]
+    for index in range(cu.groups[group, GROUP_WAVE], cu.groups[group, GROUP_WAVES_END]):
+        if cu.waves[index, WAVE_ARRIVED] == 1:
+            cu.waves[index, WAVE_ARRIVED] = 2
+            simd = cu.waves[index, WAVE_SIMD]
+            for slot in range(cu.machine[UNIT_RESIDENTS + simd]):
+                if cu.resident[simd, slot] == index:
+                    cu.wakes[simd, slot] = wake
+            turn = turn_after(cu.machine, wake, simd)
+            cu.machine[UNIT_TURN_AT + simd] = min(cu.machine[UNIT_TURN_AT + simd], turn)
 
 
 @compiled
-def end_wave(waves: Integers, groups: Integers, machine: Integers, resident: Integers, wave: int, cycle: int) -> None:
+def end_wave(cu: ComputeUnit, index: int, cycle: int) -> None:
     """A wave has ended: its slot is free, and after the last one of a workgroup the next workgroup starts."""
-    waves[wave, WAVE_END] = cycle
-    waves[wave, WAVE_WAKE] = NEVER
-    simd, group = waves[wave, WAVE_SIMD], waves[wave, WAVE_GROUP]
+    wave, machine = cu.waves[index], cu.machine
+    wave[WAVE_END] = cycle
+    simd, group = wave[WAVE_SIMD], wave[WAVE_GROUP]
+    machine[UNIT_PRIORITIES + simd] -= wave[WAVE_PRIORITY] > 0
     kept = 0
-    for index in range(machine[UNIT_RESIDENTS + simd]):
-        if resident[simd, index] != wave:
-            resident[simd, kept] = resident[simd, index]
+    for slot in range(machine[UNIT_RESIDENTS + simd]):
+        if cu.resident[simd, slot] != index:
+            cu.resident[simd, kept], cu.wakes[simd, kept] = cu.resident[simd, slot], cu.wakes[simd, slot]
             kept += 1
     machine[UNIT_RESIDENTS + simd] = kept
-    groups[group, GROUP_ALIVE] -= 1
-    if groups[group, GROUP_ALIVE] > 0:
-        release_barrier(waves, groups, machine, group, cycle)
-    elif machine[NEXT_GROUP] < len(groups):
-        start_group(waves, groups, machine, resident, cycle + machine[GROUP_START_DELAY])
+    cu.groups[group, GROUP_ALIVE] -= 1
+    if cu.groups[group, GROUP_ALIVE] > 0:
+        release_barrier(cu, group, cycle)
+    elif machine[NEXT_GROUP] < len(cu.groups):
+        start_group(cu, cycle + machine[GROUP_START_DELAY])
 
 
 @compiled
-def fetch_next(code: Integers, steps: Integers, waves: Integers, machine: Integers, wave: int, cycle: int) -> None:
+def fetch_next(cu: ComputeUnit, wave: Integers, number: int, following: int, cycle: int) -> None:
     """What a branch, or its absence, does to the instruction that comes next."""
-    step = waves[wave, WAVE_POSITION]
-    number, following = steps[step, STEP_INSTRUCTION], steps[step + 1, STEP_INSTRUCTION]
+    one, machine = cu.code[number], cu.machine
     delay = 0
-    line = UNIT_FETCHED + code[following, CODE_ADDRESS] // machine[FETCH_LINE]
-    if code[following, CODE_ADDRESS] != code[number, CODE_END]:
+    line = UNIT_FETCHED + cu.code[following, CODE_LINE]
+    if cu.code[following, CODE_ADDRESS] != one[CODE_END]:
         delay = machine[BRANCH_TAKEN]
         if machine[line] == 0:
             delay += machine[FETCH_MISS]
-    elif code[number, CODE_UNIT] == _BRANCH:
+    elif one[CODE_UNIT] == _BRANCH:
         delay = machine[BRANCH_NOT_TAKEN]
     machine[line] = 1
     if delay > 0:
-        waves[wave, WAVE_EARLIEST], waves[wave, WAVE_EARLIEST_REASON] = cycle + delay, _FETCH
+        wave[WAVE_EARLIEST], wave[WAVE_EARLIEST_REASON] = cycle + delay, _FETCH
 
 
 @compiled
-def issue(
-    code: Integers, lists: Integers, steps: Integers, accesses: Integers, waves: Integers, registers: Integers,
-    groups: Integers, machine: Integers, resident: Integers, events: Integers, stalls: Integers, wave: int, cycle: int,
-) -> None:  # fmt: skip
-    """Issue the next instruction of a wave."""
-    note_stall(steps, waves, machine, stalls, wave, cycle, 0)
-    step = waves[wave, WAVE_POSITION]
-    number = steps[step, STEP_INSTRUCTION]
-    done = execute(code, lists, steps, accesses, waves, registers, machine, wave, cycle)
-    index = machine[LOG_EVENTS]
+def issue(cu: ComputeUnit, index: int, simd: int, cycle: int) -> bool:
+    """Issue the next instruction of a wave. Whether it was its last."""
+    note_stall(cu, index, cycle, 0)
+    wave, machine = cu.waves[index], cu.machine
+    step, number = wave[WAVE_POSITION], wave[WAVE_NUMBER]
+    one = cu.code[number]
+    done = execute(cu, index, simd, number, cycle)
+    event = cu.events[machine[LOG_EVENTS]]
     machine[LOG_EVENTS] += 1
-    events[index, EVENT_WAVE], events[index, EVENT_STEP] = wave, step
-    events[index, EVENT_ISSUE], events[index, EVENT_DONE] = cycle, done
-    events[index, EVENT_STALL] = cycle - waves[wave, WAVE_SINCE]
-    events[index, EVENT_REASON] = waves[wave, WAVE_LARGEST_REASON]
-    waves[wave, WAVE_LARGEST] = waves[wave, WAVE_LARGEST_REASON] = 0
-    waves[wave, WAVE_SINCE] = waves[wave, WAVE_WAKE] = cycle + machine[TURN]
-    action = code[number, CODE_ACTION]
-    if action == _END or step == waves[wave, WAVE_LAST]:
-        end_wave(waves, groups, machine, resident, wave, cycle + machine[TURN])
-        return
+    event["wave"], event["instruction"], event["step"] = index, number, step
+    event["unit"], event["reason"] = one[CODE_UNIT], wave[WAVE_LARGEST_REASON]
+    event["issue"], event["done"], event["stall"] = cycle, done, cycle - wave[WAVE_SINCE]
+    wave[WAVE_LARGEST] = wave[WAVE_LARGEST_REASON] = 0
+    wave[WAVE_SINCE] = cycle + machine[TURN]
+    wave[WAVE_HELD] = -1
+    action = one[CODE_ACTION]
+    if action == _END or step == wave[WAVE_LAST]:
+        end_wave(cu, index, cycle + machine[TURN])
+        return True
     if action == _PRIORITY:
-        waves[wave, WAVE_PRIORITY] = code[number, CODE_AMOUNT]
-    fetch_next(code, steps, waves, machine, wave, cycle)
-    if action == _PAUSE and cycle + code[number, CODE_AMOUNT] > waves[wave, WAVE_EARLIEST]:
-        waves[wave, WAVE_EARLIEST] = cycle + code[number, CODE_AMOUNT]
-        waves[wave, WAVE_EARLIEST_REASON] = _NOP
-    waves[wave, WAVE_POSITION] = step + 1
-
-
-@compiled
-def passes_barrier(
-    code: Integers, steps: Integers, waves: Integers, groups: Integers, machine: Integers, stalls: Integers,
-    wave: int, cycle: int,
-) -> bool:  # fmt: skip
-    """Whether the wave may issue as far as barriers are concerned; if not, it waits for the others."""
-    if code[steps[waves[wave, WAVE_POSITION], STEP_INSTRUCTION], CODE_ACTION] != _BARRIER:
-        return True
-    if waves[wave, WAVE_ARRIVED] == 2:
-        waves[wave, WAVE_ARRIVED] = 0
-        return True
-    if waves[wave, WAVE_ARRIVED] == 0:
-        note_stall(steps, waves, machine, stalls, wave, cycle, _AT_BARRIER)
-        waves[wave, WAVE_ARRIVED] = 1
-        waves[wave, WAVE_WAKE] = NEVER
-        group = waves[wave, WAVE_GROUP]
-        groups[group, GROUP_ARRIVED] += 1
-        release_barrier(waves, groups, machine, group, cycle)
+        machine[UNIT_PRIORITIES + simd] += np.int64(one[CODE_AMOUNT] > 0) - np.int64(wave[WAVE_PRIORITY] > 0)
+        wave[WAVE_PRIORITY] = one[CODE_AMOUNT]
+    following = cu.steps[step + 1]["instruction"]
+    fetch_next(cu, wave, number, following, cycle)
+    if action == _PAUSE and cycle + one[CODE_AMOUNT] > wave[WAVE_EARLIEST]:
+        wave[WAVE_EARLIEST], wave[WAVE_EARLIEST_REASON] = cycle + one[CODE_AMOUNT], _NOP
+    wave[WAVE_POSITION], wave[WAVE_NUMBER] = step + 1, following
     return False
 
 
 @compiled
-def visit(
-    code: Integers, lists: Integers, steps: Integers, accesses: Integers, waves: Integers, registers: Integers,
-    groups: Integers, machine: Integers, resident: Integers, events: Integers, stalls: Integers, simd: int, cycle: int,
-) -> None:  # fmt: skip
+def passes_barrier(cu: ComputeUnit, index: int, simd: int, slot: int, cycle: int) -> bool:
+    """Whether the wave may issue as far as barriers are concerned; if not, it waits for the others."""
+    wave = cu.waves[index]
+    if cu.code[wave[WAVE_NUMBER], CODE_ACTION] != _BARRIER:
+        return True
+    if wave[WAVE_ARRIVED] == 2:
+        wave[WAVE_ARRIVED] = 0
+        return True
+    if wave[WAVE_ARRIVED] == 0:
+        note_stall(cu, index, cycle, _AT_BARRIER)
+        wave[WAVE_ARRIVED] = 1
+        cu.wakes[simd, slot] = NEVER
+        group = wave[WAVE_GROUP]
+        cu.groups[group, GROUP_ARRIVED] += 1
+        release_barrier(cu, group, cycle)
+    return False
+
+
+@compiled
+def visit(cu: ComputeUnit, simd: int, cycle: int) -> None:
     """One turn of a SIMD."""
+    machine, resident, wakes = cu.machine, cu.resident[simd], cu.wakes[simd]
     used = 0
     highest = 0
-    for index in range(machine[UNIT_RESIDENTS + simd]):
-        highest = max(highest, waves[resident[simd, index], WAVE_PRIORITY])
+    if machine[UNIT_PRIORITIES + simd] > 0:
+        for slot in range(machine[UNIT_RESIDENTS + simd]):
+            highest = max(highest, cu.waves[resident[slot], WAVE_PRIORITY])
     for priority in range(highest, -1, -1):
-        index = 0
-        while index < machine[UNIT_RESIDENTS + simd]:
-            wave = resident[simd, index]
-            index += 1
-            if waves[wave, WAVE_PRIORITY] != priority or waves[wave, WAVE_WAKE] > cycle:
+        slot = 0
+        while slot < machine[UNIT_RESIDENTS + simd]:
+            wake = wakes[slot]
+            if wake > cycle and (wake != FOR_VECTOR or machine[UNIT_VECTOR_FREE + simd] > cycle):
+                slot += 1
                 continue
-            until, reason = held_until(code, lists, steps, waves, registers, machine, wave, cycle)
-            if until > cycle:
-                note_stall(steps, waves, machine, stalls, wave, cycle, reason)
-                waves[wave, WAVE_WAKE] = until
+            index = resident[slot]
+            if highest > 0 and cu.waves[index, WAVE_PRIORITY] != priority:
+                slot += 1
                 continue
-            unit = code[steps[waves[wave, WAVE_POSITION], STEP_INSTRUCTION], CODE_UNIT]
+            unit = cu.code[cu.waves[index, WAVE_NUMBER], CODE_UNIT]
+            until, reason = held_until(cu, index, simd, unit, cycle)
             bit = 1 << _CATEGORIES[unit]
-            if used & bit and unit != _INTERNAL:
-                note_stall(steps, waves, machine, stalls, wave, cycle, _ARBITRATION)
-                waves[wave, WAVE_WAKE] = cycle + machine[TURN]
-            elif passes_barrier(code, steps, waves, groups, machine, stalls, wave, cycle):
+            if until > cycle:
+                note_stall(cu, index, cycle, reason)
+                only_vector = unit in (_VALU, _TRANS) and cu.waves[index, WAVE_HELD] <= cycle
+                wakes[slot] = FOR_VECTOR if only_vector else until
+            elif used & bit and unit != _INTERNAL:
+                note_stall(cu, index, cycle, _ARBITRATION)
+                wakes[slot] = cycle + machine[TURN]
+            elif passes_barrier(cu, index, simd, slot, cycle):
                 used |= bit
-                issue(
-                    code, lists, steps, accesses, waves, registers, groups, machine, resident, events, stalls, wave,
-                    cycle,
-                )  # fmt: skip
-                if waves[wave, WAVE_END] >= 0:
-                    index -= 1  # the waves behind it moved up
+                wakes[slot] = cycle + machine[TURN]
+                if issue(cu, index, simd, cycle):
+                    continue  # the waves behind it moved up
+            slot += 1
     soonest = NEVER
-    for index in range(machine[UNIT_RESIDENTS + simd]):
-        soonest = min(soonest, waves[resident[simd, index], WAVE_WAKE])
+    for slot in range(machine[UNIT_RESIDENTS + simd]):
+        wake = wakes[slot]
+        soonest = min(soonest, machine[UNIT_VECTOR_FREE + simd] if wake == FOR_VECTOR else wake)
     machine[UNIT_TURN_AT + simd] = NEVER if soonest >= NEVER else turn_after(machine, max(soonest, cycle + 1), simd)
 
 
 @compiled
-def run(
-    code: Integers, lists: Integers, steps: Integers, accesses: Integers, addresses: npt.NDArray[np.uint64],
-    waves: Integers, registers: Integers, groups: Integers, machine: Integers, resident: Integers, memory: Memory,
-    lines: Integers, events: Integers, stalls: Integers,
-) -> bool:  # fmt: skip
+def run(cu: ComputeUnit) -> bool:
     """Issue until all waves have ended. False: the log of stalls is nearly full; call it again with more room."""
+    machine = cu.machine
     while True:
-        simd = 0
+        simd, cycle = 0, machine[UNIT_TURN_AT]
         for other in range(1, SIMDS):
-            if machine[UNIT_TURN_AT + other] < machine[UNIT_TURN_AT + simd]:
-                simd = other
-        cycle = machine[UNIT_TURN_AT + simd]
+            if machine[UNIT_TURN_AT + other] < cycle:
+                simd, cycle = other, machine[UNIT_TURN_AT + other]
         if cycle >= NEVER:
             return True
-        if machine[LOG_STALLS] + _SPARE_STALLS > len(stalls):
+        if machine[LOG_STALLS] + _SPARE_STALLS > len(cu.stalls):
             return False
-        visit(
-            code, lists, steps, accesses, waves, registers, groups, machine, resident, events, stalls, simd, cycle
-        )  # fmt: skip
+        visit(cu, simd, cycle)
         if machine[REQUEST_WAVE] >= 0:
-            serve_vector_memory(code, steps, accesses, addresses, waves, machine, memory, lines, events)
+            serve_vector_memory(cu)
         if machine[REQUEST_WAVE + SCALAR_REQUEST] >= 0:
-            serve_scalar_memory(code, steps, accesses, addresses, waves, machine, memory, events)
+            serve_scalar_memory(cu)

@@ -19,6 +19,7 @@ WIDTHS: Final = (4, 8, 12, 16)
 """Bytes of a lane that have phases of their own; 1 and 2 behave as 4."""
 MOST_WORDS: Final = 256  # of one phase: 64 lanes of 16 bytes
 _NONE: Final = np.uint64(NO_ADDRESS)
+_LDS: Final = AccessKind.LDS
 
 
 def phases_of(parameters: Parameters, kind: str, width: int) -> tuple[int, npt.NDArray[np.int64]]:
@@ -92,85 +93,48 @@ def room_for_words() -> npt.NDArray[np.int64]:
 
 
 @compiled
-def _alike(first: npt.NDArray[np.uint64], second: npt.NDArray[np.uint64]) -> bool:
-    """Whether two accesses are as many dwords apart in all lanes: then lanes meet alike, in other banks."""
-    lane = 0
-    while lane < 63 and first[lane] == _NONE:
-        lane += 1
-    delta = second[lane] - first[lane]
-    if delta % np.uint64(4) != 0:
-        return False
-    different = 0
-    for lane in range(64):  # without a way out, so that it becomes vector code
-        one, two = first[lane], second[lane]
-        inactive = (one == _NONE) & (two == _NONE)
-        different += (not inactive) & ((two - one != delta) | (one == _NONE) | (two == _NONE))
-    return different == 0
-
-
-@compiled
-def count_lanes(addresses: npt.NDArray[np.uint64], lanes: npt.NDArray[np.int64]) -> None:
-    """The active lanes of each access."""
-    for row in range(addresses.shape[0]):
-        count = 0
-        for lane in range(64):
-            count += addresses[row, lane] != _NONE
-        lanes[row] = count
-
-
-@compiled
 def _all_costs(
-    rows: npt.NDArray[np.int64], sites: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64],
-    bytes: npt.NDArray[np.int64], tables: npt.NDArray[np.int64], phases: npt.NDArray[np.int64],
-    banks: npt.NDArray[np.int64], before: npt.NDArray[np.int64], words: npt.NDArray[np.int64],
-    needed: npt.NDArray[np.int64], free: npt.NDArray[np.int64],
+    accesses: npt.NDArray[Any], patterns: npt.NDArray[np.uint64], phases: npt.NDArray[np.int64],
+    banks: npt.NDArray[np.int64], turns: npt.NDArray[np.int64], words: npt.NDArray[np.int64],
+    lanes: npt.NDArray[np.uint64], known: npt.NDArray[np.int64], costs: npt.NDArray[np.int32],
+    conflicts: npt.NDArray[np.int32],
 ) -> None:  # fmt: skip
-    """`bank_cycles` of each row, once for accesses of an instruction that follow each other and are alike.
+    """`bank_cycles` of each access to LDS, times the cycles of a turn.
 
-    before: For each site the row of its last access, -1 at first.
+    Accesses of a pattern that are whole dwords apart meet alike, in other banks. known: For each pattern and table of
+    phases, what was computed last (0: nothing yet), cost and conflicts. lanes: Room for the addresses of one access.
     """
-    for row in rows:
-        table, last = tables[row], before[sites[row]]
-        before[sites[row]] = row
-        if last >= 0 and tables[last] == table and _alike(addresses[last], addresses[row]):
-            needed[row], free[row] = needed[last], free[last]
-        else:
-            needed[row], free[row] = bank_cycles(addresses[row], bytes[row], phases[table], banks[table], words)
+    for number in range(len(accesses)):
+        one = accesses[number]
+        if one["kind"] != _LDS:
+            continue
+        bytes, is_store, odd = np.int64(one["bytes"]), np.int64(one["store"]), np.int64(one["base"] & np.uint64(3))
+        table = len(WIDTHS) * is_store + min(max((bytes + 3) // 4, 1), len(WIDTHS)) - 1
+        row, what = known[one["pattern"], table], 4 * bytes + odd
+        if row[0] != what:
+            pattern = patterns[one["pattern"]]
+            for lane in range(64):
+                lanes[lane] = _NONE if pattern[lane] == _NONE else pattern[lane] + np.uint64(odd)
+            needed, free = bank_cycles(lanes, bytes, phases[table], banks[table], words)
+            row[0], row[1], row[2] = what, needed * turns[table], (needed - free) * turns[table]
+        costs[number], conflicts[number] = row[1], row[2]
 
 
-def lds_costs(trace: Trace, parameters: Parameters) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+def lds_costs(trace: Trace, parameters: Parameters) -> tuple[npt.NDArray[np.int32], npt.NDArray[np.int32]]:
     """For each access of a trace: cycles that LDS is busy with it, and how many of those are conflicts. 0 for accesses
     to memory.
 
     A phase over all banks takes the cycles that its bytes take at "lds.bytes" a cycle; a conflict as many more.
     """
-    accesses = trace.accesses
-    kinds = [(kind, width) for kind in ("read", "write") for width in WIDTHS]
-    found = [phases_of(parameters, *one) for one in kinds]
+    accesses, patterns = trace.accesses, trace.patterns
+    found = [phases_of(parameters, kind, width) for kind in ("read", "write") for width in WIDTHS]
     banks = np.array([one[0] for one in found], np.int64)
     phases = np.stack([one[1] for one in found])
-    widths = np.clip((accesses["bytes"].astype(np.int64) + 3) // 4, 1, 4)
-    tables = accesses["store"].astype(np.int64) * len(WIDTHS) + widths - 1
-    needed, free = np.zeros(len(accesses), np.int64), np.zeros(len(accesses), np.int64)
-    rows = np.flatnonzero(accesses["kind"] == AccessKind.LDS)
-    bytes = accesses["bytes"].astype(np.int64)
-    sites = _sites(trace)
-    before = np.full(int(sites.max()) + 1 if len(sites) else 0, -1, np.int64)
-    words = room_for_words()
-    _all_costs(rows, sites, trace.addresses, bytes, tables, phases, banks, before, words, needed, free)
-    turn = np.maximum(1, np.rint(4 * banks / parameters.number("lds.bytes"))).astype(np.int64)
-    return needed * turn[tables], (needed - free) * turn[tables]
-
-
-def _sites(trace: Trace) -> npt.NDArray[np.int64]:
-    """A number for each access that tells apart instructions and which of an instruction's accesses it is."""
-    making = trace.steps[trace.steps["access"] >= 0]
-    sites = np.zeros(len(trace.accesses), np.int64)
-    for position in range(int(making["accesses"].max()) if len(making) else 0):
-        some = making[making["accesses"] > position]
-        sites[some["access"] + position] = some["instruction"].astype(np.int64) * 256 + position
-    _, numbers = np.unique(sites, return_inverse=True)
-    return numbers.astype(np.int64)
+    turns = np.maximum(1, np.rint(4 * banks / parameters.number("lds.bytes"))).astype(np.int64)
+    costs, conflicts = np.zeros(len(accesses), np.int32), np.zeros(len(accesses), np.int32)
+    known, lanes = np.zeros((len(patterns), len(found), 3), np.int64), np.zeros(64, np.uint64)
+    _all_costs(accesses, patterns, phases, banks, turns, room_for_words(), lanes, known, costs, conflicts)
+    return costs, conflicts
 
 
 def describe_phases(parameters: Parameters) -> dict[tuple[str, int], Any]:

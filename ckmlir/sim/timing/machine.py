@@ -1,29 +1,22 @@
-"""The state of a modelled compute unit, as arrays of integers that compiled loops read and change, and their columns.
-
-Few arrays with named columns rather than many: compiled functions hand on each array by itself, and count references.
-
-    code      a row for each instruction of the program (CODE_…); `lists` has (register group, role) pairs
-    steps     a row for each executed instruction (STEP_…), accesses a row for each access (ACCESS_…)
-    waves     a row for each wave (WAVE_…); `registers`: for each wave and group of registers (REGISTERS_…)
-    groups    a row for each workgroup (GROUP_…)
-    machine   one row: numbers of the model (see `RULES`), then the state of the units (UNIT_…)
-    resident  the waves on each SIMD, in order of age
-    events, stalls   what is written down; LOG_… count them in `machine`
-"""
+"""The state of a modelled compute unit, as arrays that compiled loops read and change, and the columns of those that
+hold integers."""
 
 from __future__ import annotations
 
-from typing import Final, TypeAlias
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim.timing.classes import Code
+from ckmlir.sim.timing.memory_hierarchy import Memory
 from ckmlir.sim.timing.parameters import Parameters
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 
 NEVER: Final = 1 << 60
+FOR_VECTOR: Final = NEVER + 1
+"""In `ComputeUnit.wakes`: when the SIMD takes another vector instruction, which is all that the wave waits for."""
 SIMDS: Final = 4
 VM_RING: Final = 64
 LGKM_RING: Final = 16
@@ -35,25 +28,23 @@ CODE_UNIT, CODE_BUSY, CODE_HOLDS_VALU, CODE_READY = 0, 1, 2, 3  # READY: four co
 CODE_WRITTEN, CODE_ADDED = 7, 8
 CODE_USES, CODE_USES_END, CODE_WRITES, CODE_WRITES_END = 9, 10, 11, 12
 CODE_ACTION, CODE_AMOUNT, CODE_VM, CODE_LGKM, CODE_COUNTS, CODE_ADDRESS, CODE_END = 13, 14, 15, 16, 17, 18, 19
-CODE_COLUMNS: Final = 20
-
-# -- steps and accesses ------------------------------------------------------------------------------------------------
-STEP_INSTRUCTION, STEP_ACCESS, STEP_ACCESS_END = 0, 1, 2
-ACCESS_BYTES, ACCESS_KIND, ACCESS_STORE, ACCESS_LANES, ACCESS_LDS = 0, 1, 2, 3, 4
+CODE_LINE = 20  # which line of code the instruction is in
+CODE_COLUMNS: Final = 21
 
 # -- waves -------------------------------------------------------------------------------------------------------------
 WAVE_POSITION, WAVE_LAST, WAVE_GROUP, WAVE_SIMD, WAVE_SLOT = 0, 1, 2, 3, 4  # LAST: its last step
 WAVE_START, WAVE_END = 5, 6
 WAVE_SINCE = 7  # cycle from which its next instruction is next
 WAVE_EARLIEST, WAVE_EARLIEST_REASON = 8, 9  # it cannot issue before, because of a branch or s_nop
-WAVE_WAKE = 10  # cycle at which to look at it again
-WAVE_REASON, WAVE_REASON_FIRST = 11, 12  # the stall that is open
+WAVE_NUMBER = 10  # its next instruction
+WAVE_REASON, WAVE_STALL = 11, 12  # the stall that is open: why, and its row
 WAVE_LARGEST, WAVE_LARGEST_REASON = 13, 14  # the longest stall of its next instruction
 WAVE_PRIORITY = 15
 WAVE_ARRIVED = 16  # 0 not at a barrier, 1 waiting there, 2 may go on
 WAVE_VM_HEAD, WAVE_VM_COUNT, WAVE_VM_LAST = 17, 18, 19  # a ring of cycles, in order of issue
 WAVE_LGKM_COUNT, WAVE_LDS_LAST = 20, 21
-WAVE_VM = 22
+WAVE_HELD, WAVE_HELD_REASON, WAVE_QUEUED = 22, 23, 24  # what holds its next instruction up; HELD -1: not known yet
+WAVE_VM = 25
 WAVE_LGKM = WAVE_VM + VM_RING  # cycles, in no order
 WAVE_LGKM_REASON = WAVE_LGKM + LGKM_RING
 WAVE_COLUMNS: Final = WAVE_LGKM_REASON + LGKM_RING
@@ -85,23 +76,60 @@ UNIT_PAIR_FREE = 28  # the buses of two SIMDs to LDS
 UNIT_FREE = 30  # by Unit, of those that are there once
 UNIT_BUSY_CYCLES = 40  # by Unit
 UNIT_RESIDENTS, UNIT_TURN_AT = 50, 54  # waves on each SIMD; the turn in which to look at them next
-UNIT_LDS_ISSUED, UNIT_VMEM_ISSUED = 72, 76  # by each SIMD so far
+UNIT_LDS_PLACE, UNIT_VMEM_PLACE = 72, 76  # of each SIMD, the next place in its rings
+UNIT_PRIORITIES = 80  # for each SIMD, how many waves on it have a priority
 UNIT_LATE_COUNT = 60
 NEXT_GROUP, LOG_EVENTS, LOG_STALLS = 61, 62, 63
 REQUEST_WAVE, REQUEST_STEP, REQUEST_CYCLE, REQUEST_EVENT = 64, 65, 66, 67  # to memory, of this turn; WAVE -1: none
 SCALAR_REQUEST = 4  # columns from a vector request to a scalar one
-UNIT_LDS_BEGIN = 80  # for each SIMD a ring: when its last LDS instructions began, and the same for vector memory
+UNIT_LDS_BEGIN = 84  # for each SIMD a ring: when its last LDS instructions began, and the same for vector memory
 UNIT_VMEM_BEGIN = UNIT_LDS_BEGIN + SIMDS * QUEUE_RING
 UNIT_LATE_CYCLE = UNIT_VMEM_BEGIN + SIMDS * QUEUE_RING  # writes to LDS that come when memory delivers
 UNIT_LATE_COST = UNIT_LATE_CYCLE + LATE_WRITES
 UNIT_FETCHED = UNIT_LATE_COST + LATE_WRITES  # from here on: a flag for each line of code that was executed
 
-# -- what is written down ----------------------------------------------------------------------------------------------
-EVENT_WAVE, EVENT_STEP, EVENT_ISSUE, EVENT_DONE, EVENT_STALL, EVENT_REASON = range(6)
-STALL_WAVE, STALL_INSTRUCTION, STALL_REASON, STALL_FIRST, STALL_CYCLES = range(5)
+# -- lines of memory ---------------------------------------------------------------------------------------------------
+MOST_LINES: Final = 128  # of an access: 64 lanes of 16 bytes, each on an edge
 
 
-def code_table(code: Code) -> tuple[Integers, Integers]:
+class ComputeUnit(NamedTuple):
+    """What the loops work on.
+
+    Attributes:
+        code: A row for each instruction of the program (CODE_…). lists: (register group, role) pairs.
+        steps, accesses, patterns: Those of the trace.
+        lanes: Active lanes of each pattern. lds: Cycles of LDS for each access.
+        waves: A row for each wave (WAVE_…). registers: For each wave and group of registers (REGISTERS_…).
+        groups: A row for each workgroup (GROUP_…).
+        machine: One row: numbers of the model (see `RULES`), then the state of the units (UNIT_…).
+        resident: The waves on each SIMD, in order of age. wakes: The cycles at which to look at them again.
+        memory: What is behind the compute unit.
+        lines: For each pattern the lines that it touches, from that of the base on, and lines_known: what they were
+            found for (0: nothing yet) and how many there are.
+        events, stalls: What is written down, EVENT and STALL rows; LOG_… count them in `machine`.
+    """
+
+    code: Integers
+    lists: Integers
+    steps: npt.NDArray[Any]
+    accesses: npt.NDArray[Any]
+    patterns: npt.NDArray[np.uint64]
+    lanes: Integers
+    lds: npt.NDArray[np.int32]
+    waves: Integers
+    registers: Integers
+    groups: Integers
+    machine: Integers
+    resident: Integers
+    wakes: Integers
+    memory: Memory
+    lines: Integers
+    lines_known: Integers
+    events: npt.NDArray[Any]
+    stalls: npt.NDArray[Any]
+
+
+def code_table(code: Code, parameters: Parameters) -> tuple[Integers, Integers]:
     """`code` and `lists`."""
     uses = np.stack([code.uses, code.roles], axis=1) if len(code.uses) else np.zeros((0, 2), np.int64)
     writes = np.stack([code.writes, np.zeros_like(code.writes)], axis=1)
@@ -113,6 +141,7 @@ def code_table(code: Code) -> tuple[Integers, Integers]:
         CODE_WRITES: code.writes_first[:-1] + len(uses), CODE_WRITES_END: code.writes_first[1:] + len(uses),
         CODE_ACTION: code.action, CODE_AMOUNT: code.amount, CODE_VM: code.vm, CODE_LGKM: code.lgkm,
         CODE_COUNTS: code.counts, CODE_ADDRESS: code.address - base, CODE_END: code.address - base + code.size,
+        CODE_LINE: (code.address - base) // max(1, parameters.integer("fetch.line_bytes")),
     }  # fmt: skip
     table = np.zeros((len(code.unit), CODE_COLUMNS), np.int64)
     for column, values in columns.items():
@@ -144,7 +173,7 @@ def new_waves(first: Integers, workgroup: Integers, groups: int) -> tuple[Intege
     waves[:, WAVE_GROUP] = workgroup
     for column in (WAVE_SIMD, WAVE_SLOT, WAVE_START, WAVE_END):
         waves[:, column] = -1
-    waves[:, WAVE_WAKE] = NEVER
+    waves[:, WAVE_HELD] = -1
     registers = np.zeros((len(workgroup), max(groups, 1), 2), np.int64)
     registers[:, :, REGISTERS_WRITER] = -1
     return waves, registers

@@ -102,8 +102,11 @@ def coalesce(addresses: npt.NDArray[np.uint64], bytes: int, line_size: int) -> n
 
 
 @compiled
-def coalesce_into(lines: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64], bytes: int, line_size: int) -> int:
-    """`coalesce` without an array of its own: writes the lines to `lines` and returns how many there are."""
+def coalesce_into(
+    lines: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64], bytes: int, line_size: int, offset: int = 0
+) -> int:
+    """`coalesce` without an array of its own: writes the lines to `lines` and returns how many there are. `offset` is
+    added to addresses."""
     count = 0
     shift = 0
     while (1 << shift) < line_size:
@@ -111,7 +114,7 @@ def coalesce_into(lines: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64
     for lane in range(len(addresses)):
         if addresses[lane] == NO_ADDRESS:
             continue
-        address = np.int64(addresses[lane])
+        address = np.int64(addresses[lane]) + offset
         for line in range(address >> shift, ((address + bytes - 1) >> shift) + 1):
             known = False
             for index in range(count - 1, -1, -1):
@@ -126,20 +129,22 @@ def coalesce_into(lines: npt.NDArray[np.int64], addresses: npt.NDArray[np.uint64
 
 @compiled
 def access(
-    memory: Memory, cycle: int, compute_unit: int, lines: npt.NDArray[np.int64], count: int, is_store: bool
-) -> int:
+    memory: Memory, cycle: int, compute_unit: int, lines: npt.NDArray[np.int64], count: int, is_store: bool,
+    first: int = 0,
+) -> int:  # fmt: skip
     """The cycle at which the data of a load is there, or a store or atomic operation is acknowledged.
 
     cycle: Of issue to the L1 cache. compute_unit: Index among those modelled. lines: Of REQUEST_BYTES, from `coalesce`;
-        the first `count` are meant. Without lines (no lane was active) it takes as long as a hit.
+        the first `count` are meant, counted from line `first`. Without lines (no lane was active) it takes as long as a
+        hit.
     """
     now = cycle * TICKS
     done = now + memory.l1.latency
     for index in range(count):
         if is_store:
-            done = max(done, _store(memory, now, compute_unit, lines[index]))
+            done = max(done, _store(memory, now, compute_unit, first + lines[index]))
         else:
-            done = max(done, _load(memory, now, compute_unit, lines[index]))
+            done = max(done, _load(memory, now, compute_unit, first + lines[index]))
     return int(-(-done // TICKS))
 
 

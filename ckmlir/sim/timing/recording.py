@@ -1,14 +1,16 @@
 """What the timing model is fed with: the instructions that the waves of some workgroups executed, and their addresses.
 
 A recording is a functional run of those workgroups alone, through handlers that write down what they do
-(`ckmlir.sim.step_recording`). It knows no time.
+(`ckmlir.sim.step_recording`): straight runs of instructions, and patterns of addresses. It knows no time.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import numpy as np
 import numpy.typing as npt
@@ -16,13 +18,14 @@ import numpy.typing as npt
 from ckmlir.codeobject import CodeObject
 from ckmlir.errors import CkmlirError
 from ckmlir.sim import state
-from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.decode import Instruction
 from ckmlir.sim.errors import SimulationError
 from ckmlir.sim.memory import aligned_bytes
 from ckmlir.sim.state import ErrorKind
-from ckmlir.sim.step_recording import ACCESS_ROW, NO_ADDRESS, STEP_ROW
-from ckmlir.sim.timing.placement import place_addresses
+from ckmlir.sim.step_recording import ACCESS_ROW, NO_ADDRESS, RUN_ROW, TABLE_BITS
+from ckmlir.sim.timing.access_patterns import ACCESS, NO_LANES, AccessKind, lanes_of
+from ckmlir.sim.timing.placement import place_accesses, places_of
+from ckmlir.sim.timing.recorded_runs import STEP, steps_of_runs
 
 if TYPE_CHECKING:
     from ckmlir.sim.launch import Dimensions, KernelArgument
@@ -30,24 +33,8 @@ if TYPE_CHECKING:
     from ckmlir.sim.runner import Runner
     from ckmlir.sim.simulator import Simulator
 
-STEP: Final = np.dtype(
-    [("wave", "<u4"), ("instruction", "<u4"), ("lanes", "u1"), ("accesses", "u1"), ("access", "<i4")]
-)
-"""One executed instruction: wave (index in the trace), instruction (index in `Trace.program`), active lanes, how many
-accesses it made and the row of the first in `Trace.accesses` (-1 without any)."""
-ACCESS: Final = np.dtype([("bytes", "<u2"), ("kind", "u1"), ("store", "u1")])
-"""One access of a wave: bytes of a lane (of a scalar access: of all), `AccessKind`, whether it writes."""
-
 MOST_STEPS: Final = 1 << 24
 MOST_ACCESSES: Final = 1 << 21
-
-
-class AccessKind:
-    """Values of ACCESS "kind"."""
-
-    MEMORY = 0
-    LDS = 1
-    SCALAR = 2
 
 
 class RecordingError(CkmlirError):
@@ -82,9 +69,10 @@ class Trace:
         steps: STEP rows, wave by wave, each in program order.
         wave_first: Wave w has the steps from wave_first[w] to before wave_first[w + 1].
         groups: For each wave, the number of its workgroup in the launch.
-        addresses: u64 [accesses, 64]: where each lane's access starts, 2^64 - 1 for lanes without one. LDS counts from
-            the workgroup's first byte; memory has addresses that are the same in every run. Scalar accesses: lane 0.
-        accesses: ACCESS rows, one for each row of `addresses`.
+        accesses: ACCESS rows. LDS counts from the workgroup's first byte; memory has addresses that are the same in
+            every run. Scalar accesses are made by lane 0.
+        patterns: u64 [patterns, 64]: how far from an access's base the access of each lane starts, 2^64 - 1 for lanes
+            without one.
         grid, block: Workgroups, and work-items of one, in x, y, z.
         vector_registers, scalar_registers: Allocated to a wave (vector: both kinds together).
         lds_bytes: Of a workgroup.
@@ -96,13 +84,18 @@ class Trace:
     steps: npt.NDArray[Any]
     wave_first: npt.NDArray[np.int64]
     groups: npt.NDArray[np.int64]
-    addresses: npt.NDArray[np.uint64]
     accesses: npt.NDArray[Any]
+    patterns: npt.NDArray[np.uint64]
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     vector_registers: int
     scalar_registers: int
     lds_bytes: int
+
+    @cached_property
+    def addresses(self) -> npt.NDArray[np.uint64]:
+        """u64 [accesses, 64]: where each lane's access starts, 2^64 - 1 for lanes without one. Made when asked for."""
+        return lanes_of(self.accesses, self.patterns)
 
     @property
     def waves(self) -> int:
@@ -163,13 +156,17 @@ class _Recording:
     def __init__(self, runner: Runner, most_steps: int) -> None:
         self.runner = runner
         # Pages that nobody touches cost nothing.
-        self._steps = aligned_bytes(most_steps * STEP_ROW.itemsize).view(STEP_ROW)
+        self._runs = aligned_bytes(most_steps * RUN_ROW.itemsize).view(RUN_ROW)
         self._accesses = aligned_bytes(MOST_ACCESSES * ACCESS_ROW.itemsize).view(ACCESS_ROW)
-        self._addresses = aligned_bytes(MOST_ACCESSES * 512).view(np.uint64).reshape(-1, 64)
+        self._patterns = aligned_bytes((MOST_ACCESSES + 1) * NO_LANES.nbytes).view(np.uint64).reshape(-1, 64)
+        self._patterns[0] = NO_LANES
+        self._table = np.zeros(1 << TABLE_BITS, np.uint32)
         fields = {
-            state.STEP_ROWS: int(self._steps.ctypes.data), state.STEP_CAPACITY: most_steps, state.STEP_COUNT: 0,
+            state.RUN_ROWS: int(self._runs.ctypes.data), state.RUN_COUNT: 0,
+            state.STEP_CAPACITY: most_steps, state.STEP_COUNT: 0,
             state.ACCESS_ROWS: int(self._accesses.ctypes.data), state.ACCESS_CAPACITY: MOST_ACCESSES,
-            state.ADDRESS_ROWS: int(self._addresses.ctypes.data), state.ACCESS_COUNT: 0,
+            state.ACCESS_COUNT: 0, state.PATTERN_TABLE: int(self._table.ctypes.data),
+            state.PATTERN_ROWS: int(self._patterns.ctypes.data), state.PATTERN_COUNT: 1,
         }  # fmt: skip
         for offset, value in fields.items():
             runner.context[offset // 8] = value
@@ -190,38 +187,28 @@ class _Recording:
                         "record fewer workgroups, or a problem with a shorter loop"
                     ) from error
                 raise
-            ends.append(self._count(state.STEP_COUNT))
-        return self._trace(workgroups, np.diff([0, *ends]), dynamic_lds)
+            ends.append(self._count(state.RUN_COUNT))
+        return self._trace(workgroups, np.array(ends, np.int64), dynamic_lds)
 
-    def _trace(self, workgroups: Sequence[int], lengths: npt.NDArray[np.int64], dynamic_lds: int) -> Trace:
-        runner, program = self.runner, self.runner.program
-        raw = self._steps[: self._count(state.STEP_COUNT)]
-        count = self._count(state.ACCESS_COUNT)
-        waves = len(workgroups) * runner.waves
-        groups = np.repeat(np.arange(len(workgroups)), lengths)
-        wave = (raw["wave"] + groups * runner.waves).astype(np.uint32 if waves >= 1 << 16 else np.uint16)
-        order = np.argsort(wave, kind="stable")
-        steps = np.zeros(len(raw), STEP)
-        first = raw["accesses_before"].astype(np.int64)
-        made = np.diff(first, append=count)
-        steps["wave"], steps["instruction"], steps["lanes"] = (
-            wave[order],
-            raw["instruction"][order],
-            raw["lanes"][order],
-        )
-        steps["accesses"] = made[order]
-        steps["access"] = np.where(made > 0, first, -1)[order]
-        addresses = self._addresses[:count]
+    def _trace(self, workgroups: Sequence[int], ends: npt.NDArray[np.int64], dynamic_lds: int) -> Trace:
+        runner, code = self.runner, recorded_code(self.runner.program)
+        raw = self._accesses[: self._count(state.ACCESS_COUNT)]
+        patterns = self._patterns[: self._count(state.PATTERN_COUNT)]
+        places = places_of(runner.surroundings.table, runner.lds.address)
+        accesses, patterns = place_accesses(raw, patterns, places, code.is_scalar)
+        runs = self._runs[: self._count(state.RUN_COUNT)]
+        steps, wave_first = steps_of_runs(runs, ends, runner.waves, code.starts, code.instruction[raw["record"]])
+        assert len(steps) == self._count(state.STEP_COUNT) and int(steps["accesses"].sum()) == len(accesses)
         descriptor = runner.kernel.descriptor
         return Trace(
             target=runner.target,
             kernel=runner.kernel.name,
-            program=traced_program(program),
+            program=code.program,
             steps=steps,
-            wave_first=np.searchsorted(wave[order], np.arange(waves + 1)).astype(np.int64),
+            wave_first=wave_first,
             groups=np.repeat(np.array(workgroups, np.int64), runner.waves),
-            addresses=addresses,
-            accesses=self._describe(addresses, self._accesses[:count], steps),
+            accesses=accesses,
+            patterns=patterns,
             grid=(int(runner.grid[0]), int(runner.grid[1]), int(runner.grid[2])),
             block=(int(runner.block[0]), int(runner.block[1]), int(runner.block[2])),
             vector_registers=descriptor.allocated_vgprs,
@@ -229,52 +216,41 @@ class _Recording:
             lds_bytes=descriptor.group_segment_size + dynamic_lds,
         )
 
-    def _describe(
-        self, addresses: npt.NDArray[np.uint64], raw: npt.NDArray[Any], steps: npt.NDArray[Any]
-    ) -> npt.NDArray[Any]:
-        """The accesses; also moves `addresses` to where they are the same in every run."""
-        in_lds = np.zeros(len(addresses), np.uint8)
-        place_addresses(addresses, *self._places(), in_lds)
-        accesses = np.zeros(len(addresses), ACCESS)
-        accesses["bytes"], accesses["store"] = raw["bytes"], raw["use"] != Use.READ
-        scalar = np.array([one.encoding == "SMEM" for one in self.runner.program.instructions], np.bool_)
-        made = steps[(steps["access"] >= 0) & scalar[steps["instruction"]]]
-        accesses["kind"] = np.where(in_lds, AccessKind.LDS, AccessKind.MEMORY)
-        accesses["kind"][made["access"]] = AccessKind.SCALAR
-        return accesses
 
-    def _places(self) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64], npt.NDArray[np.uint64], int]:
-        """Starts, ends and places of all allocations, and which is LDS. Places follow from sizes and the order of
-        allocation, not from where the host has them."""
-        table = self.runner.surroundings.table
-        sizes = {one.address: one.size for one in table.allocations()}
-        placed, place = {}, _FIRST_PLACE
-        for address in table:
-            placed[address] = place
-            place += -(-sizes[address] // _PLACE_STEP) * _PLACE_STEP
-        starts = sorted(placed)
-        lds = starts.index(self.runner.lds.address) if self.runner.lds.address in placed else -1
-        if lds >= 0:
-            placed[starts[lds]] = 0
-        return (
-            np.array(starts, np.uint64),
-            np.array([start + sizes[start] for start in starts], np.uint64),
-            np.array([placed[start] for start in starts], np.uint64),
-            lds,
+class RecordedCode(NamedTuple):
+    """What recordings of a program have in common.
+
+    Attributes:
+        program: As a trace has it.
+        starts: Instructions that begin a straight run, and behind them how many there are.
+        instruction: By record of the program, the instruction that it belongs to.
+        is_scalar: By record, whether that is an access to memory by way of the scalar cache.
+    """
+
+    program: tuple[TracedInstruction, ...]
+    starts: npt.NDArray[np.int64]
+    instruction: npt.NDArray[np.int64]
+    is_scalar: npt.NDArray[np.bool_]
+
+
+_codes: Final[WeakKeyDictionary[Program, RecordedCode]] = WeakKeyDictionary()
+
+
+def recorded_code(program: Program) -> RecordedCode:
+    """Made once for each program."""
+    if program not in _codes:
+        start = program.kernel.address
+        traced = tuple(
+            TracedInstruction(one.address - start, one.mnemonic, one, program.line_of(one.address))
+            for one in program.instructions
         )
-
-
-_FIRST_PLACE = 1 << 32
-_PLACE_STEP = 1 << 12
-
-
-def traced_program(program: Program) -> tuple[TracedInstruction, ...]:
-    """The instructions of a program as a trace has them."""
-    start = program.kernel.address
-    return tuple(
-        TracedInstruction(one.address - start, one.mnemonic, one, program.line_of(one.address))
-        for one in program.instructions
-    )
+        numbers = [program.instruction_number(record) for record in range(len(program.records) - 1)]
+        scalar = [program.instructions[number].encoding == "SMEM" for number in numbers]
+        starts = [*program.run_starts, len(traced)]
+        _codes[program] = RecordedCode(
+            traced, np.array(starts, np.int64), np.array(numbers, np.int64), np.array(scalar, np.bool_)
+        )
+    return _codes[program]
 
 
 __all__ = ["ACCESS", "NO_ADDRESS", "STEP", "AccessKind", "RecordingError", "Trace", "TracedInstruction", "record"]

@@ -65,7 +65,7 @@ def matrix_operations(instruction: Instruction) -> int:
 
 def matrix_work(trace: Trace, parameters: Parameters) -> MatrixWork:
     """The work of all recorded waves."""
-    code = describe([one.instruction for one in trace.program], parameters)
+    code = describe(trace.program, parameters)
     counts = np.bincount(trace.steps["instruction"], minlength=len(trace.program))
     operations = cycles = 0.0
     for number in np.nonzero((code.unit == Unit.MFMA) & (counts > 0))[0].tolist():

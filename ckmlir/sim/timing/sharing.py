@@ -76,7 +76,8 @@ def measure_sharing(
 
 def lines_read(trace: Trace, line_size: int) -> dict[int, npt.NDArray[np.int64]]:
     """For each recorded workgroup, the distinct lines of memory that its vector loads read, sorted."""
-    from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind
+    from ckmlir.sim.timing.access_patterns import AccessKind, lanes_of
+    from ckmlir.sim.timing.recording import NO_ADDRESS
 
     found = {}
     made = np.repeat(trace.steps["wave"], trace.steps["accesses"])
@@ -86,7 +87,7 @@ def lines_read(trace: Trace, line_size: int) -> dict[int, npt.NDArray[np.int64]]
     loads = (trace.accesses["kind"] == AccessKind.MEMORY) & (trace.accesses["store"] == 0)
     for group in trace.workgroups:
         chosen = np.nonzero(loads & (group_of == group))[0]
-        addresses = trace.addresses[chosen]
+        addresses = lanes_of(trace.accesses[chosen], trace.patterns)
         active = addresses != NO_ADDRESS
         last = np.repeat(trace.accesses["bytes"][chosen].astype(np.uint64) - np.uint64(1), 64).reshape(-1, 64)
         ends = np.concatenate([addresses[active], addresses[active] + last[active]])

@@ -148,7 +148,7 @@ def busy_between(timeline: Timeline, begin: int, end: int) -> dict[str, float]:
     are spread over its instructions, by how long each keeps it busy.
     """
     events, trace = timeline.events, timeline.trace
-    code = describe([one.instruction for one in trace.program], timeline.parameters)
+    code = describe(trace.program, timeline.parameters)
     weights = np.maximum(code.busy, 1)[events["instruction"]].astype(np.float64)
     is_lds = events["unit"] == Unit.LDS
     weights[is_lds] = np.maximum(_lds_cycles(timeline, events["step"][is_lds]), 1)

@@ -37,6 +37,5 @@ def part_of(trace: Trace, workgroups: Iterable[int]) -> Trace:
         steps=steps,
         wave_first=np.cumsum([0, *lengths]).astype(np.int64),
         groups=trace.groups[waves],
-        addresses=trace.addresses[rows],
         accesses=trace.accesses[rows],
     )

@@ -8,17 +8,11 @@ from __future__ import annotations
 from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.sim.timing.classes import LGKM_LDS, LGKM_SMEM, VM
 from ckmlir.sim.timing.compiled import compiled
 from ckmlir.sim.timing.events import Reason, Unit
 from ckmlir.sim.timing.machine import (
-    ACCESS_BYTES,
-    ACCESS_KIND,
-    ACCESS_LANES,
-    ACCESS_LDS,
-    ACCESS_STORE,
     CODE_BUSY,
     CODE_COUNTS,
     CODE_HOLDS_VALU,
@@ -26,7 +20,6 @@ from ckmlir.sim.timing.machine import (
     CODE_UNIT,
     CODE_WRITES,
     CODE_WRITES_END,
-    EVENT_DONE,
     LATE_WRITES,
     LDS_EXCHANGE,
     LDS_LATENCY,
@@ -43,9 +36,6 @@ from ckmlir.sim.timing.machine import (
     REQUEST_STEP,
     REQUEST_WAVE,
     SCALAR_REQUEST,
-    STEP_ACCESS,
-    STEP_ACCESS_END,
-    STEP_INSTRUCTION,
     TURN,
     UNIT_BUSY_CYCLES,
     UNIT_FREE,
@@ -53,21 +43,21 @@ from ckmlir.sim.timing.machine import (
     UNIT_LATE_COUNT,
     UNIT_LATE_CYCLE,
     UNIT_LDS_BEGIN,
-    UNIT_LDS_ISSUED,
+    UNIT_LDS_PLACE,
     UNIT_MATRIX_FREE,
     UNIT_PAIR_FREE,
     UNIT_VECTOR_FREE,
     UNIT_VMEM_BEGIN,
-    UNIT_VMEM_ISSUED,
+    UNIT_VMEM_PLACE,
     VMEM_BYTES,
     VMEM_LANES,
     VMEM_QUEUE,
     WAVE_LDS_LAST,
     WAVE_POSITION,
-    WAVE_SIMD,
+    ComputeUnit,
     Integers,
 )  # fmt: skip
-from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, Memory, access, coalesce_into, scalar_access
+from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, access, coalesce_into, scalar_access
 from ckmlir.sim.timing.recording import AccessKind
 from ckmlir.sim.timing.waiting import add_lgkm, add_vm
 
@@ -79,78 +69,78 @@ _LDS_ACCESS, _SCALAR_ACCESS = AccessKind.LDS, AccessKind.SCALAR
 
 
 @compiled
-def execute(
-    code: Integers, lists: Integers, steps: Integers, accesses: Integers, waves: Integers, registers: Integers,
-    machine: Integers, wave: int, cycle: int,
-) -> int:  # fmt: skip
-    """Give the wave's next instruction to its unit at a cycle; returns the cycle at which its result is there, where
+def execute(cu: ComputeUnit, index: int, simd: int, number: int, cycle: int) -> int:
+    """Give a wave's next instruction to its unit at a cycle; returns the cycle at which its result is there, where
     memory need not be asked."""
-    step = waves[wave, WAVE_POSITION]
-    number = steps[step, STEP_INSTRUCTION]
-    unit, simd, busy = code[number, CODE_UNIT], waves[wave, WAVE_SIMD], code[number, CODE_BUSY]
+    one, machine = cu.code[number], cu.machine
+    unit, busy = one[CODE_UNIT], one[CODE_BUSY]
     if unit <= _TRANS:
         machine[UNIT_BUSY_CYCLES + unit] += busy
-        machine[UNIT_VECTOR_FREE + simd] = cycle + code[number, CODE_HOLDS_VALU]
+        machine[UNIT_VECTOR_FREE + simd] = cycle + one[CODE_HOLDS_VALU]
         if unit == _MFMA:
             machine[UNIT_MATRIX_FREE + simd] = cycle + busy
-        for index in range(code[number, CODE_WRITES], code[number, CODE_WRITES_END]):
-            registers[wave, lists[index, 0], REGISTERS_ISSUED] = cycle
-            registers[wave, lists[index, 0], REGISTERS_WRITER] = number
-        return int(cycle + code[number, CODE_READY])
+        registers = cu.registers[index]
+        for item in range(one[CODE_WRITES], one[CODE_WRITES_END]):
+            group = cu.lists[item, 0]
+            registers[group, REGISTERS_ISSUED], registers[group, REGISTERS_WRITER] = cycle, number
+        return int(cycle + one[CODE_READY])
     if unit == _LDS:
-        return _lds(code, steps, accesses, waves, machine, wave, cycle)
+        return _lds(cu, index, simd, number, cycle)
     if unit == _VMEM:
-        _request(machine, REQUEST_WAVE, wave, step, cycle)
-        begin = max(cycle, machine[UNIT_FREE + _VMEM])
-        place = machine[UNIT_VMEM_ISSUED + simd] % machine[VMEM_QUEUE]
-        machine[UNIT_VMEM_BEGIN + simd * QUEUE_RING + place] = begin
-        machine[UNIT_VMEM_ISSUED + simd] += 1
+        _request(cu, REQUEST_WAVE, index, cycle)
+        _enter_queue(
+            machine, UNIT_VMEM_PLACE, UNIT_VMEM_BEGIN, VMEM_QUEUE, simd, max(cycle, machine[UNIT_FREE + _VMEM])
+        )
         return int(cycle)
     machine[UNIT_BUSY_CYCLES + unit] += busy
     if unit == _SMEM:
-        _request(machine, REQUEST_WAVE + SCALAR_REQUEST, wave, step, cycle)
+        _request(cu, REQUEST_WAVE + SCALAR_REQUEST, index, cycle)
         machine[UNIT_FREE + unit] = cycle + busy
         return int(cycle)
     if unit == _MESSAGE:
         machine[UNIT_FREE + unit] = cycle + machine[MESSAGE_CYCLES]
-        if code[number, CODE_COUNTS] & LGKM_SMEM:
-            add_lgkm(waves, wave, cycle + machine[MESSAGE_CYCLES], _WAIT_SMEM)
+        if one[CODE_COUNTS] & LGKM_SMEM:
+            add_lgkm(cu.waves[index], cycle + machine[MESSAGE_CYCLES], _WAIT_SMEM)
         return int(cycle + machine[MESSAGE_CYCLES])
     return int(cycle + machine[TURN])
 
 
 @compiled
-def _request(machine: Integers, place: int, wave: int, step: int, cycle: int) -> None:
-    machine[place] = wave
-    machine[place + REQUEST_STEP - REQUEST_WAVE] = step
-    machine[place + REQUEST_CYCLE - REQUEST_WAVE] = cycle
-    machine[place + REQUEST_EVENT - REQUEST_WAVE] = machine[LOG_EVENTS]
+def _enter_queue(machine: Integers, place_of: int, begin_of: int, length: int, simd: int, begin: int) -> None:
+    """Note when the last instruction of a SIMD for a unit begins, in place of the one that has left its queue."""
+    place = machine[place_of + simd]
+    machine[begin_of + simd * QUEUE_RING + place] = begin
+    machine[place_of + simd] = 0 if place + 1 == machine[length] else place + 1
 
 
 @compiled
-def _lds(
-    code: Integers, steps: Integers, accesses: Integers, waves: Integers, machine: Integers, wave: int, cycle: int
-) -> int:
-    step = waves[wave, WAVE_POSITION]
+def _request(cu: ComputeUnit, place: int, index: int, cycle: int) -> None:
+    cu.machine[place] = index
+    cu.machine[place + REQUEST_STEP - REQUEST_WAVE] = cu.waves[index, WAVE_POSITION]
+    cu.machine[place + REQUEST_CYCLE - REQUEST_WAVE] = cycle
+    cu.machine[place + REQUEST_EVENT - REQUEST_WAVE] = cu.machine[LOG_EVENTS]
+
+
+@compiled
+def _lds(cu: ComputeUnit, index: int, simd: int, number: int, cycle: int) -> int:
+    machine, wave = cu.machine, cu.waves[index]
     cost, bytes, setup = 0, 0, 0
-    for row in range(steps[step, STEP_ACCESS], steps[step, STEP_ACCESS_END]):
-        cost += accesses[row, ACCESS_LDS]
-        bytes += accesses[row, ACCESS_BYTES] * accesses[row, ACCESS_LANES]
-        if accesses[row, ACCESS_STORE]:
+    first, count = cu.steps[wave[WAVE_POSITION]]["access"], cu.steps[wave[WAVE_POSITION]]["accesses"]
+    for row in range(first, first + count):
+        one = cu.accesses[row]
+        cost += cu.lds[row]
+        bytes += one["bytes"] * cu.lanes[one["pattern"]]
+        if one["store"]:
             setup = machine[LDS_WRITE_SETUP]
-    if steps[step, STEP_ACCESS] == steps[step, STEP_ACCESS_END]:  # exchanges between lanes
+    if count == 0:  # exchanges between lanes
         cost, bytes = machine[LDS_EXCHANGE], 256
-    pair_bytes = machine[LDS_PAIR_BYTES]
-    bus = (bytes + pair_bytes - 1) // pair_bytes + setup
-    simd = waves[wave, WAVE_SIMD]
+    bus = (bytes + machine[LDS_PAIR_BYTES] - 1) // machine[LDS_PAIR_BYTES] + setup
     begin = use_lds(machine, simd, cycle, cost, bus)
-    place = machine[UNIT_LDS_ISSUED + simd] % machine[LDS_QUEUE]
-    machine[UNIT_LDS_BEGIN + simd * QUEUE_RING + place] = begin
-    machine[UNIT_LDS_ISSUED + simd] += 1
-    done = max(begin + max(cost, bus) + machine[LDS_LATENCY], waves[wave, WAVE_LDS_LAST])
-    if code[steps[step, STEP_INSTRUCTION], CODE_COUNTS] & LGKM_LDS:
-        waves[wave, WAVE_LDS_LAST] = done
-        add_lgkm(waves, wave, done, _WAIT_LDS)
+    _enter_queue(machine, UNIT_LDS_PLACE, UNIT_LDS_BEGIN, LDS_QUEUE, simd, begin)
+    done = max(begin + max(cost, bus) + machine[LDS_LATENCY], wave[WAVE_LDS_LAST])
+    if cu.code[number, CODE_COUNTS] & LGKM_LDS:
+        wave[WAVE_LDS_LAST] = done
+        add_lgkm(wave, done, _WAIT_LDS)
     return int(done)
 
 
@@ -162,19 +152,20 @@ def use_lds(machine: Integers, simd: int, cycle: int, cost: int, bus: int) -> in
     While an access waits for its bus, banks serve those of the other bus: they are taken to be busy for the cycles that
     accesses cost, without holes.
     """
+    free = machine[UNIT_FREE + _LDS]
     kept = 0
     for index in range(machine[UNIT_LATE_COUNT]):  # what memory has delivered meanwhile is written first
         delivered = machine[UNIT_LATE_CYCLE + index]
         if delivered <= cycle:
-            machine[UNIT_FREE + _LDS] = max(machine[UNIT_FREE + _LDS], delivered) + machine[UNIT_LATE_COST + index]
+            free = max(free, delivered) + machine[UNIT_LATE_COST + index]
         else:
             machine[UNIT_LATE_CYCLE + kept] = delivered
             machine[UNIT_LATE_COST + kept] = machine[UNIT_LATE_COST + index]
             kept += 1
     machine[UNIT_LATE_COUNT] = kept
     pair = UNIT_PAIR_FREE + simd // 2
-    begin = max(cycle, machine[UNIT_FREE + _LDS], machine[pair])
-    machine[UNIT_FREE + _LDS] = max(cycle, machine[UNIT_FREE + _LDS]) + cost
+    begin = max(cycle, free, machine[pair])
+    machine[UNIT_FREE + _LDS] = max(cycle, free) + cost
     machine[pair] = begin + max(cost, bus)
     machine[UNIT_BUSY_CYCLES + _LDS] += cost
     return int(begin)
@@ -194,54 +185,63 @@ def _write_later(machine: Integers, cycle: int, cost: int) -> None:
 
 
 @compiled
-def serve_vector_memory(
-    code: Integers, steps: Integers, accesses: Integers, addresses: npt.NDArray[np.uint64], waves: Integers,
-    machine: Integers, memory: Memory, lines: Integers, events: Integers,
-) -> None:  # fmt: skip
-    """Let memory answer the turn's vector access. `lines` is room for those of one access."""
-    wave, step = machine[REQUEST_WAVE], machine[REQUEST_STEP]
+def serve_vector_memory(cu: ComputeUnit) -> None:
+    """Let memory answer the turn's vector access."""
+    machine = cu.machine
+    wave, step = cu.waves[machine[REQUEST_WAVE]], cu.steps[machine[REQUEST_STEP]]
     machine[REQUEST_WAVE] = -1
     begin = max(machine[REQUEST_CYCLE], machine[UNIT_FREE + _VMEM])
     busy = 64 // machine[VMEM_LANES]
     done, late = begin + busy, 0
-    for row in range(steps[step, STEP_ACCESS], steps[step, STEP_ACCESS_END]):
-        if accesses[row, ACCESS_KIND] == _LDS_ACCESS:
-            late += accesses[row, ACCESS_LDS]
+    for row in range(step["access"], step["access"] + step["accesses"]):
+        one = cu.accesses[row]
+        pattern = one["pattern"]
+        if one["kind"] == _LDS_ACCESS:
+            late += cu.lds[row]
             continue
-        is_store = accesses[row, ACCESS_STORE] != 0
+        is_store = one["store"] != 0
         if is_store:  # data goes with the addresses
-            bytes = accesses[row, ACCESS_BYTES] * accesses[row, ACCESS_LANES]
+            bytes = one["bytes"] * cu.lanes[pattern]
             busy = max(busy, (bytes + machine[VMEM_BYTES] - 1) // machine[VMEM_BYTES])
-        count = coalesce_into(lines, addresses[row], accesses[row, ACCESS_BYTES], REQUEST_BYTES)
-        done = max(done, access(memory, begin + busy, 0, lines, count, is_store))
+        count = _lines(cu, pattern, one["bytes"], one["base"] % np.uint64(REQUEST_BYTES))
+        start = np.int64(one["base"] // np.uint64(REQUEST_BYTES))
+        done = max(done, access(cu.memory, begin + busy, 0, cu.lines[pattern], count, is_store, start))
     machine[UNIT_FREE + _VMEM] = begin + busy
     machine[UNIT_BUSY_CYCLES + _VMEM] += busy
     if late > 0:
         _write_later(machine, done, late)
         done += late
-    counts = code[steps[step, STEP_INSTRUCTION], CODE_COUNTS]
+    counts = cu.code[step["instruction"], CODE_COUNTS]
     if counts & VM:
-        done = add_vm(waves, wave, done)
+        done = add_vm(wave, done)
     if counts & LGKM_LDS:  # a flat access counts twice
-        add_lgkm(waves, wave, done, _WAIT_LDS)
-    events[machine[REQUEST_EVENT], EVENT_DONE] = done
+        add_lgkm(wave, done, _WAIT_LDS)
+    cu.events[machine[REQUEST_EVENT]]["done"] = done
 
 
 @compiled
-def serve_scalar_memory(
-    code: Integers, steps: Integers, accesses: Integers, addresses: npt.NDArray[np.uint64], waves: Integers,
-    machine: Integers, memory: Memory, events: Integers,
-) -> None:  # fmt: skip
+def _lines(cu: ComputeUnit, pattern: int, bytes: int, offset: int) -> int:
+    """How many lines an access touches whose base lies at an offset in one; `cu.lines` has which."""
+    known, what = cu.lines_known[pattern], np.int64(bytes) * REQUEST_BYTES + np.int64(offset) + 1
+    if known[0] != what:
+        known[0] = what
+        known[1] = coalesce_into(cu.lines[pattern], cu.patterns[pattern], bytes, REQUEST_BYTES, np.int64(offset))
+    return int(known[1])
+
+
+@compiled
+def serve_scalar_memory(cu: ComputeUnit) -> None:
     """Let memory answer the turn's scalar access."""
-    wave, step = machine[REQUEST_WAVE + SCALAR_REQUEST], machine[REQUEST_STEP + SCALAR_REQUEST]
+    machine = cu.machine
+    wave, step = cu.waves[machine[REQUEST_WAVE + SCALAR_REQUEST]], cu.steps[machine[REQUEST_STEP + SCALAR_REQUEST]]
     cycle = machine[REQUEST_CYCLE + SCALAR_REQUEST]
     machine[REQUEST_WAVE + SCALAR_REQUEST] = -1
-    number = steps[step, STEP_INSTRUCTION]
-    done = cycle + code[number, CODE_BUSY]
-    for row in range(steps[step, STEP_ACCESS], steps[step, STEP_ACCESS_END]):
-        if accesses[row, ACCESS_KIND] == _SCALAR_ACCESS:
-            first = np.int64(addresses[row, 0])
-            done = max(done, scalar_access(memory, cycle, 0, first, accesses[row, ACCESS_BYTES]))
-    if code[number, CODE_COUNTS] & LGKM_SMEM:
-        add_lgkm(waves, wave, done, _WAIT_SMEM)
-    events[machine[REQUEST_EVENT + SCALAR_REQUEST], EVENT_DONE] = done
+    number = step["instruction"]
+    done = cycle + cu.code[number, CODE_BUSY]
+    for row in range(step["access"], step["access"] + step["accesses"]):
+        one = cu.accesses[row]
+        if one["kind"] == _SCALAR_ACCESS:
+            done = max(done, scalar_access(cu.memory, cycle, 0, np.int64(one["base"]), np.int64(one["bytes"])))
+    if cu.code[number, CODE_COUNTS] & LGKM_SMEM:
+        add_lgkm(wave, done, _WAIT_SMEM)
+    cu.events[machine[REQUEST_EVENT + SCALAR_REQUEST]]["done"] = done

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.sim.decode import decode
+from ckmlir.sim.timing.access_patterns import set_lanes
 from ckmlir.sim.timing.events import EVENT, STALL, Reason, Timeline, Unit
 from ckmlir.sim.timing.parameters import Parameters, load
 from ckmlir.sim.timing.recording import ACCESS, NO_ADDRESS, STEP, AccessKind, Trace, TracedInstruction
@@ -66,11 +67,12 @@ def made_trace(
             rows.append(np.full(64, NO_ADDRESS, np.uint64) if is_lds else next(given[step["wave"]]))
     accesses = np.zeros(len(rows), ACCESS)
     accesses["bytes"], accesses["kind"] = 16, kinds
+    patterns = set_lanes(accesses, np.array(rows, np.uint64).reshape(-1, 64))
     return Trace(
         target=target, kernel="kernel", program=program(target), steps=steps,
         wave_first=np.cumsum([0, *map(len, orders)]).astype(np.int64),
         groups=np.array(groups if groups is not None else [0] * len(orders), np.int64),
-        addresses=np.array(rows, np.uint64).reshape(-1, 64), accesses=accesses, grid=grid, block=(threads, 1, 1),
+        accesses=accesses, patterns=patterns, grid=grid, block=(threads, 1, 1),
         vector_registers=vector_registers, scalar_registers=32, lds_bytes=lds_bytes,
     )  # fmt: skip
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ckmlir.sim.decode import Instruction, decode
+from ckmlir.sim.timing.access_patterns import set_lanes
 from ckmlir.sim.timing.events import EVENT, STALL, Reason, Timeline, Unit
 from ckmlir.sim.timing.parameters import load
 from ckmlir.sim.timing.recording import ACCESS, STEP, Trace, TracedInstruction
@@ -107,6 +108,8 @@ def _timeline(events: np.ndarray, stalls: list[tuple[int, ...]], waves: int, gro
     reads = np.flatnonzero(np.isin(events["unit"][order], [Unit.LDS, Unit.VMEM]))
     steps["access"][reads], steps["accesses"][reads] = np.arange(len(reads)), 1
     addresses = np.zeros((len(reads), 64), np.uint64) + 16 * np.arange(64, dtype=np.uint64)
+    accesses = np.zeros(len(reads), ACCESS)
+    patterns = set_lanes(accesses, addresses)
     conflicts = np.where(events["unit"][order][reads] == Unit.LDS, 2, 0).astype(np.int32)
     program, address = [], 0
     for kind in STEP_OF_LOOP:
@@ -114,8 +117,8 @@ def _timeline(events: np.ndarray, stalls: list[tuple[int, ...]], waves: int, gro
         program.append(TracedInstruction(address, one.mnemonic, one, (SOURCE[0], SOURCE[1] + kind.line), "tile op"))
         address += one.size
     first = np.searchsorted(steps["wave"], np.arange(count + 1)).astype(np.int64)
-    trace = Trace(TARGET, "example", tuple(program), steps, first, np.repeat(np.arange(groups), waves), addresses,
-                  np.zeros(len(reads), ACCESS), (groups, 1, 1), (64 * waves, 1, 1), 128, 32, 4096)  # fmt: skip
+    trace = Trace(TARGET, "example", tuple(program), steps, first, np.repeat(np.arange(groups), waves), accesses,
+                  patterns, (groups, 1, 1), (64 * waves, 1, 1), 128, 32, 4096)  # fmt: skip
     start = np.array([events["issue"][events["wave"] == wave].min() for wave in range(count)], np.int64)
     end = np.array([events["done"][events["wave"] == wave].max() for wave in range(count)], np.int64)
     return Timeline(

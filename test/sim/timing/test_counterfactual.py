@@ -14,6 +14,7 @@ from test_critical_path import check_laws
 
 from ckmlir.ops import find_operator
 from ckmlir.runtime.timing import OperatorModel
+from ckmlir.sim.timing.access_patterns import set_lanes
 from ckmlir.sim.timing.counterfactual import Comparison, Outcome, base_outcome, changed_outcome, path_text
 from ckmlir.sim.timing.critical_path import Part, critical_path
 from ckmlir.sim.timing.edits import (
@@ -166,8 +167,9 @@ def test_no_bank_conflicts_are_left(width: int, store: bool, target: str, stride
     steps = trace.steps[trace.steps["instruction"] == one]
     steps["access"] = 0
     addresses = np.where(active, np.arange(64, dtype=np.uint64) * np.uint64(4 * stride), np.uint64(NO_ADDRESS))[None]
-    accesses = np.array([(width, AccessKind.LDS, store)], ACCESS)
-    before = Case(replace(trace, steps=steps, addresses=addresses, accesses=accesses), load(target))
+    accesses = np.array([(0, 0, width, AccessKind.LDS, store)], ACCESS)
+    patterns = set_lanes(accesses, addresses)
+    before = Case(replace(trace, steps=steps, accesses=accesses, patterns=patterns), load(target))
     after = apply_edits(before, [NoBankConflicts()])
     needed, conflicts = lds_costs(after.trace, after.parameters)
     assert conflicts.tolist() == [0] and needed <= lds_costs(before.trace, before.parameters)[0]
