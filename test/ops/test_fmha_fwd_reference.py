@@ -159,7 +159,9 @@ def test_tolerances_admit_a_flash_kernel_and_no_missing_key(dtype: str, sq: int,
 def test_default_kernels(target) -> None:
     specs = FMHA.kernels(target)
     dtypes = 2 if target.fp8 is None else 3
-    assert len(specs) == dtypes * len(HEAD_TILES) * 3 * 2
+    turns = [spec for spec in specs if spec.schedule != "qr"]
+    assert len(turns) == (0 if target.name == "gfx950" else 2)  # of many workgroups, for f16 and bf16
+    assert len(specs) - len(turns) == dtypes * len(HEAD_TILES) * 3 * 2
     assert len({spec.name for spec in specs}) == len(specs)
     assert all(re.fullmatch(r"[a-z0-9_]+", spec.name) for spec in specs)
     for spec in specs:

@@ -35,6 +35,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     invalid_fields,
 )  # fmt: skip
 from ckmlir.ops.attention.masks import Mask, MaskKey
+from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
@@ -69,7 +70,7 @@ class Problem:
     q_scale: float
     k_scale: float
     v_scale: float
-    schedule: str
+    schedule: str | None
 
     @property
     def score_scale(self) -> float:
@@ -114,7 +115,12 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Real("q_scale", 1.0, "fp8: what the elements of Q are multiplied with"),
         Real("k_scale", 1.0, "fp8: what the elements of K are multiplied with"),
         Real("v_scale", 1.0, "fp8: what the elements of V are multiplied with"),
-        Choice("schedule", "qr", "of the loop over keys", tuple(SCHEDULES)),
+        Choice(
+            "schedule",
+            None,
+            "of the loop over keys; by default qr, or qr_async_ping_pong where that pays",
+            tuple(SCHEDULES),
+        ),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
@@ -153,9 +159,13 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def spec(self, problem: Problem, target: Target) -> FmhaFwdSpec:
         return choose_spec(
-            d=problem.d, dv=problem.dv, sq=problem.sq, sk=problem.sk, dtype=problem.dtype, out=problem.out,
-            mask=problem.mask.kind, lse=problem.lse, schedule=problem.schedule, target=target,
+            d=problem.d, dv=problem.dv, heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk,
+            dtype=problem.dtype, out=problem.out, mask=problem.mask.kind, lse=problem.lse, schedule=problem.schedule,
+            target=target,
         )  # fmt: skip
+
+    def chosen(self, problem: Problem, spec: FmhaFwdSpec) -> dict[str, object]:
+        return chosen_keys(problem, spec, {"schedule": "schedule"})
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         return invalid_fields(spec, target)
@@ -169,7 +179,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             for kind in MASK_KINDS
             for lse in (False, True)
         ]
-        return [spec for spec in specs if not self.validate(spec, target)]
+        many = {"b": 8, "h": 16, "sq": 1024, "d": 128}
+        specs += [self.spec(self.problem(**many, dtype=dtype), target) for dtype in DTYPES]
+        return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         roles = {"q": "in", "k": "in", "v": "in", "o": "out"}

@@ -6,10 +6,13 @@ waves takes 256, where two waves of a SIMD take turns.
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
+from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -31,6 +34,10 @@ ROW_BYTES = 16
 WAVES = 4
 QUERIES_PER_WAVE = 32
 KEY_BLOCKS = (64, 32)
+DEFAULT, OUT_OF_PHASE = "qr", "qr_async_ping_pong"
+"""The schedule that fits everywhere, and the one whose groups of waves take turns."""
+TURNS_TILE, TURNS_RATE = 128, 2048
+"""Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 
 
 @dataclass(frozen=True)
@@ -98,19 +105,45 @@ def head_tile(channels: int) -> int:
 
 
 def choose_spec(
-    *, d: int, dv: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool, schedule: str, target: Target
-) -> FmhaFwdSpec:
-    """The kernel for a problem: the largest block of keys that fits the chip."""
-    waves = WAVES * parse_schedule(SCHEDULES[schedule]).groups
-    queries = waves * QUERIES_PER_WAVE
+    *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
+    schedule: str | None, target: Target,
+) -> FmhaFwdSpec:  # fmt: skip
+    """The kernel for a problem with so many heads in all batches: of the schedules, if none is named, and then of the
+    blocks of keys, largest first, the first that the chip can run.
+    """
+    names = [schedule] if schedule else [DEFAULT]
+    workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE)
+    if not schedule and _pay_turns(d, dv, dtype, mask, workgroups, target):
+        names.insert(0, OUT_OF_PHASE)
     able = [one for one in target.mfmas(dtype) if one.m == QUERIES_PER_WAVE and not one.scaled]
     mfma = (able[0].m, able[0].n, able[0].k) if able else (32, 32, 8)  # the fastest comes first
-    spec = FmhaFwdSpec(
-        dtype=dtype, out=out, d=d, dv=dv, block=(queries, KEY_BLOCKS[-1]), waves=waves, mfma=mfma, mask=mask, lse=lse,
-        pad_sq=sq % queries != 0, pad_sk=False, schedule=schedule,
-    )  # fmt: skip
-    candidates = [replace(spec, block=(queries, keys), pad_sk=sk % keys != 0) for keys in KEY_BLOCKS]
-    return next((one for one in candidates if not invalid_fields(one, target)), candidates[-1])
+    candidates = []
+    for name, keys in itertools.product(names, KEY_BLOCKS):
+        waves = WAVES * parse_schedule(SCHEDULES[name]).groups
+        queries = waves * QUERIES_PER_WAVE
+        candidates.append(FmhaFwdSpec(
+            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
+            pad_sq=sq % queries != 0, pad_sk=sk % keys != 0, schedule=name,
+        ))  # fmt: skip
+    return first_valid(candidates, lambda one: invalid_fields(one, target))
+
+
+def _pay_turns(d: int, dv: int, dtype: str, mask: str, workgroups: int, target: Target) -> bool:
+    """Whether two groups of waves that take turns pay, by the model of time (docs/timing.md): while one multiplies, the
+    softmax of the other is hidden, as long as multiplying takes longer.
+
+    That is so for 16-bit types with 128 channels where the matrix cores are not faster than those of gfx942. Workgroups
+    are twice as large, so that there have to be more of the plain ones than compute units.
+    """
+    able = [one for one in target.mfmas(dtype) if not one.scaled]
+    return (
+        {head_tile(channels) for channels in (d, dv) if 0 < channels <= HEAD_TILES[-1]} == {TURNS_TILE}
+        and mask == "none"
+        and find_dtype(dtype).bytes == 2
+        and bool(able)
+        and target.mfma_rate(able[0]) <= TURNS_RATE
+        and workgroups > target.compute_units
+    )
 
 
 def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:

@@ -1,0 +1,50 @@
+"""Which schedule attention takes where none is named, by chip, type, channels, mask and number of workgroups."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.targets import get_target
+
+FMHA = find_operator("fmha_fwd")
+MANY = {"b": 1, "h": 16, "sq": 4096, "d": 128}
+TURNS = "qr_async_ping_pong"
+
+
+@pytest.mark.parametrize(("chip", "keys", "schedule"), [
+    ("gfx90a", MANY, TURNS),
+    ("gfx942", MANY, TURNS),
+    ("gfx942", {**MANY, "dtype": "bf16", "sk": 4001}, TURNS),
+    ("gfx950", MANY, "qr"),  # matrix cores are faster than the softmax
+    ("gfx942", {**MANY, "dtype": "fp8"}, "qr"),
+    ("gfx942", {**MANY, "d": 64}, "qr"),
+    ("gfx942", {**MANY, "d": 128, "dv": 64}, "qr"),
+    ("gfx942", {**MANY, "mask": "top_left"}, "qr"),
+    ("gfx942", {**MANY, "sq": 2432}, "qr"),  # 304 workgroups of four waves, one for every compute unit
+    ("gfx942", {**MANY, "sq": 2433}, TURNS),
+    ("gfx942", {**MANY, "schedule": "qr"}, "qr"),
+    ("gfx950", {**MANY, "schedule": TURNS}, TURNS),
+])  # fmt: skip
+def test_choice(chip: str, keys: dict[str, Any], schedule: str) -> None:
+    target = get_target(chip)
+    problem = FMHA.problem(**keys)
+    spec = FMHA.spec(problem, target)
+    assert spec.schedule == schedule and FMHA.validate(spec, target) == []
+    assert FMHA.chosen(problem, spec) == ({} if "schedule" in keys else {"schedule": schedule})
+
+
+@pytest.mark.parametrize("channels", [0, 264, 5000])
+def test_channels_that_no_tile_has(channels: int) -> None:
+    """The choice leaves their refusal to the checks."""
+    target = get_target("gfx942")
+    try:
+        problem = FMHA.problem(**{**MANY, "d": channels})
+    except RequestError as refusal:
+        assert f"d={channels}" in str(refusal)
+        return
+    (reason, *_) = FMHA.validate(FMHA.spec(problem, target), target)
+    assert reason.field == "d"
