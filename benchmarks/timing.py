@@ -27,19 +27,26 @@ from ckmlir.targets import get_target
 
 _GEMM = {"m": 4096, "n": 4096, "k": 4096}
 _ATTENTION = {"b": 1, "h": 16, "sq": 4096, "d": 128}
-_LARGE = {"block": (256, 256, 64), "wave": (2, 4)}
+_MEDIUM, _LARGE = {"block": (128, 128, 64)}, {"block": (256, 256, 64), "wave": (2, 4)}
+_NEWER = ("gfx942", "gfx950")
 KERNELS = {
     "gemm f16 4096^3": ("gemm", _GEMM, TARGETS),
-    "gemm f16, compv4": ("gemm", {**_GEMM, "schedule": "compv4"}, TARGETS),
-    "gemm f16, 256x256x64, compv3": ("gemm", {**_GEMM, **_LARGE, "schedule": "compv3"}, ("gfx942", "gfx950")),
-    "gemm f16, 256x256x64, compv4": ("gemm", {**_GEMM, **_LARGE, "schedule": "compv4"}, ("gfx950",)),
-    "gemm fp8 4096^3": ("gemm", {**_GEMM, "dtype": "fp8"}, ("gfx942", "gfx950")),
+    "gemm fp8 4096^3": ("gemm", {**_GEMM, "dtype": "fp8"}, _NEWER),
     "attention f16 d128": ("fmha_fwd", _ATTENTION, TARGETS),
-    "attention fp8 d128": ("fmha_fwd", {**_ATTENTION, "dtype": "fp8"}, ("gfx942", "gfx950")),
+    "attention fp8 d128": ("fmha_fwd", {**_ATTENTION, "dtype": "fp8"}, _NEWER),
+    "gemm f16, 128x128x64, compv3": ("gemm", {**_GEMM, **_MEDIUM, "schedule": "compv3"}, TARGETS),
+    "gemm f16, 128x128x64, compv4": ("gemm", {**_GEMM, **_MEDIUM, "schedule": "compv4"}, ("gfx950",)),
+    "gemm f16, 256x256x64, compv3": ("gemm", {**_GEMM, **_LARGE, "schedule": "compv3"}, _NEWER),
+    "gemm fp8, 128x128x128, compv3": (
+        "gemm", {**_GEMM, "dtype": "fp8", "block": (128, 128, 128), "schedule": "compv3"}, _NEWER,
+    ),
+    "attention f16, qr": ("fmha_fwd", {**_ATTENTION, "schedule": "qr"}, ("gfx90a", "gfx942")),
+    "attention f16, qr_async_ping_pong": ("fmha_fwd", {**_ATTENTION, "schedule": "qr_async_ping_pong"}, ("gfx950",)),
     "attention fp8, qr_async_pinned": (
-        "fmha_fwd", {**_ATTENTION, "dtype": "fp8", "schedule": "qr_async_pinned"}, ("gfx942", "gfx950"),
+        "fmha_fwd", {**_ATTENTION, "dtype": "fp8", "schedule": "qr_async_pinned"}, _NEWER,
     ),
 }  # fmt: skip
+"""The defaults of the operators, what they were compared with, and the chips for each."""
 
 
 def main() -> None:
