@@ -1,10 +1,11 @@
 """Twenty schedules of one GEMM, checked and compared without a GPU.
 
-    python examples/explore_schedules.py [--arch gfx942] [--seed 0]
+    python examples/explore_schedules.py [--arch gfx942] [--seed 0] [--groups 2]
 
-Every scheduler with one and with two LDS buffers, then legal moves taken at random from the best of them. Each schedule
-is proved by the checker, compiled, and its machine code read: registers, LDS, the share of issue slots that matrix
-instructions take in the steady loop, waits, and how much of the order asked for the backend kept.
+Every scheduler with one and with two LDS buffers, then legal moves taken at random from the best of them; `--groups 2`:
+all for two groups of waves out of phase, whose barriers move like fragments. Each schedule is proved by the checker,
+compiled, and its machine code read: registers, LDS, the share of issue slots that matrix instructions take in the
+steady loop, waits, and how much of the order asked for the backend kept.
 """
 
 import argparse
@@ -26,16 +27,20 @@ from ckmlir.scheduling import (
 from ckmlir.targets import get_target
 
 HOW_MANY = 20
-SCHEDULERS = ("source", "list", "modulo", "interleave", "four_waves")
+SCHEDULERS = {False: ("source", "list", "modulo", "interleave", "four_waves"),
+              True: ("source", "list", "modulo", "interleave", "ping_pong")}  # fmt: skip
+"""Whether there are groups of waves -> the schedulers to try."""
+BLOCKS = {False: {}, True: {"wave": "2x4", "schedule": "compv5"}}
+"""The same -> keys of the GEMM."""
 
 
-def found(bench: Workbench, seed: int) -> Iterator[tuple[str, Schedule]]:
+def found(bench: Workbench, groups: int, seed: int) -> Iterator[tuple[str, Schedule]]:
     """The kernel's own schedule, and what the schedulers find."""
     yield "own", bench.schedule
-    for name in SCHEDULERS:
+    for name in SCHEDULERS[groups > 1]:
         for buffers in (1, 2):
             try:
-                solution = bench.solve(name, buffers=buffers, seed=seed)
+                solution = bench.solve(name, buffers=buffers, groups=groups, seed=seed)
                 yield f"{name}, {buffers}", solution.schedule
             except SchedulingError as error:
                 print(f"{name}, {buffers}: {error}")
@@ -54,14 +59,16 @@ def main() -> int:
     parser = argparse.ArgumentParser(description="twenty schedules of one GEMM")
     parser.add_argument("--arch", default="gfx942", help="gfx90a, gfx942 or gfx950")
     parser.add_argument("--seed", type=int, default=0, help="of schedulers and moves")
+    parser.add_argument("--groups", type=int, default=1, choices=(1, 2), help="of waves out of phase")
     options = parser.parse_args()
     target, gemm, chance = get_target(options.arch), find_operator("gemm"), random.Random(options.seed)
-    bench = Workbench.of(gemm, gemm.spec(gemm.problem(m=1024, n=1024, k=1024), target), target)
+    problem = gemm.problem(m=1024, n=1024, k=1024, **BLOCKS[options.groups > 1])
+    bench = Workbench.of(gemm, gemm.spec(problem, target), target)
     bounds = lower_bounds(bench.problem)
     print(f"{bench.name} for {target.name}: no step is shorter than {bounds.interval} cycles ({bounds.unit})\n")
     print(f"{'schedule':16} {'vgpr':>4} {'spill':>5} {'LDS':>6} {'instr':>5} {'mfma %':>6} {'waits':>5} {'drains':>6} "
           f"{'nops':>4} {'kept':>9}  checker")  # fmt: skip
-    schedules = list(found(bench, options.seed))
+    schedules = list(found(bench, options.groups, options.seed))
     best, share = bench.listed(bench.schedule), 0.0
     proved = True
     for number in range(HOW_MANY):

@@ -33,6 +33,8 @@ ORDERS = ("source", "interleave", "chunks", "interwave", "ping_pong")
 FENCES = ("none", "memory", "clusters")
 PATHS = ("through", "direct", "straight")
 MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
+MOST_GROUPS = 4
+"""Groups of waves: more would leave none of the four SIMDs of a compute unit a wave of each."""
 HOT_LOOP = "hot_loop"
 """The mix that is computed from how long instructions take."""
 
@@ -170,7 +172,7 @@ def _problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for stage, level in s.priority:
         if not 1 <= level <= 3:
             yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
-    for field, most in (("reads", 1), ("groups", 4), ("unroll", 8)):
+    for field, most in (("reads", 1), ("groups", MOST_GROUPS), ("unroll", 8)):
         least = 0 if field == "reads" else 1
         if not least <= getattr(s, field) <= most:
             yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"

@@ -217,13 +217,15 @@ def _register_sets(steps: list[Placed]) -> dict[ir.Operation, int]:
 def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) -> int:
     """Rotating slots of an LDS tensor, checked against the iterations that are in flight.
 
-    A tensor that is written and read in the same iteration of the step needs one; else it gets the schedule's number.
+    A tensor that is written and read in the same iteration of the step needs one, unless groups of waves are in
+    different iterations; else it gets the schedule's number.
     """
     position = {placed.op: number for number, placed in enumerate(steps)}
     ahead = {placed.op: placed.ahead for placed in steps}
     writes, reads = lds_accesses(alloc.results[0], [placed.op for placed in steps])
     name = text_of(alloc, "name") if "name" in alloc.attributes else ""
-    slots = 1 if len({ahead[op] for op in (*writes, *reads)}) <= 1 else schedule.buffers_of(name)
+    together = len({ahead[op] for op in (*writes, *reads)}) <= 1 and schedule.groups == 1
+    slots = 1 if together else schedule.buffers_of(name)
     for write in writes:
         for read in reads:
             early = ahead[write] - ahead[read]

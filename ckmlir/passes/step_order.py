@@ -108,7 +108,7 @@ def _users(body: list[ir.Operation]) -> dict[ir.Operation, list[tuple[ir.Operati
 def _as_listed(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedule: Schedule, chosen: Chosen) -> Step:
     """The program's order; what the schedule lists takes one another's places in the order listed.
 
-    What it does not list and has no effect comes before its first user at the latest.
+    What it does not list and has no effect comes before its first user at the latest, and behind what it uses.
     """
     listed = [op for ops, _ in chosen for op in ops]
     rank = {op: number for number, op in enumerate(listed)}
@@ -132,6 +132,14 @@ def _as_listed(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedul
                 emit(owner)
         placed[op] = Placed(op, ahead[op], clusters[op], before.get(op, ()))
 
+    def early(op: ir.Operation) -> bool:
+        owners = {producer(operand) for operand in operands_of(op)} & inside
+        follows = rank and op not in rank and op.name not in MEMORY
+        return bool(follows) and any(one not in placed and ahead[one] == ahead[op] for one in owners)
+
+    for op in ordered:
+        if not early(op):
+            emit(op)
     for op in ordered:
         emit(op)
     return Step(list(placed.values()), after)

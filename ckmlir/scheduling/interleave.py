@@ -7,6 +7,7 @@ instruction and the next lies the same share of every kind of fragment, as CK's 
 
 from ckmlir.scheduling.graph import broken_links, links_between_fragments
 from ckmlir.scheduling.modulo import ModuloScheduling
+from ckmlir.scheduling.phases import in_groups
 from ckmlir.scheduling.problem import Node, Problem
 from ckmlir.scheduling.scheduler import SchedulingError, Solution
 from ckmlir.scheduling.steps import Place, places_of, schedule_of_places
@@ -31,9 +32,9 @@ class Interleave:
         schedule = with_even_turns(problem, schedule_of_places(self.name, problem.buffers, mixed))
         broken = broken_links(problem, links_between_fragments(problem), schedule)
         if broken:  # spreading moved something past what it depends on: back to the order that is known to be right
-            schedule = schedule_of_places(self.name, problem.buffers, places)
+            schedule = in_groups(problem, schedule_of_places(self.name, problem.buffers, places))
             return Solution(schedule, found.interval, f"{len(broken)} dependences keep it from spreading further")
-        return Solution(schedule, found.interval, found.remark)
+        return Solution(in_groups(problem, schedule), found.interval, found.remark)
 
     def mix(self, matrix: list[Place], others: list[Place], numbers: dict[tuple[str, int], Node]) -> list[Place]:
         """Matrix instructions and the others at even distances."""

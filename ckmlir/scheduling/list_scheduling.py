@@ -2,6 +2,7 @@
 
 import random
 
+from ckmlir.scheduling.phases import in_groups
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.scheduler import Solution
 from ckmlir.scheduling.steps import Place, schedule_of_places
@@ -34,7 +35,7 @@ class ListScheduling:
         listed = sorted(problem.fragments, key=lambda node: (times[node.number], node.number))
         places = [Place(node.stage, node.index) for node in listed]
         end = max((times[node.number] + node.latency for node in problem.nodes), default=0)
-        return Solution(schedule_of_places("list", problem.buffers, places), end)
+        return Solution(in_groups(problem, schedule_of_places("list", problem.buffers, places)), end)
 
 
 def heights(problem: Problem) -> list[int]:

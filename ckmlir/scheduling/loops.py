@@ -99,7 +99,9 @@ class _Builder:
         effects = tuple(number[op] for op in inside if op.name in STORES)
         name = str(function.attributes["sym_name"].value)
         order = sorted(edges, key=lambda edge: (edge.source, edge.target, edge.kind, edge.distance))
-        return Problem(name, target.name, tuple(nodes), tuple(order), limits, schedule.buffers, effects)
+        return Problem(
+            name, target.name, tuple(nodes), tuple(order), limits, schedule.buffers, effects, schedule.groups
+        )
 
 
 def _unit(op: ir.Operation) -> str:

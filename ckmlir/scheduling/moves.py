@@ -1,26 +1,36 @@
 """Small changes of a schedule that keep all dependences: the steps of a search.
 
-Moves are about schedules that list every fragment by itself (`Workbench.listed`, or any scheduler's).
+Moves are about schedules that list every fragment by itself (`Workbench.listed`, or any scheduler's). What stands
+between fragments moves like them: in a schedule for groups of waves out of phase its barriers, which make the phases.
 """
 
-from collections.abc import Callable
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule import MOST_GROUPS, Schedule
+from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
 from ckmlir.passes.pipeline_loops import MOST_STEPS
 from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.problem import Problem
-from ckmlir.scheduling.steps import Place, places_of, schedule_of_places
+from ckmlir.scheduling.steps import WHOLE, Place, entries_of, step_of
 from ckmlir.scheduling.turns import steps_of
 
 MOST_BUFFERS = 4
-MOST_AHEAD = 8
 
 
 @dataclass(frozen=True)
 class Move:
-    """A change: `kind` is "swap" (fragments at `place` and the next), "ahead" (that at `place` runs `amount` iterations
-    ahead instead), "buffers" (`amount` of them) or "fences" (1 with, 0 without).
+    """A change of one of these kinds.
+
+    | kind | does |
+    |---|---|
+    | swap | the item at `place` of the step and the next change places |
+    | ahead | the fragment at `place` runs `amount` iterations ahead instead |
+    | barrier | `amount` 1: a barrier more before the item at `place`; 0: that at `place` is taken out |
+    | buffers | `amount` of them |
+    | groups | of waves out of phase, `amount` |
+    | fences | 1 with, 0 without |
     """
 
     kind: str
@@ -28,102 +38,131 @@ class Move:
     amount: int = 0
 
     def __str__(self) -> str:
-        detail = {"swap": f" {self.place}", "ahead": f" {self.place} to {self.amount}"}.get(
-            self.kind, f" {self.amount}"
-        )
+        detail = {
+            "swap": f" {self.place}",
+            "ahead": f" {self.place} to {self.amount}",
+            "barrier": f" {'before' if self.amount else 'removed at'} {self.place}",
+        }.get(self.kind, f" {self.amount}")
         return self.kind + detail
 
 
 def apply(schedule: Schedule, move: Move) -> Schedule:
-    """The schedule after a move, legal or not. ValueError for a place that there is not."""
-    places = places_of(schedule)
+    """The schedule after a move, legal or not. ValueError for a place that there is not, or where it means nothing."""
     if move.kind == "buffers":
         return replace(schedule, buffers=move.amount)
+    if move.kind == "groups":
+        return replace(schedule, groups=move.amount)
     if move.kind == "fences":
         return replace(schedule, fences="memory" if move.amount else "none")
-    if not 0 <= move.place < len(places) - (move.kind == "swap"):
-        raise ValueError(f"move '{move}': the schedule has {len(places)} fragments")
-    if move.kind == "swap":
-        places[move.place : move.place + 2] = reversed(places[move.place : move.place + 2])
-    elif move.kind == "ahead":
-        places[move.place] = places[move.place]._replace(ahead=move.amount)
-    else:
+    if move.kind not in ("swap", "ahead", "barrier"):
         raise ValueError(f"there is no move '{move.kind}'")
-    changed = schedule_of_places(schedule.name, schedule.buffers, places)
-    return replace(schedule, step=changed.step)
+    entries = entries_of(schedule)
+    inserts = move.kind == "barrier" and move.amount == 1
+    if not 0 <= move.place < len(entries) + inserts - (move.kind == "swap"):
+        raise ValueError(f"move '{move}': the step has {len(entries)} items")
+    entry = entries[move.place] if move.place < len(entries) else None
+    if move.kind == "swap":
+        entries[move.place : move.place + 2] = reversed(entries[move.place : move.place + 2])
+    elif inserts:
+        entries.insert(move.place, Barrier())
+    elif move.kind == "barrier" and isinstance(entry, Barrier):
+        del entries[move.place]
+    elif move.kind == "ahead" and isinstance(entry, Place):
+        entries[move.place] = entry._replace(ahead=move.amount)
+    else:
+        raise ValueError(f"move '{move}': at this place stands {entry}")
+    return replace(schedule, step=step_of(entries))
 
 
 def legal_moves(problem: Problem, schedule: Schedule) -> list[Move]:
-    """The moves after which all dependences still hold, in a fixed order; ValueError where some are not listed, and for
-    groups of waves out of phase."""
-    if schedule.groups > 1:
-        raise ValueError(f"schedule '{schedule.name}' has groups of waves out of phase, whose phases no move keeps")
-    problem = problem.with_buffers(schedule.buffers)
-    links = links_between_fragments(problem)
-    broken = broken_links(problem, links, schedule)
-    if broken:
-        raise ValueError(f"schedule '{schedule.name}' is not legal itself: {broken[0]}")
-    places = places_of(schedule)
-    slack = _slack(problem, schedule)
-    found = [Move("swap", at) for at in range(len(places) - 1) if slack.may_swap(at)]
-    for at, place in enumerate(places):
-        for ahead in (place.ahead - 1, place.ahead + 1):
-            if 0 <= ahead <= MOST_AHEAD and slack.may_run(at, ahead):
-                found.append(Move("ahead", at, ahead))
-    for buffers in (schedule.buffers - 1, schedule.buffers + 1):
-        if 1 <= buffers <= MOST_BUFFERS and _fits(problem, schedule, buffers):
-            found.append(Move("buffers", amount=buffers))
-    found.append(Move("fences", amount=int(schedule.fences == "none")))
-    return [move for move in found if _unrolls(problem, links, schedule, move)]
+    """The moves after which all dependences still hold, in a fixed order; ValueError where `objection` has one to the
+    schedule itself.
+    """
+    rules = _Rules.of(problem, schedule)
+    reason = rules.objection(schedule)
+    if reason:
+        raise ValueError(f"schedule '{schedule.name}' is not legal itself: {reason}")
+    legal = []
+    for move in _candidates(problem, schedule):
+        changed = apply(schedule, move)
+        if not (_Rules.of(problem, changed) if move.kind == "buffers" else rules).objection(changed):
+            legal.append(move)
+    return legal
 
 
-def _unrolls(problem: Problem, links: list[Link], schedule: Schedule, move: Move) -> bool:
-    """Whether the steady loop after a move is one that the pass makes."""
-    changed = apply(schedule, move)
-    return steps_of(problem, links, places_of(changed), changed.buffers) <= MOST_STEPS
+def objection(problem: Problem, schedule: Schedule) -> str:
+    """Why a schedule keeps not all dependences, or has no steady loop, in words; empty where it does and has.
+
+    Raises:
+        ValueError: it does not list all fragments, or what the loop does not have.
+    """
+    return _Rules.of(problem, schedule).objection(schedule)
+
+
+def _candidates(problem: Problem, schedule: Schedule) -> Iterator[Move]:
+    entries = entries_of(schedule)
+    for at, (one, two) in enumerate(pairwise(entries)):
+        if one != two:
+            yield Move("swap", at)
+    for at, entry in enumerate(entries):
+        if isinstance(entry, Place) and entry.number != WHOLE:  # what is no fragment follows its users
+            for ahead in (entry.ahead - 1, entry.ahead + 1):
+                if 0 <= ahead <= MOST_AHEAD:
+                    yield Move("ahead", at, ahead)
+    for at, entry in enumerate(entries):
+        if isinstance(entry, Barrier):
+            yield Move("barrier", at, 0)
+        elif schedule.groups > 1:
+            yield Move("barrier", at, 1)
+    for amount in (schedule.buffers - 1, schedule.buffers + 1):
+        if 1 <= amount <= MOST_BUFFERS and (amount < schedule.buffers or _fits(problem, schedule, amount)):
+            yield Move("buffers", amount=amount)
+    for amount in (schedule.groups - 1, schedule.groups + 1):
+        if 1 <= amount <= MOST_GROUPS:
+            yield Move("groups", amount=amount)
+    yield Move("fences", amount=int(schedule.fences == "none"))
 
 
 def _fits(problem: Problem, schedule: Schedule, buffers: int) -> bool:
+    """Whether so many buffers fit in LDS side by side."""
+    more = replace(schedule, buffers=buffers)
     tensors = {node.tensor: node.lds_bytes for node in problem.nodes if node.tensor}
-    if buffers > schedule.buffers and sum(tensors.values()) * buffers > problem.limits.lds_bytes:
-        return False
-    changed = problem.with_buffers(buffers)
-    return not broken_links(changed, links_between_fragments(changed), schedule)
+    return sum(size * more.buffers_of(one) for one, size in tensors.items()) <= problem.limits.lds_bytes
 
 
 @dataclass(frozen=True)
-class _Slack:
-    places: list[Place]
-    may_swap: Callable[[int], bool]
-    may_run: Callable[[int, int], bool]
+class _Rules:
+    """What a schedule has to keep, for all schedules with the same buffers and the same stages listed as a whole."""
 
+    problem: Problem
+    links: list[Link]
 
-def _slack(problem: Problem, schedule: Schedule) -> _Slack:
-    """What moves the dependences of single fragments leave."""
-    places = places_of(schedule)
-    numbers = {(node.stage, node.index): node.number for node in problem.fragments}
-    at = {numbers[place[:2]]: number for number, place in enumerate(places)}
-    before: dict[int, list[tuple[int, int]]] = {number: [] for number in range(len(places))}
-    after: dict[int, list[tuple[int, int]]] = {number: [] for number in range(len(places))}
-    for link in links_between_fragments(problem):
-        after[at[link.source]].append((at[link.target], link.distance))
-        before[at[link.target]].append((at[link.source], link.distance))
-    effects = {at[number] for number in problem.effects if number in at}
+    @staticmethod
+    def of(problem: Problem, schedule: Schedule) -> "_Rules":
+        problem = problem.with_buffers(schedule.buffers, dict(schedule.tensor_buffers))
+        return _Rules(problem, links_between_fragments(problem, schedule))
 
-    def kept(source: int, source_ahead: int, target: int, target_ahead: int, distance: int) -> bool:
-        early = distance + source_ahead - target_ahead
-        return early > 0 or (early == 0 and source < target)
+    def objection(self, schedule: Schedule) -> str:
+        of_groups = self._of_groups(schedule)
+        if of_groups:
+            return of_groups
+        broken = broken_links(self.problem, self.links, schedule)
+        if broken:
+            return str(broken[0])
+        steps = steps_of(self.problem, self.links, schedule)
+        return (
+            f"its steady loop would hold {steps} steps; at most {MOST_STEPS} make sense" if steps > MOST_STEPS else ""
+        )
 
-    def may_swap(place: int) -> bool:
-        first, second = places[place], places[place + 1]
-        tight = (link for link in after[place] if link[0] == place + 1)
-        return all(distance + first.ahead - second.ahead > 0 for _, distance in tight)
-
-    def may_run(place: int, ahead: int) -> bool:
-        if ahead and place in effects:
-            return False
-        back = all(kept(one, places[one].ahead, place, ahead, d) for one, d in before[place] if one != place)
-        forth = all(kept(place, ahead, one, places[one].ahead, d) for one, d in after[place] if one != place)
-        return back and forth
-
-    return _Slack(places, may_swap, may_run)
+    def _of_groups(self, schedule: Schedule) -> str:
+        waves, groups = self.problem.limits.waves, schedule.groups
+        barriers = sum(isinstance(entry, Barrier) for entry in entries_of(schedule))
+        if waves % groups:
+            return f"{waves} waves do not form {groups} groups of equal size"
+        if groups > 1 and barriers < groups:
+            return f"too few barriers cut its step into phases for {groups} groups of waves: {barriers}"
+        fixed = next((edge for edge in self.problem.edges if edge.kind == "anti" and not edge.rotating), None)
+        if groups > 1 and fixed and self.problem.nodes[fixed.target].tensor:
+            tensor = self.problem.nodes[fixed.target].tensor
+            return f"LDS tensor '{tensor}' is from outside the loop, and written while other groups of waves read it"
+        return ""

@@ -15,9 +15,9 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
 from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.modulo import ModuloScheduling
-from ckmlir.scheduling.problem import Node, Problem
+from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.scheduler import SchedulingError, Solution
-from ckmlir.scheduling.steps import Place, places_of, schedule_of_places
+from ckmlir.scheduling.steps import Entry, Place, places_of, schedule_of_places, step_of
 from ckmlir.scheduling.turns import with_even_turns
 
 GROUPS = 2
@@ -36,17 +36,19 @@ class PingPong:
                 f"ping_pong is for two waves a SIMD; {problem.name} has {problem.limits.waves} waves on "
                 f"{problem.limits.simds} SIMDs"
             )
-        found = ModuloScheduling().solve(problem, seed)
+        if problem.groups not in (1, GROUPS):
+            raise SchedulingError(f"ping_pong is for {GROUPS} groups of waves, not {problem.groups}")
+        found = ModuloScheduling().solve(replace(problem, groups=1), seed)
         links = links_between_fragments(problem)
         phases = _phases(problem, links, places_of(found.schedule))
         apart = _far_enough_ahead(problem, links, phases)
         listed = schedule_of_places("ping_pong", problem.buffers, [place for phase in apart for place in phase])
         even = with_even_turns(problem, listed)
-        broken = broken_links(problem, links, even)
-        if broken or not _far_enough(problem, links, _split(even, apart)):
-            why = str(broken[0]) if broken else "the two groups would meet in LDS"
-            raise SchedulingError(f"ping_pong: {why}; more LDS buffers may do")
-        return Solution(_with_barriers(even, _split(even, apart), problem), found.interval, found.remark)
+        parted = _with_barriers(even, _split(even, apart), problem)
+        broken = broken_links(problem, links, parted)
+        if broken:
+            raise SchedulingError(f"ping_pong: {broken[0]}; more LDS buffers may do")
+        return Solution(parted, found.interval, found.remark)
 
 
 def _phases(problem: Problem, links: Sequence[Link], places: list[Place]) -> list[list[Place]]:
@@ -72,9 +74,9 @@ def _phases(problem: Problem, links: Sequence[Link], places: list[Place]) -> lis
     return phases
 
 
-def _needed(source: Node, target: Node, source_phase: int, target_phase: int, before: bool, count: int) -> int:
+def _needed(link: Link, source_phase: int, target_phase: int, before: bool, count: int) -> int:
     """The iterations by which one fragment has to come before another: two barriers apart where they meet in LDS."""
-    if source.tensor and source.tensor == target.tensor:
+    if link.lds:
         return -(-(GROUPS - (target_phase - source_phase)) // count)
     return 0 if before else 1
 
@@ -90,29 +92,12 @@ def _far_enough_ahead(problem: Problem, links: Sequence[Link], phases: list[list
         changed = False
         for link in links:
             source, target = at[link.source], at[link.target]
-            needed = _needed(
-                problem.nodes[link.source], problem.nodes[link.target], listed[source][1], listed[target][1],
-                source < target, len(phases),
-            )  # fmt: skip
+            needed = _needed(link, listed[source][1], listed[target][1], source < target, len(phases))
             late = needed - (link.distance + ahead[link.source] - ahead[link.target])
             if late > 0 and ahead[link.source] + late <= MOST_AHEAD:
                 ahead[link.source] += late
                 changed = True
     return [[place._replace(ahead=ahead[numbers[place[:2]]]) for place in places] for places in phases]
-
-
-def _far_enough(problem: Problem, links: Sequence[Link], phases: list[list[Place]]) -> bool:
-    """Whether accesses to LDS that depend on each other lie two barriers apart."""
-    numbers = {(node.stage, node.index): node.number for node in problem.fragments}
-    found = {numbers[place[:2]]: (place.ahead, phase) for phase, places in enumerate(phases) for place in places}
-    for link in links:
-        source, target = problem.nodes[link.source], problem.nodes[link.target]
-        (ahead, phase), (other, later) = found[link.source], found[link.target]
-        if source.tensor and source.tensor == target.tensor:
-            early = link.distance + ahead - other
-            if early * len(phases) + later - phase < GROUPS:
-                return False
-    return True
 
 
 def _split(schedule: Schedule, phases: list[list[Place]]) -> list[list[Place]]:
@@ -125,10 +110,8 @@ def _with_barriers(schedule: Schedule, phases: list[list[Place]], problem: Probl
     """The schedule in two groups, a barrier behind every phase, matrix instructions with priority."""
     numbers = {(node.stage, node.index): node for node in problem.fragments}
     stages = {place.stage for phase in phases for place in phase if numbers[place[:2]].unit == "matrix"}
-    step = [
-        item
-        for phase in phases
-        for item in (*schedule_of_places("phase", 1, phase).step, Barrier())
-    ]  # fmt: skip
+    entries: list[Entry] = []
+    for phase in phases:
+        entries += [*phase, Barrier()]
     priority = tuple((stage, 1) for stage in sorted(stages))
-    return replace(schedule, step=tuple(step), groups=GROUPS, priority=priority)
+    return replace(schedule, step=step_of(entries), groups=GROUPS, priority=priority)

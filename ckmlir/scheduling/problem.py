@@ -112,6 +112,7 @@ class Problem:
         target: the chip.
         buffers: LDS buffers that the distances of anti-dependences stand for.
         effects: numbers of nodes that must not run ahead.
+        groups: of waves that run the loop out of phase.
     """
 
     name: str
@@ -121,6 +122,7 @@ class Problem:
     limits: Limits
     buffers: int
     effects: tuple[int, ...]
+    groups: int = 1
 
     def __post_init__(self) -> None:
         for edge in self.edges:
@@ -137,9 +139,13 @@ class Problem:
         """The nodes with places of their own."""
         return [node for node in self.nodes if node.is_fragment]
 
-    def with_buffers(self, buffers: int) -> "Problem":
-        """The same with another number of LDS buffers."""
-        edges = tuple(replace(edge, distance=buffers) if edge.rotating else edge for edge in self.edges)
+    def with_buffers(self, buffers: int, own: Mapping[str, int] | None = None) -> "Problem":
+        """The same with another number of LDS buffers, some tensors (`own`) with numbers of their own."""
+        numbers = own or {}
+        edges = tuple(
+            replace(edge, distance=numbers.get(self.nodes[edge.source].tensor, buffers)) if edge.rotating else edge
+            for edge in self.edges
+        )
         return replace(self, edges=edges, buffers=buffers)
 
     def to_json(self) -> str:
@@ -169,6 +175,7 @@ class Problem:
                 limits=_read(Limits, data["limits"]),
                 buffers=data["buffers"],
                 effects=tuple(data["effects"]),
+                groups=data.get("groups", 1),
             )
         except (KeyError, TypeError) as error:
             raise ProblemError(f"the scheduling problem lacks or misplaces {error}") from None

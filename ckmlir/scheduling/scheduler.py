@@ -7,6 +7,7 @@ from typing import Protocol
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError, suggest
+from ckmlir.scheduling.phases import in_groups
 from ckmlir.scheduling.problem import Edge, Problem
 from ckmlir.scheduling.steps import Place, schedule_of_places
 from ckmlir.scheduling.turns import with_even_turns
@@ -32,7 +33,7 @@ class Solution:
     """What a scheduler finds.
 
     Attributes:
-        schedule: lists every fragment of the loop, unless the scheduler leaves the order to a rule of the pass.
+        schedule: lists every fragment of the loop, for the problem's groups of waves.
         interval: cycles of a step as far as the scheduler's model knows; None where it has none.
         remark: what else there is to say, e.g. whether the interval is proved to be the least.
     """
@@ -46,7 +47,12 @@ class Scheduler(Protocol):
     """Solves problems; the same problem and seed give the same solution."""
 
     def solve(self, problem: Problem, seed: int = 0) -> Solution:
-        """A schedule that keeps all dependences. Raises SchedulingError."""
+        """A schedule that keeps all dependences, also between the problem's groups of waves.
+
+        Raises:
+            SchedulingError: none is found.
+            ProblemError: the waves do not form such groups.
+        """
 
 
 def find_scheduler(name: str) -> Scheduler:
@@ -88,4 +94,4 @@ def schedule_of_times(problem: Problem, name: str, times: Mapping[int, int], int
     last = max((time // interval for time in shifted.values()), default=0)
     listed = sorted(problem.fragments, key=lambda node: (shifted[node.number] % interval, node.number))
     places = [Place(node.stage, node.index, last - shifted[node.number] // interval) for node in listed]
-    return with_even_turns(problem, schedule_of_places(name, problem.buffers, places))
+    return in_groups(problem, with_even_turns(problem, schedule_of_places(name, problem.buffers, places)))

@@ -1,38 +1,76 @@
-"""Fragments of a schedule one by one, as schedulers and moves see them."""
+"""The step of a schedule item by item, as schedulers and moves see it: fragments, and what stands between them."""
 
 from collections.abc import Iterable
 from typing import NamedTuple
 
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.dialect.schedule_items import Fragments
+from ckmlir.dialect.schedule_items import Fragments, Item, Marker
+
+WHOLE = -1
+"""The number of a place that is all of a stage that is not listed by number."""
 
 
 class Place(NamedTuple):
-    """A fragment in its place of the step: of a stage, by number, so many iterations ahead."""
+    """A fragment in its place of the step: of a stage, by number, so many iterations ahead.
+
+    `number` WHOLE: what the step does not list by number of the stage. Stages without memory accesses and matrix
+    instructions, such as a softmax, have a place only so.
+    """
 
     stage: str
     number: int
     ahead: int = 0
 
+    def __str__(self) -> str:
+        return str(_item(self))
+
+
+Entry = Place | Marker
+"""What has a place of its own in a step."""
+
+
+def entries_of(schedule: Schedule) -> list[Entry]:
+    """The items of a schedule's step in their order, fragments one by one."""
+    found: list[Entry] = []
+    for item in schedule.step:
+        if not isinstance(item, Fragments):
+            found.append(item)
+            continue
+        ahead = schedule.ahead_of(item.stage) if item.ahead is None else item.ahead
+        numbers = [WHOLE] if item.first is None or item.last is None else range(item.first, item.last + 1)
+        found += [Place(item.stage, number, ahead) for number in numbers]
+    return found
+
 
 def places_of(schedule: Schedule) -> list[Place]:
-    """The fragments that a schedule lists, in their order; stages that it names as a whole are not among them."""
-    return [
-        Place(item.stage, number, schedule.ahead_of(item.stage) if item.ahead is None else item.ahead)
-        for item in schedule.step
-        if isinstance(item, Fragments) and item.first is not None and item.last is not None
-        for number in range(item.first, item.last + 1)
-    ]
+    """The fragments and stages that a schedule's step lists, in their order."""
+    return [entry for entry in entries_of(schedule) if isinstance(entry, Place)]
 
 
-def schedule_of_places(name: str, buffers: int, places: Iterable[Place], *, fenced: bool = True) -> Schedule:
-    """A schedule that lists fragments; `fenced` pins them with sched_barriers."""
-    step: list[Fragments] = []
-    for place in places:
-        ahead = place.ahead or None
+def schedule_of_places(name: str, buffers: int, entries: Iterable[Entry], *, fenced: bool = True) -> Schedule:
+    """A schedule that lists these; `fenced` pins memory fragments with sched_barriers."""
+    return Schedule(name, buffers=buffers, fences="memory" if fenced else "none", step=step_of(entries))
+
+
+def step_of(entries: Iterable[Entry]) -> tuple[Item, ...]:
+    """The `step` statement that lists these, neighbouring fragments of a stage as one item."""
+    step: list[Item] = []
+    for entry in entries:
         before = step[-1] if step else None
-        if before is not None and (before.stage, before.ahead, before.last) == (place.stage, ahead, place.number - 1):
-            step[-1] = Fragments(place.stage, before.first, place.number, ahead)
-        else:
-            step.append(Fragments(place.stage, place.number, place.number, ahead))
-    return Schedule(name, buffers=buffers, fences="memory" if fenced else "none", step=tuple(step))
+        item = _item(entry)
+        if (
+            isinstance(before, Fragments) and isinstance(item, Fragments)
+            and before.last is not None and item.first == before.last + 1
+            and (before.stage, before.ahead) == (item.stage, item.ahead)
+        ):  # fmt: skip
+            item = Fragments(item.stage, before.first, item.last, item.ahead)
+            step.pop()
+        step.append(item)
+    return tuple(step)
+
+
+def _item(entry: Entry) -> Item:
+    if not isinstance(entry, Place):
+        return entry
+    number = None if entry.number == WHOLE else entry.number
+    return Fragments(entry.stage, number, number, entry.ahead or None)

@@ -11,9 +11,9 @@ from math import lcm
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD
-from ckmlir.scheduling.graph import Link, links_between_fragments
+from ckmlir.scheduling.graph import Link, links_between_fragments, numbers_of
 from ckmlir.scheduling.problem import Problem
-from ckmlir.scheduling.steps import Place, places_of, schedule_of_places
+from ckmlir.scheduling.steps import Place, places_of, step_of
 
 
 def with_even_turns(problem: Problem, schedule: Schedule) -> Schedule:
@@ -32,13 +32,13 @@ def with_even_turns(problem: Problem, schedule: Schedule) -> Schedule:
         if ahead > MOST_AHEAD:
             return schedule
         places[at] = places[at]._replace(ahead=ahead)
-    return replace(schedule, step=schedule_of_places(schedule.name, schedule.buffers, places).step)
+    return replace(schedule, step=step_of(places))
 
 
 def turns_of(problem: Problem, links: Sequence[Link], places: Sequence[Place]) -> dict[int, int]:
     """Sets of registers that the result of each load and LDS read needs, by its place in the step."""
-    at = {place[:2]: number for number, place in enumerate(places)}
-    home = {node.number: at[node.stage, node.index] for node in problem.fragments}
+    numbers = numbers_of(problem)
+    home = {numbers[place[:2]]: at for at, place in enumerate(places) if place[:2] in numbers}
     found = {home[node.number]: 1 for node in problem.fragments if node.defines and node.unit in ("memory", "lds")}
     for link in links:
         source, target = home[link.source], home[link.target]
@@ -48,6 +48,7 @@ def turns_of(problem: Problem, links: Sequence[Link], places: Sequence[Place]) -
     return found
 
 
-def steps_of(problem: Problem, links: Sequence[Link], places: Sequence[Place], buffers: int) -> int:
-    """Steps of the steady loop that fragments in these places, with so many LDS buffers, need."""
-    return lcm(buffers, *turns_of(problem, links, places).values())
+def steps_of(problem: Problem, links: Sequence[Link], schedule: Schedule) -> int:
+    """Steps of the steady loop that a schedule's fragments and LDS buffers need."""
+    buffers = {schedule.buffers_of(node.tensor) for node in problem.nodes if node.tensor}
+    return lcm(schedule.unroll, *buffers, *turns_of(problem, links, places_of(schedule)).values())

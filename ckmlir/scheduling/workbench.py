@@ -14,17 +14,18 @@ from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.build import string
 from ckmlir.dialect.loop import SCHEDULE, schedule_of
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.lowering.codeobject import emit_code_object
 from ckmlir.mlir import ir
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.passes.check_schedule import check_module
-from ckmlir.passes.loop_body import FRAGMENTS, stage_of
+from ckmlir.passes.loop_body import FRAGMENTS, Group, Marker, stage_of
 from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 from ckmlir.passes.step_order import order_step
 from ckmlir.scheduling.loops import loops_of, problem_of
 from ckmlir.scheduling.problem import Problem, ProblemError
 from ckmlir.scheduling.scheduler import Solution, find_scheduler
-from ckmlir.scheduling.steps import Place, schedule_of_places
+from ckmlir.scheduling.steps import WHOLE, Entry, Place, step_of
 from ckmlir.targets import Target
 
 NAMES = [str(step.run) for step in PIPELINE]
@@ -93,20 +94,27 @@ class Workbench:
         with self.context:
             return problem_of(loops_of(self._fragments(schedule))[-1])
 
-    def solve(self, scheduler: str, *, buffers: int | None = None, seed: int = 0) -> Solution:
-        """A schedule that a scheduler finds for this loop, with its paths of operands and so many LDS buffers.
+    def solve(
+        self, scheduler: str, *, buffers: int | None = None, groups: int | None = None, seed: int = 0
+    ) -> Solution:
+        """A schedule that a scheduler finds for this loop, with its paths of operands, so many LDS buffers and groups
+        of waves out of phase (None: those of its own schedule).
 
         Raises:
             SchedulingError: there is no such scheduler, or it finds none.
+            ProblemError: the waves do not form such groups.
         """
         problem = self.problem if buffers is None else self.problem.with_buffers(buffers)
+        if groups is not None:
+            problem = replace(problem, groups=groups)
         solution = find_scheduler(scheduler).solve(problem, seed)
         own = self.schedule
         return replace(solution, schedule=replace(solution.schedule, path=own.path, paths=own.paths))
 
     def listed(self, schedule: Schedule) -> Schedule:
-        """The same schedule with every fragment listed by itself, ready for moves; mixes, priorities and groups out of
-        phase are left out.
+        """The same schedule with every fragment listed by itself, ready for moves; mixes are left out.
+
+        Stages that have no fragments stay listed as a whole where the step names them.
 
         Raises:
             PipelineFailure, ValueError: the loop has no such stages or fragments.
@@ -115,20 +123,17 @@ class Workbench:
             module = self._fragments(schedule)
             block = loops_of(module)[-1].regions[0].blocks[0]
             body = [op.operation for op in block.operations][:-1]
-            counts: dict[str, int] = {}
-            numbers: dict[ir.Operation, tuple[str, int]] = {}
-            for op in body:
-                if op.name in FRAGMENTS:
-                    stage = stage_of(op) or ""
-                    numbers[op] = stage, counts.get(stage, 0)
-                    counts[stage] = counts.get(stage, 0) + 1
-            placed = [one for one in order_step(body, schedule, self.target).placed if one.op in numbers]
-            places = [Place(*numbers[one.op], one.ahead) for one in placed]
-        listed = schedule_of_places(schedule.name, schedule.buffers, places)
+            plain = replace(schedule, priority=(), mix=(), fences="none")
+            step = order_step(body, plain, self.target)
+            names = _names(body, {item.stage for item in schedule.step if isinstance(item, Fragments)})
+            entries: list[Entry] = []
+            for one in step.placed:
+                entries += _entries(one.before)
+                if one.op in names:
+                    entries.append(Place(*names[one.op], one.ahead))
+            entries += _entries(step.after)
         fences = "none" if schedule.fences == "none" else "memory"
-        return replace(
-            schedule, step=listed.step, ahead=(), order="source", reads=1, fences=fences, mix=(), priority=(), groups=1
-        )
+        return replace(schedule, step=step_of(entries), ahead=(), order="source", reads=1, fences=fences, mix=())
 
     def compile(self, schedule: Schedule, *, code: bool = True) -> Scheduled:
         """Apply a schedule, check the result, and (`code`) compile it.
@@ -156,3 +161,23 @@ class Workbench:
         loops_of(module)[-1].attributes[SCHEDULE] = string(str(schedule))
         run_pipeline(module, FRAGMENTING, dump_on_failure=False)
         return module
+
+
+def _names(body: list[ir.Operation], listed: set[str]) -> dict[ir.Operation, tuple[str, int]]:
+    """The stage and number of every fragment of a loop's body; of `listed` stages without fragments their first
+    operation stands for all.
+    """
+    found: dict[ir.Operation, tuple[str, int]] = {}
+    stages: dict[str, list[ir.Operation]] = {}
+    for op in body:
+        stages.setdefault(stage_of(op) or "", []).append(op)
+    for stage, ops in stages.items():
+        fragments = [op for op in ops if op.name in FRAGMENTS]
+        found.update({op: (stage, number) for number, op in enumerate(fragments)})
+        if not fragments and stage in listed:
+            found[ops[0]] = stage, WHOLE
+    return found
+
+
+def _entries(markers: tuple[Marker, ...]) -> list[Entry]:
+    return [one for one in markers if not isinstance(one, Group)]

@@ -30,6 +30,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
         "--scheduler", metavar="NAME", help="one that this scheduler finds: " + ", ".join(_schedulers())
     )
     add("--buffers", type=int, metavar="N", help="LDS buffers that the scheduler may use (default: the kernel's)")
+    add("--groups", type=int, metavar="N", help="groups of waves out of phase to schedule for (default: the kernel's)")
     add("--seed", type=int, default=0, metavar="N", help="decides between equals")
     add("--export", metavar="FILE", type=Path, help="write the scheduling problem as JSON")
     add("--print", dest="printed", action="store_true", help="print the schedule, every fragment by itself")
@@ -94,14 +95,17 @@ def _schedulers() -> list[str]:
 
 def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, str]:
     """The schedule asked for, and what its scheduler remarks."""
-    from ckmlir.dialect.schedule import Schedule
+    from ckmlir.dialect.schedule import MOST_GROUPS, Schedule
 
     if options.scheduler is not None:
         buffers = bench.problem.buffers if options.buffers is None else options.buffers
         if not 1 <= buffers <= 8:
             raise CkmlirError(f"--buffers {buffers}: 1 to 8 make sense")
+        groups = bench.problem.groups if options.groups is None else options.groups
+        if not 1 <= groups <= MOST_GROUPS:
+            raise CkmlirError(f"--groups {groups}: 1 to {MOST_GROUPS} make sense")
         with progress(f"{options.scheduler} scheduling"):
-            solution = bench.solve(options.scheduler, buffers=buffers, seed=options.seed)
+            solution = bench.solve(options.scheduler, buffers=buffers, groups=groups, seed=options.seed)
         found = f"{options.scheduler}: a step of {solution.interval} cycles; {solution.remark}"
         return solution.schedule, found if solution.interval is not None else ""
     if options.use is None:

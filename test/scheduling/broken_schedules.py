@@ -75,6 +75,13 @@ class Subject:
         return f"{self.operator}-{self.arch}-{self.schedule}-{self.dtype}"
 
 
+class DeepGemm(Subject):
+    """Steps of 64 along K, which give each of eight waves something to copy."""
+
+    def keys(self, steps: int) -> dict[str, Any]:
+        return {**super().keys(steps), "k": 64 * steps, "block": "64x64x64"}
+
+
 @lru_cache(maxsize=2)
 def bench(subject: Subject) -> tuple[Workbench, str, str]:
     """The kernel, its fragments before and after scheduling."""

@@ -8,19 +8,21 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import pytest
-from broken_schedules import WATCHING, Broken, Change, Subject, bench, broken, kernel_operations, seen_running
+from broken_schedules import (
+    WATCHING,
+    Broken,
+    Change,
+    DeepGemm,
+    Subject,
+    bench,
+    broken,
+    kernel_operations,
+    seen_running,
+)
 
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.mlir import ir
 from ckmlir.passes.check_schedule import check_module
-
-
-class DeepGemm(Subject):
-    """Steps of 64 along K, which give each of eight waves something to copy."""
-
-    def keys(self, steps: int) -> dict[str, Any]:
-        return {**super().keys(steps), "k": 64 * steps, "block": "64x64x64"}
-
 
 SUBJECTS = [
     Subject("gemm", "gfx942", "compv5"),

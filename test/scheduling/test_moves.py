@@ -97,7 +97,7 @@ def test_moves_are_a_fixed_list_and_say_what_they_do() -> None:
     assert moves == legal_moves(bench().problem, start())
     assert {move.kind for move in moves} >= {"swap", "ahead", "buffers", "fences"}
     assert str(Move("ahead", 3, 2)) == "ahead 3 to 2" and str(Move("swap", 1)) == "swap 1"
-    with pytest.raises(ValueError, match="the schedule has 12 fragments"):
+    with pytest.raises(ValueError, match="the step has 12 items"):
         apply(start(), Move("swap", 11))
 
 

@@ -61,6 +61,19 @@ def test_vcc_and_turned_masks() -> None:
     assert early(text.replace("vccnz", "vccz")) == 1
 
 
+def test_lanes_that_a_wave_starts_with() -> None:
+    """s_cbranch_execnz is always taken until exec is written; then some lane or none may be left."""
+    text = """
+    s_cbranch_execnz out
+    v_mov_b32_e32 v1, v2
+    out:
+    """
+    assert early(text) == 0
+    assert early(text.replace("execnz", "execz")) == 1
+    assert early("s_and_saveexec_b64 s[4:5], vcc" + text) == 1
+    assert early("s_and_saveexec_b64 s[4:5], vcc\ns_mov_b64 exec, -1" + text) == 0
+
+
 def test_loops_keep_their_ways_in_and_out() -> None:
     text = "s_mov_b64 s[4:5], 0\ntop:\ns_nop 0\ns_and_b64 s[4:5], s[4:5], exec\ns_cbranch_scc1 top"
     flow = flow_of(text, "gfx942")

@@ -51,6 +51,13 @@ def test_print_check_and_use(capsys: pytest.CaptureFixture[str], tmp_path: Path)
     assert run(capsys, "--use", str(file), "--check")[:2] == (0, "schedule modulo: proved for every trip count\n")
 
 
+def test_groups_of_waves(capsys: pytest.CaptureFixture[str]) -> None:
+    status, out, _ = run(capsys, "--scheduler", "list", "--groups", "2", "--print", "--check")
+    assert status == 0 and "groups   2" in out and "list: proved for every trip count" in out
+    assert "1 to 4 make sense" in run(capsys, "--scheduler", "list", "--groups", "5")[2]
+    assert "4 waves, which do not form 3 groups of equal size" in run(capsys, "--scheduler", "list", "--groups", "3")[2]
+
+
 def test_schedules_keep_the_paths_of_operands(capsys: pytest.CaptureFixture[str]) -> None:
     found = run(capsys, "--scheduler", "modulo", "--print", "--check", schedule="async")
     assert found[0] == 0 and "path     direct" in found[1] and "modulo: proved for every trip count" in found[1]

@@ -2,7 +2,8 @@
 
 Compilers carry "does the loop run?" and the like through merged paths as a mask of lanes or a number that is all or
 nothing. A register that such a path left alone holds anything, but only on the way that the flag then forbids.
-Followed are masks that are empty or hold every active lane, the numbers 0 and 1, and scc; exec is taken for not empty.
+Followed are masks that are empty or hold every active lane, the numbers 0 and 1, scc, and exec until it is first
+written: a wave starts with some lane. LLVM uses s_cbranch_execnz there as a jump that is always taken.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ Flags = frozenset[tuple[int, bool]]
 _SCC: Final = -1
 _EXEC: Final = 126
 _VCC: Final = SCALAR + 106
+_LANES: Final = SCALAR + _EXEC
 _ALL_LANES: Final = 0xFFFF_FFFF
 _READERS: Final = re.compile(r"s_(and|andn2|xor)_b64|s_cselect_b(32|64)|s_cmp_(lg|eq)_[iu]32|s_mov_b(32|64)")
 _MOST_COPIES: Final = 16
@@ -37,10 +39,11 @@ def unfold(flow: ControlFlow) -> ControlFlow:
     if flow.entry not in flow.blocks:
         return flow
     interesting = _interesting(flow)
-    keys: dict[tuple[int, Flags], int] = {(flow.entry, frozenset()): flow.entry}
+    start = frozenset({(_LANES, True)})
+    keys: dict[tuple[int, Flags], int] = {(flow.entry, start): flow.entry}
     copies: dict[int, int] = {flow.entry: 1}
     successors: dict[int, list[int]] = {}
-    pending = [(flow.entry, frozenset[tuple[int, bool]]())]
+    pending = [(flow.entry, start)]
     while pending:
         address, flags = place = pending.pop()
         block = flow.blocks[address]
@@ -51,7 +54,7 @@ def unfold(flow: ControlFlow) -> ControlFlow:
         for successor in _possible(block, flags):
             then = successor, kept
             if then not in keys and copies.get(successor, 0) >= _MOST_COPIES:
-                then = successor, frozenset[tuple[int, bool]]()
+                then = successor, kept & start
             if then not in keys:
                 keys[then] = successor if successor not in copies else -len(keys)
                 copies[successor] = copies.get(successor, 0) + 1
@@ -71,7 +74,7 @@ def unfold(flow: ControlFlow) -> ControlFlow:
 
 def _interesting(flow: ControlFlow) -> frozenset[int]:
     """Registers whose flags are asked for somewhere."""
-    found = {_SCC, _VCC}
+    found = {_SCC, _VCC, _LANES}
     for block in flow.blocks.values():
         for instruction in block.instructions:
             if _READERS.fullmatch(instruction.mnemonic):
@@ -123,9 +126,10 @@ def _goes_to(flags: Flags, branch: Instruction) -> bool | None:
     if name in ("s_cbranch_scc0", "s_cbranch_scc1"):
         value = known.get(_SCC)
         return None if value is None else value == name.endswith("1")
-    if name in ("s_cbranch_vccz", "s_cbranch_vccnz"):
-        value = known.get(_VCC)
-        return None if value is None else value == name.endswith("nz")
+    for mask, at in (("vcc", _VCC), ("exec", _LANES)):
+        if name in (f"s_cbranch_{mask}z", f"s_cbranch_{mask}nz"):
+            value = known.get(at)
+            return None if value is None else value == name.endswith("nz")
     return None
 
 
