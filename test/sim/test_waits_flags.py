@@ -74,6 +74,53 @@ def test_lanes_that_a_wave_starts_with() -> None:
     assert early("s_and_saveexec_b64 s[4:5], vcc\ns_mov_b64 exec, -1" + text) == 0
 
 
+SAVED = """
+s_mov_b64 s[4:5], 0
+v_writelane_b32 v9, s4, 0
+v_writelane_b32 v9, s5, 1
+s_mov_b64 s[4:5], s[8:9]
+v_readlane_b32 s6, v9, 0
+v_readlane_b32 s7, v9, 1
+s_and_b64 s[6:7], s[6:7], exec
+s_cbranch_scc0 out
+v_mov_b32_e32 v1, v2
+out:
+"""
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("s_mov_b64 s[4:5], 0", "s_mov_b64 s[4:5], -1"),
+    ("s_mov_b64 s[4:5], 0", "s_mov_b64 s[4:5], 1"),  # one lane, and perhaps an active one
+    ("s_mov_b64 s[4:5], s[8:9]", "v_writelane_b32 v9, s8, 1"),
+    ("s_mov_b64 s[4:5], s[8:9]", "v_mov_b32_e32 v9, v8"),
+    ("v_readlane_b32 s7, v9, 1", "v_readlane_b32 s7, v9, 2"),
+])  # fmt: skip
+def test_masks_saved_in_lanes_come_back(old: str, new: str) -> None:
+    assert early(SAVED) == 0
+    assert early(SAVED.replace("s_mov_b64 s[4:5], s[8:9]", "v_writelane_b32 v9, s8, 4")) == 0
+    assert SAVED.count(old) == 1 and early(SAVED.replace(old, new)) == 1
+
+
+def test_one_and_all_ones_are_two_numbers() -> None:
+    text = "s_mov_b32 s6, 1\ns_cmp_lg_u32 s6, 1\ns_cbranch_scc0 out\nv_mov_b32_e32 v1, v2\nout:"
+    assert early(text) == 0
+    assert early(text.replace("s_mov_b32 s6, 1", "s_mov_b32 s6, -1")) == 1
+
+
+def test_active_lanes_are_others_when_exec_is_written() -> None:
+    """The mask of the lanes that were active is not turned into that of those that are."""
+    text = """
+    s_mov_b64 s[4:5], exec
+    s_mov_b64 exec, -1
+    s_andn2_b64 s[4:5], exec, s[4:5]
+    s_cbranch_scc0 out
+    v_mov_b32_e32 v1, v2
+    out:
+    """
+    assert early(text) == 1
+    assert early(text.replace("s_mov_b64 exec, -1", "s_nop 0")) == 0
+
+
 def test_loops_keep_their_ways_in_and_out() -> None:
     text = "s_mov_b64 s[4:5], 0\ntop:\ns_nop 0\ns_and_b64 s[4:5], s[4:5], exec\ns_cbranch_scc1 top"
     flow = flow_of(text, "gfx942")

@@ -16,9 +16,7 @@ LOOP, STAGES = "gemm_kernel.py:LINE", "the loop has from_lds, load, math, to_lds
 GEMM = ["schedule", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
 
 
-def run(
-    capsys: pytest.CaptureFixture[str], *arguments: str, schedule: str = "compv3"
-) -> tuple[int, str, str]:
+def run(capsys: pytest.CaptureFixture[str], *arguments: str, schedule: str = "compv3") -> tuple[int, str, str]:
     status = main([*GEMM, f"schedule={schedule}", *arguments])
     captured = capsys.readouterr()
     return status, captured.out, captured.err

@@ -205,12 +205,12 @@ def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lane
     destination = instruction.destinations[0] if instruction.destinations else None
     where = _BASE[destination.kind] + destination.index if destination is not None else -1
     if instruction.mnemonic == "v_writelane_b32":
-        lane = _lane(where, instruction.sources[1])
+        lane = lane_of_operand(destination, instruction.sources[1]) if destination is not None else None
         result, where = (range_of(instruction.sources[0], ranges), lane) if lane is not None else (None, where)
     elif result is not None and destination is not None and destination.kind in "va" and not all_lanes:
         result = result.hull(ranges.get(where, UNKNOWN))
     keeps_lanes = where >= _SAVED
-    for register in [item for item in ranges if effects.writes >> _owner(item) & 1]:
+    for register in [item for item in ranges if effects.writes >> owner_of(item) & 1]:
         if not (keeps_lanes and register >= _SAVED):
             del ranges[register]
     if result is not None and result != UNKNOWN:
@@ -219,12 +219,13 @@ def advance(ranges: Ranges, instruction: Instruction, effects: Effects, all_lane
         ranges.pop(where, None)
 
 
-def _lane(register: int, lane: Operand) -> int | None:
-    """Where `Ranges` holds what a lane of a VGPR holds: compilers save scalar registers there."""
-    return _SAVED + register * _LANES + lane.index % _LANES if lane.kind == "imm" else None
+def lane_of_operand(register: Operand, lane: Operand) -> int | None:
+    """Where `Ranges` holds what a lane of a VGPR holds, in which compilers save scalar registers; None: not known."""
+    first = _BASE[register.kind] + register.index
+    return _SAVED + first * _LANES + lane.index % _LANES if lane.kind == "imm" else None
 
 
-def _owner(item: int) -> int:
+def owner_of(item: int) -> int:
     """The register bit that an item of `Ranges` is part of."""
     return (item - _SAVED) // _LANES if item >= _SAVED else item
 
@@ -238,7 +239,7 @@ def _result(instruction: Instruction, ranges: Ranges) -> Range | None:
         return None
     if instruction.mnemonic == "v_readlane_b32":
         source = instruction.sources[0]
-        lane = _lane(_BASE[source.kind] + source.index, instruction.sources[1])
+        lane = lane_of_operand(source, instruction.sources[1])
         if lane is not None and lane in ranges:
             return ranges[lane]
     operands = [*instruction.sources]
