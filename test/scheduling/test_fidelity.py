@@ -16,7 +16,7 @@ from ckmlir.targets import get_target
 @lru_cache(maxsize=4)
 def bench(arch: str) -> Workbench:
     gemm, target = find_operator("gemm"), get_target(arch)
-    return Workbench.of(gemm, gemm.spec(gemm.problem(m=512, n=512, k=512), target), target)
+    return Workbench.of(gemm, gemm.spec(gemm.problem(m=512, n=512, k=512, schedule="compv3"), target), target)
 
 
 @pytest.mark.parametrize("arch", ["gfx90a", "gfx942", "gfx950"])
