@@ -46,7 +46,7 @@ def _protect(function: ir.Operation) -> None:
         others = {other: place for other, place in places.items() if other != op}
         if not flow.conflict(others):
             places = others
-    places = flow.joined(places)
+    places = flow.joined(flow.relaxed(places))
     unfinished = flow.barriers_without_wait(places) if flow.several_waves else []
     for op in dict.fromkeys((*places, *unfinished)):
         place = places.get(op, _Place(None, 0))
@@ -174,6 +174,16 @@ class _Flow:
             if event.op.name == GROUP_BARRIER:
                 state = state.after_group_barrier(event.op)
         return found
+
+    def relaxed(self, places: Places) -> Places:
+        """Places that wait for fewer copies, where another wait that was found later ends some of them before."""
+        for op, place in list(places.items()):
+            if place.copies is not None and place.barriers:
+                hit = self.conflict({**places, op: _Place(None, place.barriers)})
+                if hit is None or hit.op == op:
+                    weaker = {**places, op: _Place(hit.copies if hit else None, place.barriers)}
+                    places = weaker if self.conflict(weaker) is None else places
+        return places
 
     def joined(self, places: Places) -> Places:
         """Fewer places where readers of one stage wait for several copies: the first waits for those of the others."""

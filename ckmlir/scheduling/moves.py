@@ -117,8 +117,8 @@ def _candidates(problem: Problem, schedule: Schedule) -> Iterator[Move]:
     for amount in (schedule.buffers - 1, schedule.buffers + 1):
         if 1 <= amount <= MOST_BUFFERS and (amount < schedule.buffers or _fits(problem, schedule, amount)):
             yield Move("buffers", amount=amount)
-    for amount in (schedule.groups - 1, schedule.groups + 1):
-        if 1 <= amount <= MOST_GROUPS:
+    for amount in range(1, MOST_GROUPS + 1):
+        if amount != schedule.groups:
             yield Move("groups", amount=amount)
     yield Move("fences", amount=int(schedule.fences == "none"))
 

@@ -20,8 +20,11 @@ from ckmlir.passes.check_schedule import check_module
 from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.pipeline import PipelineFailure
 from ckmlir.passes.walk import functions
+from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
 from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.sim.checks.finding import parse_checks
 from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_fwd")
@@ -43,6 +46,20 @@ def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
     spec = FMHA.spec(FMHA.problem(dtype=dtype, schedule="qr_async_trload"), target)
     (reason,) = FMHA.validate(spec, target)
     assert reason.field == "schedule" and why in reason.why and "qr_async" in reason.right
+
+
+@pytest.mark.parametrize(("chip", "dtype"), [("gfx950", "fp8"), ("gfx942", "fp8"), ("gfx90a", "f16")])
+@pytest.mark.parametrize("schedule", ["qr_async", "qr_async_pinned", "qr_async_ping_pong"])
+def test_copies_of_96_channels(chip: str, dtype: str, schedule: str) -> None:
+    """64 lanes side by side make no whole rows of 96 channels: copies fill tiles of 128, other ways those of 96."""
+    target = get_target(chip)
+    problem = FMHA.problem(h=1, sq=128, sk=192, d=96, dtype=dtype, schedule=schedule)
+    spec = FMHA.spec(problem, target)
+    assert FMHA.validate(spec, target) == [] and (spec.d_tile, spec.dv_tile) == (128, 96)
+    assert FMHA.spec(FMHA.problem(d=96, dtype=dtype, schedule="qr"), target).d_tile == 96
+    arrays = FMHA.inputs(problem, target, seed=1)
+    result = run_operator(FMHA, problem, arrays, target, SimulatorDevice(target, checks=parse_checks("all")))
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
 
 
 def instructions(chip: str, schedule: str, dtype: str = "f16") -> tuple[Any, ...]:

@@ -8,7 +8,7 @@ import re
 from dataclasses import dataclass
 
 import pytest
-from hypothesis import assume, given, settings
+from hypothesis import assume, example, given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.context import shared_context
@@ -137,6 +137,7 @@ def test_no_path_has_a_race(graph: Graph, waves: int) -> None:
 
 @settings(max_examples=100)
 @given(graphs(), st.sampled_from([1, 2]))
+@example(Graph(((("copy", 0),), (("write", 0), ("copy", 1)), ()), ((1,), (1, 2), ()), (0, 0, 1)), 1)
 def test_no_wait_is_longer_than_needed(graph: Graph, waves: int) -> None:
     """Leaving one copy more in flight at any wait is a race on some path."""
     with shared_context():

@@ -22,27 +22,40 @@ from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.passes.pipeline import PipelineFailure
 from ckmlir.scheduling import Move, Workbench, apply, evaluate, legal_moves, objection
 from ckmlir.scheduling.steps import WHOLE, Place, entries_of
+from ckmlir.sim.checks.finding import parse_checks
 
-CHECKS = ("memory", "initialisation", "race", "barrier", "wait")
+MATRIX = ("math", "qk", "pv")
+CHECKS = parse_checks("all")
+
+
+class Workgroup(Subject):
+    """A GEMM with eight waves; its schedule is found for four groups of them."""
+
+    def keys(self, steps: int) -> dict[str, Any]:
+        return {**super().keys(steps), "m": 128, "n": 128, "k": 32 * steps, "block": "128x128x32", "wave": "2x4"}
+
+
 SUBJECTS = [
     Subject("gemm", "gfx942", "compv5"),
     DeepGemm("gemm", "gfx90a", "ping_pong"),
     DeepGemm("gemm", "gfx950", "ping_pong_async"),
     Subject("fmha_fwd", "gfx950", "qr_async_ping_pong", "fp8"),
     Subject("fmha_fwd", "gfx942", "qr_async_ping_pong"),
+    Workgroup("gemm", "gfx942", "compv4"),
 ]
 
 
 def each(default: int, full: int) -> Any:
     """Every subject, with so many examples by default and with the marker `full`."""
-    few = [pytest.param(one, default, id=f"{one}-some") for one in SUBJECTS]
+    few = [pytest.param(one, default, id=f"{one}-some") for one in SUBJECTS if one.dtype == "f16"]
     many = [pytest.param(one, full, id=str(one), marks=pytest.mark.full) for one in SUBJECTS]
     return pytest.mark.parametrize(("subject", "examples"), [*few, *many])
 
 
 def start(subject: Subject) -> tuple[Workbench, Schedule]:
     one, _, _ = bench(subject)
-    return one, one.listed(one.schedule)
+    four = isinstance(subject, Workgroup)
+    return one, one.solve("interleave", groups=4).schedule if four else one.listed(one.schedule)
 
 
 def walked(subject: Subject, chance: random.Random, steps: int) -> tuple[Schedule, list[Move]]:
@@ -68,7 +81,9 @@ def test_legal_moves_are_proved_and_compute_the_same(subject: Subject, examples:
 
 
 def all_moves(schedule: Schedule) -> list[Move]:
-    """Legal or not, but for stages that are listed as a whole: unlike `legal_moves` the pass lets them follow users."""
+    """Legal or not; not of what the pass lets follow its users, other than `legal_moves`: stages that are listed as a
+    whole, and how far ahead matrix instructions run.
+    """
     entries = entries_of(schedule)
     fixed = [isinstance(entry, Place) and entry.number == WHOLE for entry in entries]
     moves = [
@@ -77,14 +92,14 @@ def all_moves(schedule: Schedule) -> list[Move]:
         if entries[at] != entries[at + 1] and not fixed[at] and not fixed[at + 1]
     ]
     for at, entry in enumerate(entries):
-        if isinstance(entry, Place) and not fixed[at] and entry.ahead < 8:
+        if isinstance(entry, Place) and not fixed[at] and entry.stage not in MATRIX and entry.ahead < 8:
             moves.append(Move("ahead", at, entry.ahead + 1))
         if isinstance(entry, Barrier):
             moves.append(Move("barrier", at, 0))
     return [*moves, *(Move("groups", amount=groups) for groups in (2, 3, 4) if groups != schedule.groups)]
 
 
-@each(6, 100)
+@each(4, 100)
 def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, examples: int) -> None:
     reasons: Counter[str] = Counter()
     for seed in range(examples):
@@ -104,7 +119,7 @@ def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, ex
     assert reasons["barrier"] + reasons["groups"]
 
 
-@pytest.mark.parametrize("subject", SUBJECTS, ids=str)
+@pytest.mark.parametrize("subject", SUBJECTS[:-1], ids=str)
 def test_a_listed_schedule_is_the_schedule(subject: Subject) -> None:
     """With its groups, barriers and priorities; only where what is no fragment stands may change."""
     one, listed = start(subject)
@@ -134,7 +149,7 @@ def test_reasons_name_both_ends_and_the_barriers() -> None:
         apply(listed, Move("barrier", 0, 0))
 
 
-@settings(max_examples=25, deadline=None)
+@settings(max_examples=8, deadline=None)
 @given(st.integers(0, 10**6), st.integers(0, 30))
 def test_a_barrier_more_is_always_legal(seed: int, steps: int) -> None:
     schedule, _ = walked(SUBJECTS[0], random.Random(seed), steps)
@@ -142,15 +157,6 @@ def test_a_barrier_more_is_always_legal(seed: int, steps: int) -> None:
     barriers = [move for move in legal_moves(one.problem, schedule) if move.kind == "barrier" and move.amount]
     expected = sum(isinstance(entry, Place) for entry in entries_of(schedule)) if schedule.groups > 1 else 0
     assert len(barriers) == expected
-
-
-class Workgroup(Subject):
-    """A GEMM whose workgroup has so many waves."""
-
-    waves = "2x4"
-
-    def keys(self, steps: int) -> dict[str, Any]:
-        return {**super().keys(steps), "m": 128, "n": 128, "k": 32 * steps, "block": "128x128x32", "wave": self.waves}
 
 
 SOME = [("list", 1, 2), ("modulo", 1, 4), ("interleave", 2, 4), ("source", 3, 2)]
@@ -163,10 +169,10 @@ GRID = [(name, buffers, groups) for name in ("source", "list", "modulo", "interl
     [*SOME, *(pytest.param(*one, marks=pytest.mark.full) for one in GRID if one not in SOME)],
 )
 def test_found_schedules_are_proved_and_compute_the_same(name: str, buffers: int, groups: int) -> None:
-    """Every scheduler cuts what it finds into phases for the problem's groups of waves."""
+    """Every scheduler cuts what it finds into phases for the problem's groups of waves, two or four; chips change."""
     if name == "exact":
         pytest.importorskip("ortools", reason="the exact scheduler's solver is not installed")
-    subject = Workgroup("gemm", "gfx942", "compv4")
+    subject = Workgroup("gemm", ("gfx90a", "gfx942", "gfx950")[buffers - 1], "compv4")
     one, _, _ = bench(subject)
     schedule = one.solve(name, buffers=buffers, groups=groups).schedule
     assert schedule.groups == groups and objection(one.problem, schedule) == ""
@@ -177,3 +183,12 @@ def test_found_schedules_are_proved_and_compute_the_same(name: str, buffers: int
     made = one.compile(schedule)
     assert made.findings == () and made.compiled is not None
     assert seen_running(subject, made.compiled, (1, 2, 5), CHECKS) == ""
+
+
+def test_three_groups_are_refused() -> None:
+    """Operators have 2^n waves, which do not form three groups of equal size; the pass says so too."""
+    one, listed = start(Workgroup("gemm", "gfx942", "compv4"))
+    three = replace(listed, groups=3)
+    assert objection(one.problem, three) == "8 waves do not form 3 groups of equal size"
+    with pytest.raises(PipelineFailure, match="asks for 3 groups of waves; 8 waves do not form groups of equal size"):
+        one.compile(three, code=False)

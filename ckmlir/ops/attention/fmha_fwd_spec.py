@@ -28,7 +28,9 @@ WEIGHT_EXPONENT = {"fnuz": 7, "ocp": 8}
 use its whole range (up to 240 or 448). The row sums have the factor too, so that it cancels (as in CK Tile)."""
 MASK_KINDS = ("none", "causal", "window")
 HEAD_TILES = (32, 64, 96, 128, 256)
-"""Channels that a tile may have; a head is padded to the next of them."""
+"""Channels that a tile may have; a head is padded to the next of them.
+
+Copies to LDS fill tiles of 2^n channels only: 64 lanes side by side make whole rows of them, or parts of one."""
 ROW_BYTES = 16
 """Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
 WAVES = 4
@@ -86,12 +88,16 @@ class FmhaFwdSpec(Spec):
     @property
     def d_tile(self) -> int:
         """Channels of Q's and K's tiles: d padded to the next of `HEAD_TILES`."""
-        return head_tile(self.d)
+        return head_tile(self.d, copied=self._copied("k"))
 
     @property
     def dv_tile(self) -> int:
         """Channels of V's and O's tiles: dv padded to the next of `HEAD_TILES`."""
-        return head_tile(self.dv)
+        return head_tile(self.dv, copied=self._copied("v"))
+
+    def _copied(self, tensor: str) -> bool:
+        """Whether a tensor goes from memory to LDS without registers."""
+        return self.schedule in SCHEDULES and parse_schedule(self.schedule_text).path_of(tensor) == "direct"
 
     @property
     def schedule_text(self) -> str:
@@ -99,9 +105,13 @@ class FmhaFwdSpec(Spec):
         return SCHEDULES[self.schedule]
 
 
-def head_tile(channels: int) -> int:
-    """The channels of the tile that holds a head. Raises ValueError beyond the largest of `HEAD_TILES`."""
-    return min(tile for tile in HEAD_TILES if tile >= channels)
+def head_tile(channels: int, *, copied: bool = False) -> int:
+    """The channels of the tile that holds a head, `copied` to LDS or loaded.
+
+    Raises:
+        ValueError: more than the largest of `HEAD_TILES`.
+    """
+    return min(tile for tile in HEAD_TILES if tile >= channels and not (copied and tile & (tile - 1)))
 
 
 def choose_spec(
