@@ -24,9 +24,11 @@ from ckmlir.sim.handler import HandlerBuilder, HandlerKey
 from ckmlir.sim.selected import Selected
 from ckmlir.sim.state import ErrorKind
 
-RUN_ROW: Final = np.dtype([("wave", "<u4"), ("instruction", "<u4"), ("accesses_before", "<u4"), ("lanes", "<u4")])
-"""Wave in its workgroup, number of the run's first instruction in the program, accesses noted earlier, lanes switched
-on."""
+RUN_ROW: Final = np.dtype(
+    [("group", "<u4"), ("instruction", "<u4"), ("accesses_before", "<u4"), ("wave", "<u2"), ("lanes", "<u2")]
+)
+"""Number of the workgroup, that of the run's first instruction in the program, accesses noted earlier, wave in its
+workgroup, lanes switched on."""
 ACCESS_ROW: Final = np.dtype([("base", "<u8"), ("pattern", "<u4"), ("record", "<u4"), ("bytes", "<u4"), ("use", "<u4")])
 """The lowest address (NO_ADDRESS without active lanes), row of PATTERN_ROWS, number of the instruction's record, bytes
 of a lane, and what the access does (`checks.layout.Use`)."""
@@ -91,14 +93,21 @@ def emit_run(name: str) -> tuple[str, set[str]]:
     rows = b.assign(f"inttoptr i64 {b.context_field(state.RUN_ROWS)} to ptr")
     row = b.pointer(rows, b.assign(f"mul i64 {runs}, {RUN_ROW.itemsize}"))
     lanes = b.intrinsic("llvm.ctpop.i64", "i64", ("i64", exec))
-    b.emit(f"store i32 {b.load_scalar(state.WAVE_NUMBER, U32)}, ptr {row}, align 4")
-    for offset, value in ((4, number), (8, accesses), (12, lanes)):
-        word = b.assign(f"trunc i64 {value} to i32")
-        b.emit(f"store i32 {word}, ptr {b.pointer(row, offset)}, align 4")
+    wave = b.assign(f"zext i32 {b.load_scalar(state.WAVE_NUMBER, U32)} to i64")
+    values = (b.context_field(state.CURRENT_GROUP), number, accesses, wave, lanes)
+    for field, value in zip(RUN_ROW.names or (), values, strict=True):
+        bits, offset = 8 * RUN_ROW[field].itemsize, offset_of(RUN_ROW, field)
+        b.emit(f"store i{bits} {b.assign(f'trunc i64 {value} to i{bits}')}, ptr {b.pointer(row, offset)}, align 2")
     b.add_to_context_field(state.RUN_COUNT, "1")
     b.add_to_context_field(state.STEP_COUNT, length)
     b.next()
     return b.function(name), b.text.declarations
+
+
+def offset_of(row: np.dtype[np.void], field: str) -> int:
+    """Where a field of a row begins, in bytes."""
+    assert row.fields is not None
+    return int(row.fields[field][1])
 
 
 def record_access(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
@@ -129,8 +138,7 @@ def _entry(name: str, rows: str, index: str, size: int) -> str:
 
 
 def _store(row: str, field: str, value: str) -> str:
-    assert ACCESS_ROW.fields is not None
-    offset = ACCESS_ROW.fields[field][1]
+    offset = offset_of(ACCESS_ROW, field)
     return f"""  %{field}_place = getelementptr i8, ptr %{row}, i64 {offset}
   store {value}, ptr %{field}_place, align 4
 """

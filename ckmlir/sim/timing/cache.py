@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim.timing.compiled import compiled
 
-NO_LINE = -1
+NO_LINE: Final = -1
+MOST_WAYS: Final = 1 << 8
+_NEWEST: Final = (1 << 63) - 1
 
 
 class Cache(NamedTuple):
@@ -63,26 +65,28 @@ def find(cache: Cache, which: int, line: int, turn: int) -> int:
     if cache.sets == 0:
         return -1
     first = first_slot(cache, line)
-    for slot in range(first, first + cache.ways):
-        if cache.tags[which, slot] == line:
-            cache.used[which, slot] = turn
-            return slot
-    return -1
+    tags = cache.tags[which, first : first + cache.ways]
+    found = 0
+    for way in range(len(tags)):  # at most one has it; without a way out, this becomes vector code
+        found += (way + 1) * (tags[way] == line)
+    if found == 0:
+        return -1
+    slot = first + found - 1
+    cache.used[which, slot] = turn
+    return slot
 
 
 @compiled
 def insert(cache: Cache, which: int, line: int, turn: int) -> int:
     """The slot in which a line takes the place of the least recently used one; its data comes, and it is clean."""
     first = first_slot(cache, line)
-    victim = first
-    for slot in range(first, first + cache.ways):
-        if cache.tags[which, slot] == NO_LINE:
-            victim = slot
-            break
-        if cache.used[which, slot] < cache.used[which, victim]:
-            victim = slot
-    cache.tags[which, victim] = line
-    cache.used[which, victim] = turn
-    cache.ready[which, victim] = 0
-    cache.dirty[which, victim] = 0
-    return victim
+    used = cache.used[which, first : first + cache.ways]
+    oldest = np.int64(_NEWEST)
+    for way in range(len(used)):  # turns count from 1, so slots that were never used come first
+        oldest = min(oldest, used[way] * MOST_WAYS + way)
+    slot = first + oldest % MOST_WAYS
+    cache.tags[which, slot] = line
+    cache.used[which, slot] = turn
+    cache.ready[which, slot] = 0
+    cache.dirty[which, slot] = 0
+    return int(slot)

@@ -64,6 +64,7 @@ from ckmlir.sim.timing.machine import (
     WAVE_STALL,
     WAVE_START,
     WAVE_START_INTERVAL,
+    WAVE_UNIT,
     ComputeUnit,
     Integers,
 )  # fmt: skip
@@ -103,6 +104,7 @@ def start_group(cu: ComputeUnit, cycle: int) -> None:
         wave[WAVE_SIMD], wave[WAVE_SLOT] = simd, slot
         wave[WAVE_START] = wave[WAVE_SINCE] = start
         wave[WAVE_NUMBER] = cu.steps[wave[WAVE_POSITION]]["instruction"]
+        wave[WAVE_UNIT] = cu.code[wave[WAVE_NUMBER], CODE_UNIT]
         machine[UNIT_TURN_AT + simd] = min(machine[UNIT_TURN_AT + simd], start)
 
 
@@ -219,7 +221,7 @@ def issue(cu: ComputeUnit, index: int, simd: int, cycle: int) -> bool:
     fetch_next(cu, wave, number, following, cycle)
     if action == _PAUSE and cycle + one[CODE_AMOUNT] > wave[WAVE_EARLIEST]:
         wave[WAVE_EARLIEST], wave[WAVE_EARLIEST_REASON] = cycle + one[CODE_AMOUNT], _NOP
-    wave[WAVE_POSITION], wave[WAVE_NUMBER] = step + 1, following
+    wave[WAVE_POSITION], wave[WAVE_NUMBER], wave[WAVE_UNIT] = step + 1, following, cu.code[following, CODE_UNIT]
     return False
 
 
@@ -244,45 +246,63 @@ def passes_barrier(cu: ComputeUnit, index: int, simd: int, slot: int, cycle: int
 
 @compiled
 def visit(cu: ComputeUnit, simd: int, cycle: int) -> None:
-    """One turn of a SIMD."""
-    machine, resident, wakes = cu.machine, cu.resident[simd], cu.wakes[simd]
-    used = 0
+    """One turn of a SIMD. Sets the next one."""
+    machine = cu.machine
+    machine[UNIT_TURN_AT + simd] = NEVER
     highest = 0
     if machine[UNIT_PRIORITIES + simd] > 0:
         for slot in range(machine[UNIT_RESIDENTS + simd]):
-            highest = max(highest, cu.waves[resident[slot], WAVE_PRIORITY])
+            highest = max(highest, cu.waves[cu.resident[simd, slot], WAVE_PRIORITY])
+    used, soonest = 0, NEVER
     for priority in range(highest, -1, -1):
-        slot = 0
-        while slot < machine[UNIT_RESIDENTS + simd]:
-            wake = wakes[slot]
-            if wake > cycle and (wake != FOR_VECTOR or machine[UNIT_VECTOR_FREE + simd] > cycle):
-                slot += 1
-                continue
-            index = resident[slot]
-            if highest > 0 and cu.waves[index, WAVE_PRIORITY] != priority:
-                slot += 1
-                continue
-            unit = cu.code[cu.waves[index, WAVE_NUMBER], CODE_UNIT]
-            until, reason = held_until(cu, index, simd, unit, cycle)
-            bit = 1 << _CATEGORIES[unit]
-            if until > cycle:
-                note_stall(cu, index, cycle, reason)
-                only_vector = unit in (_VALU, _TRANS) and cu.waves[index, WAVE_HELD] <= cycle
-                wakes[slot] = FOR_VECTOR if only_vector else until
-            elif used & bit and unit != _INTERNAL:
-                note_stall(cu, index, cycle, _ARBITRATION)
-                wakes[slot] = cycle + machine[TURN]
-            elif passes_barrier(cu, index, simd, slot, cycle):
-                used |= bit
-                wakes[slot] = cycle + machine[TURN]
-                if issue(cu, index, simd, cycle):
-                    continue  # the waves behind it moved up
-            slot += 1
-    soonest = NEVER
-    for slot in range(machine[UNIT_RESIDENTS + simd]):
+        used, soonest = take_turns(cu, simd, cycle, highest, priority, used, soonest)
+    turn = min(machine[UNIT_TURN_AT + simd], NEVER if soonest >= NEVER else turn_after(machine, soonest, simd))
+    machine[UNIT_TURN_AT + simd] = turn if turn > cycle else turn_after(machine, cycle + 1, simd)
+
+
+@compiled
+def take_turns(
+    cu: ComputeUnit, simd: int, cycle: int, highest: int, priority: int, used: int, soonest: int
+) -> tuple[int, int]:
+    """Let the waves of one priority issue. used: Categories of instructions that have issued. soonest: When one of the
+    waves so far has to be looked at again. Returns both as they are then."""
+    machine, resident, wakes = cu.machine, cu.resident[simd], cu.wakes[simd]
+    vector_free, waiting = machine[UNIT_VECTOR_FREE + simd], False
+    slot = 0
+    while slot < machine[UNIT_RESIDENTS + simd]:
         wake = wakes[slot]
-        soonest = min(soonest, machine[UNIT_VECTOR_FREE + simd] if wake == FOR_VECTOR else wake)
-    machine[UNIT_TURN_AT + simd] = NEVER if soonest >= NEVER else turn_after(machine, max(soonest, cycle + 1), simd)
+        if wake > cycle and (wake != FOR_VECTOR or vector_free > cycle):
+            waiting = waiting or wake == FOR_VECTOR
+            soonest = min(soonest, wake)
+            slot += 1
+            continue
+        index = resident[slot]
+        if highest > 0 and cu.waves[index, WAVE_PRIORITY] != priority:
+            slot += 1
+            continue
+        unit = cu.waves[index, WAVE_UNIT]
+        until, reason = held_until(cu, index, simd, unit, cycle)
+        bit = 1 << _CATEGORIES[unit]
+        if until > cycle:
+            note_stall(cu, index, cycle, reason)
+            if unit in (_VALU, _TRANS) and cu.waves[index, WAVE_HELD] <= cycle:
+                wakes[slot], waiting = FOR_VECTOR, True
+            else:
+                wakes[slot], soonest = until, min(soonest, until)
+        elif used & bit and unit != _INTERNAL:
+            note_stall(cu, index, cycle, _ARBITRATION)
+            wakes[slot] = cycle + machine[TURN]
+            soonest = min(soonest, cycle + machine[TURN])
+        elif passes_barrier(cu, index, simd, slot, cycle):
+            used |= bit
+            wakes[slot] = cycle + machine[TURN]
+            ended = issue(cu, index, simd, cycle)
+            vector_free = machine[UNIT_VECTOR_FREE + simd]
+            if ended:
+                continue  # the waves behind it moved up
+            soonest = min(soonest, cycle + machine[TURN])
+        slot += 1
+    return used, min(soonest, vector_free) if waiting else soonest
 
 
 @compiled

@@ -44,7 +44,8 @@ WAVE_ARRIVED = 16  # 0 not at a barrier, 1 waiting there, 2 may go on
 WAVE_VM_HEAD, WAVE_VM_COUNT, WAVE_VM_LAST = 17, 18, 19  # a ring of cycles, in order of issue
 WAVE_LGKM_COUNT, WAVE_LDS_LAST = 20, 21
 WAVE_HELD, WAVE_HELD_REASON, WAVE_QUEUED = 22, 23, 24  # what holds its next instruction up; HELD -1: not known yet
-WAVE_VM = 25
+WAVE_UNIT = 25  # which its next instruction needs
+WAVE_VM = 26
 WAVE_LGKM = WAVE_VM + VM_RING  # cycles, in no order
 WAVE_LGKM_REASON = WAVE_LGKM + LGKM_RING
 WAVE_COLUMNS: Final = WAVE_LGKM_REASON + LGKM_RING
@@ -143,11 +144,11 @@ def code_table(code: Code, parameters: Parameters) -> tuple[Integers, Integers]:
         CODE_COUNTS: code.counts, CODE_ADDRESS: code.address - base, CODE_END: code.address - base + code.size,
         CODE_LINE: (code.address - base) // max(1, parameters.integer("fetch.line_bytes")),
     }  # fmt: skip
-    table = np.zeros((len(code.unit), CODE_COLUMNS), np.int64)
+    table = np.zeros((len(code.unit), CODE_COLUMNS), np.int32)
     for column, values in columns.items():
         table[:, column] = values
     table[:, CODE_READY : CODE_READY + 4] = code.ready
-    return table, np.concatenate([uses, writes])
+    return table, np.concatenate([uses, writes]).astype(np.int32)
 
 
 def new_machine(parameters: Parameters, code: Integers) -> Integers:

@@ -19,48 +19,48 @@ Integers = npt.NDArray[np.int64]
 
 
 def steps_of_runs(
-    runs: npt.NDArray[Any], group_ends: Integers, waves: int, starts: Integers, makers: Integers
+    runs: npt.NDArray[Any], waves: int, waves_a_group: int, starts: Integers, makers: Integers
 ) -> tuple[npt.NDArray[Any], Integers]:
     """STEP rows, those of a wave in program order and one wave after the other, and where each wave begins.
 
     Args:
-        runs: RUN_ROWs of one workgroup after the other. group_ends: Where the rows of each end.
-        waves: In each workgroup.
+        runs: RUN_ROWs of one workgroup after the other.
+        waves: All that were recorded.
         starts: Instructions that begin a run, and behind them how many instructions there are.
         makers: For each access, the instruction that made it.
     """
     ends = np.repeat(starts[1:], np.diff(starts))
-    first = np.zeros(len(group_ends) * waves + 1, np.int64)
-    count_steps(runs, group_ends, waves, ends, first)
+    first = np.zeros(waves + 1, np.int64)
+    count_steps(runs, waves_a_group, ends, first)
     first = np.cumsum(first)
     steps = np.empty(int(first[-1]), STEP)
-    unfold_runs(runs, group_ends, waves, ends, makers, first.copy(), steps)
+    unfold_runs(runs, waves_a_group, ends, makers, first.copy(), steps)
     return steps, first
 
 
 @compiled
-def count_steps(runs: npt.NDArray[Any], group_ends: Integers, waves: int, ends: Integers, counts: Integers) -> None:
+def count_steps(runs: npt.NDArray[Any], waves_a_group: int, ends: Integers, counts: Integers) -> None:
     """How many steps each wave makes, in the entry behind its own."""
-    group = 0
+    before = 0  # waves of earlier workgroups
     for row in range(len(runs)):
-        while row >= group_ends[group]:
-            group += 1
+        if row > 0 and runs[row]["group"] != runs[row - 1]["group"]:
+            before += waves_a_group
         number = runs[row]["instruction"]
-        counts[group * waves + runs[row]["wave"] + 1] += ends[number] - number
+        counts[before + runs[row]["wave"] + 1] += ends[number] - number
 
 
 @compiled
 def unfold_runs(
-    runs: npt.NDArray[Any], group_ends: Integers, waves: int, ends: Integers, makers: Integers, places: Integers,
+    runs: npt.NDArray[Any], waves_a_group: int, ends: Integers, makers: Integers, places: Integers,
     steps: npt.NDArray[Any],
 ) -> None:  # fmt: skip
     """Write the steps of each run where its wave is; `places` are counted up."""
-    group = 0
+    before = 0
     for row in range(len(runs)):
-        while row >= group_ends[group]:
-            group += 1
         run = runs[row]
-        wave = group * waves + run["wave"]
+        if row > 0 and run["group"] != runs[row - 1]["group"]:
+            before += waves_a_group
+        wave = before + run["wave"]
         access = run["accesses_before"]
         end_of_accesses = runs[row + 1]["accesses_before"] if row + 1 < len(runs) else len(makers)
         place = places[wave]

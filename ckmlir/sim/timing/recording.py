@@ -6,7 +6,7 @@ A recording is a functional run of those workgroups alone, through handlers that
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -175,29 +175,29 @@ class _Recording:
         return int(self.runner.context[offset // 8])
 
     def run(self, workgroups: Sequence[int], dynamic_lds: int) -> Trace:
-        ends: list[int] = []
-        for number in workgroups:
+        for first, end in _stretches(workgroups):
             try:
-                self.runner.run(number, number + 1)
+                self.runner.run(first, end)
             except SimulationError as error:
                 if self._count(state.ERROR_KIND) == ErrorKind.RECORDING_FULL:
+                    done = workgroups.index(self._count(state.CURRENT_GROUP))
                     raise RecordingError(
                         f"the recording is full after {self._count(state.STEP_COUNT)} instructions and "
-                        f"{self._count(state.ACCESS_COUNT)} accesses of {len(ends)} of {len(workgroups)} workgroups; "
+                        f"{self._count(state.ACCESS_COUNT)} accesses of {done} of {len(workgroups)} workgroups; "
                         "record fewer workgroups, or a problem with a shorter loop"
                     ) from error
                 raise
-            ends.append(self._count(state.RUN_COUNT))
-        return self._trace(workgroups, np.array(ends, np.int64), dynamic_lds)
+        return self._trace(workgroups, dynamic_lds)
 
-    def _trace(self, workgroups: Sequence[int], ends: npt.NDArray[np.int64], dynamic_lds: int) -> Trace:
+    def _trace(self, workgroups: Sequence[int], dynamic_lds: int) -> Trace:
         runner, code = self.runner, recorded_code(self.runner.program)
         raw = self._accesses[: self._count(state.ACCESS_COUNT)]
         patterns = self._patterns[: self._count(state.PATTERN_COUNT)]
         places = places_of(runner.surroundings.table, runner.lds.address)
         accesses, patterns = place_accesses(raw, patterns, places, code.is_scalar)
         runs = self._runs[: self._count(state.RUN_COUNT)]
-        steps, wave_first = steps_of_runs(runs, ends, runner.waves, code.starts, code.instruction[raw["record"]])
+        waves = len(workgroups) * runner.waves
+        steps, wave_first = steps_of_runs(runs, waves, runner.waves, code.starts, code.instruction[raw["record"]])
         assert len(steps) == self._count(state.STEP_COUNT) and int(steps["accesses"].sum()) == len(accesses)
         descriptor = runner.kernel.descriptor
         return Trace(
@@ -215,6 +215,15 @@ class _Recording:
             scalar_registers=descriptor.allocated_sgprs,
             lds_bytes=descriptor.group_segment_size + dynamic_lds,
         )
+
+
+def _stretches(numbers: Sequence[int]) -> Iterator[tuple[int, int]]:
+    """Ranges of numbers that follow each other."""
+    first = 0
+    for place in range(1, len(numbers) + 1):
+        if place == len(numbers) or numbers[place] != numbers[place - 1] + 1:
+            yield numbers[first], numbers[place - 1] + 1
+            first = place
 
 
 class RecordedCode(NamedTuple):
