@@ -73,7 +73,7 @@ def simulate(
         parameters=parameters,
         target=trace.target,
         events=events,
-        stalls=cu.stalls[: machine[layout.LOG_STALLS]].copy(),
+        stalls=cu.stalls[: machine[layout.LOG_STALLS]],
         cycles=int(max(waves[:, layout.WAVE_END].max(), events["done"].max())),
         wave_simd=waves[:, layout.WAVE_SIMD].astype(np.int32),
         wave_slot=waves[:, layout.WAVE_SLOT].astype(np.int32),

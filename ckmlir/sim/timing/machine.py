@@ -13,6 +13,7 @@ from ckmlir.sim.timing.memory_hierarchy import Memory
 from ckmlir.sim.timing.parameters import Parameters
 
 Integers: TypeAlias = npt.NDArray[np.int64]
+ShortIntegers: TypeAlias = npt.NDArray[np.int32]
 
 NEVER: Final = 1 << 60
 FOR_VECTOR: Final = NEVER + 1
@@ -110,8 +111,8 @@ class ComputeUnit(NamedTuple):
         events, stalls: What is written down, EVENT and STALL rows; LOG_… count them in `machine`.
     """
 
-    code: Integers
-    lists: Integers
+    code: ShortIntegers
+    lists: ShortIntegers
     steps: npt.NDArray[Any]
     accesses: npt.NDArray[Any]
     patterns: npt.NDArray[np.uint64]
@@ -130,7 +131,7 @@ class ComputeUnit(NamedTuple):
     stalls: npt.NDArray[Any]
 
 
-def code_table(code: Code, parameters: Parameters) -> tuple[Integers, Integers]:
+def code_table(code: Code, parameters: Parameters) -> tuple[ShortIntegers, ShortIntegers]:
     """`code` and `lists`."""
     uses = np.stack([code.uses, code.roles], axis=1) if len(code.uses) else np.zeros((0, 2), np.int64)
     writes = np.stack([code.writes, np.zeros_like(code.writes)], axis=1)
@@ -148,10 +149,11 @@ def code_table(code: Code, parameters: Parameters) -> tuple[Integers, Integers]:
     for column, values in columns.items():
         table[:, column] = values
     table[:, CODE_READY : CODE_READY + 4] = code.ready
-    return table, np.concatenate([uses, writes]).astype(np.int32)
+    lists: ShortIntegers = np.concatenate([uses, writes]).astype(np.int32)
+    return table, lists
 
 
-def new_machine(parameters: Parameters, code: Integers) -> Integers:
+def new_machine(parameters: Parameters, code: ShortIntegers) -> Integers:
     """The numbers of the model, and units that have nothing to do."""
     rules = {number: parameters.integer(name) for number, name in RULES.items()}
     for number, least in _AT_LEAST.items():

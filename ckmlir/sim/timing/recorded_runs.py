@@ -34,7 +34,8 @@ def steps_of_runs(
     count_steps(runs, waves_a_group, ends, first)
     first = np.cumsum(first)
     steps = np.empty(int(first[-1]), STEP)
-    unfold_runs(runs, waves_a_group, ends, makers, first.copy(), steps)
+    known = unfold_runs(runs, waves_a_group, ends, makers, first.copy(), steps)
+    assert known == len(makers), "an access that no step made"
     return steps, first
 
 
@@ -53,9 +54,9 @@ def count_steps(runs: npt.NDArray[Any], waves_a_group: int, ends: Integers, coun
 def unfold_runs(
     runs: npt.NDArray[Any], waves_a_group: int, ends: Integers, makers: Integers, places: Integers,
     steps: npt.NDArray[Any],
-) -> None:  # fmt: skip
-    """Write the steps of each run where its wave is; `places` are counted up."""
-    before = 0
+) -> int:  # fmt: skip
+    """Write the steps of each run where its wave is; `places` are counted up. Returns how many accesses they made."""
+    before, known = 0, 0
     for row in range(len(runs)):
         run = runs[row]
         if row > 0 and run["group"] != runs[row - 1]["group"]:
@@ -71,6 +72,8 @@ def unfold_runs(
             step = steps[place]
             step["wave"], step["instruction"], step["lanes"] = wave, number, run["lanes"]
             step["accesses"] = access - first
+            known += access - first
             step["access"] = first if access > first else -1
             place += 1
         places[wave] = place
+    return int(known)

@@ -198,7 +198,7 @@ class _Recording:
         runs = self._runs[: self._count(state.RUN_COUNT)]
         waves = len(workgroups) * runner.waves
         steps, wave_first = steps_of_runs(runs, waves, runner.waves, code.starts, code.instruction[raw["record"]])
-        assert len(steps) == self._count(state.STEP_COUNT) and int(steps["accesses"].sum()) == len(accesses)
+        assert len(steps) == self._count(state.STEP_COUNT)
         descriptor = runner.kernel.descriptor
         return Trace(
             target=runner.target,
