@@ -10,6 +10,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from ckmlir.dialect.schedule_items import Fence
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -36,6 +37,8 @@ ROW_BYTES = 16
 WAVES = 4
 QUERIES_PER_WAVE = 32
 KEY_BLOCKS = (64, 32)
+MOST_BETWEEN_FENCES = 128
+"""Channels of heads with which a schedule that fences its phases takes the longest block of keys."""
 DEFAULT, OUT_OF_PHASE = "qr", "qr_async_ping_pong"
 """The schedule that fits everywhere, and the one whose groups of waves take turns."""
 TURNS_TILE, TURNS_RATE = 128, 2048
@@ -129,6 +132,8 @@ def choose_spec(
     mfma = (able[0].m, able[0].n, able[0].k) if able else (32, 32, 8)  # the fastest comes first
     candidates = []
     for name, keys in itertools.product(names, KEY_BLOCKS):
+        if keys > _most_keys(name, max(d, dv)):
+            continue
         waves = WAVES * parse_schedule(SCHEDULES[name]).groups
         queries = waves * QUERIES_PER_WAVE
         candidates.append(FmhaFwdSpec(
@@ -136,6 +141,14 @@ def choose_spec(
             pad_sq=sq % queries != 0, pad_sk=sk % keys != 0, schedule=name,
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
+
+
+def _most_keys(schedule: str, channels: int) -> int:
+    """The longest block of keys that leaves enough registers: between fences all fragments that a phase reads are alive
+    at once.
+    """
+    fenced = any(isinstance(item, Fence) for item in parse_schedule(SCHEDULES[schedule]).step)
+    return min(KEY_BLOCKS) if fenced and channels > MOST_BETWEEN_FENCES else max(KEY_BLOCKS)
 
 
 def _pay_turns(d: int, dv: int, dtype: str, mask: str, workgroups: int, target: Target) -> bool:
