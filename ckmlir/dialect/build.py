@@ -65,6 +65,12 @@ def registers(numbers: Sequence[int]) -> ir.Attribute:
     return ir.DenseI32ArrayAttr.get(list(numbers))
 
 
+def attributes_of(op: Any) -> dict[str, ir.Attribute]:
+    """All attributes of an operation; bindings iterate over names or over named attributes."""
+    names = (item if isinstance(item, str) else item.name for item in op.attributes)
+    return {name: op.attributes[name] for name in names}
+
+
 def text_of(op: Any, name: str) -> str:
     """A string attribute's text; ValueError in words when it is missing or of another kind."""
     attributes = op.attributes

@@ -7,6 +7,7 @@ aborts the process. NaN stays NaN in every floating-point result, except that sa
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float
 from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.short_vectors import choose
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
@@ -134,8 +135,16 @@ def _clamp(source: ir.Value, largest: float) -> ir.Value:
     """Limited to ±largest; NaN stays NaN, which the minimum and maximum instructions would drop."""
     high, low = _splat_float(largest, source.type), _splat_float(-largest, source.type)
     limited = value("arith.maxnumf", source.type, [value("arith.minnumf", source.type, [source, high]), low])
-    not_number = arith.cmpf(arith.CmpFPredicate.UNO, source, source)
-    return arith.select(not_number, source, limited)
+    return _where_not_a_number(source, source, limited)
+
+
+def _where_not_a_number(source: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:
+    """Of two vectors the elements of the first where the source is NaN, of the second where not."""
+    f32, i64 = ir.F32Type.get(), ir.IntegerType.get_signless(64)
+    zero = value("arith.constant", f32, [], {"value": ir.FloatAttr.get(f32, 0.0)})
+    unordered = {"predicate": ir.IntegerAttr.get(i64, int(arith.CmpFPredicate.UNO))}
+    zeros = vectors.splat(zero, vectors.length_of(source))
+    return choose("arith.cmpf", unordered, lambda number: vectors.element(source, number), zeros, [then, otherwise])
 
 
 def _from_eight_bit(state: Lowering, source: ir.Value) -> ir.Value:
@@ -166,8 +175,7 @@ def _from_eight_bit(state: Lowering, source: ir.Value) -> ir.Value:
 def _to_i8(source: ir.Value) -> ir.Value:
     """Round to nearest even, then saturate; NaN becomes 0."""
     length = vectors.length_of(source)
-    not_number = arith.cmpf(arith.CmpFPredicate.UNO, source, source)
-    numbers = arith.select(not_number, _splat_float(0.0, source.type), source)
+    numbers = _where_not_a_number(source, _splat_float(0.0, source.type), source)
     limited = value(
         "arith.maxnumf",
         source.type,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
-from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access
+from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access, short_vectors
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
@@ -44,6 +44,8 @@ LOWERINGS: dict[str, Lower] = {
     "ck.sched_group_barrier": instructions.lower_sched_group_barrier,
     "ck.priority": instructions.lower_priority,
     **dict.fromkeys(instructions.MATH, instructions.lower_math),
+    "arith.select": short_vectors.lower_select,
+    **dict.fromkeys(("arith.addf", "arith.subf", "arith.mulf"), short_vectors.lower_arithmetic),
 }
 DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.lds_alloc")
 """Operations that only their users turn into code."""

@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from ckmlir.dialect.build import create
+from ckmlir.dialect.build import attributes_of, create
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
@@ -33,14 +33,10 @@ def apply_region(
 
 def _vectorised(op: ir.Operation, operands: list[ir.Value], length: int) -> ir.Value:
     type_ = vectors.vector_type(length, op.results[0].type)
-    attributes = {name: op.attributes[name] for name in _names(op)}
+    attributes = attributes_of(op)
     if op.name == "arith.constant":
         attributes["value"] = ir.DenseElementsAttr.get_splat(type_, attributes["value"])
     return create(op.name, [type_], operands, attributes).results[0]
-
-
-def _names(op: ir.Operation) -> list[str]:
-    return [item.name if hasattr(item, "name") else item for item in op.attributes]
 
 
 def _lookup(known: dict[ir.Value, ir.Value], value: ir.Value, length: int) -> ir.Value:

@@ -58,7 +58,7 @@ def split_coordinates(state: SplitState, op: ir.Operation) -> None:
     base = vectors.splat(fragment_compute.thread_coordinate(distribution, axis), chunk)
     steps = [int(step) for step in distribution.coordinates()[axis, 0, 0]]
     chunks = [
-        vectors.add(base, vectors.dense(steps[start : start + chunk], tile.element))
+        vectors.add(base, vectors.dense(steps[start : start + chunk], tile.element), exact=True)
         for start in range(0, len(steps), chunk)
     ]
     state.bind(op.results[0], Registers(chunks, chunk, tile.element))

@@ -62,6 +62,7 @@ def dense(numbers: Sequence[int], element_type: ir.Type) -> ir.Value:
     return value("arith.constant", type_, [], {"value": attribute})
 
 
-def add(left: ir.Value, right: ir.Value) -> ir.Value:
-    """The sum of two integer vectors."""
-    return value("arith.addi", left.type, [left, right])
+def add(left: ir.Value, right: ir.Value, *, exact: bool = False) -> ir.Value:
+    """The sum of two integer vectors; `exact`: it is known not to overflow."""
+    flags = {"overflowFlags": ir.Attribute.parse("#arith.overflow<nsw>")} if exact else None
+    return value("arith.addi", left.type, [left, right], flags)

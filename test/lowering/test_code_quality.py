@@ -4,8 +4,10 @@ These are counts on the machine code, decoded by the project's own table; nothin
 """
 
 import functools
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import pytest
 
@@ -14,6 +16,7 @@ from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.codeobject import CodeGenerationError
 from ckmlir.mlir import ir
 from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.schedules import ATTENTION
 from ckmlir.sim.analysis import check_hazards
 from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.sim.decode.instruction import Instruction
@@ -78,6 +81,37 @@ def test_attention_in_bf16_does_not_spill(d: int, lse: int) -> None:
     kernel = compiled("fmha_fwd", "gfx942", d=d, lse=lse, dtype="bf16", mask="top_left")
     metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+
+
+MASKS = ("none", "top_left", "window:128,0")
+MANY_CONDITIONS = {
+    ("gfx90a", "qr_async", "f16", 128, "window:128,0", 299), ("gfx90a", "unpipelined", "bf16", 128, "none", 299),
+    ("gfx942", "qr_async", "fp8", 64, "top_left", 299), ("gfx942", "qr_async_pinned", "fp8", 128, "none", 299),
+    ("gfx942", "qr", "bf16", 32, "top_left", 320), ("gfx950", "qr_async_trload", "f16", 128, "window:128,0", 299),
+    ("gfx950", "qr", "fp8", 128, "none", 299), ("gfx950", "qr_async_ping_pong", "fp8", 128, "none", 299),
+}  # fmt: skip
+"""What has the most comparisons in the least room: by default only these."""
+
+
+def masked_attention() -> Iterator[Any]:
+    """Every named schedule, chip, dtype and mask, with keys that fill their blocks and that do not."""
+    schedules = [name for name in ATTENTION if name != "prefetch"]
+    for case in itertools.product(CHIPS, schedules, ("f16", "bf16", "fp8"), (32, 64, 128), MASKS, (299, 320)):
+        chip, schedule, dtype, *_ = case
+        if (dtype != "fp8" or chip != "gfx90a") and (
+            schedule != "qr_async_trload" or (chip == "gfx950" and dtype != "fp8")
+        ):
+            yield pytest.param(*case, marks=() if case in MANY_CONDITIONS else pytest.mark.full)
+
+
+@pytest.mark.parametrize(("chip", "schedule", "dtype", "d", "mask", "sk"), list(masked_attention()))
+def test_attention_does_not_spill(chip: str, schedule: str, dtype: str, d: int, mask: str, sk: int) -> None:
+    """No comparison with bounds, and no NaN that a conversion keeps, holds scalar registers that others need."""
+    operator, target = find_operator("fmha_fwd"), get_target(chip)
+    problem = operator.problem(h=1, sq=37, sk=sk, d=d, dtype=dtype, mask=mask, schedule=schedule, lse=1)
+    kernel = compile_kernel(operator, operator.spec(problem, target), target)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
 
 
 def scalar_work(code: Sequence[Instruction]) -> list[str]:

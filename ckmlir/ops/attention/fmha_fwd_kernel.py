@@ -170,16 +170,16 @@ def _masked(spec: FmhaFwdSpec, given: Any, s: Tile, by_row: Tile, first: Scalar,
 
     A query attends to a run of keys; `by_row` is any tile with one element a query.
     """
-    column = coordinates(s, 1) + key
+    column = coordinates(s, 1)
     if spec.mask == "none":
-        return where(column < sk, s, -INFINITY) if spec.pad_sk else s
+        return where(column < sk - key, s, -INFINITY) if spec.pad_sk else s
     row = coordinates(by_row, 0) + first
     end = minimum(row + given.mask_x, sk) if spec.pad_sk else row + given.mask_x
     if spec.mask == "causal":
-        return where(column < end[:, None], s, -INFINITY)
+        return where(column < (end - key)[:, None], s, -INFINITY)
     begin = row - given.mask_y + 1
     length = maximum(end - begin, 0)
-    return where((column - begin[:, None]).below(length[:, None]), s, -INFINITY)
+    return where((column + key - begin[:, None]).below(length[:, None]), s, -INFINITY)
 
 
 def _finite(largest: Tile) -> Tile:

@@ -27,7 +27,7 @@ from ckmlir.ops.gemm.gemm_spec import (
     GemmSpec,
     invalid_fields,
 )  # fmt: skip
-from ckmlir.ops.gemm.shuffle import COLUMNS, arrange, shuffled_shape, unshuffle_b
+from ckmlir.ops.gemm.shuffle import COLUMNS, arrange, shuffled_shape, unshuffle_b, vector_length
 from ckmlir.ops.gemm.tolerance import gemm_tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, Lengths, RequestError
@@ -119,14 +119,17 @@ class Gemm(Operator[Problem, GemmSpec]):
         del fields["wave"]
         fields["shuffled"] = _shuffled(values)
         packed = Problem(**fields)
-        for name, shape in (("lda", packed.a_shape), ("ldb", packed.b_shape), ("ldc", (packed.m, packed.n))):
-            row = shape[1]
-            fields[name] = max(row, 1) if values[name] is None else values[name]
+        # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K.
+        shortest = vector_length(find_dtype(dtype).bytes) if packed.shuffled else 1
+        shapes = (("lda", packed.a_shape, 1), ("ldb", packed.b_shape, shortest), ("ldc", (packed.m, packed.n), 1))
+        for name, (_, row), least in shapes:
+            fields[name] = max(row, least) if values[name] is None else values[name]
             if fields[name] < row:
                 wrong = f"rows of array {name[2]} have {row} elements; expected at least that"
                 raise RequestError(f"{name}={fields[name]}: {wrong}")
-        if packed.shuffled and fields["ldb"] != max(packed.b_shape[1], 1):
-            right = f"expected {max(packed.b_shape[1], 1)}, or nothing"
+        pitch = max(packed.b_shape[1], shortest)
+        if packed.shuffled and fields["ldb"] != pitch:
+            right = f"expected {pitch}, or nothing"
             raise RequestError(f"ldb={fields['ldb']}: shuffled tiles of B follow each other without gaps; {right}")
         problem = Problem(**fields)
         self.arrays(problem)  # refuses what is too large

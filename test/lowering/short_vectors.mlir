@@ -1,0 +1,74 @@
+// Where a vector of comparisons decides, elements are compared and chosen one by one, a few at a time, and constants are
+// compared with what is left of a limit; arithmetic with a splat is done in pairs.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+
+module attributes {ck.target = "gfx942"} {
+  // The second four compare with a limit that waits for what the first four chose.
+  // CHECK-LABEL: llvm.func @below
+  // CHECK: %[[LEFT:.*]] = llvm.intr.ssub.sat(%{{.*}}, %{{.*}})
+  // CHECK-NOT: arith.addi
+  // CHECK-COUNT-4: arith.cmpi slt, %{{.*}}, %[[LEFT]] : i32
+  // CHECK-COUNT-4: arith.select {{.*}} : f32
+  // CHECK: %[[NEXT:.*]] = llvm.inline_asm "", "=v,0,v,v,v,v" %[[LEFT]],
+  // CHECK-COUNT-4: arith.cmpi slt, %{{.*}}, %[[NEXT]] : i32
+  // CHECK-COUNT-4: arith.select {{.*}} : f32
+  // CHECK-NOT: arith.cmpi
+  // CHECK: llvm.return
+  func.func @below(%s: vector<8xf32>, %lane: i32, %limit: i32, %other: f32) attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1, 2, 3, 8, 9, 10, 11]> : vector<8xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<8xi32>
+    %column = arith.addi %lanes, %numbers overflow<nsw> : vector<8xi32>
+    %limits = vector.broadcast %limit : i32 to vector<8xi32>
+    %inside = arith.cmpi slt, %column, %limits : vector<8xi32>
+    %others = vector.broadcast %other : f32 to vector<8xf32>
+    %kept = arith.select %inside, %s, %others : vector<8xi1>, vector<8xf32>
+    return
+  }
+
+  // A sum that may overflow stays on its side, and so does any that is compared as unsigned: one addition an element.
+  // CHECK-LABEL: llvm.func @between
+  // CHECK-NOT: ssub
+  // CHECK: %[[FIRST:.*]] = arith.subi %{{.*}}, %{{.*}} : i32
+  // CHECK: arith.addi %[[FIRST]], %{{.*}} : i32
+  // CHECK: arith.cmpi ult, %{{.*}}, %{{.*}} : i32
+  // CHECK: llvm.return
+  func.func @between(%s: vector<2xf32>, %lane: i32, %first: i32, %length: i32) attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1]> : vector<2xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<2xi32>
+    %column = arith.addi %lanes, %numbers overflow<nsw> : vector<2xi32>
+    %firsts = vector.broadcast %first : i32 to vector<2xi32>
+    %distance = arith.subi %column, %firsts : vector<2xi32>
+    %lengths = vector.broadcast %length : i32 to vector<2xi32>
+    %inside = arith.cmpi ult, %distance, %lengths : vector<2xi32>
+    %kept = arith.select %inside, %s, %s : vector<2xi1>, vector<2xf32>
+    return
+  }
+
+  // Without the promise that the sum does not overflow, sums are compared.
+  // CHECK-LABEL: llvm.func @wraps
+  // CHECK-NOT: ssub
+  // CHECK: arith.addi %{{.*}}, %{{.*}} : i32
+  // CHECK: llvm.return
+  func.func @wraps(%s: vector<2xf32>, %lane: i32, %limit: i32) attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1]> : vector<2xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<2xi32>
+    %column = arith.addi %lanes, %numbers : vector<2xi32>
+    %limits = vector.broadcast %limit : i32 to vector<2xi32>
+    %inside = arith.cmpi slt, %column, %limits : vector<2xi32>
+    %kept = arith.select %inside, %s, %s : vector<2xi1>, vector<2xf32>
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @scaled
+  // CHECK-COUNT-2: arith.mulf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
+  // CHECK-NOT: arith.mulf
+  // CHECK: arith.addf %{{.*}}, %{{.*}} : vector<4xf32>
+  // CHECK: llvm.return
+  func.func @scaled(%s: vector<4xf32>, %scale: f32) attributes {ck.waves = 1 : i32} {
+    %scales = vector.broadcast %scale : f32 to vector<4xf32>
+    %product = arith.mulf %s, %scales fastmath<contract> : vector<4xf32>
+    %sum = arith.addf %product, %s : vector<4xf32>
+    return
+  }
+}
