@@ -198,6 +198,19 @@ def _remove_old(root: Path) -> None:
             shutil.rmtree(directory, ignore_errors=True)
 
 
+def _source_of_handlers() -> bytes:
+    """The source that handlers are made by, in one piece: it is read whenever a process starts to simulate."""
+    package = os.path.dirname(__file__)
+    folders = [os.path.join(package, part) for part in ("", "semantics", "checks")]
+    paths = sorted(os.path.join(folder, name) for folder in folders for name in os.listdir(folder))
+    contents = []
+    for path in paths:
+        if path.endswith(".py"):
+            with open(path, "rb", buffering=0) as file:
+                contents += [os.path.basename(path).encode(), file.read()]
+    return b"".join(contents)
+
+
 def cache_directory() -> Path | None:
     """Where this configuration keeps its handlers, or None if the disk cache is off."""
     if os.environ.get("CKMLIR_CACHE", "").lower() in ("off", "0", "no"):
@@ -208,9 +221,7 @@ def cache_directory() -> Path | None:
     for item in (sys.byteorder, llvmlite.__version__, str(llvm.llvm_version_info), llvm.get_host_cpu_name()):
         digest.update(item.encode())
     digest.update(llvm.get_host_cpu_features().flatten().encode())
-    package = Path(__file__).parent
-    for path in sorted(path for part in ("", "semantics", "checks") for path in (package / part).glob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
+    digest.update(_source_of_handlers())
     return root / "ckmlir" / "simulator" / digest.hexdigest()
 
 

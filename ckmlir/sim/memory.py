@@ -166,7 +166,9 @@ class DeviceMemory:
         self.size = size
         self.address = int(self._bytes.ctypes.data)
         if fill is not None:
-            self._bytes[:] = np.resize(fill, size)
+            whole = size - size % fill.size  # no second array of this size, even for a moment
+            self._bytes[:whole].reshape(-1, fill.size)[:] = fill
+            self._bytes[whole:] = fill[: size - whole]
         if size:
             table.add(self.address, size, name, kind, read_only)
 

@@ -140,7 +140,7 @@ class Program:
             if number in runs:
                 records.append(runs[number])
             own.append(len(records))
-            records.append(checked(selected, flags))
+            records.append(checked(selected, instruction, flags))
             self._instruction_of += [number] * (len(records) - len(self._instruction_of))
         self.own = np.array(own, np.intp)
         return records
@@ -184,7 +184,7 @@ class Program:
         return index
 
     def _fill(self, chosen: list[Selected], library: HandlerLibrary) -> None:
-        addresses = library.addresses(dict.fromkeys(selected.key for selected in chosen))
+        addresses = library.addresses(dict.fromkeys([*(selected.key for selected in chosen), selection.TRAP]))
         rows, columns = [], []
         for number, selected in enumerate(chosen):
             instruction = self.instructions[self._instruction_of[number]]
@@ -201,8 +201,7 @@ class Program:
             self.records[number, : len(words)] = [word & 0xFFFF_FFFF_FFFF_FFFF for word in words]
         self._remembered = (np.array(rows, np.intp), np.array(columns, np.intp))
         # Falling off the end of the code is an error, not a crash: the last record traps.
-        end = library.addresses([selection.TRAP])[selection.TRAP]
-        self.records[-1, :3] = (end, 0, 0xDEAD)
+        self.records[-1, :3] = (addresses[selection.TRAP], 0, 0xDEAD)
 
     def fresh_records(self, table_address: int) -> npt.NDArray[np.uint64]:
         """Records for a runner: counters at zero, and every memory instruction starts its search at the table's first

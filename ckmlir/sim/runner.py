@@ -221,7 +221,13 @@ class Runner:
         return self._coordinates(self._field(state.CURRENT_GROUP))
 
     def findings(self) -> list[Finding]:
-        """What the checks have found so far; first what the code alone shows."""
+        """What the checks have found so far; first what the code alone shows.
+
+        Raises:
+            SimulationError: The race check had no room for what it has to remember.
+        """
+        if missing := self.monitor.lines.missing():
+            raise SimulationError(missing)
         place = Place(
             locate=self._locate,
             record_address=self.record_address,

@@ -8,7 +8,7 @@ have stopped at a barrier, the barrier is complete by construction; waves that e
 from __future__ import annotations
 
 from ckmlir.sim import state
-from ckmlir.sim.checks import layout, races, recording, wait_lds
+from ckmlir.sim.checks import layout, race_lds, recording, wait_lds
 from ckmlir.sim.state import Status
 
 
@@ -82,7 +82,7 @@ entry:
 {_load(state.LDS_CELLS, "lds_cells", "ptr")}  %watches_lds = icmp ne ptr %lds_cells, null
   %lds_rounded = add i64 %lds_size, 63
   %lds_count = and i64 %lds_rounded, -64
-  %lds_tags = mul i64 %lds_count, {3 * races.LDS.bytes}
+  %lds_tags = mul i64 %lds_count, {race_lds.TAGS}
   %round_at = getelementptr i8, ptr %context, i64 {state.ROUND}
   %turn_at = getelementptr i8, ptr %context, i64 {state.TURN}
   %setup_bytes = add i64 %vgpr_bytes, {state.VGPR}

@@ -17,12 +17,11 @@ FLAGS = {
 IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED | WAIT | RECORDING
 
 # A row of ALLOCATION_ATTRIBUTES: what checks know about one allocation.
-ATTRIBUTE_BYTES = 32
-CELLS = 0  # address of the race cells, or 0
-CELL_COUNT = 8  # bytes of the allocation, rounded up to a multiple of 64
-PROPERTIES = 16
+ATTRIBUTE_BYTES = 24
+LINES = 0  # address of the race check's lines (`race_memory.py`), or 0
+PROPERTIES = 8
 READ_ONLY, KEEPS_UNDEFINED = 1, 2  # bits of PROPERTIES; LDS and scratch may hold undefined values
-SHADOW_DELTA = 24  # from an address to its shadow, or 0 where everything is defined
+SHADOW_DELTA = 16  # from an address to its shadow, or 0 where everything is defined
 
 # Shadows: as many bits as what they belong to, 1 where a bit is undefined. The shadow of a wave block lies SHADOW bytes
 # behind it, and a byte for each vector register, not 0 when it has an undefined bit, twice as far.
@@ -66,4 +65,4 @@ FIRST_OF_WAIT = Kind.EARLY_REGISTER
 class Use:
     """What an access does, as the compiled checks see it."""
 
-    READ, WRITE, ATOMIC = 0, 1, 2
+    READ, WRITE, ATOMIC, ATOMIC_READ = range(4)

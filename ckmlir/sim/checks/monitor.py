@@ -12,7 +12,8 @@ from ckmlir.sim.checks import layout, wait_layout
 from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.checks.layout import Kind
 from ckmlir.sim.checks.place import Place
-from ckmlir.sim.checks.races import GLOBAL, LDS, Cells
+from ckmlir.sim.checks.race_lds import CELLS
+from ckmlir.sim.checks.race_memory import LineTable
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import joined, wait_message
 from ckmlir.sim.memory import UNNAMED, Allocation, MemoryTable
@@ -59,8 +60,9 @@ class Monitor:
         self.flags = flags_of(checks)
         self._names, self._table = names, table
         self._allocations = table.allocations()
-        self._cells: list[npt.NDArray[np.uint8]] = []
-        self._lds_cells = self._lds_shadow = 0
+        self.lines = LineTable()
+        self._lds_cells = np.zeros(0, np.uint8)
+        self._lds_shadow = 0
         self._shadows: dict[int, int] = {}  # address of an allocation to that of its shadow
         self._attributes = self._describe()
         self._rows = np.zeros((layout.CAPACITY, layout.FINDING_BYTES // 8), np.uint64)
@@ -69,14 +71,14 @@ class Monitor:
     def _describe(self) -> npt.NDArray[np.uint64]:
         rows = np.zeros((max(len(self._allocations), 1), layout.ATTRIBUTE_BYTES // 8), np.uint64)
         for row, allocation in zip(rows, self._allocations):
-            count = -(-allocation.size // 64) * 64
-            watched = allocation.kind == "global" and not self._is_never_written(allocation)
+            watched = self.flags & layout.RACE and allocation.kind == "global"
+            lines = self.lines.add(allocation.size) if watched and not self._is_never_written(allocation) else 0
             properties = layout.READ_ONLY * allocation.read_only
             properties |= layout.KEEPS_UNDEFINED * (allocation.kind in ("lds", "scratch"))
             delta = self._shadow_delta(allocation)
-            row[:] = self._new_cells(GLOBAL, count) if watched else 0, count, properties, delta & 0xFFFF_FFFF_FFFF_FFFF
-            if allocation.kind == "lds":
-                self._lds_cells = self._new_cells(LDS, count)
+            row[:] = lines, properties, delta & 0xFFFF_FFFF_FFFF_FFFF
+            if self.flags & layout.RACE and allocation.kind == "lds":
+                self._lds_cells = np.zeros(CELLS * -(-allocation.size // 64) * 64 + 64, np.uint8)
         return rows
 
     def _shadow_delta(self, allocation: Allocation) -> int:
@@ -93,13 +95,6 @@ class Monitor:
         """Nothing races in memory whose every write is a finding already."""
         return allocation.read_only and bool(self.flags & layout.MEMORY)
 
-    def _new_cells(self, cells_of: Cells, count: int) -> int:
-        if not self.flags & layout.RACE:
-            return 0
-        cells = np.zeros(cells_of.total * count + 64, np.uint8)  # untouched pages cost nothing
-        self._cells.append(cells)
-        return int(cells.ctypes.data)
-
     def context_fields(self) -> dict[int, int]:
         """What the launch's context has to hold for the checks."""
         return {
@@ -107,9 +102,10 @@ class Monitor:
             state.FINDINGS: int(self._rows.ctypes.data),
             state.FINDING_CAPACITY: layout.CAPACITY,
             state.CHECKED: self.flags,
-            state.LDS_CELLS: self._lds_cells,
+            state.LDS_CELLS: int(self._lds_cells.ctypes.data) if self._lds_cells.size else 0,
             state.LDS_SHADOW: self._lds_shadow,
             state.WAIT_LATE: int(self._late.ctypes.data),
+            **self.lines.context_fields(),
         }
 
     def findings(self, count: int, place: Place) -> list[Finding]:

@@ -6,7 +6,7 @@ from functools import cache
 
 from ckmlir.sim import state, step_recording
 from ckmlir.sim.builder import Value
-from ckmlir.sim.checks import layout, races, recording, wait_handlers, wait_layout, wait_lds
+from ckmlir.sim.checks import layout, race_lds, race_memory, recording, wait_handlers, wait_layout, wait_lds
 from ckmlir.sim.checks.layout import Kind, Use
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
@@ -34,22 +34,40 @@ def note_if_any(b: HandlerBuilder, kind: int, lanes: str, noted: bool = True) ->
     b.label(join)
 
 
-def _check_alignment(b: HandlerBuilder, mask: str, bytes: int, kind: int) -> None:
+def _misaligned(b: HandlerBuilder, mask: str, bytes: int) -> str:
+    """The lanes of a mask (an i64) whose noted address is no multiple of `bytes`, a power of two."""
     vectors = b.vectors()
     loaded = b.assign(f"load <64 x i64>, ptr {b.work(state.WORK_ADDRESSES)}, align 64")
     odd = (Value(vectors, U64, loaded) & (bytes - 1)).ne(0)
-    note_if_any(b, kind, b.assign(f"and i64 {mask}, {vectors.bits_of_mask(odd)}"))
+    return b.assign(f"and i64 {mask}, {vectors.bits_of_mask(odd)}")
 
 
-def _watched(b: HandlerBuilder, use: int) -> tuple[races.Cells, ...]:
-    """The kinds of memory that an access may concern. Loads that go to LDS without a register write LDS, stores from
-    LDS read it."""
+def _in_lds(b: HandlerBuilder, use: int) -> bool:
+    """Whether an access may concern LDS. Loads that go to LDS without a register write LDS, stores from LDS read it."""
     name = b.key.mnemonic
-    if name.startswith("flat"):
-        return races.GLOBAL, races.LDS
     of_lds = Use.READ if "_store_" in name else Use.WRITE
-    in_lds = name.startswith("ds_") or (b.key.modifier("lds") and use == of_lds)
-    return (races.LDS if in_lds else races.GLOBAL,)
+    return name.startswith(("flat", "ds_")) or bool(b.key.modifier("lds") and use == of_lds)
+
+
+def _in_memory(b: HandlerBuilder, use: int) -> bool:
+    """Whether an access may concern memory."""
+    return b.key.mnemonic.startswith("flat") or not _in_lds(b, use)
+
+
+def _check_races(b: HandlerBuilder, mask: str, bytes: int, use: int, place: str) -> None:
+    """Check the noted addresses for races. An atomic load is atomic in the lanes where it is aligned."""
+    if _in_lds(b, use):
+        name = race_lds.lds_helper(use, bytes)
+        b.emit(f"call void @{name}(i64 {mask}, ptr {place}, ptr %wave, ptr %record)")
+    if not _in_memory(b, use):
+        return
+    parts = [(mask, use)]
+    if use == Use.READ and b.key.modifier("atomic"):
+        odd = _misaligned(b, mask, bytes)
+        parts = [(b.assign(f"xor i64 {mask}, {odd}"), Use.ATOMIC_READ), (odd, Use.READ)]
+    for lanes, what in parts:
+        name = race_memory.memory_helper(what)
+        b.emit(f"call void @{name}(i64 {lanes}, ptr {place}, ptr %wave, ptr %record, i64 {bytes})")
 
 
 def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
@@ -60,16 +78,14 @@ def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
         if use != Use.READ:
             b.emit(f"call void @check_read_only(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record)")
         if use == Use.ATOMIC:
-            _check_alignment(b, mask, bytes, Kind.MISALIGNED)
+            note_if_any(b, Kind.MISALIGNED, _misaligned(b, mask, bytes))
     if checks & layout.UNALIGNED and use != Use.ATOMIC and bytes >= 4:
-        _check_alignment(b, mask, 4, Kind.UNALIGNED)
+        note_if_any(b, Kind.UNALIGNED, _misaligned(b, mask, 4))
     if checks & layout.RACE:
-        for cells in _watched(b, use):
-            name = races.race_helper(cells, use, bytes)
-            b.emit(f"call void @{name}(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record)")
+        _check_races(b, mask, bytes, use, addresses)
     if checks & layout.RECORDING:
         step_recording.record_access(b, mask, bytes, use)
-    if checks & layout.WAIT and races.LDS in _watched(b, use):
+    if checks & layout.WAIT and _in_lds(b, use):
         flags = _WAIT_FLAGS[use] | wait_layout.DIRECT * b.key.modifier("lds")
         b.emit(f"call void @wait_lds(i64 {mask}, ptr {addresses}, ptr %wave, ptr %record, i64 {bytes}, i64 {flags})")
 
@@ -94,8 +110,7 @@ def observe_scalar(b: HandlerBuilder, address: Value, bytes: int, use: int) -> N
         return
     for first in range(0, bytes, 16):
         b.emit(f"store i64 {(address + first).handle}, ptr {place}, align 8")
-        name = races.race_helper(races.GLOBAL, use, min(bytes - first, 16))
-        b.emit(f"call void @{name}(i64 1, ptr {place}, ptr %wave, ptr %record)")
+        _check_races(b, "1", min(bytes - first, 16), use, place)
 
 
 def observe_clamped(b: HandlerBuilder, lanes: str) -> None:
@@ -139,7 +154,8 @@ def helper_texts() -> dict[str, str]:
     return {
         "note_finding": recording.NOTE_FINDING,
         "check_read_only": recording.CHECK_READ_ONLY,
-        **races.helpers(),
+        **race_lds.helpers(),
+        **race_memory.helpers(),
         **step_recording.helpers(),
         **wait_handlers.helpers(),
         **wait_lds.helpers(),

@@ -102,16 +102,13 @@ _REMEMBERED = """  %first = phi i64 [ 0, %entry ], [ %first_next, %next ]
 """
 """The allocation of the lane before, where most lanes' addresses are too."""
 
-
-def lane_loop(name: str, body: str, before: str = "") -> str:
-    """A function over the lanes of a mask that runs `body` where the lane's address lies in an allocation. The body
-    sees %address, %lane, %offset (in the allocation) and %row (its attributes), and ends in `br label %next`."""
-    return f"""
-define internal void @{name}(i64 %mask, ptr %addresses, ptr %wave, ptr %record) #1 {{
+# Note the lanes of a mask that write to a read-only allocation.
+CHECK_READ_ONLY = f"""
+define internal void @check_read_only(i64 %mask, ptr %addresses, ptr %wave, ptr %record) #1 {{
 entry:
 {field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.ALLOCATIONS, "table", "ptr")}
 {field("context", state.ALLOCATION_ATTRIBUTES, "attributes", "ptr")}
-{before}  br label %head
+  br label %head
 {each_lane(phis=_REMEMBERED)}  %offset_here = sub i64 %address, %first
   %same = icmp ult i64 %offset_here, %size
   br i1 %same, label %known, label %search
@@ -120,27 +117,25 @@ search:
   %inside = icmp ult i64 %found_offset, %found_size
   br i1 %inside, label %known, label %next
 known:
-  %offset = phi i64 [ %offset_here, %body ], [ %found_offset, %search ]
   %first_known = phi i64 [ %first, %body ], [ %found_first, %search ]
   %size_known = phi i64 [ %size, %body ], [ %found_size, %search ]
   %row = phi ptr [ %row_here, %body ], [ %found_row, %search ]
-{body}
+{field("row", layout.PROPERTIES, "properties")}  %protected = and i64 %properties, {layout.READ_ONLY}
+  %allowed = icmp eq i64 %protected, 0
+  br i1 %allowed, label %next, label %refuse
+refuse:
+  %bit = shl i64 1, %lane
+  call void @note_finding(ptr %wave, ptr %record, i64 {layout.Kind.READ_ONLY}, i64 %bit, i64 %address, i64 0, i64 0)
+  br label %next
 next:
-  %first_next = phi i64 [ %first, %search ], NEXT_FIRST
-  %size_next = phi i64 [ %size, %search ], NEXT_SIZE
-  %row_next = phi ptr [ %row_here, %search ], NEXT_ROW
+  %first_next = phi i64 [ %first, %search ], [ %first_known, %known ], [ %first_known, %refuse ]
+  %size_next = phi i64 [ %size, %search ], [ %size_known, %known ], [ %size_known, %refuse ]
+  %row_next = phi ptr [ %row_here, %search ], [ %row, %known ], [ %row, %refuse ]
   br label %head
 done:
   ret void
 }}
 """
-
-
-def close_lane_loop(text: str, predecessors: list[str]) -> str:
-    """Name the blocks of a lane loop's body that go to %next."""
-    for marker, value in (("FIRST", "%first_known"), ("SIZE", "%size_known"), ("ROW", "%row")):
-        text = text.replace(f"NEXT_{marker}", ", ".join(f"[ {value}, %{block} ]" for block in predecessors))
-    return text
 
 
 def lds_loop(name: str, body: str, before: str = "") -> str:
@@ -165,20 +160,3 @@ done:
   ret void
 }}
 """
-
-
-CHECK_READ_ONLY = close_lane_loop(
-    lane_loop(
-        "check_read_only",
-        f"""{field("row", layout.PROPERTIES, "properties")}
-  %protected = and i64 %properties, {layout.READ_ONLY}
-  %allowed = icmp eq i64 %protected, 0
-  br i1 %allowed, label %next, label %refuse
-refuse:
-  %bit = shl i64 1, %lane
-  call void @note_finding(ptr %wave, ptr %record, i64 {layout.Kind.READ_ONLY}, i64 %bit, i64 %address, i64 0, i64 0)
-  br label %next
-""",
-    ),
-    ["known", "refuse"],
-)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 from dataclasses import replace
 
 from ckmlir.sim.checks import layout
+from ckmlir.sim.decode.instruction import Instruction
 from ckmlir.sim.selected import Selected
 
 _MEMORY = ("ds_", "buffer_", "global_", "flat_", "scratch_", "s_load_", "s_store_", "s_buffer_", "s_atomic_")
+_ATOMIC_LOAD = re.compile(r"(buffer|global|flat)_load_([us]byte(_d16(_hi)?)?|[us]?short(_d16(_hi)?)?|dword|dwordx2)")
 _IN_REGISTERS = ("ds_permute", "ds_bpermute", "ds_swizzle")
 
 
@@ -17,8 +20,23 @@ def flags_of(checks: Iterable[str]) -> int:
     return sum(layout.FLAGS.get(name, 0) for name in set(checks))
 
 
-def checked(selected: Selected, flags: int) -> Selected:
-    """The variant of a handler that makes the checks in `flags`; the handler itself where there is nothing to check."""
+def is_atomic_load(instruction: Instruction) -> bool:
+    """Whether a load of at most 8 bytes is how an atomic load of a scope of several workgroups is compiled.
+
+    LLVM's AMDGPU user guide, "Memory Model" of gfx90a and gfx942, code sequences of `load atomic monotonic`: on gfx90a
+    glc=1 at agent and system scope, on later chips sc1=1 at agent scope, sc0=1 at workgroup scope, both at system
+    scope. Loads of narrower scopes have no bits there (nor has workgroup scope on gfx90a, or any load of LDS) and look
+    like plain ones; a volatile load looks like one of system scope; nontemporal loads have nt=1 (slc=1), here plain.
+    """
+    if not _ATOMIC_LOAD.fullmatch(instruction.mnemonic) or instruction.modifiers.get("lds"):
+        return False
+    bits = ("sc0",) if instruction.target == "gfx90a" else ("sc0", "sc1")
+    return any(instruction.modifiers.get(name) for name in bits) and not instruction.modifiers.get("nt")
+
+
+def checked(selected: Selected, instruction: Instruction, flags: int) -> Selected:
+    """The variant of an instruction's handler that makes the checks in `flags`; the handler itself where there is
+    nothing to check."""
     name = selected.key.mnemonic
     wanted = flags & layout.BARRIER if name == "s_barrier" else 0
     if name.startswith(_MEMORY) and not name.startswith(_IN_REGISTERS):
@@ -26,5 +44,6 @@ def checked(selected: Selected, flags: int) -> Selected:
         wanted = flags & (layout.IN_HANDLERS if to_lds else layout.IN_HANDLERS & ~layout.WAIT)
     if not wanted:
         return selected
-    modifiers = tuple(sorted((*selected.key.modifiers, ("checks", wanted))))
+    atomic = (("atomic", 1),) if wanted & layout.RACE and is_atomic_load(instruction) else ()
+    modifiers = tuple(sorted((*selected.key.modifiers, *atomic, ("checks", wanted))))
     return replace(selected, key=selected.key._replace(modifiers=modifiers))

@@ -1,0 +1,479 @@
+"""The race check of memory that workgroups share: who accessed which byte last.
+
+A turn is one wave's run from barrier to barrier; turns are numbered from 1 in the order in which they are simulated.
+Two accesses are ordered when they are in one turn, or in one workgroup with a barrier between. An access conflicts with
+an earlier one that is not ordered before it if one of the two writes and not both are atomic.
+
+The history of a byte is the turn of its last writer; of its last reader and of one more: one from an earlier workgroup
+if there is any (nothing orders it before this workgroup), else the last one of another turn; the same two of atomic
+readers, which do not conflict with atomic writes; and the records of the last write and of the last read, if possible a
+plain one. That is enough to find a conflict whenever there is one, but for atomic writes, of which only the last is
+kept.
+
+Neighbours mostly have one history. So memory is seen in lines of 64 bytes, and a line is a list of groups: a history,
+and a mask of the bytes that have it. Bytes that nobody touched are in no group. The first group of each line is in an
+array of its allocation, others come from a table; pages of either cost memory only when they are touched. A line that
+is accessed as a whole takes GROUP_BYTES, one whose bytes all differ 64 times that.
+
+Synchronisation by atomic flags is not understood: accesses that only such a flag orders are reported.
+"""
+
+from __future__ import annotations
+
+import mmap
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.sim import state
+from ckmlir.sim.checks import layout
+from ckmlir.sim.checks.layout import Kind, Use
+from ckmlir.sim.ir_text import allocation_of, each_lane, field
+
+LINE = 64
+"""Bytes of a line: as many as a mask has bits."""
+
+# A group: u64 mask, then eight u32. Number 0 stands for none; in its place are three u64 of the table.
+MASK, HISTORY, NEXT = 0, 8, 36
+COUNT, CAPACITY, LOST = 0, 8, 16  # groups in use, this one included; how many fit; how many did not
+GROUP_BYTES = 40
+_WRITER, _READER, _ATOMIC_READER, _WRITE_RECORD, _READ_RECORD, _NEXT = 0, 1, 3, 5, 6, 7  # positions behind the mask
+_ATOMIC_WRITER = 1 << 31  # of the writer's turn
+_PLAIN_USE, _ATOMIC_USE = 0b11111, 0b00111  # positions whose turns conflict with a write
+_H = "<8 x i32>"
+
+_NAMES = {Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read"}
+_CONFLICTS = {Use.READ: 1, Use.ATOMIC_READ: 1, Use.WRITE: _PLAIN_USE, Use.ATOMIC: _ATOMIC_USE}
+
+
+def memory_helper(use: int) -> str:
+    """The name of the function for a use; it takes the bytes of a lane, at most 16, as its last argument."""
+    return f"race_memory_{_NAMES[use]}"
+
+
+class LineTable:
+    """The lines of the allocations of a launch, and the table of further groups, as large as it can ever become."""
+
+    def __init__(self) -> None:
+        self._lines: list[npt.NDArray[np.uint8]] = []
+        self._most = 1
+        self._groups = np.zeros(GROUP_BYTES // 8, np.uint64)
+
+    def add(self, size: int) -> int:
+        """Lines for an allocation of this many bytes; returns the address of the first one's group."""
+        count = size // LINE + 2  # accesses may end in a line more
+        lines = np.zeros(count * GROUP_BYTES, np.uint8)  # untouched pages cost nothing
+        self._lines.append(lines)
+        self._most += (LINE - 1) * count
+        return int(lines.ctypes.data)
+
+    def context_fields(self) -> dict[int, int]:
+        """What the launch's context has to hold; makes the table."""
+        if not self._lines:
+            return {}
+        capacity, reserved = min(self._most, 1 << 32), None
+        while reserved is None:
+            try:
+                reserved = _reserved(capacity * GROUP_BYTES)
+            except OSError:  # the process may not reserve that much
+                capacity //= 2
+        self._groups = np.frombuffer(reserved, np.uint64)
+        self._groups[:2] = 1, capacity
+        return {state.RACE_GROUPS: int(self._groups.ctypes.data)}
+
+    @property
+    def groups(self) -> int:
+        """Groups in use beside the first of each line."""
+        return int(self._groups[COUNT // 8]) - 1
+
+    def missing(self) -> str:
+        """What the check had no room for, empty if nothing."""
+        if not self._groups[LOST // 8]:
+            return ""
+        return (
+            f"the race check needs more than the {self._groups[CAPACITY // 8]} histories that the system gave it address "
+            "space for; raise the limit of address space (ulimit -v), or run without the check"
+        )
+
+
+def _reserved(size: int) -> mmap.mmap:
+    """Zeroed address space, of which only pages that are touched take memory."""
+    no_reserve = getattr(mmap, "MAP_NORESERVE", 0x4000)  # Linux; Python names it from 3.13 on
+    return mmap.mmap(-1, max(size, 1), flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | no_reserve)
+
+
+def _splat(name: str, scalar: str) -> str:
+    return (
+        f"  %{name}_first = insertelement {_H} poison, i32 {scalar}, i64 0\n"
+        f"  %{name}_v = shufflevector {_H} %{name}_first, {_H} poison, <8 x i32> zeroinitializer\n"
+    )
+
+
+def _group_at(name: str, number: str) -> str:
+    """IR for a pointer to a group of the table."""
+    return (
+        f"  %{name}_number = zext i32 {number} to i64\n"
+        f"  %{name}_offset = mul i64 %{name}_number, {GROUP_BYTES}\n"
+        f"  %{name} = getelementptr i8, ptr %groups, i64 %{name}_offset\n"
+    )
+
+
+# Give bytes of a line, which are in no group, a history: join the group that has it, else make one.
+_PUT = f"""
+define internal void @race_put(ptr %line, i64 %bytes, {_H} %history, ptr %context) #1 {{
+entry:
+{field("context", state.RACE_GROUPS, "groups", "ptr")}  br label %head
+head:
+  %group = phi ptr [ %line, %entry ], [ %following, %follow ]
+  %free = phi ptr [ null, %entry ], [ %free_next, %follow ]
+{field("group", MASK, "mask")}  %old_at = getelementptr i8, ptr %group, i64 {HISTORY}
+  %old = load {_H}, ptr %old_at, align 4
+  %differs = icmp ne {_H} %old, %history
+  %differs_bits = bitcast <8 x i1> %differs to i8
+  %differs_in = and i8 %differs_bits, {(1 << _NEXT) - 1}
+  %equal = icmp eq i8 %differs_in, 0
+  %used = icmp ne i64 %mask, 0
+  %joins = and i1 %equal, %used
+  br i1 %joins, label %join, label %other
+join:
+  %more = or i64 %mask, %bytes
+  store i64 %more, ptr %mask_at, align 8
+  ret void
+other:
+  %seen_free = icmp ne ptr %free, null
+  %passed = or i1 %used, %seen_free
+  %free_next = select i1 %passed, ptr %free, ptr %group
+{field("group", NEXT, "next", "i32")}  %last = icmp eq i32 %next, 0
+  br i1 %last, label %end, label %follow
+follow:
+{_group_at("following", "%next")}  br label %head
+end:
+  %has_free = icmp ne ptr %free_next, null
+  br i1 %has_free, label %fill, label %add
+fill:
+{field("free_next", NEXT, "kept", "i32")}  br label %write
+add:
+{field("groups", COUNT, "count")}{field("groups", CAPACITY, "capacity")}
+  %full = icmp uge i64 %count, %capacity
+  br i1 %full, label %lose, label %make
+lose:
+{field("groups", LOST, "lost")}  %lost_more = add i64 %lost, 1
+  store i64 %lost_more, ptr %lost_at, align 8
+  ret void
+make:
+  %count_more = add i64 %count, 1
+  store i64 %count_more, ptr %count_at, align 8
+  %made32 = trunc i64 %count to i32
+{_group_at("made", "%made32")}{field("line", NEXT, "second", "i32")}
+  store i32 %made32, ptr %second_at, align 4
+  br label %write
+write:
+  %place = phi ptr [ %free_next, %fill ], [ %made, %make ]
+  %behind = phi i32 [ %kept, %fill ], [ %second, %make ]
+  %whole = insertelement {_H} %history, i32 %behind, i64 {_NEXT}
+  store i64 %bytes, ptr %place, align 8
+  %place_at = getelementptr i8, ptr %place, i64 {HISTORY}
+  store {_H} %whole, ptr %place_at, align 4
+  ret void
+}}
+"""
+
+_REPORTED = "  %found = phi i64 [ 0, %entry ], [ %found_next, %next ]\n"
+
+# Note a finding of each of the lanes whose access touches bytes %here of the line at address %start, whose history
+# conflicts with it in the positions %conflict; returns those lanes.
+_REPORT = f"""
+define internal i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %conflict, i64 %here, i64 %lanes, i64 %start,
+                                 i64 %size, ptr %addresses) #1 {{
+entry:
+  %conflict64 = zext i8 %conflict to i64
+  %which = call i64 @llvm.cttz.i64(i64 %conflict64, i1 true)
+  %of_write = icmp eq i64 %which, {_WRITER}
+  %kind = select i1 %of_write, i64 {Kind.RACE_WITH_WRITE}, i64 {Kind.RACE_WITH_READ}
+  %turns = and {_H} %old, splat (i32 {_ATOMIC_WRITER - 1})
+  %turn32 = extractelement {_H} %turns, i64 %which
+  %turn = zext i32 %turn32 to i64
+  %write_record = extractelement {_H} %old, i64 {_WRITE_RECORD}
+  %read_record = extractelement {_H} %old, i64 {_READ_RECORD}
+  %other32 = select i1 %of_write, i32 %write_record, i32 %read_record
+  %other = zext i32 %other32 to i64
+  %bit_behind = shl i64 1, %size
+  %ones = add i64 %bit_behind, -1
+  br label %head
+{each_lane(phis=_REPORTED, mask="lanes")}  %distance = sub i64 %address, %start
+  %behind = sub i64 0, %distance
+  %starts_here = icmp sge i64 %distance, 0
+  %up = and i64 %distance, 63
+  %down = and i64 %behind, 63
+  %from_here = shl i64 %ones, %up
+  %from_before = lshr i64 %ones, %down
+  %touched = select i1 %starts_here, i64 %from_here, i64 %from_before
+  %hit = and i64 %touched, %here
+  %misses = icmp eq i64 %hit, 0
+  %bit = shl i64 1, %lane
+  br i1 %misses, label %next, label %note
+note:
+  %byte = call i64 @llvm.cttz.i64(i64 %hit, i1 true)
+  %byte_address = add i64 %start, %byte
+  call void @note_finding(ptr %wave, ptr %record, i64 %kind, i64 %bit, i64 %byte_address, i64 %turn, i64 %other)
+  %found_more = or i64 %found, %bit
+  br label %next
+next:
+  %found_next = phi i64 [ %found, %body ], [ %found_more, %note ]
+  br label %head
+done:
+  ret i64 %found
+}}
+"""
+
+
+def _conflict(use: int) -> str:
+    """%conflict: positions of %old whose turns are of accesses that this one conflicts with."""
+    text = f"""  %turns = and {_H} %old, splat (i32 {_ATOMIC_WRITER - 1})
+  %own = icmp eq {_H} %turns, %turn_v
+  %unused = icmp eq {_H} %turns, zeroinitializer
+  %age = sub {_H} %turns, %group_start_v
+  %earlier = icmp ult {_H} %age, %span_v
+  %ordered_a = or <8 x i1> %own, %unused
+  %ordered = or <8 x i1> %ordered_a, %earlier
+  %ordered_bits = bitcast <8 x i1> %ordered to i8
+  %unordered = xor i8 %ordered_bits, -1
+"""
+    if use not in (Use.ATOMIC, Use.ATOMIC_READ):
+        return text + f"  %conflict = and i8 %unordered, {_CONFLICTS[use]}\n"
+    return (
+        text
+        + f"""  %counted = and i8 %unordered, {_CONFLICTS[use]}
+  %writer = extractelement {_H} %old, i64 {_WRITER}
+  %writer_sign = lshr i32 %writer, 31
+  %atomic_writer = trunc i32 %writer_sign to i8
+  %forgiven = xor i8 %atomic_writer, -1
+  %conflict = and i8 %counted, %forgiven
+"""
+    )
+
+
+def _inserted(name: str, values: dict[int, str], old: str) -> str:
+    """%NAME: a history with other values at some positions."""
+    lines, current = "", old
+    for step, (position, value) in enumerate(values.items()):
+        target = f"%{name}" if step == len(values) - 1 else f"%{name}_{position}"
+        lines += f"  {target} = insertelement {_H} {current}, i32 {value}, i64 {position}\n"
+        current = target
+    return lines
+
+
+def _new_history(use: int) -> str:
+    """%new: the history behind this access of bytes with history %old, and %fresh: of bytes without one."""
+    if use in (Use.WRITE, Use.ATOMIC):
+        values = {_WRITER: "%write_turn", _WRITE_RECORD: "%number32"}
+        return _inserted("new", values, "%old")
+    first = _READER if use == Use.READ else _ATOMIC_READER
+    named = "  %named = add i32 %number32, 0\n"
+    if use == Use.ATOMIC_READ:  # the record is that of a plain read, where there is one
+        named = (
+            f"  %plain_reader = extractelement {_H} %old, i64 {_READER}\n"
+            f"  %known_read = extractelement {_H} %old, i64 {_READ_RECORD}\n"
+            "  %no_plain = icmp eq i32 %plain_reader, 0\n"
+            "  %named = select i1 %no_plain, i32 %number32, i32 %known_read\n"
+        )
+    return f"""{named}  %reader = extractelement {_H} %old, i64 {first}
+  %second = extractelement {_H} %old, i64 {first + 1}
+  %noted = icmp eq i32 %reader, %turn
+  %no_reader = icmp eq i32 %reader, 0
+  %some_second = icmp ne i32 %second, 0
+  %second_before = icmp ult i32 %second, %group_start
+  %lasting = and i1 %some_second, %second_before
+  %keep = or i1 %lasting, %no_reader
+  %second_new = select i1 %keep, i32 %second, i32 %reader
+{_inserted("read", {first: "%turn", first + 1: "%second_new", _READ_RECORD: "%named"}, "%old")}
+  %new = select i1 %noted, {_H} %old, {_H} %read
+"""
+
+
+def _fresh_history(use: int) -> str:
+    if use in (Use.WRITE, Use.ATOMIC):
+        values = {_WRITER: "%write_turn", _WRITE_RECORD: "%number32"}
+    else:
+        values = {_READER if use == Use.READ else _ATOMIC_READER: "%turn", _READ_RECORD: "%number32"}
+    return _inserted("fresh_history", values, "zeroinitializer")
+
+
+def _line_function(use: int) -> str:
+    """Checks the access of %lanes to %bytes of the line that lies at address %start, and enters it."""
+    return f"""
+define internal void @race_line_{_NAMES[use]}(ptr %line, i64 %bytes, i64 %lanes, i64 %start, i64 %size, ptr %addresses,
+                                              ptr %wave, ptr %record) #1 {{
+entry:
+  %nothing = icmp eq i64 %bytes, 0
+  br i1 %nothing, label %done, label %begin
+begin:
+{field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.RACE_GROUPS, "groups", "ptr")}
+{field("context", state.TURN, "turn64")}{field("context", state.ROUND_START, "round64")}
+{field("context", state.GROUP_START, "group64")}{field("context", state.RECORDS, "records")}
+  %span64 = sub i64 %round64, %group64
+  %turn = trunc i64 %turn64 to i32
+  %group_start = trunc i64 %group64 to i32
+  %span = trunc i64 %span64 to i32
+  %write_turn = or i32 %turn, {_ATOMIC_WRITER if use == Use.ATOMIC else 0}
+{_splat("turn", "%turn")}{_splat("group_start", "%group_start")}{_splat("span", "%span")}
+  %record_bits = ptrtoint ptr %record to i64
+  %into_records = sub i64 %record_bits, %records
+  %number = udiv i64 %into_records, {state.RECORD_BYTES}
+  %number32 = trunc i64 %number to i32
+  br label %head
+head:
+  %group = phi ptr [ %line, %begin ], [ %following, %follow ]
+  %left = phi i64 [ %bytes, %begin ], [ %left_after, %follow ]
+  %open = phi i64 [ %lanes, %begin ], [ %open_after, %follow ]
+{field("group", MASK, "mask")}  %here = and i64 %mask, %left
+  %apart = icmp eq i64 %here, 0
+  br i1 %apart, label %step, label %look
+look:
+  %old_at = getelementptr i8, ptr %group, i64 {HISTORY}
+  %old = load {_H}, ptr %old_at, align 4
+{_conflict(use)}  %peace = icmp eq i8 %conflict, 0
+  br i1 %peace, label %update, label %report
+report:
+  %told = call i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %conflict, i64 %here, i64 %open, i64 %start,
+                                i64 %size, ptr %addresses)
+  %silent = xor i64 %told, -1
+  %open_less = and i64 %open, %silent
+  br label %update
+update:
+  %open_here = phi i64 [ %open, %look ], [ %open_less, %report ]
+  %not_here = xor i64 %here, -1
+  %left_here = and i64 %left, %not_here
+{_new_history(use)}  %differs = icmp ne {_H} %old, %new
+  %differs_bits = bitcast <8 x i1> %differs to i8
+  %same = icmp eq i8 %differs_bits, 0
+  br i1 %same, label %step, label %change
+change:
+  %mask_less = and i64 %mask, %not_here
+  store i64 %mask_less, ptr %mask_at, align 8
+  call void @race_put(ptr %line, i64 %here, {_H} %new, ptr %context)
+  br label %step
+step:
+  %left_after = phi i64 [ %left, %head ], [ %left_here, %update ], [ %left_here, %change ]
+  %open_after = phi i64 [ %open, %head ], [ %open_here, %update ], [ %open_here, %change ]
+  %all = icmp eq i64 %left_after, 0
+  br i1 %all, label %done, label %more
+more:
+{field("group", NEXT, "next", "i32")}  %last = icmp eq i32 %next, 0
+  br i1 %last, label %fresh, label %follow
+follow:
+{_group_at("following", "%next")}  br label %head
+fresh:
+{_fresh_history(use)}  call void @race_put(ptr %line, i64 %left_after, {_H} %fresh_history, ptr %context)
+  br label %done
+done:
+  ret void
+}}
+"""
+
+
+_CARRIED = {"first": "i64", "allocated": "i64", "lines": "i64", "line": "ptr", "bytes": "i64", "lanes": "i64",
+            "start": "i64"}  # fmt: skip
+"""What the loop over lanes carries: the allocation of the lane before, and the bytes of a line that are collected."""
+
+
+def _phis() -> str:
+    return "".join(
+        f"  %{name} = phi {type} [ {'null' if type == 'ptr' else 0}, %entry ], [ %{name}_next, %next ]\n"
+        for name, type in _CARRIED.items()
+    )
+
+
+def _joined() -> str:
+    """The carried values behind a lane, by the block it comes from."""
+    unchanged = {name: f"%{name}" for name in _CARRIED}
+    known = unchanged | {name: f"%{name}_known" for name in ("first", "allocated", "lines")}
+    blocks = {
+        "search": unchanged,
+        "known": known,
+        "join": known | {"bytes": "%bytes_more", "lanes": "%lanes_more"},
+        "cross": known | {"line": "%line_behind", "bytes": "%high", "lanes": "%bit", "start": "%start_behind"},
+        "restart": known | {"line": "%place", "bytes": "%low", "lanes": "%bit", "start": "%line_start"},
+    }
+    return "".join(
+        f"  %{name}_next = phi {type} "
+        + ", ".join(f"[ {values[name]}, %{block} ]" for block, values in blocks.items())
+        + "\n"
+        for name, type in _CARRIED.items()
+    )
+
+
+def _memory_function(use: int) -> str:
+    """Goes over the lanes of a mask, collects the bytes of each line that neighbours touch, and checks line by line."""
+    touch = f"call void @race_line_{_NAMES[use]}"
+    rest = "i64 %size, ptr %addresses, ptr %wave, ptr %record)"
+    return f"""
+define internal void @{memory_helper(use)}(i64 %mask, ptr %addresses, ptr %wave, ptr %record, i64 %size) #1 {{
+entry:
+{field("wave", state.CONTEXT, "context", "ptr")}{field("context", state.ALLOCATIONS, "table", "ptr")}
+{field("context", state.ALLOCATION_ATTRIBUTES, "attributes", "ptr")}
+  %bit_behind = shl i64 1, %size
+  %ones = add i64 %bit_behind, -1
+  br label %head
+{each_lane(phis=_phis())}  %offset_here = sub i64 %address, %first
+  %same = icmp ult i64 %offset_here, %allocated
+  br i1 %same, label %known, label %search
+search:
+{allocation_of("found", "address")}  %found_offset = sub i64 %address, %found_first
+  %inside = icmp ult i64 %found_offset, %found_size
+  br i1 %inside, label %enter, label %next
+enter:
+{field("found_row", layout.LINES, "found_lines")}  br label %known
+known:
+  %offset = phi i64 [ %offset_here, %body ], [ %found_offset, %enter ]
+  %first_known = phi i64 [ %first, %body ], [ %found_first, %enter ]
+  %allocated_known = phi i64 [ %allocated, %body ], [ %found_size, %enter ]
+  %lines_known = phi i64 [ %lines, %body ], [ %found_lines, %enter ]
+  %unwatched = icmp eq i64 %lines_known, 0
+  br i1 %unwatched, label %next, label %watch
+watch:
+  %number = udiv i64 %offset, {LINE}
+  %byte = urem i64 %offset, {LINE}
+  %distance = mul i64 %number, {GROUP_BYTES}
+  %place_bits = add i64 %lines_known, %distance
+  %place = inttoptr i64 %place_bits to ptr
+  %low = shl i64 %ones, %byte
+  %line_start = sub i64 %address, %byte
+  %bit = shl i64 1, %lane
+  %end = add i64 %byte, %size
+  %crosses = icmp ugt i64 %end, {LINE}
+  %near = icmp eq i64 %line_start, %start
+  %ends_here = xor i1 %crosses, true
+  %joins = and i1 %near, %ends_here
+  br i1 %joins, label %join, label %change
+join:
+  %bytes_more = or i64 %bytes, %low
+  %lanes_more = or i64 %lanes, %bit
+  br label %next
+change:
+  {touch}(ptr %line, i64 %bytes, i64 %lanes, i64 %start, {rest}
+  br i1 %crosses, label %cross, label %restart
+cross:
+  {touch}(ptr %place, i64 %low, i64 %bit, i64 %line_start, {rest}
+  %in_line = sub i64 {LINE}, %byte
+  %high = lshr i64 %ones, %in_line
+  %line_behind = getelementptr i8, ptr %place, i64 {GROUP_BYTES}
+  %start_behind = add i64 %line_start, {LINE}
+  br label %next
+restart:
+  br label %next
+next:
+{_joined()}  br label %head
+done:
+  {touch}(ptr %line, i64 %bytes, i64 %lanes, i64 %start, {rest}
+  ret void
+}}
+"""
+
+
+def helpers() -> dict[str, str]:
+    """All functions of this check by name."""
+    texts = {"race_put": _PUT, "report_race": _REPORT}
+    for use, name in _NAMES.items():
+        texts |= {f"race_line_{name}": _line_function(use), memory_helper(use): _memory_function(use)}
+    return texts
