@@ -164,6 +164,19 @@ def test_lines_report_what_a_history_for_every_byte_does(steps: list[Any]) -> No
     assert not compiled.monitor.lines.missing()
 
 
+@pytest.mark.parametrize("use", [Use.READ, Use.ATOMIC_READ])
+def test_a_read_of_an_earlier_workgroup_is_kept_behind_those_of_this_one(use: int) -> None:
+    """Barriers order a write behind the reads of its own workgroup, whichever wave made them."""
+    for others in (True, False):
+        compiled = Compiled()
+        if others:
+            compiled.access(use, (1, 1, 1), 1, {0: 8}, 4)
+        for turn in (2, 3, 4):
+            assert compiled.access(use, (turn, turn, 2), 2, {0: 8}, 4) == set()
+        found = compiled.access(Use.WRITE, (5, 5, 2), 3, {0: 8}, 4)
+        assert found == ({(layout.Kind.RACE_WITH_READ, 0)} if others else set())
+
+
 def test_groups_of_equal_history_become_one_again() -> None:
     compiled = Compiled()
     for start in range(0, 64, 4):

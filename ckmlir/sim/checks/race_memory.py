@@ -91,8 +91,8 @@ class LineTable:
         if not self._groups[LOST // 8]:
             return ""
         return (
-            f"the race check needs more than the {self._groups[CAPACITY // 8]} histories that the system gave it address "
-            "space for; raise the limit of address space (ulimit -v), or run without the check"
+            f"the race check needs more than the {self._groups[CAPACITY // 8]} histories that the system gave it "
+            "address space for; raise the limit of address space (ulimit -v), or run without the check"
         )
 
 
