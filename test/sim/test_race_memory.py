@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import pytest
 from assembled_kernels import assembled
+from assembly import words_of
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from llvm_kernels import compile_kernel
@@ -23,6 +24,8 @@ from ckmlir.sim import CheckFailure, Finding, Simulator, state
 from ckmlir.sim.checks import layout, race_memory, recording
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.checks.monitor import Monitor
+from ckmlir.sim.checks.variants import is_atomic_load
+from ckmlir.sim.decode import decode
 from ckmlir.sim.errors import SimulationError
 from ckmlir.sim.ir_text import FIND_ENTRY
 from ckmlir.sim.library import HandlerLibrary, compile_object
@@ -340,6 +343,22 @@ reads:
     assert "global_atomic_add" in found.instruction and "sc1" not in found.message
     assert "a read by another workgroup, global_load_dword v" in found.message
     assert races(loading(agent, steps.replace("%wg, 0", "%wg, 9")), "gfx942", grid=4) == []
+
+
+@pytest.mark.parametrize(
+    ("target", "text", "atomic"),
+    [
+        ("gfx90a", "global_load_dword v4, v1, s[2:3] glc", True),
+        ("gfx90a", "global_load_dword v4, v1, s[2:3] scc", False),
+        ("gfx90a", "global_load_dword v4, v1, s[2:3] glc slc", False),
+        ("gfx942", "global_load_dwordx2 v[4:5], v1, s[2:3] sc1", True),
+        ("gfx942", "global_load_dwordx4 v[4:7], v1, s[2:3] sc1", False),
+        ("gfx942", "global_load_lds_dword v1, s[2:3] sc1", False),
+        ("gfx950", "buffer_load_dword v1, v0, s[4:7], 0 offen sc0", True),
+    ],
+)
+def test_which_loads_are_atomic(target: str, text: str, atomic: bool) -> None:
+    assert is_atomic_load(decode(words_of(text, target).ljust(8, b"\0"), 0, target)) == atomic
 
 
 def test_a_load_that_is_not_aligned_is_not_atomic() -> None:

@@ -13,6 +13,7 @@ from test_memory_instructions import MASK, instruction
 from wave_memory import Memory, active_lanes, set_resource
 
 from ckmlir.sim import CheckFailure, Finding, Simulator
+from ckmlir.sim.analysis import check_waits
 from ckmlir.sim.decode import UnknownInstruction, decode
 from ckmlir.sim.decode.opcodes import opcode_table
 from ckmlir.sim.state import ErrorKind, Status
@@ -123,6 +124,13 @@ def test_what_checkers_find(name: str) -> None:
     assert {one.checker for one in found} == {checker}
     assert all(one.message.startswith(message) for one in found)
     assert at is None or [one.instruction for one in found] == [at.strip()]
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_waits_that_the_code_alone_shows(name: str) -> None:
+    text, _, checker, _, at = PROGRAMS[name]
+    found = check_waits(assembled(START + text + "s_waitcnt vmcnt(0) lgkmcnt(0)", "gfx90a"))
+    assert [one.instruction for one in found] == ([at.strip()] if checker == "wait" and at else [])
 
 
 def test_a_store_to_read_only_memory() -> None:
