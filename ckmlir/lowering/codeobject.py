@@ -141,7 +141,7 @@ def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp
 
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    with captured_standard_error() as lines, resting_memory(_count(work)):
+    with captured_standard_error() as lines, resting_memory(*_size(work)):
         _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
     errors = [line for line in lines if re.search(r"\berror\b|not a recognized|LLVM ERROR", line, re.IGNORECASE)]
     if errors:
@@ -154,13 +154,13 @@ def _serialize(work: ir.Operation, form: str) -> bytes:
     return content
 
 
-def _count(root: ir.Operation) -> int:
-    """Operations of the functions inside `root`, without those of their regions."""
-    blocks = [block for region in root.regions for block in region]
-    inside = (op.operation for block in blocks for op in block.operations)
-    if root.name == "llvm.func":
-        return sum(len(block.operations) for block in blocks)
-    return sum(_count(op) for op in inside if op.name in ("gpu.module", "llvm.func"))
+def _size(work: ir.Operation) -> tuple[int, bool]:
+    """Operations of the kernels in `work`, and whether any kernel has more than one block."""
+    modules = [op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.module"]
+    inside = [op for module in modules for op in module.regions[0].blocks[0].operations]
+    kernels = [list(op.regions[0]) for op in inside if op.operation.name == "llvm.func"]
+    operations = sum(len(block.operations) for blocks in kernels for block in blocks)
+    return operations, any(len(blocks) > 1 for blocks in kernels)
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:

@@ -1,6 +1,8 @@
 """What lowering knows of the kernel: its target, its threads, its LDS, and how to make address arithmetic."""
 
+from collections.abc import Callable, Hashable
 from dataclasses import dataclass, field
+from typing import Any, TypeVar
 
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
@@ -10,6 +12,7 @@ from ckmlir.mlir import ir
 from ckmlir.targets import Target
 
 WAVE_SIZE = 64
+T = TypeVar("T")
 
 
 @dataclass
@@ -21,7 +24,7 @@ class Lowering:
     waves: int
     emit: Emitter = field(default_factory=Emitter)
     rates: dict[ir.Value, Rate] = field(default_factory=dict)
-    origins: dict[Distribution, list[Index]] = field(default_factory=dict)
+    known: dict[Hashable, Any] = field(default_factory=dict)
     thread: ir.Value | None = None
     lane: ir.Value | None = None
     wave: ir.Value | None = None
@@ -66,7 +69,14 @@ class Lowering:
     def begin_block(self) -> None:
         """Forget what was emitted in other blocks: it may not dominate what follows."""
         self.emit.begin_block()
-        self.origins.clear()
+        self.known.clear()
+
+    def known_in_block(self, key: Hashable, find: Callable[[], T]) -> T:
+        """What `find` says, asked for the first time in this block and remembered to its end."""
+        if key not in self.known:
+            self.known[key] = find()
+        found: T = self.known[key]
+        return found
 
     def coordinates(self, distribution: Distribution, register: int) -> list[Index]:
         """Where a register of this thread lies in the tile."""
@@ -85,12 +95,10 @@ class Lowering:
 
     def _origin(self, distribution: Distribution) -> list[Index]:
         """Where register 0 of this thread lies in the tile."""
-        found = self.origins.get(distribution)
-        if found is None:
-            found = self.origins[distribution] = [
-                self._weighted(distribution, dimension, (LANE, WAVE)) for dimension in range(distribution.rank)
-            ]
-        return found
+        return self.known_in_block(
+            ("origin", distribution),
+            lambda: [self._weighted(distribution, dimension, (LANE, WAVE)) for dimension in range(distribution.rank)],
+        )
 
     def digit(self, digit: Digit) -> Index:
         """A digit of this thread's lane or wave."""

@@ -11,7 +11,8 @@ lies below the size with the scalar offset added.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import InitVar, dataclass
+from functools import cached_property
 from typing import NamedTuple
 
 from ckmlir.dialect.adaptor import Step
@@ -64,8 +65,7 @@ def lower_scatter(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def lower_inside(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.inside_fragment to the comparisons of its view's paddings."""
     place = _place(state, op.operands[0], inside_of(state, op))
-    everything = tuple(upper for step in place.descriptor.steps for upper in step.uppers)
-    found = _validity(None, place, everything)
+    found = _validity(None, place, place.everything)
     if found is not None:
         return [found.value]
     i1 = op.results[0].type
@@ -128,38 +128,74 @@ class BufferAddress(NamedTuple):
         return self._replace(vector=value("arith.select", self.vector.type, [condition, self.vector, outside]))
 
 
+@dataclass
+class Ground:
+    """What all accesses through a window have in common, found out once for a block."""
+
+    state: Lowering
+    window: InitVar[ir.Value]
+
+    def __post_init__(self, window: ir.Value) -> None:
+        described = describe(window.type)
+        assert isinstance(described, WindowType)
+        make_view, origins = view_and_origins(window)
+        self.pointer: ir.Value = make_view.operands[0]
+        self.descriptor = described.descriptor
+        self.symbols = [self.state.uniform(item) for item in list(make_view.operands)[1:]]
+        zero = self.state.emit.number(0)
+        self.origins = [sum((self.state.uniform(part, origin=True) for part in parts), start=zero) for parts in origins]
+        self.scale = bits(described.element) // 8
+        """Bytes of an element."""
+
+    @cached_property
+    def space(self) -> Index:
+        """Bytes of the whole view, from the pointer."""
+        size = self.descriptor.element_space(self.symbols)
+        return (self.state.emit.number(size) if isinstance(size, int) else size) * self.scale
+
+    @cached_property
+    def start(self) -> Index:
+        """The part of every offset that the view's own slices, paddings and frozen dimensions add, in bytes.
+
+        It may need 64 bits, and it is negative behind a left padding, which a lane's offset must not be; so it belongs
+        into the base. Below a transform that is not linear it is no summand of the offset, and taken for 0.
+        """
+        steps, number = self.descriptor.steps, self.state.emit.number
+        if all(isinstance(step.transform, (Embed, RightPad)) for step in steps):
+            return number(0)
+        values = self.descriptor.evaluate([number(0)] * self.descriptor.rank, self.symbols)
+        numbers = [number(item) if isinstance(item, int) else item for item in values]
+        for step in steps:
+            if isinstance(step.transform, NOT_LINEAR) and any(numbers[lower].terms for lower in step.lowers):
+                return number(0)
+        return numbers[0].part(Rate.FIXED, constant=True) * self.scale
+
+
 @dataclass(frozen=True)
 class Place:
     """Where an element of a view lies, as far as both kinds of address need it."""
 
-    pointer: ir.Value
-    descriptor: Descriptor
-    symbols: list[Index]
+    ground: Ground
     index: list[Index]
     """The coordinates in the view."""
     values: list[Index]
     """The coordinates on every level of the descriptor."""
-    scale: int
-    """Bytes of an element."""
 
     @property
     def offset(self) -> Index:
         """Bytes from the pointer."""
-        return self.values[0] * self.scale
+        return self.values[0] * self.ground.scale
+
+    @property
+    def everything(self) -> tuple[int, ...]:
+        """All dimensions of all levels, by number."""
+        return tuple(upper for step in self.ground.descriptor.steps for upper in step.uppers)
 
 
 def _place(state: Lowering, window: ir.Value, inside: Sequence[Index]) -> Place:
-    described = describe(window.type)
-    assert isinstance(described, WindowType)
-    make_view, origins = view_and_origins(window)
-    symbols = [state.uniform(item) for item in list(make_view.operands)[1:]]
-    index = [
-        sum((state.uniform(part, origin=True) for part in parts), start=offset)
-        for parts, offset in zip(origins, inside, strict=True)
-    ]
-    values = described.descriptor.evaluate(index, symbols)
-    scale = bits(described.element) // 8
-    return Place(make_view.operands[0], described.descriptor, symbols, index, values, scale)
+    ground = state.known_in_block(("ground", window), lambda: Ground(state, window))
+    index = [origin + offset for origin, offset in zip(ground.origins, inside, strict=True)]
+    return Place(ground, index, ground.descriptor.evaluate(index, ground.symbols))
 
 
 def buffer_address(
@@ -176,19 +212,16 @@ def buffer_address(
     of the view, where for others what the view says of its lengths is relied upon.
     """
     place = _place(state, window, inside)
-    descriptor, symbols, scale = place.descriptor, place.symbols, place.scale
+    ground = place.ground
     checked: tuple[int, ...] = ()
     if anywhere is not None:
-        checked = (descriptor.tops[anywhere],)
-        if not _bounded(descriptor, checked[0]):
-            within = place.index[anywhere] < resolve(descriptor.lengths[anywhere], symbols)
+        checked = (ground.descriptor.tops[anywhere],)
+        if not _bounded(ground.descriptor, checked[0]):
+            within = place.index[anywhere] < resolve(ground.descriptor.lengths[anywhere], ground.symbols)
             condition = within if condition is None else condition & within
     valid = _validity(condition, place, checked)
-    size = descriptor.element_space(symbols)
-    space = (state.emit.number(size) if isinstance(size, int) else size) * scale
-    start = _start(state, descriptor, symbols) * scale
-    resource = _resource(state, place.pointer, place.offset.part(Rate.ORIGIN) + start, space)
-    vector = (place.offset - start).part(Rate.LANE, Rate.FIXED, constant=True).emit()
+    resource = _resource(state, ground.pointer, place.offset.part(Rate.ORIGIN) + ground.start, ground.space)
+    vector = (place.offset - ground.start).part(Rate.LANE, Rate.FIXED, constant=True).emit()
     address = BufferAddress(resource, vector, place.offset.part(Rate.STEP).emit())
     return address if valid is None else address.only_where(valid.value, state)
 
@@ -198,24 +231,7 @@ def pointer_to(
 ) -> tuple[ir.Value, Predicate | None]:
     """A pointer to the element `inside` a window, and where it may be used: `condition`, and the element exists."""
     place = _place(state, window, inside)
-    everything = tuple(upper for step in place.descriptor.steps for upper in step.uppers)
-    return _moved(place.pointer, place.offset), _validity(condition, place, everything)
-
-
-def _start(state: Lowering, descriptor: Descriptor, symbols: list[Index]) -> Index:
-    """The part of every offset that the view's own slices, paddings and frozen dimensions add.
-
-    It may need 64 bits, and it is negative behind a left padding, which a lane's offset must not be; so it belongs into
-    the base. Below a transform that is not linear it is no summand of the offset, and taken for 0.
-    """
-    if all(isinstance(step.transform, (Embed, RightPad)) for step in descriptor.steps):
-        return state.emit.number(0)
-    values = descriptor.evaluate([state.emit.number(0)] * descriptor.rank, symbols)
-    numbers = [state.emit.number(item) if isinstance(item, int) else item for item in values]
-    for step in descriptor.steps:
-        if isinstance(step.transform, NOT_LINEAR) and any(numbers[lower].terms for lower in step.lowers):
-            return state.emit.number(0)
-    return numbers[0].part(Rate.FIXED, constant=True)
+    return _moved(place.ground.pointer, place.offset), _validity(condition, place, place.everything)
 
 
 def _bounded(descriptor: Descriptor, dimension: int) -> bool:
@@ -256,11 +272,11 @@ def _validity(condition: Predicate | None, place: Place, checked: Sequence[int] 
 
     Bounds of the dimensions numbered `checked` are compared in any case.
     """
-    descriptor, values = place.descriptor, place.values
+    descriptor, values = place.ground.descriptor, place.values
     for step in descriptor.predicates():
         if not set(step.uppers) & set(checked) and _refused_by_size(descriptor, step, values):
             continue
-        test = step.transform.valid(tuple(values[upper] for upper in step.uppers), place.symbols)
+        test = step.transform.valid(tuple(values[upper] for upper in step.uppers), place.ground.symbols)
         if isinstance(test, bool):
             if test:
                 continue

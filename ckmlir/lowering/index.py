@@ -40,7 +40,7 @@ class Atom:
 
 
 Monomial = tuple[Atom, ...]
-Key = tuple[tuple[tuple[int, ...], int], ...]
+Key = frozenset[tuple[Monomial, int]]
 
 
 class Emitter:
@@ -294,9 +294,7 @@ class Index:
     def key(self) -> Key:
         """Equal for equal polynomials."""
         if self._key is None:
-            terms = [(tuple([atom.number for atom in part]), coefficient) for part, coefficient in self.terms.items()]
-            terms.sort()
-            self._key = tuple(terms)
+            self._key = frozenset(self.terms.items())
         return self._key
 
     # -- comparison

@@ -151,6 +151,11 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool) -> 
         attributes[ACCUMULATION] = ir.UnitAttr.get()
         # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
         attributes["passthrough"] = _option("amdgpu-sched-strategy", "iterative-minreg")
+    if len(function.regions[0].blocks) == 1:
+        # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms.
+        attributes["passthrough"] = ir.ArrayAttr.get(
+            [*attributes.get("passthrough", ()), ir.StringAttr.get("noimplicitfloat")]
+        )
     if "arg_attrs" in function.attributes:
         attributes["arg_attrs"] = ir.ArrayAttr.get(
             [_without_ck(argument) for argument in function.attributes["arg_attrs"]]

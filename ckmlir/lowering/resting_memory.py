@@ -17,28 +17,35 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import cache
 from itertools import repeat
 from typing import Any
 
 INSTRUCTION_BYTES = 136
 """What LLVM asks for a binary operator: 72 bytes and two uses of 32, the size that malloc's piece of 144 holds."""
 PIECES_PER_OPERATION = 3
-LEAST_PIECES = 1024
+LEAST_PIECES, LEAST_WITH_BRANCHES = 256, 1024
 """From trials with a heap in disorder: a quarter of the operations is too little for a GEMM, 500 for a small loop that
-is unrolled, 700 are enough for that. A piece costs about a microsecond."""
+is unrolled, 700 are enough for that; without branches nothing is unrolled. A piece costs about a microsecond."""
 SORTED_FROM = 1 << 16
 """A request of this size makes malloc sort what was freed into its queues ("Large bins" begin far below)."""
 
 
 @contextmanager
-def resting_memory(operations: int) -> Iterator[None]:
-    """Inside, memory of erased instructions is not handed out again soon; `operations` are the kernel's."""
+def resting_memory(operations: int, branches: bool) -> Iterator[None]:
+    """Inside, memory of erased instructions is not handed out again soon.
+
+    Args:
+        operations: the kernel's.
+        branches: whether it has more than one block, and so perhaps loops.
+    """
     heap = _heap()
     if heap is None:
         yield
         return
     allocate, free = heap
-    pieces = list(map(allocate, repeat(INSTRUCTION_BYTES, 2 * max(LEAST_PIECES, PIECES_PER_OPERATION * operations))))
+    stock = max(LEAST_WITH_BRANCHES if branches else LEAST_PIECES, PIECES_PER_OPERATION * operations)
+    pieces = list(map(allocate, repeat(INSTRUCTION_BYTES, 2 * stock)))
     for piece in pieces[::2]:  # the other half keeps free pieces from being joined
         free(piece)
     free(allocate(SORTED_FROM))
@@ -49,6 +56,7 @@ def resting_memory(operations: int) -> Iterator[None]:
             free(piece)
 
 
+@cache
 def _heap() -> tuple[Any, Any] | None:
     """malloc and free where they are glibc's, called without giving up Python's lock, which would cost more."""
     library = ctypes.PyDLL(None)

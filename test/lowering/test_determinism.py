@@ -23,6 +23,7 @@ KERNELS: dict[str, dict[str, object]] = {
     "layernorm2d": {"m": 4096, "n": 4096, "dtype": "f16"},
     "reduce": {"shape": (4096, 4096), "dtype": "f16"},
     "transpose2d": {"m": 4096, "n": 4096, "dtype": "f16"},
+    "rmsnorm2d": {"m": 4096, "n": 4096, "dtype": "f16"},
 }
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 
@@ -90,20 +91,42 @@ def test_the_stock_is_as_large_as_the_kernel_asks_for_and_given_back(monkeypatch
         return len(asked)
 
     monkeypatch.setattr(resting_memory, "_heap", lambda: (allocate, held.remove))
-    with resting_memory.resting_memory(5000):
+    with resting_memory.resting_memory(5000, branches=False):
         assert asked.count(resting_memory.INSTRUCTION_BYTES) == 2 * 5000 * resting_memory.PIECES_PER_OPERATION
         assert len(held) == asked.count(resting_memory.INSTRUCTION_BYTES) // 2
     assert not held
     monkeypatch.setattr(resting_memory, "_heap", lambda: None)  # another allocator than glibc's
-    with resting_memory.resting_memory(5000):
+    with resting_memory.resting_memory(5000, branches=True):
         pass
 
 
-def test_operations_of_nested_functions_are_counted() -> None:
+@pytest.mark.parametrize(
+    ("branches", "least"), [(False, resting_memory.LEAST_PIECES), (True, resting_memory.LEAST_WITH_BRANCHES)]
+)
+def test_small_kernels_get_a_stock_that_loops_may_outgrow(
+    branches: bool, least: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked: list[int] = []
+
+    def allocate(size: int) -> int:
+        asked.append(size)
+        return len(asked)
+
+    monkeypatch.setattr(resting_memory, "_heap", lambda: (allocate, lambda piece: None))
+    with resting_memory.resting_memory(1, branches):
+        assert asked.count(resting_memory.INSTRUCTION_BYTES) == 2 * least
+
+
+def test_operations_and_branches_of_all_kernels_are_counted() -> None:
     from ckmlir.dialect.context import ck_context
     from ckmlir.mlir import ir
 
-    text = """module { gpu.module @m { llvm.func @f() { llvm.return }
-      llvm.func @g(%a: i32) { llvm.br ^bb1 ^bb1: %0 = llvm.add %a, %a : i32 llvm.return } } }"""
+    straight = "llvm.func @f() { llvm.return }"
+    branching = "llvm.func @g(%a: i32) { llvm.br ^bb1 ^bb1: %0 = llvm.add %a, %a : i32 llvm.return }"
     with ck_context():
-        assert codeobject._count(ir.Module.parse(text).operation) == 4
+        one, both = (
+            ir.Module.parse(f"module {{ gpu.module @m {{ {text} }} }}").operation
+            for text in (straight, straight + branching)
+        )
+        assert codeobject._size(one) == (1, False)
+        assert codeobject._size(both) == (4, True)
