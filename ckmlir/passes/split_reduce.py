@@ -1,6 +1,6 @@
 """Splitting of reductions: within a thread, across lanes by butterfly exchanges, across waves through LDS."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from math import prod
 
 from ckmlir.dialect import fragment_compute, fragment_lds
@@ -51,23 +51,26 @@ def _within_thread(
     rows: list[list[ir.Value]] = []
     for register in range(result.registers):
         members = [number for number, home in enumerate(homes) if home == register]
-        rows.append(_fold(body, [registers.gather(members) for registers in inputs]))
+        rows.append(_folded(body, inputs, members))
     if len(rows) == 1:
         return rows[0]
     return [vectors.from_elements([vectors.element(row[tile], 0) for row in rows]) for tile in range(len(inputs))]
 
 
-def _fold(body: ir.Block, values: Partial) -> Partial:
-    """Halve vectors until one element is left; an odd element joins at the end."""
-    length = vectors.length_of(values[0])
+def _folded(body: ir.Block, inputs: Sequence[Registers], members: Sequence[int]) -> Partial:
+    """The registers listed as one; they are gathered by halves, which are the chunks where they lie side by side."""
+    return _fold(body, lambda some: [registers.gather(members[some]) for registers in inputs], len(members))
+
+
+def _fold(body: ir.Block, taken: Callable[[slice], Partial], length: int) -> Partial:
+    """Halve vectors until one element is left; an odd element joins at the end. `taken` gives some of the elements."""
     if length == 1:
-        return values
+        return taken(slice(0, 1))
     half = length // 2
-    left = [vectors.part(value, 0, half) for value in values]
-    right = [vectors.part(value, half, half) for value in values]
-    folded = _fold(body, _combine(body, left, right))
+    pairs = _combine(body, taken(slice(0, half)), taken(slice(half, 2 * half)))
+    folded = _fold(body, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in pairs], half)
     if length % 2:
-        folded = _combine(body, folded, [vectors.part(value, length - 1, 1) for value in values])
+        folded = _combine(body, folded, taken(slice(length - 1, length)))
     return folded
 
 
