@@ -26,7 +26,10 @@ from ckmlir.ops import find_operator
 from ckmlir.targets import get_target
 
 KERNELS = {
-    "gemm f16 128x128x64": ("gemm", {"m": 4096, "n": 4096, "k": 4096, "dtype": "f16"}),
+    "gemm f16 128x128x64": (
+        "gemm", {"m": 4096, "n": 4096, "k": 4096, "dtype": "f16", "block": (128, 128, 64), "schedule": "compv3"},
+    ),
+    "gemm f16, default": ("gemm", {"m": 4096, "n": 4096, "k": 4096, "dtype": "f16"}),
     "fmha_fwd f16 d128": ("fmha_fwd", {"b": 1, "h": 16, "sq": 4096, "d": 128, "dtype": "f16"}),
     "layernorm2d f16 n4096": ("layernorm2d", {"m": 4096, "n": 4096, "dtype": "f16"}),
     "rmsnorm2d f16 n4096": ("rmsnorm2d", {"m": 4096, "n": 4096, "dtype": "f16"}),
@@ -35,7 +38,7 @@ KERNELS = {
     "copy f16": ("copy", {"m": 4096, "n": 4096, "dtype": "f16"}),
     "reduce f16 n4096": ("reduce", {"shape": (4096, 4096), "dtype": "f16"}),
     "elementwise f16": ("elementwise", {"shape": (4096, 4096), "dtype": "f16"}),
-}
+}  # fmt: skip
 MEDIANS = ("python", "mlir", "llvm", "link", "total")
 PARTS = (*MEDIANS, "cpu")
 
