@@ -5,13 +5,16 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from checked_runs import compiled, findings
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from operator_runner import agree
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.gemm.gemm_spec import LAYOUTS, OUTPUTS, GemmSpec
 from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import TARGETS, get_target
 
 GEMM = find_operator("gemm")
@@ -105,3 +108,30 @@ def test_the_first_without_reasons_is_taken() -> None:
     assert first_valid(specs[:1] * 2, lambda one: GEMM.validate(one, target)) == specs[0]
     with pytest.raises(ValueError, match="nothing to choose"):
         first_valid([], lambda one: [])
+
+
+@pytest.mark.parametrize(("layout", "dtype", "sizes"), [
+    ("RCR", "f16", (300, 264, 64)),
+    ("RRR", "bf16", (256, 520, 184)),
+    ("CRR", "f16", (256, 256, 256)),
+    ("CCR", "i8", (512, 256, 384)),
+    ("RCR", "i8", (264, 304, 16)),
+])  # fmt: skip
+def test_large_blocks_are_right_and_clean(layout: str, dtype: str, sizes: tuple[int, int, int]) -> None:
+    """What the large blocks of gfx950 compute, watched by all checkers, for one to four steps."""
+    m, n, k = sizes
+    depth = 64 if dtype != "i8" else 128
+    keys = {"m": m, "n": n, "k": k, "layout": layout, "dtype": dtype, "block": (256, 256, depth), "wave": (2, 4)}
+    spec = default("gfx950", **keys)
+    assert (spec.schedule, spec.epilogue) == ("compv4", "direct")
+    agree("gemm", "gfx950", **keys)
+    everything = [checker.name for checker in CHECKERS.values() if not checker.on_request]
+    assert findings(compiled("gemm", tuple(keys.items()), "gfx950"), checks=everything) == ()
+
+
+@pytest.mark.full
+def test_a_large_product_is_right() -> None:
+    """One that is given large blocks, with a ragged end along each size."""
+    keys = {"m": 4088, "n": 4080, "k": 136}
+    assert default("gfx950", **keys).block == (256, 256, 64)
+    agree("gemm", "gfx950", **keys)
