@@ -8,8 +8,9 @@ in order, and need none.
 
 A copy from memory to LDS is a write that ends some time later. What conflicts with it waits, before its barrier, until
 at most as many copies are outstanding as were issued behind it on the path where these are fewest. Later copies stay in
-flight, through the barrier too. Readers of one stage wait together. Before a kernel ends all its copies have ended.
-Where barriers that are there already suffice, the wait stands before the last of them that does, and none is added.
+flight, through the barrier too. Readers of one stage wait together. Where barriers that are there already suffice, the
+wait stands before the last of them that does, and none is added. At the end of a kernel s_endpgm waits for copies
+itself (CDNA3 ISA, SOPP S_ENDPGM).
 
 What may be under way at a point, also where groups of waves are out of phase, is in `pending_accesses`.
 """
@@ -21,7 +22,7 @@ from ckmlir.dialect import synchronization
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import stage_of
-from ckmlir.passes.pending_accesses import BARRIER, END, GROUP_BARRIER, Event, Pending, events_of, in_conflict
+from ckmlir.passes.pending_accesses import BARRIER, GROUP_BARRIER, Event, Pending, events_of, in_conflict
 from ckmlir.passes.walk import expanded_functions, waves_of
 
 MOST_GROUPS = 16
@@ -50,12 +51,9 @@ def _protect(function: ir.Operation) -> None:
     unfinished = flow.barriers_without_wait(places) if flow.several_waves else []
     for op in dict.fromkeys((*places, *unfinished)):
         place = places.get(op, _Place(None, 0))
-        last = op.name == END
         with ir.InsertionPoint(op), op.location:
-            synchronization.wait(
-                lds=0 if op in unfinished or (place.barriers and not last) else None, copies=place.copies
-            )
-            if flow.several_waves and not last:
+            synchronization.wait(lds=0 if op in unfinished or place.barriers else None, copies=place.copies)
+            if flow.several_waves:
                 for _ in range(place.barriers):
                     synchronization.barrier()
 
@@ -113,7 +111,7 @@ class _Flow:
         """
         places: Places = {}
         while (found := self.conflict(places)) is not None:
-            if found.copies is None or found.op.name == END or not self._wait_at_barriers(found, places):
+            if found.copies is None or not self._wait_at_barriers(found, places):
                 before = places.get(found.op, _Place(None, 0))
                 more = found.copies is None or not before.barriers
                 places[found.op] = _Place(
@@ -214,7 +212,7 @@ class _Flow:
             assert state is not None
             for event in self.blocks[index]:
                 state = self._passed(event, state, places)
-                hit = state.flying if event.op.name == END else state.unsafe & event.conflicts
+                hit = state.unsafe & event.conflicts
                 if hit:
                     return _Conflict(
                         event.op, hit, min((behind for bit, behind in state.copies if bit & hit), default=None)

@@ -21,7 +21,7 @@ from ckmlir.passes.framework import fail
 from ckmlir.passes.lds_traffic import traffic_of
 
 MOST_COPIES = synchronization.COUNTERS["copies"]
-END, BARRIER, GROUP_BARRIER = "func.return", "ck.barrier", "ck.group_barrier"
+BARRIER, GROUP_BARRIER = "ck.barrier", "ck.group_barrier"
 
 
 class Access(NamedTuple):
@@ -134,7 +134,7 @@ def _shorter(closing: list[int]) -> tuple[int, ...]:
 
 
 def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
-    """LDS accesses, waits for copies, the end, and barriers (with whether a wait for LDS is the last thing before)."""
+    """LDS accesses, waits for copies, and barriers (with whether a wait for LDS is the last thing before)."""
     last: Access | None = None
     waited = False
     for op in (op.operation for op in block):
@@ -146,8 +146,6 @@ def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
             if "copies" in op.attributes:
                 yield Event(op, copies=integer_of(op, "copies")), None
                 last = None
-        elif op.name == END:
-            yield Event(op), None
         elif (access := _access_of(op)) is not None:
             if access != last or access.kind == "copy":
                 yield Event(op), access

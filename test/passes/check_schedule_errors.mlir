@@ -61,26 +61,6 @@ func.func @round_the_loop(%x: vector<1xf32>, %n: i32) attributes {ck.waves = 2 :
 
 // -----
 
-!view = !ck.view<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0)">
-!window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0)", [128]>
-!lds = !ck.lds<[128], f32>
-func.func @copies(%p: !llvm.ptr<1>, %i: i32) attributes {ck.waves = 2 : i32} {
-  %t = "ck.lds_alloc"() {layout = "lengths 128 order 0 pitch 128", name = "first", offset = 0 : i64} : () -> !lds
-  %u = "ck.lds_alloc"() {layout = "lengths 128 order 0 pitch 128", name = "second", offset = 512 : i64} : () -> !lds
-  %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
-  %w = "ck.make_window"(%v, %i) : (!view, i32) -> !window
-  "ck.copy_fragment"(%w, %t) {distribution = "d0: 2@wave 64@lane", registers = array<i32: 0>} : (!window, !lds) -> ()
-  // expected-error@+1 {{'ck.copy_fragment' may still be in flight when the kernel ends, and would then write into the LDS of the next workgroup; wait for copies = 0 before the end [wait]}}
-  "ck.copy_fragment"(%w, %u) {distribution = "d0: 2@wave 64@lane", registers = array<i32: 0>} : (!window, !lds) -> ()
-  "ck.wait"() {copies = 1 : i64, lds = 0 : i64} : () -> ()
-  "ck.barrier"() : () -> ()
-  %y = "ck.lds_read"(%t) {distribution = "d0: 64@lane 2@wave", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
-  // expected-note@+1 {{the end is here}}
-  return
-}
-
-// -----
-
 !view = !ck.view<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)">
 !window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>
 !lds = !ck.lds<[64], f32>

@@ -1,5 +1,5 @@
-// A read waits for the copies from memory to LDS that it needs and leaves later ones in flight, through the barrier too; before
-// the kernel ends none is left.
+// A read waits for the copies from memory to LDS that it needs and leaves later ones in flight, through the barrier too, and to
+// the end of the kernel, where s_endpgm waits for them.
 
 // RUN: ckmlir-opt %s --ck-insert-barriers | filecheck %s
 
@@ -12,7 +12,6 @@
 // CHECK-NEXT: "ck.wait"() {copies = 1 : i64, lds = 0 : i64}
 // CHECK-NEXT: "ck.barrier"
 // CHECK-NEXT: "ck.lds_read"
-// CHECK-NEXT: "ck.wait"() {copies = 0 : i64}
 // CHECK-NEXT: return
 func.func @ring(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 2 : i32} {
   %a = "ck.lds_alloc"() {layout = "lengths 128 order 0 pitch 128", offset = 0 : i64} : () -> !lds

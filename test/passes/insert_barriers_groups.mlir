@@ -45,7 +45,6 @@ func.func @as_many_as_needed(%x: vector<1xf32>) attributes {ck.waves = 2 : i32} 
 // CHECK-NEXT: "ck.barrier"()
 // CHECK-NEXT: "ck.lds_read"
 // CHECK-NEXT: "ck.group_barrier"() {first = 0
-// CHECK-NEXT: "ck.wait"() {copies = 0 : i64}
 // CHECK-NEXT: return
 !view = !ck.view<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0)">
 !window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[128], strides=[1]); view(d0)", [128]>

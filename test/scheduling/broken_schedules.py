@@ -42,13 +42,11 @@ class Change:
 
     Attributes:
         counters: that the changed wait is for, or no longer waits for.
-        at_end: whether the kernel ends behind the wait.
     """
 
     number: int
     edit: Callable[[ir.Operation], None]
     counters: tuple[str, ...] = ()
-    at_end: bool = False
 
     def apply(self, ops: list[ir.Operation]) -> None:
         """Make it."""
@@ -139,7 +137,7 @@ def _removed(name: str) -> Callable[[list[ir.Operation]], Iterator[Change]]:
         for number, op in enumerate(ops):
             if op.name == name:
                 counters = tuple(one for one in COUNTERS if one in op.attributes)
-                yield Change(number, lambda copy: copy.erase(), counters, _at_end(ops, number))
+                yield Change(number, lambda copy: copy.erase(), counters)
 
     return found
 
@@ -153,11 +151,7 @@ def _weakened(ops: list[ir.Operation]) -> Iterator[Change]:
                 def edit(wait: ir.Operation, counter: str = counter) -> None:
                     wait.attributes[counter] = integer(integer_of(wait, counter) + 1)
 
-                yield Change(number, edit, (counter,), _at_end(ops, number))
-
-
-def _at_end(ops: list[ir.Operation], number: int) -> bool:
-    return ops[number + 1].name == "func.return"
+                yield Change(number, edit, (counter,))
 
 
 COUNTERS = ("copies", "lds")
