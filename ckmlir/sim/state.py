@@ -67,7 +67,7 @@ CURRENT_GROUP = 376  # number of the workgroup that runs
 # `checks/wait_layout.py`: accesses to LDS that were in flight at the last barrier, how many, and the chunks they touch.
 WAIT_LATE, WAIT_LATE_COUNT, WAIT_LATE_CHUNKS = 384, 392, 400
 WAIT_CHUNK_SHIFT = 408  # a chunk of LDS has 1 << this many bytes; there are at most 64
-RACE_GROUPS = 416  # the race check's table of groups (`checks/race_memory.py`), or 0
+RACE_GROUPS = 416  # the race check's table of groups (`checks/race_table.py`), or 0
 # Where a recording goes (`step_recording.py`): rows of runs (and how many steps they are), of accesses and of patterns.
 PATTERN_TABLE, RUN_ROWS, RUN_COUNT, STEP_CAPACITY, STEP_COUNT = 424, 432, 440, 448, 456
 ACCESS_ROWS, ACCESS_CAPACITY, ACCESS_COUNT, PATTERN_ROWS, PATTERN_COUNT = 464, 472, 480, 488, 496

@@ -21,7 +21,7 @@ from hypothesis import strategies as st
 from llvm_kernels import compile_kernel
 
 from ckmlir.sim import CheckFailure, Finding, Simulator, state
-from ckmlir.sim.checks import layout, race_memory, recording
+from ckmlir.sim.checks import layout, race_memory, race_table, recording
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.checks.monitor import Monitor
 from ckmlir.sim.checks.variants import is_atomic_load
@@ -196,14 +196,14 @@ def test_groups_of_equal_history_become_one_again() -> None:
 
 def test_a_table_without_room_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
     """Never silently less: it is made as large as it can become, so this takes a system that refuses."""
-    whole = race_memory._reserved
+    whole = race_table._reserved
 
     def refuse(size: int) -> Any:
-        if size > 4 * race_memory.GROUP_BYTES:
+        if size > 4 * race_table.GROUP_BYTES:
             raise OSError
         return whole(size)
 
-    monkeypatch.setattr(race_memory, "_reserved", refuse)
+    monkeypatch.setattr(race_table, "_reserved", refuse)
     text = "v_lshlrev_b32_e32 v1, 1, v0\nglobal_store_byte v1, v0, s[2:3]"
     simulator = Simulator(checks=["race"])
     memory = simulator.upload(np.zeros(4096, np.uint8), "p")

@@ -18,7 +18,7 @@ IN_HANDLERS = MEMORY | RACE | CLAMPED | UNALIGNED | WAIT | RECORDING
 
 # A row of ALLOCATION_ATTRIBUTES: what checks know about one allocation.
 ATTRIBUTE_BYTES = 24
-LINES = 0  # address of the race check's lines (`race_memory.py`), or 0
+LINES = 0  # address of the race check's lines (`race_table.py`), or 0
 PROPERTIES = 8
 READ_ONLY, KEEPS_UNDEFINED = 1, 2  # bits of PROPERTIES; LDS and scratch may hold undefined values
 SHADOW_DELTA = 16  # from an address to its shadow, or 0 where everything is defined

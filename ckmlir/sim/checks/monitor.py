@@ -13,7 +13,7 @@ from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.checks.layout import Kind
 from ckmlir.sim.checks.place import Place
 from ckmlir.sim.checks.race_lds import CELLS
-from ckmlir.sim.checks.race_memory import LineTable
+from ckmlir.sim.checks.race_table import LineTable
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import joined, wait_message
 from ckmlir.sim.memory import UNNAMED, Allocation, MemoryTable
