@@ -21,9 +21,9 @@ from ckmlir.sim.analysis.matrix_hazards import result_states
 from ckmlir.sim.analysis.registers import VECTOR_REGISTERS, RegisterSet, registers_of
 from ckmlir.sim.decode import Instruction
 from ckmlir.sim.timing.events import Unit
-from ckmlir.sim.timing.parameters import Parameters
 
 if TYPE_CHECKING:
+    from ckmlir.sim.timing.parameters import Parameters
     from ckmlir.sim.timing.recording import TracedInstruction
 
 Integers: TypeAlias = npt.NDArray[np.int64]

@@ -1,18 +1,20 @@
 """Compiling the loops of the model: `compiled` is numba's njit for functions over NumPy arrays.
 
 Machine code is kept on disk beside the sources. Numba looks only at the file of a function to see whether its code is
-still right; as the functions here call each other over several files, all files of this package count.
+still right; the functions here call each other over several files and have numbers of others compiled in, so the files
+of this package that a file imports count as well, and what those import. Reports, pages and the like are none of them.
 
 NUMBA_DISABLE_JIT=1 runs the same functions as plain Python.
 """
 
 from __future__ import annotations
 
+import ast
 import hashlib
 from collections.abc import Callable
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar, cast
+from typing import Any, Final, TypeVar, cast
 
 try:
     import numba
@@ -22,12 +24,38 @@ except ImportError as error:
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
-@lru_cache(maxsize=1)
-def _sources() -> str:
-    """A digest of this package."""
+@lru_cache
+def sources_of(path: Path) -> frozenset[Path]:
+    """A file of this package and those that it imports when it is loaded, directly or not."""
+    found, pending = {path}, [path]
+    while pending:
+        for node in ast.walk(_at_import(pending.pop())):
+            if isinstance(node, ast.ImportFrom) and node.module:
+                names = [node.module, *(f"{node.module}.{alias.name}" for alias in node.names)]
+                files = {_FOLDER / f"{name.removeprefix(_PACKAGE)}.py" for name in names if name.startswith(_PACKAGE)}
+                new = {file for file in files if file.is_file()} - found
+                found |= new
+                pending += new
+    return frozenset(found)
+
+
+def _at_import(path: Path) -> ast.Module:
+    """A file's statements without `if TYPE_CHECKING:`, and without functions and classes."""
+    tree = ast.parse(path.read_bytes())
+    tree.body = [node for node in tree.body if not isinstance(node, (ast.If, ast.FunctionDef, ast.ClassDef))]
+    return tree
+
+
+_PACKAGE: Final = __name__.rpartition(".")[0] + "."
+_FOLDER: Final = Path(__file__).parent
+
+
+@lru_cache
+def _digest(path: Path) -> str:
+    """A digest of a file and of what it imports."""
     digest = hashlib.blake2b(digest_size=12)
-    for path in sorted(Path(__file__).parent.glob("*.py")):
-        digest.update(path.name.encode() + path.read_bytes())
+    for source in sorted(sources_of(path)):
+        digest.update(source.name.encode() + source.read_bytes())
     return digest.hexdigest()
 
 
@@ -49,7 +77,7 @@ def _compiled(function: Function, **options: bool) -> Function:
     njit: Any = numba.njit  # its type leaves out _nrt
     result = njit(cache=True, error_model="numpy", **options)(function)
     if result is not function:  # NUMBA_DISABLE_JIT leaves functions as they are
-        add_to_stamp(result, _sources())
+        add_to_stamp(result, _digest(Path(function.__code__.co_filename)))
     return cast(Function, result)
 
 

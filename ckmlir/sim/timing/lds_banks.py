@@ -6,14 +6,18 @@ after the other. Which lanes form a phase, and over how many banks, are paramete
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from ckmlir.sim.step_recording import NO_ADDRESS
+from ckmlir.sim.timing.access_patterns import AccessKind
 from ckmlir.sim.timing.compiled import compiled
 from ckmlir.sim.timing.parameters import ParameterError, Parameters
-from ckmlir.sim.timing.recording import NO_ADDRESS, AccessKind, Trace
+
+if TYPE_CHECKING:
+    from ckmlir.sim.timing.recording import Trace
 
 WIDTHS: Final = (4, 8, 12, 16)
 """Bytes of a lane that have phases of their own; 1 and 2 behave as 4."""

@@ -3,14 +3,16 @@ hold integers."""
 
 from __future__ import annotations
 
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim.timing.classes import Code
 from ckmlir.sim.timing.memory_hierarchy import Memory
-from ckmlir.sim.timing.parameters import Parameters
+
+if TYPE_CHECKING:
+    from ckmlir.sim.timing.parameters import Parameters
 
 Integers: TypeAlias = npt.NDArray[np.int64]
 ShortIntegers: TypeAlias = npt.NDArray[np.int32]

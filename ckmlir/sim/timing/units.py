@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from ckmlir.sim.timing.access_patterns import AccessKind
 from ckmlir.sim.timing.classes import LGKM_LDS, LGKM_SMEM, VM
 from ckmlir.sim.timing.compiled import compiled
 from ckmlir.sim.timing.events import Reason, Unit
@@ -58,7 +59,6 @@ from ckmlir.sim.timing.machine import (
     Integers,
 )  # fmt: skip
 from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, access, coalesce_into, scalar_access
-from ckmlir.sim.timing.recording import AccessKind
 from ckmlir.sim.timing.waiting import add_lgkm, add_vm
 
 _WAIT_LDS: Final = int(Reason.WAIT_LDS)
