@@ -58,13 +58,13 @@ def simulate(
     cu = ComputeUnit(
         code, lists, trace.steps, trace.accesses, trace.patterns, lanes, costs, waves, registers, new_groups(workgroup),
         new_machine(parameters, code), np.full((SIMDS, slots), -1, np.int64),
-        np.full((SIMDS, slots), NEVER, np.int64), memory,
+        np.full((SIMDS, slots), NEVER, np.int64),
         np.empty((len(lanes), MOST_LINES), np.int64), np.zeros((len(lanes), 2), np.int64),
         events, np.empty(2 * len(events) + 64, STALL),
     )  # fmt: skip
     for _ in range(min(count, len(cu.groups))):
         start_group(cu, 0)
-    while not run(cu):
+    while not run(cu, memory):
         cu = cu._replace(stalls=np.concatenate([cu.stalls, np.empty_like(cu.stalls)]))
     machine = cu.machine
     assert machine[layout.LOG_EVENTS] == len(events), "a wave did not end"

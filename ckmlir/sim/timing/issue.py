@@ -68,6 +68,7 @@ from ckmlir.sim.timing.machine import (
     ComputeUnit,
     Integers,
 )  # fmt: skip
+from ckmlir.sim.timing.memory_hierarchy import Memory
 from ckmlir.sim.timing.units import execute, serve_scalar_memory, serve_vector_memory
 from ckmlir.sim.timing.waiting import held_until
 
@@ -245,17 +246,18 @@ def passes_barrier(cu: ComputeUnit, index: int, simd: int, slot: int, cycle: int
 
 
 @compiled
-def visit(cu: ComputeUnit, simd: int, cycle: int) -> None:
-    """One turn of a SIMD. Sets the next one."""
-    machine = cu.machine
-    machine[UNIT_TURN_AT + simd] = NEVER
+def highest_priority(cu: ComputeUnit, simd: int) -> int:
+    """Of the waves on a SIMD."""
     highest = 0
-    if machine[UNIT_PRIORITIES + simd] > 0:
-        for slot in range(machine[UNIT_RESIDENTS + simd]):
+    if cu.machine[UNIT_PRIORITIES + simd] > 0:
+        for slot in range(cu.machine[UNIT_RESIDENTS + simd]):
             highest = max(highest, cu.waves[cu.resident[simd, slot], WAVE_PRIORITY])
-    used, soonest = 0, NEVER
-    for priority in range(highest, -1, -1):
-        used, soonest = take_turns(cu, simd, cycle, highest, priority, used, soonest)
+    return int(highest)
+
+
+@compiled
+def set_turn(machine: Integers, simd: int, cycle: int, soonest: int) -> None:
+    """Set the next turn of a SIMD after one at a cycle, at which waves may have been woken for another as well."""
     turn = min(machine[UNIT_TURN_AT + simd], NEVER if soonest >= NEVER else turn_after(machine, soonest, simd))
     machine[UNIT_TURN_AT + simd] = turn if turn > cycle else turn_after(machine, cycle + 1, simd)
 
@@ -306,7 +308,7 @@ def take_turns(
 
 
 @compiled
-def run(cu: ComputeUnit) -> bool:
+def run(cu: ComputeUnit, memory: Memory) -> bool:
     """Issue until all waves have ended. False: the log of stalls is nearly full; call it again with more room."""
     machine = cu.machine
     while True:
@@ -318,8 +320,12 @@ def run(cu: ComputeUnit) -> bool:
             return True
         if machine[LOG_STALLS] + _SPARE_STALLS > len(cu.stalls):
             return False
-        visit(cu, simd, cycle)
+        machine[UNIT_TURN_AT + simd] = NEVER
+        highest, used, soonest = highest_priority(cu, simd), 0, NEVER
+        for priority in range(highest, -1, -1):
+            used, soonest = take_turns(cu, simd, cycle, highest, priority, used, soonest)
+        set_turn(machine, simd, cycle, soonest)
         if machine[REQUEST_WAVE] >= 0:
-            serve_vector_memory(cu)
+            serve_vector_memory(cu, memory)
         if machine[REQUEST_WAVE + SCALAR_REQUEST] >= 0:
-            serve_scalar_memory(cu)
+            serve_scalar_memory(cu, memory)

@@ -9,7 +9,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim.timing.classes import Code
-from ckmlir.sim.timing.memory_hierarchy import Memory
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.parameters import Parameters
@@ -107,7 +106,6 @@ class ComputeUnit(NamedTuple):
         groups: A row for each workgroup (GROUP_…).
         machine: One row: numbers of the model (see `RULES`), then the state of the units (UNIT_…).
         resident: The waves on each SIMD, in order of age. wakes: The cycles at which to look at them again.
-        memory: What is behind the compute unit.
         lines: For each pattern the lines that it touches, from that of the base on, and lines_known: what they were
             found for (0: nothing yet) and how many there are.
         events, stalls: What is written down, EVENT and STALL rows; LOG_… count them in `machine`.
@@ -126,7 +124,6 @@ class ComputeUnit(NamedTuple):
     machine: Integers
     resident: Integers
     wakes: Integers
-    memory: Memory
     lines: Integers
     lines_known: Integers
     events: npt.NDArray[Any]

@@ -58,7 +58,7 @@ from ckmlir.sim.timing.machine import (
     ComputeUnit,
     Integers,
 )  # fmt: skip
-from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, access, coalesce_into, scalar_access
+from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, Memory, access, coalesce_into, scalar_access
 from ckmlir.sim.timing.waiting import add_lgkm, add_vm
 
 _WAIT_LDS: Final = int(Reason.WAIT_LDS)
@@ -185,7 +185,7 @@ def _write_later(machine: Integers, cycle: int, cost: int) -> None:
 
 
 @compiled
-def serve_vector_memory(cu: ComputeUnit) -> None:
+def serve_vector_memory(cu: ComputeUnit, memory: Memory) -> None:
     """Let memory answer the turn's vector access."""
     machine = cu.machine
     wave, step = cu.waves[machine[REQUEST_WAVE]], cu.steps[machine[REQUEST_STEP]]
@@ -205,7 +205,7 @@ def serve_vector_memory(cu: ComputeUnit) -> None:
             busy = max(busy, (bytes + machine[VMEM_BYTES] - 1) // machine[VMEM_BYTES])
         count = _lines(cu, pattern, one["bytes"], one["base"] % np.uint64(REQUEST_BYTES))
         start = np.int64(one["base"] // np.uint64(REQUEST_BYTES))
-        done = max(done, access(cu.memory, begin + busy, 0, cu.lines[pattern], count, is_store, start))
+        done = max(done, access(memory, begin + busy, 0, cu.lines[pattern], count, is_store, start))
     machine[UNIT_FREE + _VMEM] = begin + busy
     machine[UNIT_BUSY_CYCLES + _VMEM] += busy
     if late > 0:
@@ -230,7 +230,7 @@ def _lines(cu: ComputeUnit, pattern: int, bytes: int, offset: int) -> int:
 
 
 @compiled
-def serve_scalar_memory(cu: ComputeUnit) -> None:
+def serve_scalar_memory(cu: ComputeUnit, memory: Memory) -> None:
     """Let memory answer the turn's scalar access."""
     machine = cu.machine
     wave, step = cu.waves[machine[REQUEST_WAVE + SCALAR_REQUEST]], cu.steps[machine[REQUEST_STEP + SCALAR_REQUEST]]
@@ -241,7 +241,7 @@ def serve_scalar_memory(cu: ComputeUnit) -> None:
     for row in range(step["access"], step["access"] + step["accesses"]):
         one = cu.accesses[row]
         if one["kind"] == _SCALAR_ACCESS:
-            done = max(done, scalar_access(cu.memory, cycle, 0, np.int64(one["base"]), np.int64(one["bytes"])))
+            done = max(done, scalar_access(memory, cycle, 0, np.int64(one["base"]), np.int64(one["bytes"])))
     if cu.code[number, CODE_COUNTS] & LGKM_SMEM:
         add_lgkm(wave, done, _WAIT_SMEM)
     cu.events[machine[REQUEST_EVENT + SCALAR_REQUEST]]["done"] = done
