@@ -67,7 +67,7 @@ def walked(subject: Subject, chance: random.Random, steps: int) -> tuple[Schedul
     return schedule, moves
 
 
-@each(2, 40)
+@each(2, 20)
 def test_legal_moves_are_proved_and_compute_the_same(subject: Subject, examples: int) -> None:
     kinds: Counter[str] = Counter()
     for seed in range(examples):
@@ -99,7 +99,7 @@ def all_moves(schedule: Schedule) -> list[Move]:
     return [*moves, *(Move("groups", amount=groups) for groups in (2, 3, 4) if groups != schedule.groups)]
 
 
-@each(4, 100)
+@each(4, 40)
 def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, examples: int) -> None:
     reasons: Counter[str] = Counter()
     for seed in range(examples):
