@@ -4,7 +4,7 @@ Text form, one statement a line or separated by `;`, `#` starts a comment:
 
 ```
 schedule compv4 1                # name, version of this format
-ahead    load 2, to_lds 1        # iterations that a stage runs ahead of the loop index; 0 where not named
+ahead    load 2, load.b 1        # iterations that a stage runs ahead of the loop index, all or for one LDS tensor
 path     through, b straight     # of the operands: through registers to LDS, direct to LDS, straight to registers
 buffers  2, v 3                  # LDS buffers of each tensor, and of some by name; they rotate
 step     load, math, to_lds      # order inside the steady step, see `schedule_items`
@@ -56,7 +56,8 @@ class Schedule:
 
     Attributes:
         name: for people and reports.
-        ahead: (stage, iterations) pairs, sorted; a stage that is not named runs with the loop index.
+        ahead: (stage, iterations) pairs, sorted; a stage that is not named runs with the loop index. `stage.tensor` is
+            what the stage does for one LDS tensor: its accesses, and the loads that feed its writes.
         buffers: rotating LDS buffers of every tensor that the loop writes.
         step: fragments in their order inside the steady step, with what stands between them; what is not named comes
             where the program has it.
@@ -98,18 +99,20 @@ class Schedule:
     def stages(self) -> tuple[str, ...]:
         """The stages that the schedule speaks of."""
         stepped = [item.stage for item in self.step if isinstance(item, Fragments)]
-        named = [stage for stage, _ in (*self.ahead, *self.priority)]
+        named = [name.partition(".")[0] for name, _ in (*self.ahead, *self.priority)]
         return tuple(dict.fromkeys((*named, *stepped)))
 
     @property
     def tensors(self) -> tuple[str, ...]:
         """The LDS tensors that the schedule names."""
-        named = (*(name for name, _ in self.tensor_buffers), *(name for name, _ in self.paths), *self.apart)
-        return tuple(dict.fromkeys(named))
+        ahead = (name.partition(".")[2] for name, _ in self.ahead)
+        others = (name for name, _ in (*self.tensor_buffers, *self.paths))
+        return tuple(dict.fromkeys((*filter(None, ahead), *others, *self.apart)))
 
-    def ahead_of(self, stage: str) -> int:
-        """Iterations that a stage runs ahead."""
-        return dict(self.ahead).get(stage, 0)
+    def ahead_of(self, stage: str, tensor: str = "") -> int:
+        """Iterations that a stage runs ahead, or what it does for an LDS tensor."""
+        named = dict(self.ahead)
+        return named.get(f"{stage}.{tensor}", named.get(stage, 0))
 
     def buffers_of(self, tensor: str) -> int:
         """Rotating LDS buffers of a tensor."""
@@ -158,6 +161,8 @@ def _problems(s: Schedule) -> Iterator[tuple[str, str]]:
     if len(s.apart) == 1 or list(s.apart) != sorted(set(s.apart)):
         yield "apart", f"takes two or more tensors, sorted and named once: {', '.join(s.apart)}"
     for stage, iterations in s.ahead:
+        if not all(word.isidentifier() for word in stage.split(".", 1)):
+            yield "ahead", f"'{stage}' is neither STAGE nor STAGE.TENSOR"
         if not 0 <= iterations <= MOST_AHEAD:
             yield "ahead", f"stage '{stage}' runs {iterations} iterations ahead; 0 to {MOST_AHEAD} make sense"
     for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):

@@ -17,6 +17,7 @@ that go round a loop and that only matrix instructions touch there, whose operan
 from dataclasses import dataclass, field
 
 from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
 from ckmlir.passes.vectors import length_of
 from ckmlir.targets.cdna import SIMDS
@@ -108,7 +109,7 @@ def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
         for use in member.uses:
             user, number = use.owner.operation, use.operand_number
             if user.name in BRANCHES:
-                waiting.append(_received(user, number))
+                waiting.append(received(user, number))
             elif user.name == MATRIX and number == 2:
                 continue
             elif block is None or block in multiplying:
@@ -121,13 +122,12 @@ def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
         if branch.name not in BRANCHES:
             continue
         for number, operand in enumerate(branch.operands):
-            into = _received(branch, number)
+            into = received(branch, number)
             if into in web.members and operand not in web.members:
                 web.entries.setdefault(branch, []).append(number)
     return web
 
 
-BRANCHES = ("cf.br", "cf.cond_br")
 VIEWS_OF_REGISTERS = ("vector.extract_strided_slice", "vector.bitcast")
 """What takes no instruction."""
 LOADING = ("ck.lds_read", "ck.load_fragment")
@@ -139,17 +139,6 @@ def _is_loaded(operand: ir.Value) -> bool:
     while owner is not None and owner.name in VIEWS_OF_REGISTERS:
         owner = producer(owner.operands[0])
     return owner is None or owner.name in LOADING
-
-
-def _received(branch: ir.Operation, number: int) -> ir.Value | None:
-    """The block argument that a branch's operand becomes; None for a condition."""
-    if branch.name == "cf.br":
-        return branch.successors[0].arguments[number]
-    _, first, _ = ir.DenseI32ArrayAttr(branch.attributes["operandSegmentSizes"])
-    if number == 0:
-        return None
-    to, place = (0, number - 1) if number <= first else (1, number - 1 - first)
-    return branch.successors[to].arguments[place]
 
 
 def _edges(branch: ir.Operation, numbers: list[int]) -> list[tuple[ir.Operation, list[int]]]:

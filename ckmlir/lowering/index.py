@@ -14,7 +14,7 @@ from enum import IntEnum
 from math import gcd
 from typing import Any
 
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import producer, value
 from ckmlir.mlir import arith, ir
 
 
@@ -383,6 +383,12 @@ def _scaled(emit: Emitter, monomial: Monomial, coefficient: int, bits: int) -> i
         first, second = monomial if monomial[0].rate == Rate.FIXED else monomial[::-1]
         if first.rate == Rate.FIXED and isinstance(first.value, ir.BlockArgument):
             return emit.binary("muli", second.value, emit.at_start(first.value, coefficient))
+    if bits == 32 and coefficient > 1 and len(monomial) == 1:
+        owner = producer(monomial[0].value)
+        if owner is not None and owner.name == "arith.minsi":
+            # The smaller of two multiples: what a loop advances stays a sum that LLVM can count up. Parts are never
+            # negative, so unsigned the comparison is right for multiples up to 4 GiB.
+            return emit.binary("minui", *(_scale(emit, one, coefficient, bits) for one in owner.operands))
     product = _product(emit, monomial, bits)
     return product if coefficient == 1 else _scale(emit, product, coefficient, bits)
 

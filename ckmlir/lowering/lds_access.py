@@ -5,6 +5,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import describe
+from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import buffer_address
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
@@ -12,6 +13,8 @@ from ckmlir.mlir import ir
 
 TRANSPOSED_BYTES = 8
 """What a transposing read moves for a lane, and is aligned to."""
+REACH = 1 << 16
+"""Bytes that the offset of an LDS instruction reaches (CDNA3 ISA, 13.4: OFFSET has 16 bits)."""
 DYNAMIC = -(1 << 31)  # llvm.getelementptr: this index is an operand
 
 
@@ -24,6 +27,8 @@ def lower_read(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         if alignment["alignment"].value < TRANSPOSED_BYTES:
             raise ValueError(f"a transposing LDS read is aligned to {TRANSPOSED_BYTES} bytes, which the layout is not")
         return [value("rocdl.ds.read.tr16.b64", fragment, [pointer])]
+    if is_bytes(fragment):
+        return [from_dwords(value("llvm.load", dwords_of(fragment), [pointer], alignment), fragment)]
     loaded = value("llvm.load", integers_of(fragment), [pointer], alignment)
     return [as_fragment(loaded, fragment)]
 
@@ -73,10 +78,21 @@ def _pointer(
     constant = offset.constant + integer_of(alloc, "offset")
     lanes = offset - offset.constant
     pointer = state.emit.once(("lds", lanes.key), lambda: _step(state.lds, lanes.emit()) if lanes.terms else state.lds)
-    if constant:
+    reach, within = constant - constant % REACH, constant % REACH
+    if reach:
+        near = pointer
+        pointer = state.emit.once(("lds", lanes.key, reach), lambda: _kept(_step(near, reach)))
+    if within:
         base = pointer
-        pointer = state.emit.once(("lds", lanes.key, constant), lambda: _step(base, constant))
+        pointer = state.emit.once(("lds", lanes.key, constant), lambda: _step(base, within))
     return pointer, {"alignment": integer(layout.alignment(fragment.shape[0]) * size)}
+
+
+def _kept(pointer: ir.Value) -> ir.Value:
+    """The pointer, which LLVM does not take apart: else it would add up both constants, and hold every sum that an
+    instruction's offset does not reach in a register of its own.
+    """
+    return value("llvm.intr.strip.invariant.group", pointer.type, [pointer])
 
 
 def _step(pointer: ir.Value | None, distance: ir.Value | int) -> ir.Value:

@@ -11,6 +11,7 @@ from typing import ClassVar
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access, short_vectors
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
+from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.mlir import ir
@@ -75,6 +76,7 @@ def lower_function(function: ir.Operation) -> None:
         )
     keep_apart(function)
     accumulation = use_accumulator_form(function, waves)
+    use_dwords(function)
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     state = Lowering(function, target, waves)
     state.begin(lds_bytes > 0)

@@ -38,6 +38,7 @@ _GEMM = {
     "step to_lds, load, from_lds, math; mix hot_loop",
     "async": f"schedule async 1; ahead load 2; path direct; buffers 3; {_INTERLEAVED}",
     "async_double": f"schedule async_double 1; ahead load 1; path direct; buffers 2; {_INTERLEAVED}",
+    "async_wide": "schedule async_wide 1; ahead load 1, load.a 2; path direct; buffers 2, a 3; " + _INTERLEAVED,
     "ping_pong": f"schedule ping_pong 1; ahead load 1, to_lds 1; {_PING_PONG}",
     "ping_pong_async": f"schedule ping_pong_async 1; ahead load 1; path direct; buffers 2; {_PING_PONG}",
     "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",

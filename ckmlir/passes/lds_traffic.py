@@ -2,6 +2,7 @@
 
 from typing import NamedTuple
 
+from ckmlir.dialect.build import producer, text_of
 from ckmlir.mlir import ir
 
 
@@ -24,3 +25,10 @@ def traffic_of(op: ir.Operation) -> Traffic | None:
     """What an operation does to LDS; None: nothing."""
     found = _OPERAND.get(op.name)
     return None if found is None else Traffic(found[0], op.operands[found[1]])
+
+
+def tensor_name(op: ir.Operation) -> str:
+    """The name of the LDS tensor that an operation accesses; empty where it has none, or none is accessed."""
+    traffic = traffic_of(op)
+    alloc = None if traffic is None else producer(traffic.tensor)
+    return text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""

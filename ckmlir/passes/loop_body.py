@@ -29,6 +29,10 @@ FRAGMENTS = frozenset({
 """Operations that a schedule can name one by one: memory accesses and matrix instructions."""
 
 
+DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
+"""Operations that compute nothing: they say where the memory operations that use them go."""
+
+
 @dataclass(frozen=True)
 class Group:
     """The next `count` machine instructions of a kind in the order that the backend is asked for."""

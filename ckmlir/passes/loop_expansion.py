@@ -1,19 +1,18 @@
-"""A scheduled loop as a control-flow graph: prologue, remainder, steady loop.
+"""A scheduled loop as a control-flow graph: prologue, steady loop, remainder.
 
 In step t an operation that runs a iterations ahead computes iteration t + a. The prologue holds the operations of the
 steps before step 0 whose iteration exists. Values that one step hands to a later one travel as block arguments.
 
 LDS buffers rotate without copies: iteration i uses slot i modulo the number of slots, and the steady loop is unrolled
 so often that slots are constants in it. So do registers: where several iterations' loads are in flight, the loop is
-unrolled until each finds its registers where it left them. A trip count that the unrolling does not divide runs its
-remainder first, one step a block, with slots numbered so that the steady loop begins at slot 0; each remainder has a
-prologue of its own. The steady loop then has one entry and one exit, which is what the backend keeps free of register
-moves.
+unrolled until each finds its registers where it left them: a turn. What is left of a trip count behind the last whole
+turn follows the loop, one step a block, each with an exit. So the steady loop begins at slot 0 and has one exit, which
+is what the backend keeps free of register moves.
 
 Groups of waves (`wave_groups`) part at the end of a prologue and meet again where the loop is left.
 
-Operations that run ahead compute the last iteration once more when there is no later one: loads stay inside the tensor,
-and nobody reads what they write to LDS.
+Where there may be no later iteration, operations that run ahead compute the last one once more: loads stay inside the
+tensor, and nobody reads what they write to LDS.
 """
 
 from ckmlir.dialect import synchronization
@@ -98,56 +97,57 @@ class Expansion:
         return block
 
     def _build(self, start: ir.Block, exit_block: ir.Block) -> None:
-        with ir.InsertionPoint(start):
-            trips = self._trip_count()
+        turn = self.unroll
         steady = self._carrying_block(exit_block)
-        following = steady
-        entries = [steady]
-        for remainder in range(1, self.unroll):
-            block = self._carrying_block(following)
-            self._fill(
-                block,
-                first_slot=self.unroll - remainder,
-                steps=1,
-                again=following,
-                exit_block=exit_block if remainder == 1 else None,
-            )
-            entries.append(block)
-            following = block
-        self._fill(steady, first_slot=0, steps=self.unroll, again=steady, exit_block=exit_block)
-        block = start
-        for remainder in range(self.unroll - 1, 0, -1):
-            with ir.InsertionPoint(block):
-                left = arith.remui(trips, _constant(trips, self.unroll))
-                fits = arith.cmpi(arith.CmpIPredicate.eq, left, _constant(trips, remainder))
-                prologue, other = entries[-1].create_before(), entries[-1].create_before()
-                _cond_branch(fits, prologue, [], other, [])
-            if self.schedule.fences != "none":
-                # Prologues begin with the same loads. LLVM would issue those of them that it finds to be equal before
-                # it decides between them, and then has the loop wait for nearly all loads, on account of that way in.
-                with ir.InsertionPoint(prologue):
-                    synchronization.sched_barrier()
-            self._prologue(prologue, entries[remainder], self.unroll - remainder)
-            block = other
-        self._prologue(block, steady, 0)
+        rest = [self._carrying_block(exit_block) for _ in range(1, turn)]
+        with ir.InsertionPoint(start):
+            self._find_ends()
+            self._prologue()
+            carried = [self.lower, *(self._entry(key) for key in self.needed)]
+            if turn == 1:
+                _branch(steady, carried)
+            else:
+                _cond_branch(self._exists(self.lower, turn - 1), steady, carried, rest[0], carried)
+        after = exit_block if turn == 1 else rest[0].create_before()
+        base, carried, results = self._fill(steady, 0, steps=turn)
+        with ir.InsertionPoint(steady):
+            more = self._exists(base, turn - 1)
+            _cond_branch(more, steady, carried, after, results if after == exit_block else [])
+        for number, block in enumerate(rest):
+            with ir.InsertionPoint(after):
+                _cond_branch(self._exists(base, 0), block, carried, exit_block, results)
+            base, carried, results = self._fill(block, number, steps=1, last=number == turn - 2)
+            after = block
+        if rest:
+            with ir.InsertionPoint(after):
+                _branch(exit_block, results)
 
     # -- iterations
 
-    def _trip_count(self) -> ir.Value:
-        """How often the loop runs; also where its last iteration lies. At least one iteration is known to run."""
+    def _find_ends(self) -> None:
+        """The index of the last iteration, and the end of those at which a whole turn may begin. At least one iteration
+        is known to run.
+        """
         one = _constant(self.lower, 1)
         last = arith.divui(arith.subi(arith.subi(self.upper, self.lower), one), self.stride)
         self.last = arith.addi(self.lower, arith.muli(last, self.stride))
-        return arith.addi(last, one)
+        self.last_turn = self.upper
+        if self.unroll > 1:
+            distance = arith.muli(_constant(self.lower, self.unroll - 1), self.stride)
+            self.last_turn = arith.subi(self.upper, distance)
 
-    def _index(self, base: ir.Value, iterations: int) -> ir.Value:
-        """The loop variable so many iterations after `base`, but never after the last."""
+    def _exists(self, base: ir.Value, iterations: int) -> ir.Value:
+        """Whether there is an iteration so many (none, or all but one of a turn) after the one with index `base`."""
+        return arith.cmpi(arith.CmpIPredicate.slt, base, self.last_turn if iterations else self.upper)
+
+    def _index(self, base: ir.Value, iterations: int, known: int) -> ir.Value:
+        """The loop variable so many iterations after `base`, but never after the last; so many are `known` to run."""
         if iterations == 0:
             return base
         key = (base, iterations)
         if key not in self.indices:
             ahead = arith.addi(base, arith.muli(_constant(base, iterations), self.stride))
-            self.indices[key] = arith.minsi(ahead, self.last)
+            self.indices[key] = ahead if iterations < known else arith.minsi(ahead, self.last)
         return self.indices[key]
 
     # -- blocks
@@ -157,37 +157,31 @@ class Expansion:
         types = [self.lower.type, *(self._type_of(what) for what, _ in self.needed)]
         return before.create_before(*types, arg_locs=[self.loop.location] * len(types))
 
-    def _prologue(self, block: ir.Block, into: ir.Block, first_slot: int) -> None:
-        with ir.InsertionPoint(block):
-            self._begin_block({})
-            for step in range(-self.furthest, 0):
-                self._emit_step(step, self.lower, first_slot)
-            part(self.schedule.groups)
-            _branch(into, [self.lower, *(self._entry(key) for key in self.needed)])
+    def _prologue(self) -> None:
+        self._begin_block({})
+        for step in range(-self.furthest, 0):
+            self._emit_step(step, self.lower, 0, 1)
+        part(self.schedule.groups)
 
     def _fill(
-        self, block: ir.Block, *, first_slot: int, steps: int, again: ir.Block, exit_block: ir.Block | None
-    ) -> None:
-        """Steps 0, 1, … of a block that begins at slot `first_slot`, then on to `again` or, if no iteration is
-        left, out.
+        self, block: ir.Block, first_slot: int, *, steps: int, last: bool = False
+    ) -> tuple[ir.Value, list[ir.Value], list[ir.Value]]:
+        """Steps 0, 1, … of a block that begins at slot `first_slot`. The loop variable of the next step, with what is
+        handed on to that, and the loop's results if there is none. In the `last` step nothing runs ahead.
         """
         arguments = list(block.arguments)
         with ir.InsertionPoint(block):
             self._begin_block(dict(zip(self.needed, arguments[1:], strict=True)))
             base = arguments[0]
             for step in range(steps):
-                self._emit_step(step, base, first_slot)
+                self._emit_step(step, base, first_slot, steps - step, last)
                 self._finish_step(step, base)
                 base = arith.addi(base, self.stride)
-            carried = [base, *(self._value_at((what, at + steps)) for what, at in self.needed)]
-            if exit_block is None:
-                _branch(again, carried)
-                return
-            results = [
-                self._yielded(number, steps - 1 - self._producer_ahead(number)) for number in range(len(self.yielded))
-            ]
-            more = arith.cmpi(arith.CmpIPredicate.slt, base, self.upper)
-            _cond_branch(more, again, carried, exit_block, results)
+        carried = [] if last else [base, *(self._value_at((what, at + steps)) for what, at in self.needed)]
+        results = [
+            self._yielded(number, steps - 1 - self._producer_ahead(number)) for number in range(len(self.yielded))
+        ]
+        return base, carried, results
 
     def _begin_block(self, ready: dict[Key, ir.Value]) -> None:
         self.ready = ready
@@ -195,13 +189,15 @@ class Expansion:
 
     # -- steps
 
-    def _emit_step(self, step: int, base: ir.Value, first_slot: int) -> None:
-        """The operations of a step; `base` is the loop variable of step 0 in a prologue, of this step otherwise."""
+    def _emit_step(self, step: int, base: ir.Value, first_slot: int, known: int, last: bool = False) -> None:
+        """The operations of a step; `base` is the loop variable of step 0 in a prologue, of this step otherwise. From
+        there so many iterations are `known` to run; if it is the `last` one, no more.
+        """
         for placed in self.steps:
             iteration = step + placed.ahead
-            if iteration < 0:
+            if iteration < 0 or (last and placed.ahead):
                 continue
-            index = self._index(base, iteration if step < 0 else placed.ahead)
+            index = self._index(base, iteration if step < 0 else placed.ahead, known)
             if step >= 0:
                 _mark(placed.before)
             self._emit(placed, step, index, first_slot)

@@ -12,8 +12,9 @@ from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.lds_traffic import tensor_name, traffic_of
 from ckmlir.passes.loop_body import (
+    DESCRIPTIONS,
     LOADS,
     MATRIX,
     MEMORY,
@@ -41,9 +42,6 @@ MOST_STEPS = 16
 
 APART = "ck.apart"
 """Set on LDS reads whose registers those of reads with another text must not use again."""
-
-DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
-"""Operations that compute nothing: they say where the memory operations that use them go."""
 
 
 @dataclass(frozen=True)
@@ -112,8 +110,7 @@ def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Sched
             fail(loop, f"schedule '{schedule.name}' speaks of LDS tensor '{tensor}'; the loop has {have}")
     for op in body:
         if op.name == "ck.lds_write" and sources_of(op, LOADS, operands=1):
-            alloc = producer(op.operands[1])
-            name = text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""
+            name = tensor_name(op)
             path = schedule.path_of(name)
             if path != "through":
                 fail(
@@ -126,11 +123,8 @@ def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Sched
 def _mark_apart(body: list[ir.Operation], schedule: Schedule) -> None:
     """Say of reads from which tensor they are, where the schedule wants other registers for those of another."""
     for op in body:
-        if op.name == "ck.lds_read":
-            alloc = producer(op.operands[0])
-            name = text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""
-            if name in schedule.apart:
-                op.attributes[APART] = string(name)
+        if op.name == READ and tensor_name(op) in schedule.apart:
+            op.attributes[APART] = string(tensor_name(op))
 
 
 def _describe_for_each_user(block: ir.Block) -> None:

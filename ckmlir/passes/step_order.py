@@ -11,7 +11,11 @@ from ckmlir.dialect.build import producer
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.mlir import ir
+from ckmlir.passes.lds_traffic import tensor_name
 from ckmlir.passes.loop_body import (
+    DESCRIPTIONS,
+    FILLS,
+    LOADS,
     MATRIX,
     MEMORY,
     Marker,
@@ -21,6 +25,7 @@ from ckmlir.passes.loop_body import (
     handed_on,
     operands_of,
     source_of,
+    sources_of,
     stage_of,
 )  # fmt: skip
 from ckmlir.passes.step_markers import add_markers
@@ -73,8 +78,11 @@ def _chosen(body: list[ir.Operation], schedule: Schedule) -> Chosen:
 
 
 def _ahead(body: list[ir.Operation], schedule: Schedule, chosen: Chosen) -> dict[ir.Operation, int]:
-    named = dict(schedule.ahead)
-    ahead = {op: named.get(stage_of(op) or "", 0) for op in body}
+    tensors = _tensors(body, schedule)
+    # What describes where an access goes runs as far ahead as that, not as its stage.
+    staged = [op for op in body if op.name not in DESCRIPTIONS]
+    ahead = dict.fromkeys(body, 0)
+    ahead.update({op: schedule.ahead_of(stage_of(op) or "", tensors.get(op, "")) for op in staged})
     for ops, iterations in chosen:
         if iterations is not None:
             ahead.update(dict.fromkeys(ops, iterations))
@@ -88,6 +96,22 @@ def _ahead(body: list[ir.Operation], schedule: Schedule, chosen: Chosen) -> dict
                 ahead[op] = wanted
                 changed = True
     return ahead
+
+
+def _tensors(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation, str]:
+    """The LDS tensor that an operation accesses, or fills with what it loads, where the schedule tells them apart."""
+    wanted = [name for name, _ in schedule.ahead if "." in name]
+    if not wanted:
+        return {}
+    tensors = {op: tensor_name(op) for op in body}
+    for fill in (op for op in body if op.name in FILLS):
+        tensors.update(dict.fromkeys(sources_of(fill, LOADS, operands=1), tensors[fill]))
+    there = {f"{stage_of(op)}.{tensor}": None for op, tensor in tensors.items() if tensor}
+    for name in wanted:
+        if name not in there:
+            have = ", ".join(there) or "no stage that accesses an LDS tensor with a name"
+            raise ValueError(f"schedule '{schedule.name}' runs '{name}' ahead; the loop has {have}")
+    return tensors
 
 
 def _users(body: list[ir.Operation]) -> dict[ir.Operation, list[tuple[ir.Operation, int]]]:

@@ -8,11 +8,11 @@ phase and multiplying, so that waves in different places of the step complement 
 from collections.abc import Callable
 from dataclasses import replace
 
-from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.build import producer
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
-from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.lds_traffic import tensor_name
 from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
 
 READS = frozenset({READ})
@@ -84,7 +84,7 @@ def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> S
     slots: Slots = []
     for phase, group in enumerate(phases.straight):
         slots += _spread(group, starts[phase + 1], starts[phase + 2] if phase + 2 < len(starts) else end)
-    rotating = [op for op in phases.fills if schedule.buffers_of(_tensor_name(op)) > 1]
+    rotating = [op for op in phases.fills if schedule.buffers_of(tensor_name(op)) > 1]
     single = [op for op in phases.fills if op not in rotating]
     if schedule.reads == 0:
         for phase, group in enumerate(phases.reads):
@@ -113,15 +113,11 @@ def _fed_before(load: ir.Operation, fill: ir.Operation, ahead: Ahead) -> bool:
     return ahead[load] > ahead[fill] and load in sources_of(fill, LOADS, operands=1)
 
 
-def _tensor_name(op: ir.Operation) -> str:
-    """The name of the LDS tensor that an operation fills."""
-    traffic = traffic_of(op)
-    alloc = None if traffic is None else producer(traffic.tensor)
-    return text_of(alloc, "name") if alloc is not None and "name" in alloc.attributes else ""
-
-
 def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahead) -> list[ir.Operation]:
-    """What fills LDS, and global loads: every load right behind the writes that use what it loaded before."""
+    """What fills LDS, and global loads: every load right behind the writes that use what it loaded before. What runs
+    further ahead comes later, so that waits for the others leave it in flight.
+    """
+    loads, fills = sorted(loads, key=ahead.__getitem__), sorted(fills, key=ahead.__getitem__)
     sources = {op: sources_of(op, LOADS, operands=1) for op in fills}
     ordered: list[ir.Operation] = []
     for load in loads:
@@ -210,7 +206,7 @@ def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> St
     count = max(2, phases.count)
     starts = phases.starts if phases.count > 1 else [0, len(phases.matrix) // 2, len(phases.matrix)]
     turns: list[list[ir.Operation]] = [[] for _ in range(count + 1)]  # the last: behind the step's last product
-    single = [op for op in phases.fills if schedule.buffers_of(_tensor_name(op)) == 1]
+    single = [op for op in phases.fills if schedule.buffers_of(tensor_name(op)) == 1]
     rotating = [op for op in phases.fills if op not in single]
     for phase, group in enumerate(phases.reads):
         turns[min(phase, count - 2) if single else phase] += group

@@ -1,4 +1,4 @@
-// How scheduled loops look: prologue, remainder steps, one steady loop with its LDS slots fixed.
+// How scheduled loops look: prologue, one steady loop with its LDS slots fixed, remainder steps.
 
 // RUN: ckmlir-opt %s --ck-pipeline-loops --split-input-file | filecheck %s
 
@@ -59,30 +59,34 @@ func.func @load_ahead(%p: !llvm.ptr<1>, %n: i32, %x: vector<1xf32>) -> vector<1x
 
 // -----
 
-// Two LDS buffers: the steady loop has two steps, each with its slots; an odd trip count runs one step before it, after a
-// prologue of its own that begins at the other slot.
+// Two LDS buffers: the steady loop has two steps, each with its slots, and runs while there are two more; the second step
+// may be the last, but not the first. An odd trip count runs one step behind it, in which nothing runs ahead.
 // CHECK-LABEL: func.func @two_buffers
 // CHECK: %[[A:.*]] = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"}
 // CHECK: %[[B:.*]] = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"}
 // CHECK-NOT: ck.lds_alloc
-// CHECK: arith.remui
-// CHECK: cf.cond_br %{{.*}}, ^[[ODD:.*]], ^[[EVEN:bb[0-9]+]]
-// CHECK: ^[[ODD]]:
-// CHECK: "ck.lds_write"(%{{.*}}, %[[B]])
-// CHECK: ^[[EVEN]]:
+// CHECK: arith.divui
+// CHECK: %[[LAST_TURN:.*]] = arith.subi
 // CHECK: "ck.lds_write"(%{{.*}}, %[[A]])
-// The step before.
-// CHECK: ^bb{{.*}}(%{{.*}}: i32):
-// CHECK: "ck.lds_write"(%{{.*}}, %[[A]])
-// CHECK: "ck.lds_read"(%[[B]])
-// CHECK: cf.cond_br %{{.*}}, ^[[STEADY:bb[0-9]+]](
+// CHECK: %[[TWO:.*]] = arith.cmpi slt, %{{.*}}, %[[LAST_TURN]]
+// CHECK: cf.cond_br %[[TWO]], ^[[STEADY:bb[0-9]+]](%{{.*}}), ^[[ODD:bb[0-9]+]](
 // The steady loop.
 // CHECK: ^[[STEADY]](%{{.*}}: i32
+// CHECK-NOT: arith.minsi
 // CHECK: "ck.lds_write"(%{{.*}}, %[[B]])
 // CHECK: "ck.lds_read"(%[[A]])
+// CHECK: arith.minsi
 // CHECK: "ck.lds_write"(%{{.*}}, %[[A]])
 // CHECK: "ck.lds_read"(%[[B]])
-// CHECK: cf.cond_br %{{.*}}, ^[[STEADY]](
+// CHECK: %[[MORE:.*]] = arith.cmpi slt, %{{.*}}, %[[LAST_TURN]]
+// CHECK: cf.cond_br %[[MORE]], ^[[STEADY]](%{{.*}}), ^[[BEHIND:bb[0-9]+]]
+// CHECK: ^[[BEHIND]]:
+// CHECK: cf.cond_br %{{.*}}, ^[[ODD]](%{{.*}}), ^[[EXIT:bb[0-9]+]]
+// The step behind it.
+// CHECK: ^[[ODD]](%{{.*}}: i32):
+// CHECK-NOT: "ck.lds_write"
+// CHECK: "ck.lds_read"(%[[A]])
+// CHECK: cf.br ^[[EXIT]]
 !lds = !ck.lds<[64], i32>
 func.func @two_buffers(%n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32

@@ -8,8 +8,8 @@
 // Two iterations are in flight where the step uses one: the loop holds two steps, and what the second loads comes back
 // as what the second used.
 // CHECK-LABEL: func.func @two_in_flight
-// CHECK: arith.remui
 // CHECK: cf.cond_br %{{[0-9]+}}, ^[[STEADY:bb[0-9]+]](
+// CHECK-SAME: ), ^bb{{[0-9]+}}(
 // CHECK: ^[[STEADY]](%{{.*}}: i32, %[[SUM:.*]]: vector<1xf32>, %[[OLD:.*]]: vector<1xf32>, %[[NEW:.*]]: vector<1xf32>):
 // CHECK: %[[S1:.*]] = arith.addf %[[SUM]], %[[OLD]]
 // CHECK: %[[A:.*]] = "ck.load_fragment"

@@ -360,7 +360,9 @@ def test_loads_run_as_far_ahead_as_the_schedule_says_and_never_beyond_the_last()
     expanded = body.module(staged_sum(body), STAGED["two buffers"])
     PipelineLoops().apply(expanded)
     _, machine = run(expanded, 0, 5, 1, [0, 0, 0])
-    assert [origin for _, origin in machine.order] == [0, 1, 2, 3, 4, 4, 4]
+    assert [origin for _, origin in machine.order] == [0, 1, 2, 3, 4, 4], "the step behind two turns loads nothing"
+    _, machine = run(expanded, 0, 4, 1, [0, 0, 0])
+    assert [origin for _, origin in machine.order] == [0, 1, 2, 3, 3, 3]
     assert expanded.operation.verify()
 
 

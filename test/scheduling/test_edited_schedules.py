@@ -35,6 +35,7 @@ GEMM = (
     "hot_loop",
     "async",
     "async_double",
+    "async_wide",
 )
 DEFAULT = {
     ("v2", "clusters swapped"),

@@ -149,13 +149,28 @@ def verdict(kind: str, made: Broken, seen: str) -> str:
     return "refused, made up for"
 
 
+def barriers_of_last_steps(subject: Subject) -> list[int]:
+    """The barriers in blocks that multiply and put nothing into LDS."""
+    one, _, after = bench(subject)
+    with one.context:
+        module = ir.Module.parse(after)
+        ops = kernel_operations(module)
+        names = {op.block: {other.operation.name for other in op.block} for op in ops if op.name == "ck.mfma"}
+        last = [block for block, found in names.items() if not found & {"ck.lds_write", "ck.copy_fragment"}]
+        assert len(last) <= 1
+        return [number for number, op in enumerate(ops) if op.name == "ck.barrier" and op.block in last]
+
+
 @pytest.mark.parametrize("subject", [one for one in SUBJECTS if one.schedule != "ping_pong_async"], ids=str)
 def test_every_barrier_of_the_tightest_schedule_matters(subject: Subject) -> None:
     """Where no phase is to spare (the two LDS buffers of ping_pong_async leave some), each barrier removed is a hazard
-    that names both groups.
+    that names both groups; but in the step behind the last turn, where nothing is put into LDS any more, it may be one
+    that nobody needs.
     """
     for change in changes(subject, "barrier removed"):
         found = findings(subject, change.apply)
+        if not found and change.number in barriers_of_last_steps(subject):
+            continue
         assert any(check == "hazard" for check, _ in found), change.number
         assert any("of the waves" in text or "no barrier" in text for _, text in found)
 

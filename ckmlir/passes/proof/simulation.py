@@ -13,7 +13,7 @@ from ckmlir.passes.proof import explain
 from ckmlir.passes.proof.finding import Finding
 from ckmlir.passes.proof.flow import handed, terminator
 from ckmlir.passes.proof.footprints import bytes_of, elements_of, is_access, tensor_of, value_operands
-from ckmlir.passes.proof.polynomial import Polynomial, add, constant, symbol, value_of
+from ckmlir.passes.proof.polynomial import Polynomial, add, constant, symbol
 from ckmlir.passes.proof.source_program import COPY, SourceProgram, meets, scalar
 from ckmlir.passes.proof.state import FINAL, NOTHING_KNOWN, Fact, State, Value
 from ckmlir.passes.proof.terms import (
@@ -29,7 +29,7 @@ from ckmlir.passes.proof.terms import (
     signature_of,
 )  # fmt: skip
 
-LESS_THAN, EQUAL = 2, 0  # predicates of arith.cmpi: slt and eq
+LESS_THAN = 2  # predicate slt of arith.cmpi
 
 
 class Simulation:
@@ -105,6 +105,8 @@ class Simulation:
         if op.name in EFFECTS:
             if names:
                 self._effect(state, op, names)
+            else:
+                self._pass_over(state, op)
         elif is_access(op) and not op.results:
             self._write(state, op, names)
         for result in op.results:
@@ -172,6 +174,14 @@ class Simulation:
 
     # -- effects
 
+    def _pass_over(self, state: State, op: ir.Operation) -> None:
+        """An effect of wrong values, which have been reported: what comes next is not to blame for it."""
+        for number, effect in enumerate(self.program.effects):
+            if signature_of(effect.op) == signature_of(op):
+                progress = state.memory[number]
+                state.memory[number] = progress + 1 if isinstance(progress, int) else progress and "after"
+                return
+
     def _effect(self, state: State, op: ir.Operation, names: Names) -> None:
         for name in names:
             for number in self.program.effect_names.get(name.number, ()):
@@ -216,31 +226,22 @@ class Simulation:
     def _fact(self, state: State, op: ir.Operation) -> Fact | None:
         """What an operation on scalars says about the loop that is running or comes next."""
         loop = state.loop
-        if loop is None or op.name not in ("arith.divui", "arith.remui", "arith.minsi", "arith.cmpi"):
+        if loop is None or op.name not in ("arith.divui", "arith.minsi", "arith.cmpi"):
             return None
         left, right = (self._polynomial(state, operand) for operand in op.operands)
-        if op.name == "arith.cmpi" and integer_of(op, "predicate") == EQUAL:
-            known = state.values.get(op.operands[0], Value()).fact
-            rest = None if right is None else value_of(right)
-            return ("rest", known[1], rest) if known and known[0] == "remainder" and rest is not None else None
         if left is None or right is None:
             return None
         last = state.last_index
         if op.name == "arith.divui":
             distance = add(add(loop.upper, loop.lower, -1), constant(-1))
-            return ("last", 0, 0) if left == distance and right == loop.stride and state.left.least > 0 else None
-        if op.name == "arith.remui":
-            modulus = value_of(right)
-            trips = left == add(symbol(FINAL), constant(1))
-            return ("remainder", modulus, 0) if trips and modulus else None
+            return ("last", 0) if left == distance and right == loop.stride and state.left.least > 0 else None
         if op.name == "arith.minsi":
             if right != last:
                 left, right = right, left
             shift = state.shift_of(left)
-            return ("clamped", shift, 0) if right == last and shift is not None else None
-        shift = state.shift_of(left)
-        less = integer_of(op, "predicate") == LESS_THAN
-        return ("more", shift, 0) if less and right == loop.upper and shift is not None else None
+            return ("clamped", shift) if right == last and shift is not None else None
+        shift = state.shift_of(add(left, add(loop.upper, right, -1)))
+        return ("more", shift) if integer_of(op, "predicate") == LESS_THAN and shift is not None else None
 
     # -- branches
 
@@ -250,13 +251,25 @@ class Simulation:
             self._returned(state, branch)
             return
         fact = state.values.get(branch.operands[0], Value()).fact if branch.name == "cf.cond_br" else None
-        if branch.name == "cf.cond_br" and (fact is None or fact[0] not in ("more", "rest")):
+        if branch.name == "cf.cond_br" and (fact is None or fact[0] != "more"):
             self.report(explain.branch(branch))
         for number, to in enumerate(branch.successors):
             refined = state.copy() if fact is None else _refined(state, fact, taken=number == 0)
             if refined is not None:
-                ended = fact is not None and fact[0] == "more" and number == 1
-                yield to, self._enter(refined, branch, handed(branch, number), to, ended)
+                operands = handed(branch, number)
+                yield to, self._enter(refined, branch, operands, to, self._ends(refined, branch, fact, operands))
+
+    def _ends(self, state: State, branch: ir.Operation, fact: Fact | None, operands: list[ir.Value]) -> bool:
+        """Whether a branch leaves the loop: there is no iteration that the other way could go on with, or it hands on
+        the results of the last.
+        """
+        if fact is not None:
+            return state.left.most == fact[1] == _next(state, handed(branch, 0))
+        loop, final = state.loop, state.left.exact
+        if loop is None or final is None or len(operands) != len(loop.results):
+            return False
+        names = [state.closure(state.values.get(operand, Value())) for operand in operands]
+        return all(Name(argument, final) in found for argument, found in zip(loop.arguments, names, strict=True))
 
     def _enter(self, state: State, branch: ir.Operation, operands: list[ir.Value], to: ir.Block, ended: bool) -> State:
         given = [state.values.get(operand, Value()) for operand in operands]
@@ -266,8 +279,7 @@ class Simulation:
             for value, argument in zip(given, to.arguments, strict=True):
                 state.values[argument] = value
             return state
-        shifts = [state.shift_of(value.polynomial) for value in given]
-        shift = next((one for one in shifts if one is not None), 0)
+        shift = _next(state, operands)
         for value, argument in zip(given, to.arguments, strict=True):
             state.values[argument] = value
         return state.moved(shift)
@@ -319,6 +331,12 @@ class Simulation:
             self.report(explain.unfinished(effect, branch))
 
 
+def _next(state: State, operands: list[ir.Value]) -> int:
+    """The iteration that a branch goes on with, by the first index among what it hands on."""
+    shifts = (state.shift_of(state.values.get(operand, Value()).polynomial) for operand in operands)
+    return next((one for one in shifts if one is not None), 0)
+
+
 def _settled(value: Value, names: Names) -> Value:
     """A value after the loop: what only means something inside it is forgotten."""
     polynomial = value.polynomial
@@ -336,21 +354,15 @@ def _named(name: Name) -> Value:
 
 def _refined(state: State, fact: Fact, *, taken: bool) -> State | None:
     """What is known beyond a branch; None: it is never taken."""
-    left, (kind, first, second) = state.left, fact
-    if kind == "more":
-        if taken:
-            left = left._replace(least=max(left.least, first + 1))
-        else:
-            left = left._replace(most=first if left.most is None else min(left.most, first))
-    elif kind == "rest" and state.at is not None:
-        rests = left.rests if left.modulus == first else frozenset(range(first))
-        wanted = frozenset({(second - state.at) % first})
-        left = left._replace(modulus=first, rests=rests & wanted if taken else rests - wanted)
-    tight = left.tightened()
-    if tight is None:
+    left, (_, shift) = state.left, fact
+    if taken:
+        left = left._replace(least=max(left.least, shift + 1))
+    else:
+        left = left._replace(most=shift if left.most is None else min(left.most, shift))
+    if left.most is not None and left.most < left.least:
         return None
     refined = state.copy()
-    refined.left = tight
+    refined.left = left
     return refined
 
 

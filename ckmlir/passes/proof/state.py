@@ -18,9 +18,9 @@ BASE = "base"
 FINAL = "final"
 """The number of the loop's last iteration."""
 
-Fact = tuple[str, int, int]
-"""What a scalar says about the loop: ("more", k, 0): iteration t + k exists; ("remainder", m, 0): the trip count modulo
-m; ("rest", m, r): that is r; ("clamped", k, 0): the index of iteration t + k, or of the last one if that is earlier.
+Fact = tuple[str, int]
+"""What a scalar says about the loop: ("more", k): iteration t + k exists; ("last", 0): the number of the last one;
+("clamped", k): the index of iteration t + k, or of the last one if that is earlier.
 """
 
 
@@ -45,37 +45,18 @@ class Value(NamedTuple):
 
 
 class Left(NamedTuple):
-    """How many iterations are left: at least `least`, at most `most`, and `rests` modulo `modulus` (0: not known)."""
+    """How many iterations are left: at least `least`, at most `most`."""
 
     least: int = 0
     most: int | None = None
-    modulus: int = 0
-    rests: frozenset[int] = frozenset()
-
-    def tightened(self) -> "Left | None":
-        """The same with bounds that the remainders allow; None: impossible."""
-        least, most = self.least, self.most
-        if self.modulus:
-            if not self.rests:
-                return None
-            while least % self.modulus not in self.rests:
-                least += 1
-            while most is not None and most >= least and most % self.modulus not in self.rests:
-                most -= 1
-        return None if most is not None and most < least else self._replace(least=least, most=most)
 
     def moved(self, iterations: int) -> "Left":
         """Seen from so many iterations later."""
-        rests = frozenset((rest - iterations) % self.modulus for rest in self.rests) if self.modulus else self.rests
-        most = None if self.most is None else self.most - iterations
-        return self._replace(least=self.least - iterations, most=most, rests=rests)
+        return Left(self.least - iterations, None if self.most is None else self.most - iterations)
 
     def join(self, other: "Left") -> "Left":
         """Either."""
-        most = self.most if self.most == other.most else None
-        if self.modulus != other.modulus:
-            return Left(min(self.least, other.least), most)
-        return Left(min(self.least, other.least), most, self.modulus, self.rests | other.rests)
+        return Left(min(self.least, other.least), self.most if self.most == other.most else None)
 
     @property
     def exact(self) -> int | None:
@@ -214,7 +195,7 @@ def _moved(value: Value, iterations: int, base: Polynomial) -> Value:
         polynomial = add(rest, base, coefficient) if known else None
     fact = value.fact
     if fact is not None and fact[0] in ("more", "clamped"):
-        fact = (fact[0], fact[1] - iterations, fact[2])
+        fact = (fact[0], fact[1] - iterations)
     return value._replace(
         names=frozenset(name.moved(iterations) for name in value.names), polynomial=polynomial, fact=fact
     )

@@ -1,0 +1,71 @@
+"""Vectors of bytes as dwords, where they go from block to block and where parts of them are taken.
+
+LLVM has no registers for vectors of bytes: what is not plainly a dword may be taken apart and put together again, by
+vector arithmetic on every byte.
+"""
+
+from ckmlir.dialect.scalars import bits
+from ckmlir.lowering.branches import BRANCHES, received
+from ckmlir.lowering.storage import as_fragment, as_integers, bitcast, bytes_of, integers_of
+from ckmlir.mlir import ir
+from ckmlir.passes.vectors import part
+
+BYTE, DWORD = 8, 4
+SLICE = "vector.extract_strided_slice"
+
+
+def use_dwords(function: ir.Operation) -> None:
+    """Change the types of block arguments and of slices, and convert before and behind."""
+    _, *blocks = function.regions[0]
+    for argument in [one for block in blocks for one in block.arguments if is_bytes(one.type)]:
+        fragment, uses = argument.type, list(argument.uses)
+        first = argument.owner.operations[0]
+        with ir.InsertionPoint(first), first.location:
+            argument.set_type(dwords_of(fragment))
+            converted = from_dwords(argument, fragment)
+        for use in uses:
+            use.owner.operation.operands[use.operand_number] = converted
+    for block in function.regions[0]:
+        for op in [view.operation for view in block]:
+            if op.name in BRANCHES:
+                _hand_on(op)
+            elif op.name == SLICE and is_bytes(op.results[0].type) and is_bytes(op.operands[0].type):
+                _slice(op)
+
+
+def dwords_of(fragment: ir.Type) -> ir.Type:
+    """The type with the bits of a vector of bytes."""
+    return ir.VectorType.get([bytes_of(fragment) // DWORD], ir.IntegerType.get_signless(32))
+
+
+def to_dwords(fragment: ir.Value) -> ir.Value:
+    """A vector of bytes, or of 8-bit floats, as dwords."""
+    return bitcast(as_integers(fragment), dwords_of(fragment.type))
+
+
+def from_dwords(dwords: ir.Value, fragment: ir.Type) -> ir.Value:
+    """Dwords as the vector that they are."""
+    return as_fragment(bitcast(dwords, integers_of(fragment)), fragment)
+
+
+def _hand_on(branch: ir.Operation) -> None:
+    for number, operand in enumerate(branch.operands):
+        into = received(branch, number)
+        if into is not None and into.type != operand.type:
+            with ir.InsertionPoint(branch), branch.location:
+                branch.operands[number] = to_dwords(operand)
+
+
+def _slice(op: ir.Operation) -> None:
+    start = int(ir.ArrayAttr(op.attributes["offsets"])[0].value)
+    if start % DWORD == 0:
+        fragment = op.results[0].type
+        with ir.InsertionPoint(op), op.location:
+            dwords = part(to_dwords(op.operands[0]), start // DWORD, bytes_of(fragment) // DWORD)
+            op.results[0].replace_all_uses_with(from_dwords(dwords, fragment))
+        op.erase()
+
+
+def is_bytes(type_: ir.Type) -> bool:
+    """Whether a type is a vector of bytes, or of 8-bit floats, that fills whole dwords."""
+    return isinstance(type_, ir.VectorType) and bits(type_.element_type) == BYTE and bytes_of(type_) % DWORD == 0
