@@ -43,16 +43,16 @@ class InsertBarriers(Pass):
 def _protect(function: ir.Operation) -> None:
     flow = _Flow(function)
     places = flow.places()
-    for op in list(places):  # one that a later one made needless
-        others = {other: place for other, place in places.items() if other != op}
+    for spot in list(places):  # one that a later one made needless
+        others = {other: place for other, place in places.items() if other != spot}
         if not flow.conflict(others):
             places = others
     places = flow.joined(flow.relaxed(places))
     unfinished = flow.barriers_without_wait(places) if flow.several_waves else []
-    for op in dict.fromkeys((*places, *unfinished)):
-        place = places.get(op, _Place(None, 0))
+    for spot in dict.fromkeys((*places, *unfinished)):
+        place, op = places.get(spot, _Place(None, 0)), flow.event(spot).op
         with ir.InsertionPoint(op), op.location:
-            synchronization.wait(lds=0 if op in unfinished or place.barriers else None, copies=place.copies)
+            synchronization.wait(lds=0 if spot in unfinished or place.barriers else None, copies=place.copies)
             if flow.several_waves:
                 for _ in range(place.barriers):
                     synchronization.barrier()
@@ -67,15 +67,17 @@ class _Place(NamedTuple):
     barriers: int = 1
 
 
-Places = dict[ir.Operation, _Place]
+Spot = tuple[int, int]
+"""An event: the block's number, and its own in the block."""
+Places = dict[Spot, _Place]
 
 
 class _Conflict(NamedTuple):
-    """An operation that meets accesses (bits) which may be under way; `copies`: least number behind one of these, None
-    if none is a copy in flight.
+    """An event that meets accesses (bits) which may be under way; `copies`: least number behind one of these, None if
+    none is a copy in flight.
     """
 
-    op: ir.Operation
+    spot: Spot
     bits: int
     copies: int | None
 
@@ -87,7 +89,8 @@ class _Flow:
         self.several_waves = waves_of(function) > 1
         blocks = list(function.regions[0])
         number = {block: index for index, block in enumerate(blocks)}
-        self.successors = [[number[to] for op in block for to in op.operation.successors] for block in blocks]
+        ends = [block.operations[len(block.operations) - 1].operation for block in blocks]
+        self.successors = [[number[to] for to in end.successors] for end in ends]
         found = [list(events_of(block)) for block in blocks]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))
         bit = {access: 1 << index for index, access in enumerate(accesses)}
@@ -97,14 +100,19 @@ class _Flow:
         }
         self.blocks = [
             [
-                event if at is None else Event(event.op, bit[at], conflicts[at], is_copy=at.kind == "copy")
+                event if at is None else Event(event.op, event.name, bit[at], conflicts[at], at.kind == "copy")
                 for event, at in events
             ]
             for events in found
         ]
+        self._known: dict[tuple[int, Pending, tuple[tuple[int, _Place], ...]], tuple[Pending, _Conflict | None]] = {}
+
+    def event(self, spot: Spot) -> Event:
+        """The event at a spot."""
+        return self.blocks[spot[0]][spot[1]]
 
     def places(self) -> Places:
-        """Operations that need a wait and a barrier before them, in the program's order.
+        """Events that need a wait and a barrier before them, in the program's order.
 
         Found one by one, each time from the beginning: what a place ends must not be reported again by what was known
         before the place was.
@@ -112,48 +120,38 @@ class _Flow:
         places: Places = {}
         while (found := self.conflict(places)) is not None:
             if found.copies is None or not self._wait_at_barriers(found, places):
-                before = places.get(found.op, _Place(None, 0))
+                before = places.get(found.spot, _Place(None, 0))
                 more = found.copies is None or not before.barriers
-                places[found.op] = _Place(
-                    before.copies if found.copies is None else found.copies, before.barriers + more
-                )
-        return {event.op: places[event.op] for events in self.blocks for event in events if event.op in places}
+                copies = before.copies if found.copies is None else found.copies
+                places[found.spot] = _Place(copies, before.barriers + more)
+        return dict(sorted(places.items()))
 
     def _wait_at_barriers(self, found: _Conflict, places: Places) -> bool:
-        """Have the barriers wait that are there already, and as many before the operation as end copies for all waves.
+        """Have the barriers wait that are there already, and as many before the event as end copies for all waves.
 
         False if there are none, or all do what they can.
         """
         changed = False
         entering = self._entering(places)
-        for block, number in self._barriers_before(found.op, entering):
-            state = entering[block]
-            for event in self.blocks[block][:number]:
-                state = self._passed(event, state, places).after(event)
+        for spot in self._barriers_before(found.spot, entering):
+            *_, state = self._states(spot[0], entering[spot[0]], places, spot[1])
             behind = [count for bit, count in state.copies if bit & found.bits]
-            barrier = self.blocks[block][number].op
-            if behind and (barrier not in places or min(behind) < (places[barrier].copies or 0)):
-                places[barrier] = _Place(min(behind), 0)
+            if behind and (spot not in places or min(behind) < (places[spot].copies or 0)):
+                places[spot] = _Place(min(behind), 0)
                 changed = True
         return changed
 
-    def _barriers_before(self, op: ir.Operation, entering: list[Pending]) -> list[tuple[int, int]]:
-        """On every way to an operation the last barrier (block, number) after whose own wait enough others follow."""
-        home = next(
-            (block, number)
-            for block, events in enumerate(self.blocks)
-            for number, event in enumerate(events)
-            if event.op == op
-        )
-        found: dict[tuple[int, int], None] = {}
-        pending, seen = [(*home, 0, MOST_GROUPS)], set()
+    def _barriers_before(self, spot: Spot, entering: list[Pending]) -> list[Spot]:
+        """On every way to an event the last barrier after whose own wait enough others follow."""
+        found: dict[Spot, None] = {}
+        pending, seen = [(*spot, 0, MOST_GROUPS)], set()
         while pending:
             block, end, count, spread = pending.pop()
             spreads = self._spreads(block, entering[block])
             for number in range(end - 1, -1, -1):
                 spread = min(spread, spreads[number])
-                count += self.blocks[block][number].op.name == BARRIER
-                if count > spread and self.blocks[block][number].op.name == BARRIER:
+                count += self.blocks[block][number].name == BARRIER
+                if count > spread and self.blocks[block][number].name == BARRIER:
                     found[block, number] = None
                     break
             else:
@@ -169,95 +167,106 @@ class _Flow:
         found = []
         for event in self.blocks[block]:
             found.append(state.spread)
-            if event.op.name == GROUP_BARRIER:
+            if event.name == GROUP_BARRIER:
                 state = state.after_group_barrier(event.op)
         return found
 
     def relaxed(self, places: Places) -> Places:
         """Places that wait for fewer copies, where another wait that was found later ends some of them before."""
-        for op, place in list(places.items()):
+        for spot, place in list(places.items()):
             if place.copies is not None and place.barriers:
-                hit = self.conflict({**places, op: _Place(None, place.barriers)})
-                if hit is None or hit.op == op:
-                    weaker = {**places, op: _Place(hit.copies if hit else None, place.barriers)}
+                hit = self.conflict({**places, spot: _Place(None, place.barriers)})
+                if hit is None or hit.spot == spot:
+                    weaker = {**places, spot: _Place(hit.copies if hit else None, place.barriers)}
                     places = weaker if self.conflict(weaker) is None else places
         return places
 
     def joined(self, places: Places) -> Places:
         """Fewer places where readers of one stage wait for several copies: the first waits for those of the others."""
-        for events in self.blocks:
-            first: dict[str | None, ir.Operation] = {}
-            for op in [event.op for event in events if event.op in places and places[event.op].barriers]:
-                stage = stage_of(op)
-                fewer = {other: place for other, place in places.items() if other != op}
+        for block in range(len(self.blocks)):
+            first: dict[str | None, Spot] = {}
+            for spot in [one for one, place in places.items() if one[0] == block and place.barriers]:
+                stage = stage_of(self.event(spot).op)
+                fewer = {other: place for other, place in places.items() if other != spot}
                 hit = self.conflict(fewer)
-                if stage is None or stage not in first or hit is None or hit.op != op or hit.copies is None:
-                    first[stage] = op
+                if stage is None or stage not in first or hit is None or hit.spot != spot or hit.copies is None:
+                    first[stage] = spot
                     continue
                 copies, barriers = fewer[first[stage]]
                 fewer[first[stage]] = _Place(hit.copies if copies is None else min(copies, hit.copies), barriers)
                 if self.conflict(fewer) is None:
                     places = fewer
                 else:
-                    first[stage] = op
+                    first[stage] = spot
         return places
 
     def conflict(self, places: Places) -> _Conflict | None:
-        """An operation that the places leave in a conflict; None: none."""
-        entering: list[Pending | None] = [Pending(), *[None] * (len(self.blocks) - 1)]
-        pending = [0]
-        while pending:
-            index = pending.pop(0)
-            state = entering[index]
-            assert state is not None
-            for event in self.blocks[index]:
-                state = self._passed(event, state, places)
-                hit = state.unsafe & event.conflicts
-                if hit:
-                    return _Conflict(
-                        event.op, hit, min((behind for bit, behind in state.copies if bit & hit), default=None)
-                    )
-                state = state.after(event)
-            pending += self._hand_on(state, index, entering)
-        return None
+        """An event that the places leave in a conflict; None: none."""
+        return self._run(places)[1]
 
-    def barriers_without_wait(self, places: Places) -> list[ir.Operation]:
+    def barriers_without_wait(self, places: Places) -> list[Spot]:
         """The barriers that are there already, at which an access of the wave itself may still be under way."""
-        found: dict[ir.Operation, None] = {}
-        for index, state in enumerate(self._entering(places)):
-            for event in self.blocks[index]:
-                state = self._passed(event, state, places)
-                if event.op.name == BARRIER and state.open & ~state.flying and not event.waited:
-                    found[event.op] = None
-                state = state.after(event)
-        return list(found)
+        found: list[Spot] = []
+        for block, entering in enumerate(self._entering(places)):
+            states = self._states(block, entering, places, len(self.blocks[block]))
+            for number, (event, state) in enumerate(zip(self.blocks[block], states, strict=False)):
+                state = _passed(state, places.get((block, number)))
+                if event.name == BARRIER and state.open & ~state.flying and not event.waited:
+                    found.append((block, number))
+        return found
 
     def _entering(self, places: Places) -> list[Pending]:
         """What may be under way at the beginning of every block."""
+        return [state or Pending() for state in self._run(places, stop=False)[0]]
+
+    def _run(self, places: Places, *, stop: bool = True) -> tuple[list[Pending | None], _Conflict | None]:
+        """What may be under way at the beginning of every block that is reached, up to the first conflict if there is
+        one and that is where to `stop`.
+        """
         entering: list[Pending | None] = [Pending(), *[None] * (len(self.blocks) - 1)]
         pending = [0]
         while pending:
             index = pending.pop(0)
             state = entering[index]
             assert state is not None
-            for event in self.blocks[index]:
-                state = self._passed(event, state, places).after(event)
-            pending += self._hand_on(state, index, entering)
-        return [state or Pending() for state in entering]
+            state, hit = self._through(index, state, places)
+            if hit is not None and stop:
+                return entering, hit
+            for successor in self.successors[index]:
+                before = entering[successor]
+                joined = state if before is None else before.join(state)
+                if joined != before:
+                    entering[successor] = joined
+                    pending.append(successor)
+        return entering, None
 
-    def _hand_on(self, state: Pending, index: int, entering: list[Pending | None]) -> list[int]:
-        """Join the state at the end of a block to those at the beginning of its successors; those that this changes."""
-        changed = []
-        for successor in self.successors[index]:
-            before = entering[successor]
-            joined = state if before is None else before.join(state)
-            if joined != before:
-                entering[successor] = joined
-                changed.append(successor)
-        return changed
+    def _through(self, block: int, state: Pending, places: Places) -> tuple[Pending, _Conflict | None]:
+        """What is under way behind a block, and its first conflict. Remembered, because most of the program is the same
+        for one set of places as for the next.
+        """
+        own = tuple([(number, place) for (home, number), place in places.items() if home == block])
+        key = block, state, own
+        if key not in self._known:
+            here = dict(own)
+            first: _Conflict | None = None
+            for number, event in enumerate(self.blocks[block]):
+                state = _passed(state, here.get(number))
+                hit = state.unsafe & event.conflicts
+                if hit and first is None:
+                    fewest = min((behind for bit, behind in state.copies if bit & hit), default=None)
+                    first = _Conflict((block, number), hit, fewest)
+                state = state.after(event)
+            self._known[key] = state, first
+        return self._known[key]
 
-    @staticmethod
-    def _passed(event: Event, state: Pending, places: Places) -> Pending:
-        """What is under way behind the wait and barriers before an event, if it has any."""
-        place = places.get(event.op)
-        return state if place is None else state.waited(place.copies).after_barrier(place.barriers)
+    def _states(self, block: int, state: Pending, places: Places, end: int) -> list[Pending]:
+        """What is under way before each of the first `end` events of a block, and before the next one."""
+        found = [state]
+        for number, event in enumerate(self.blocks[block][:end]):
+            found.append(_passed(found[-1], places.get((block, number))).after(event))
+        return found
+
+
+def _passed(state: Pending, place: _Place | None) -> Pending:
+    """What is under way behind a wait and barriers."""
+    return state if place is None else state.waited(place.copies).after_barrier(place.barriers)

@@ -5,7 +5,6 @@ access has ended for all of them only as many barriers later as lie between the 
 """
 
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
 from functools import reduce
 from itertools import zip_longest
 from operator import or_
@@ -33,39 +32,41 @@ class Access(NamedTuple):
     end: int
 
 
-@dataclass(frozen=True)
-class Event:
-    """An LDS access (`bit` stands for its bytes, `conflicts` for those it conflicts with); else a barrier, a wait for
-    all but `copies` copies, or the end of the kernel.
+class Event(NamedTuple):
+    """An LDS access (`bit` stands for its bytes, `conflicts` for those it conflicts with); else a barrier (`waited`:
+    whether the wave has waited for all accesses of the block before it) or a wait for all but `copies` copies. `name` is
+    that of the operation.
     """
 
     op: ir.Operation
+    name: str
     bit: int = 0
     conflicts: int = 0
     is_copy: bool = False
     waited: bool = False
-    """For a barrier: whether the wave has waited for all accesses of the block before it."""
     copies: int | None = None
 
 
-@dataclass(frozen=True)
-class Pending:
-    """What is under way at a point of the program, on any path to it."""
+class Pending(NamedTuple):
+    """What is under way at a point of the program, on any path to it.
+
+    Attributes:
+        open: accesses that no barrier has ended.
+        copies: those not waited for: (bit, least number of copies issued behind it), sorted.
+        closing: accesses that a barrier has ended in their own wave, by how many more have to follow for the group of
+            waves that is furthest behind: one for those of the first entry. Empty where all waves are in phase.
+        arrivals: for every group of waves the barriers at which it arrived more often than the group furthest behind.
+    """
 
     open: int = 0
-    """Accesses that no barrier has ended."""
     copies: tuple[tuple[int, int], ...] = ()
-    """Copies not waited for: (bit, least number of copies issued behind it), sorted."""
     closing: tuple[int, ...] = ()
-    """Accesses that a barrier has ended in their own wave, by how many more have to follow for the group of waves that
-    is furthest behind: one for those of the first entry. Empty where all waves are in phase."""
     arrivals: tuple[int, ...] = ()
-    """For every group of waves the barriers at which it arrived more often than the group furthest behind."""
 
     @property
     def unsafe(self) -> int:
         """The bits of all accesses that some wave may still be at."""
-        return reduce(or_, self.closing, self.open)
+        return reduce(or_, self.closing, self.open) if self.closing else self.open
 
     @property
     def spread(self) -> int:
@@ -92,7 +93,8 @@ class Pending:
         """After a wait that leaves so many copies outstanding (None: it is not for copies)."""
         if copies is None:
             return self
-        return replace(self, copies=tuple((bit, behind) for bit, behind in self.copies if behind < copies))
+        flying = tuple([one for one in self.copies if one[1] < copies])
+        return self if len(flying) == len(self.copies) else self._replace(copies=flying)
 
     def after_barrier(self, times: int = 1) -> "Pending":
         """After so many barriers, with a wait for LDS before the first: copies may be under way still."""
@@ -100,7 +102,7 @@ class Pending:
             return self
         closing = [*self.closing, *[0] * (self.spread + 1)]
         closing[self.spread] |= self.open & ~self.flying  # the barrier itself is the first that follows
-        once = replace(self, open=self.open & self.flying, closing=_shorter(closing[1:]))
+        once = self._replace(open=self.open & self.flying, closing=_shorter(closing[1:]))
         return once.after_barrier(times - 1)
 
     def after_group_barrier(self, op: ir.Operation) -> "Pending":
@@ -110,20 +112,21 @@ class Pending:
         arrivals = [count + (first <= group <= last) for group, count in enumerate(before)]
         arrivals = [count - min(arrivals) for count in arrivals]
         nearer = max(0, self.spread - max(arrivals))
-        return replace(self, closing=self.closing[nearer:], arrivals=tuple(arrivals) if any(arrivals) else ())
+        return self._replace(closing=self.closing[nearer:], arrivals=tuple(arrivals) if any(arrivals) else ())
 
     def after(self, event: Event) -> "Pending":
         """After an event."""
         if not event.bit:
             if event.copies is not None:
                 return self.waited(event.copies)
-            if event.op.name == GROUP_BARRIER:
+            if event.name == GROUP_BARRIER:
                 return self.after_group_barrier(event.op)
-            return self.after_barrier() if event.op.name == BARRIER else self
+            return self.after_barrier() if event.name == BARRIER else self
+        now = self.open | event.bit
         if not event.is_copy:
-            return replace(self, open=self.open | event.bit)
-        behind = {bit: min(count + 1, MOST_COPIES) for bit, count in self.copies} | {event.bit: 0}
-        return replace(self, open=self.open | event.bit, copies=tuple(sorted(behind.items())))
+            return self if now == self.open else Pending(now, self.copies, self.closing, self.arrivals)
+        behind = [(bit, count + (count < MOST_COPIES)) for bit, count in self.copies if bit != event.bit]
+        return Pending(now, tuple(sorted([*behind, (event.bit, 0)])), self.closing, self.arrivals)
 
 
 def _shorter(closing: list[int]) -> tuple[int, ...]:
@@ -139,16 +142,16 @@ def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
     waited = False
     for op in (op.operation for op in block):
         if op.name in (BARRIER, GROUP_BARRIER):
-            yield Event(op, waited=waited), None
+            yield Event(op, op.name, waited=waited), None
             last, waited = None, False
         elif op.name == "ck.wait":
             waited = waited or ("lds" in op.attributes and integer_of(op, "lds") == 0)
             if "copies" in op.attributes:
-                yield Event(op, copies=integer_of(op, "copies")), None
+                yield Event(op, op.name, copies=integer_of(op, "copies")), None
                 last = None
         elif (access := _access_of(op)) is not None:
             if access != last or access.kind == "copy":
-                yield Event(op), access
+                yield Event(op, op.name), access
             last, waited = access, False
 
 
