@@ -16,9 +16,9 @@ from ckmlir.dialect.schedule_items import MASKS, RESERVED, Barrier, Fence, Fragm
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(lambda name: name not in RESERVED)
 
 
-def named(values: st.SearchStrategy[Any]) -> st.SearchStrategy[Any]:
+def named(values: st.SearchStrategy[Any], names: st.SearchStrategy[str] = NAMES) -> st.SearchStrategy[Any]:
     """Sorted (name, value) pairs."""
-    return st.dictionaries(NAMES, values, max_size=3).map(lambda found: tuple(sorted(found.items())))
+    return st.dictionaries(names, values, max_size=3).map(lambda found: tuple(sorted(found.items())))
 
 
 @st.composite
@@ -50,7 +50,7 @@ def schedules(draw: st.DrawFn) -> Schedule:
         mix = draw(st.just((("hot_loop", 0),)) | rounds.map(lambda one: (("mfma", 1), *one)))
     return Schedule(
         name=draw(NAMES),
-        ahead=draw(named(st.integers(0, 8))),
+        ahead=draw(named(st.integers(0, 8), NAMES | st.tuples(NAMES, NAMES).map(".".join))),
         buffers=draw(st.integers(1, 8)),
         step=draw(items()) if order == "source" else (),
         order=order,
@@ -85,6 +85,9 @@ def test_what_a_schedule_says_of_stages_and_tensors() -> None:
     assert [schedule.buffers_of(tensor) for tensor in "av"] == [2, 3]
     assert [schedule.path_of(tensor) for tensor in "ab"] == ["direct", "straight"]
     assert schedule.tensors == ("v", "b")
+    apart = Schedule.parse("schedule s 1; ahead load 1, load.a 2")
+    assert [apart.ahead_of("load", tensor) for tensor in ("a", "b", "")] == [2, 1, 1]
+    assert (apart.stages, apart.tensors) == (("load",), ("a",))
     assert str(UNPIPELINED) == "schedule unpipelined 1"
 
 
@@ -125,6 +128,8 @@ def test_the_line_of_a_mistake_is_named() -> None:
         ("schedule s 1; ahead load x", "ahead takes a number, not 'x'"),
         ("schedule s 1; ahead load 9", "stage 'load' runs 9 iterations ahead; 0 to 8 make sense"),
         ("schedule s 1; ahead load 1, load 2", "stages must be sorted and named once"),
+        ("schedule s 1; ahead load. 1", "'load.' is neither STAGE nor STAGE.TENSOR"),
+        ("schedule s 1; ahead load.a.b 1", "'load.a.b' is neither STAGE nor STAGE.TENSOR"),
         ("schedule s 1; step a, b, a", "a stage or fragment stands twice in the step: a"),
         ("schedule s 1; step a,,b", "step has nothing between two commas"),
         ("schedule s 1; order random", "order 'random' is not one of source, interleave"),

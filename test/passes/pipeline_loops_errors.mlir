@@ -167,3 +167,19 @@ func.func @other_version(%n: i32) attributes {ck.waves = 1 : i32} {
   } {ck.schedule = "schedule s 2"}
   return
 }
+
+// -----
+
+!lds = !ck.lds<[64], i32>
+func.func @no_such_tensor(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  // expected-error@+1 {{schedule 's' runs 'to_lds.k' ahead; the loop has to_lds.tile, from_lds.tile}}
+  scf.for %i = %zero to %n step %one : i32 {
+    %l = "ck.lds_alloc"() {ck.stage = "to_lds", layout = "lengths 64 order 0 pitch 64", name = "tile"} : () -> !lds
+    %v = vector.broadcast %i {ck.stage = "to_lds"} : i32 to vector<1xi32>
+    "ck.lds_write"(%v, %l) {ck.stage = "to_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xi32>, !lds) -> ()
+    %r = "ck.lds_read"(%l) {ck.stage = "from_lds", distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xi32>
+  } {ck.schedule = "schedule s 1; ahead to_lds.k 1"}
+  return
+}
