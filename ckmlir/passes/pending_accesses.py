@@ -34,8 +34,8 @@ class Access(NamedTuple):
 
 class Event(NamedTuple):
     """An LDS access (`bit` stands for its bytes, `conflicts` for those it conflicts with); else a barrier (`waited`:
-    whether the wave has waited for all accesses of the block before it) or a wait for all but `copies` copies. `name` is
-    that of the operation.
+    whether the wave has waited for all accesses of the block before it) or a wait for all but `copies` copies. `name`
+    is that of the operation.
     """
 
     op: ir.Operation
