@@ -283,3 +283,16 @@ def test_a_swizzle_leaves_the_constant_to_the_instruction() -> None:
         [bench.evaluate(bench.make(moved.emit), dict.fromkeys(ATOMS, 0) | {"lane": i}) for i in range(64)],
         [(i % 8 * 8 + 256) ^ (i // 8 % 4 * 8) for i in range(64)],
     )
+
+
+def test_what_registers_have_in_common_is_added_once() -> None:
+    """Offsets of one thread's registers: the parts of lane and wave make one sum, and each register adds its own."""
+    with shared_context():
+        bench = Bench()
+        lane, wave, stride = (bench.index[name] for name in ("lane", "wave", "stride"))
+        for register in range(8):
+            bench.make(lambda at=register: (stride * at + wave * stride * 64 + lane * 16).emit())
+        sums = [op.operation for op in bench.block.operations if op.operation.name == "arith.addi"]
+    assert len(sums) == 1 + 7
+    common = sums[0].results[0]
+    assert all(common in list(one.operands) for one in sums[1:])
