@@ -24,7 +24,10 @@ from ckmlir.sim.decode import disassemble
 from ckmlir.targets import get_target
 
 BLOCK = "64x64x64"
-SCHEDULES = ("v1", "mem3", "mem6", "mem8", "compv3", "compv4", "compv6", "hot_loop", "async", "async_double", "async_wide", "straight")
+SCHEDULES = (
+    "v1", "mem3", "mem6", "mem8", "compv3", "compv4", "compv6", "hot_loop", "async", "async_double", "async_wide",
+    "straight",
+)  # fmt: skip
 MOST_UNROLLED = 8
 
 

@@ -121,26 +121,3 @@ func.func @fences(%n: i32) attributes {ck.waves = 1 : i32} {
   } {ck.schedule = "schedule fenced 1; fences memory"}
   return
 }
-
-// -----
-
-// Prologues of a loop of two steps: a fence keeps what they begin with apart, which would else be done before the branch.
-// CHECK-LABEL: func.func @apart
-// CHECK: cf.cond_br {{.*}}, ^bb2, ^bb3
-// CHECK: ^bb2:
-// CHECK-NEXT: "ck.sched_barrier"() {mask = "none"}
-// CHECK: ^bb3:
-// CHECK-NOT: ck.sched_barrier
-// CHECK: ^bb4(
-!lds = !ck.lds<[64], i32>
-func.func @apart(%n: i32) attributes {ck.waves = 1 : i32} {
-  %zero = arith.constant 0 : i32
-  %one = arith.constant 1 : i32
-  scf.for %i = %zero to %n step %one : i32 {
-    %l = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", ck.stage = "write"} : () -> !lds
-    %v = vector.broadcast %i {ck.stage = "write"} : i32 to vector<1xi32>
-    "ck.lds_write"(%v, %l) {distribution = "d0: 64@lane", registers = array<i32: 0>, ck.stage = "write"} : (vector<1xi32>, !lds) -> ()
-    %r = "ck.lds_read"(%l) {distribution = "d0: 64@lane", registers = array<i32: 0>, ck.stage = "read"} : (!lds) -> vector<1xi32>
-  } {ck.schedule = "schedule two 1; ahead write 1; buffers 2; unroll 2; fences memory"}
-  return
-}
