@@ -16,6 +16,7 @@ from ckmlir.sim.buffer_access import BufferLanes
 from ckmlir.sim.builder import Builder, Value
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.checks.observe import observe
+from ckmlir.sim.checks.shadow_memory import shadow_atomic
 from ckmlir.sim.element import F16, F32, F64, I32, I64, U16, U32, U64, ElementType
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import (
@@ -196,8 +197,6 @@ def _place(b: HandlerBuilder, addresses: str, lane: str) -> str:
 def run_lanes(b: HandlerBuilder, atomic: Atomic, mask: str, data: list[str], result: str | None) -> None:
     """Loop over the lanes of a mask; `data` and `result` are pointers to register rows. Addresses have been noted."""
     if b.shadow:
-        from ckmlir.sim.checks.shadow_memory import shadow_atomic
-
         shadow_atomic(b, atomic.bytes, atomic.combine == "swap", mask, data, result)
         return
     observe(b, mask, atomic.bytes, Use.ATOMIC)
@@ -246,8 +245,6 @@ def lds_atomic(b: HandlerBuilder, atomic: Atomic) -> None:
 def lds_exchange_pair(b: HandlerBuilder, bytes: int, spacing: int) -> None:
     """ds_wrxchg2_rtn: two exchanges, whose offsets count `spacing` bytes. Slots: result, address, two data registers,
     two offsets. A lane reads both places before it writes them."""
-    from ckmlir.sim.checks.shadow_memory import shadow_atomic
-
     preload(b, 6)
     s, exec, type = b.scalars(), b.exec_bits(), U64 if bytes == 8 else U32
     address = b.load_register(b.slot(1), U32)

@@ -24,6 +24,7 @@ from ckmlir.sim.checks.observe import observe_clamped
 from ckmlir.sim.element import MASK, U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.memory_access import check_allocated, count_bytes, preload, register_rows, transfer
+from ckmlir.sim.transfers import clear_lanes, dword_of
 
 _ADD_TID = 1 << 23  # bit of word 3
 # Operand slots of a buffer instruction.
@@ -157,20 +158,6 @@ def for_each_part(
         count_bytes(b, counter, mask, min(access.bytes, 4))
     b.emit(f"br label %{done}")
     b.label(done)
-
-
-def dword_of(access: Access) -> Access:
-    return access if access.is_part else Access(4)
-
-
-def clear_lanes(b: HandlerBuilder, access: Access, row: str, out_of_range: str) -> None:
-    """What an out-of-range load gives: 0 in its part of the register."""
-    old = b.assign(f"load <64 x i32>, ptr {row}, align 64")
-    kept = {"whole": 0, "low": 0xFFFF0000, "high": 0xFFFF}[access.place]
-    zeroed = b.assign(f"and <64 x i32> {old}, splat (i32 {kept})")
-    mask = b.mask_of_bits(out_of_range)
-    merged = b.assign(f"select {b.typed(mask)}, <64 x i32> {zeroed}, <64 x i32> {old}")
-    b.emit(f"store <64 x i32> {merged}, ptr {row}, align 64")
 
 
 def load_into(b: HandlerBuilder, access: Access, lanes: BufferLanes, rows: str) -> None:

@@ -19,8 +19,8 @@ from ckmlir.sim.memory_access import (
     preload,
     register_rows,
     transfer,
-    work_addresses,
 )  # fmt: skip
+from ckmlir.sim.transfers import work_addresses
 
 
 def _base(b: HandlerBuilder) -> Value:

@@ -13,22 +13,13 @@ from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.checks.observe import observe
+from ckmlir.sim.checks.shadow_memory import shadow_transfer
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind
+from ckmlir.sim.transfers import move, note_addresses, work_addresses
 
 # -- addresses and checks --------------------------------------------------------------------------------------------
-
-
-def work_addresses(b: HandlerBuilder) -> str:
-    return b.work(state.WORK_ADDRESSES)
-
-
-def note_addresses(b: HandlerBuilder, addresses: Value) -> str:
-    """Put the lanes' host addresses where the helpers read them."""
-    place = work_addresses(b)
-    b.emit(f"store {b.typed(addresses)}, ptr {place}, align 64")
-    return place
 
 
 def branch_if_any(b: HandlerBuilder, bits: str, stem: str) -> tuple[str, str]:
@@ -94,30 +85,10 @@ def count_bytes(b: HandlerBuilder, counter: int, mask: str, bytes: int) -> None:
 def transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -> None:
     """Move data between the noted addresses and the rows at a pointer, for the lanes of a mask (an i64)."""
     if b.shadow:
-        from ckmlir.sim.checks.shadow_memory import shadow_transfer
-
         shadow_transfer(b, access, rows, mask, store)
         return
     observe(b, mask, access.bytes, Use.WRITE if store else Use.READ)
     move(b, access, rows, mask, store)
-
-
-def move(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -> None:
-    """What `transfer` does, without any check."""
-    verb, addresses = "store" if store else "load", work_addresses(b)
-    if access.is_part:
-        b.emit(f"call void @{verb}_masked_{access.name}(i64 {mask}, ptr {addresses}, ptr {rows})")
-        return
-    every, some, done = b.new_label("every"), b.new_label("some"), b.new_label("done")
-    b.emit(f"br i1 {b.assign(f'icmp eq i64 {mask}, -1')}, label %{every}, label %{some}")
-    b.label(every)
-    whole = verb if store or b.key.mnemonic.startswith("ds_") else "stream"
-    b.emit(f"call void @{whole}_all_{access.name}(ptr {addresses}, ptr {rows})")
-    b.emit(f"br label %{done}")
-    b.label(some)
-    b.emit(f"call void @{verb}_masked_{access.name}(i64 {mask}, ptr {addresses}, ptr {rows})")
-    b.emit(f"br label %{done}")
-    b.label(done)
 
 
 def low_word(b: HandlerBuilder, scalar: str) -> Value:

@@ -15,6 +15,7 @@ from ckmlir.sim.atomics import COMBINES, Atomic
 from ckmlir.sim.builder import Value
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.checks.observe import observe_misaligned, observe_scalar
+from ckmlir.sim.checks.shadow_memory import shadow_scalar_atomic, shadow_scalar_store
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.state import ErrorKind
@@ -69,8 +70,6 @@ def _pointer(b: HandlerBuilder, address: Value) -> str:
 def _move(b: HandlerBuilder, address: Value, registers: str, dwords: int, store: bool) -> None:
     """Between memory and registers at a pointer."""
     if store and b.shadow:
-        from ckmlir.sim.checks.shadow_memory import shadow_scalar_store
-
         shadow_scalar_store(b, address, registers, dwords)
         return
     memory = _pointer(b, address)
@@ -157,8 +156,6 @@ def atomic(b: HandlerBuilder, atomic: Atomic, buffer: bool) -> None:
 
     def update(address: Value) -> None:
         if b.shadow:
-            from ckmlir.sim.checks.shadow_memory import shadow_scalar_atomic
-
             data = [b.pointer("%wave", b.assign(f"add i64 {b.slot(0)}, {bytes * k}")) for k in range(atomic.data_count)]
             result = data[0] if b.key.modifier("returns") else None
             shadow_scalar_atomic(b, address, bytes, atomic.combine == "swap", data, result)

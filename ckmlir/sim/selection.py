@@ -5,56 +5,19 @@ from __future__ import annotations
 from dataclasses import replace
 
 from ckmlir.sim import step_recording
-from ckmlir.sim.alu_families import AluFamily, ControlFamily, CrossLaneFamily, Emitted, MatrixFamily
+from ckmlir.sim.alu_families import Emitted
 from ckmlir.sim.checks.shadow import emit_shadow
 from ckmlir.sim.checks.wait_handlers import PREFIX as WAIT_PREFIX
 from ckmlir.sim.checks.wait_handlers import emit_wait
 from ckmlir.sim.decode.instruction import Instruction
+from ckmlir.sim.families import FAMILIES
 from ckmlir.sim.handler import HandlerKey
-from ckmlir.sim.memory_families import BufferFamily, FlatFamily, LdsFamily, ScalarMemoryFamily
 from ckmlir.sim.refused import refusal
 from ckmlir.sim.selected import Environment, Selected, Unsupported
 
-Family = (
-    AluFamily
-    | ControlFamily
-    | CrossLaneFamily
-    | MatrixFamily
-    | ScalarMemoryFamily
-    | LdsFamily
-    | FlatFamily
-    | BufferFamily
-)
-FAMILIES: tuple[Family, ...] = (
-    AluFamily(),
-    ControlFamily(),
-    CrossLaneFamily(),
-    MatrixFamily(),
-    ScalarMemoryFamily(),
-    LdsFamily(),
-    FlatFamily(),
-    BufferFamily(),
-)
-
-
-_VECTOR_ENCODINGS = frozenset(
-    (
-        "VOP1",
-        "VOP2",
-        "VOPC",
-        "VOP3",
-        "VOP3P",
-        "SDWA",
-        "DPP",
-        "MFMA",
-        "DS",
-        "FLAT",
-        "GLOBAL",
-        "SCRATCH",
-        "MUBUF",
-        "MTBUF",
-    )
-)
+_VECTOR_ENCODINGS = frozenset((
+    "VOP1", "VOP2", "VOPC", "VOP3", "VOP3P", "SDWA", "DPP", "MFMA", "DS", "FLAT", "GLOBAL", "SCRATCH", "MUBUF", "MTBUF",
+))  # fmt: skip
 
 
 def select(instruction: Instruction, environment: Environment) -> Selected | None:

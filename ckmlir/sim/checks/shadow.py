@@ -13,12 +13,14 @@ import re
 from typing import NamedTuple
 
 from ckmlir.sim import state
+from ckmlir.sim.alu_families import EmitterFamily
 from ckmlir.sim.checks.layout import Kind
 from ckmlir.sim.checks.observe import note, note_if_any
 from ckmlir.sim.checks.shadow_alu import implicit_shadow, operation_shadow, plain_key
 from ckmlir.sim.checks.shadow_builder import DATA_SLOTS, ShadowBuilder, data_slots
 from ckmlir.sim.decode.instruction import Instruction, Operand
 from ckmlir.sim.element import U32, U64
+from ckmlir.sim.families import FAMILIES
 from ckmlir.sim.handler import PROTOTYPE, HandlerBuilder, HandlerKey
 from ckmlir.sim.operation import OPERATIONS
 from ckmlir.sim.selected import Selected
@@ -187,9 +189,6 @@ def _condition(b: ShadowBuilder) -> None:
 
 def _emitted(key: HandlerKey) -> ShadowBuilder:
     """A memory instruction or lane exchange: its own emitter on shadows."""
-    from ckmlir.sim.alu_families import EmitterFamily
-    from ckmlir.sim.selection import FAMILIES
-
     data = data_slots(key.mnemonic)
     where = frozenset(index for index in range(state.MAX_OPERANDS) if index not in data)
     family, emitter = next(

@@ -15,6 +15,7 @@ from ckmlir.sim.checks.observe import note_if_any
 from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.ir_text import allocation_of, each_lane, field
+from ckmlir.sim.transfers import clear_lanes, dword_of, move
 
 _SHADOWED = "  %shadowed = phi i64 [ 0, %entry ], [ %shadowed_next, %next ]\n"
 
@@ -96,9 +97,6 @@ def undefined_lanes(b: HandlerBuilder, access: Access, rows: str, mask: str) -> 
 
 def shadow_transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, store: bool) -> None:
     """A transfer between the shadow of the noted addresses and rows of shadows."""
-    from ckmlir.sim.buffer_access import clear_lanes, dword_of
-    from ckmlir.sim.memory_access import move
-
     shadowed = shadow_places(b, mask)
     if store:
         _store(b, access, rows, mask, shadowed)
@@ -115,8 +113,6 @@ def shadow_transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, sto
 
 
 def _store(b: HandlerBuilder, access: Access, rows: str, mask: str, shadowed: str) -> None:
-    from ckmlir.sim.memory_access import move
-
     keeps, gives, done = b.new_label("keeps"), b.new_label("gives"), b.new_label("stored")
     bit = b.assign(f"and i64 {b.context_field(state.SHADOW_PROPERTIES)}, {layout.KEEPS_UNDEFINED}")
     b.emit(f"br i1 {b.assign(f'icmp ne i64 {bit}, 0')}, label %{keeps}, label %{gives}")
@@ -134,24 +130,16 @@ def shadow_atomic(
     b: HandlerBuilder, bytes: int, replaces: bool, mask: str, data: list[str], result: str | None
 ) -> None:
     """An atomic operation: the result is as undefined as the memory was; undefined data makes memory undefined."""
-    from ckmlir.sim.memory_access import move
-
     access = Access(bytes)
     shadowed = shadow_places(b, mask)
     if result is not None:
         without = b.assign(f"and i64 {mask}, {b.assign(f'xor i64 {shadowed}, -1')}")
         for k in range(access.dwords):
-            _clear(b, b.pointer(result, k * state.VGPR_BYTES), without)
+            clear_lanes(b, Access(4), b.pointer(result, k * state.VGPR_BYTES), without)
         move(b, access, result, shadowed, store=False)
     undefined = undefined_lanes(b, access, data[0], mask)
     written = mask if replaces else undefined
     _store(b, access, data[0], undefined, b.assign(f"and i64 {written}, {shadowed}"))
-
-
-def _clear(b: HandlerBuilder, row: str, lanes: str) -> None:
-    from ckmlir.sim.buffer_access import clear_lanes
-
-    clear_lanes(b, Access(4), row, lanes)
 
 
 def shadow_scalar_store(b: HandlerBuilder, address: Value, registers: str, dwords: int) -> None:
