@@ -6,6 +6,7 @@ import ast
 import subprocess
 import sys
 from collections.abc import Iterator
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 
 import pytest
@@ -103,6 +104,28 @@ def test_every_unit_has_a_row() -> None:
 @pytest.mark.parametrize("file", modules(), ids=lambda file: str(file.relative_to(PACKAGE)))
 def test_imports_follow_the_table(file: Path) -> None:
     assert violations(file) == []
+
+
+def test_no_imports_run_in_circles() -> None:
+    """Of what modules import when they are imported, or name for type checkers; deferred imports are apart."""
+    below = {_module(file): _imported_at_once(file) for file in modules() if file.name != "__init__.py"}
+    try:
+        list(TopologicalSorter(below).static_order())
+    except CycleError as error:
+        pytest.fail(" -> ".join(error.args[1]))
+
+
+def _module(file: Path) -> str:
+    return ".".join(file.relative_to(PACKAGE.parent).with_suffix("").parts)
+
+
+def _imported_at_once(file: Path) -> set[str]:
+    """Modules of this package that a module imports outside of its functions."""
+    deferred = [node for node in ast.walk(ast.parse(file.read_text())) if isinstance(node, ast.FunctionDef)]
+    lines = {line for node in deferred for line in range(node.lineno, (node.end_lineno or node.lineno) + 1)}
+    found = {name.removesuffix(f".{name.split('.')[-1]}") for name, line in imports_of(file) if line not in lines}
+    found |= {name for name, line in imports_of(file) if line not in lines}
+    return found & {_module(other) for other in modules()}
 
 
 @pytest.mark.parametrize(

@@ -9,17 +9,16 @@ from typing import TYPE_CHECKING
 from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups_to_record
 from ckmlir.sim.timing.occupancy import kernel_occupancy
 from ckmlir.sim.timing.parameters import Parameters, load
-from ckmlir.sim.timing.recording import record
+from ckmlir.sim.timing.recording import RecordsLaunches, record
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
     from ckmlir.sim.launch import Dimensions, KernelArgument
-    from ckmlir.sim.simulator import Simulator
     from ckmlir.sim.timing.grid import Mode
 
 
 def measure(
-    simulator: Simulator,
+    simulator: RecordsLaunches,
     code_object: CodeObject,
     kernel: str | None = None,
     grid: Dimensions = (1, 1, 1),

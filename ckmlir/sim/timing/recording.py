@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
 
 import numpy as np
@@ -31,7 +31,6 @@ if TYPE_CHECKING:
     from ckmlir.sim.launch import Dimensions, KernelArgument
     from ckmlir.sim.program import Program
     from ckmlir.sim.runner import Runner
-    from ckmlir.sim.simulator import Simulator
 
 MOST_STEPS: Final = 1 << 24
 MOST_ACCESSES: Final = 1 << 21
@@ -117,8 +116,23 @@ class Trace:
         return self.steps[self.wave_first[wave] : self.wave_first[wave + 1]]
 
 
+class RecordsLaunches(Protocol):
+    """What a recording asks of a simulator."""
+
+    def recording_runner(
+        self,
+        code_object: CodeObject,
+        kernel: str | None,
+        grid: Dimensions,
+        block: Dimensions,
+        arguments: Sequence[KernelArgument],
+        dynamic_lds: int,
+    ) -> Runner:
+        """A runner whose handlers write down what they execute."""
+
+
 def record(
-    simulator: Simulator,
+    simulator: RecordsLaunches,
     code_object: CodeObject,
     kernel: str | None = None,
     grid: Dimensions = (1, 1, 1),
