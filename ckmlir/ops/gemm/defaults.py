@@ -130,8 +130,8 @@ def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
     """Whether blocks of 256 x 256 pay: with smaller ones LDS would be busy as long as the matrix cores, there is a
     block for every compute unit, LDS holds its buffers at full depth, and eight waves have the registers for it.
 
-    Those hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two of: an
-    operand that is transposed on its way (of 8 bits it counts twice), and sizes that blocks do not divide.
+    Those hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two operands
+    that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
     """
     bits8, deepest = find_dtype(wish.dtype).bytes == 1, _depth(SMALL, schedule, wish.dtype, target)
     transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
@@ -139,7 +139,7 @@ def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
     return (
         ceil_div(wish.m, LARGE) * ceil_div(wish.n, LARGE) >= target.compute_units
         and wish.load_bytes == VECTOR_BYTES
-        and transposed * (1 + bits8) + ragged <= 2
+        and transposed * (1 + bits8) + 2 * ragged <= 2
         and _depth(LARGE, schedule, wish.dtype, target) == deepest
         and wish.waves in (None, EIGHT_WAVES)
         and _bound_by_lds(schedule, wish.dtype, target)
