@@ -35,7 +35,6 @@ GEMM = (
     "hot_loop",
     "async",
     "async_double",
-    "async_wide",
 )
 DEFAULT = {
     ("v2", "clusters swapped"),
