@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING
 from ckmlir.diagnostics import collect
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
+from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.resting_memory import resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
@@ -40,6 +41,11 @@ DEFAULT_LEVEL = 2
 # `gpu-module-to-binary` runs `ld.lld -shared INPUT -o OUTPUT`.
 COPYING_LINKER = b'#!/bin/sh\nLC_ALL=C exec cat "$2" >"$4"\n'
 """Without a locale `cat` starts in less than half the time that `cp` takes."""
+
+
+MANY_REGISTERS = 128
+"""Registers that go round a loop, above which a kernel may run LLVM out of them. It is then compiled in a copy of the
+process: that takes a tenth of the half second and more that LLVM takes for such kernels."""
 
 
 class CodeGenerationError(CkmlirError):
@@ -79,7 +85,7 @@ def emit_code_object(
     `module` itself is not changed. `line_table` carries the operations' locations into the code object. `keep` names
     artifacts, see KEEPABLE. Without a `linker` the environment's is taken, see `ckmlir.lowering.linker`. Every
     instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the passes
-    before.
+    before. Where LLVM gives up on a kernel for want of registers, CodeGenerationError says so.
 
     Raises CodeGenerationError, LinkerNotFound, LinkError, and UnsupportedTarget for an unknown chip.
     """
@@ -141,26 +147,55 @@ def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp
 
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    with captured_standard_error() as lines, resting_memory(*_size(work)):
-        _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
+    operations, branches = _size(work)
+    content, ended = b"", ""
+    with captured_standard_error() as lines, resting_memory(operations, branches):
+        try:
+            crowded = _carried(work) > MANY_REGISTERS
+            content = in_child_process(lambda: _binary(work, form)) if crowded else _binary(work, form)
+        except ChildEnded as error:
+            ended = str(error)
+    if ended:
+        why = next((line.strip("* ") for line in lines if "Bad machine code" in line), ended)
+        raise CodeGenerationError(
+            f"error: LLVM gave up on this kernel: {why.rstrip('.')}. It has too few registers for what it does at "
+            "once; smaller blocks or more waves need fewer"
+        )
     errors = [line for line in lines if re.search(r"\berror\b|not a recognized|LLVM ERROR", line, re.IGNORECASE)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
         raise CodeGenerationError(re.sub(r"^(?:error:\s*)?(\S.*?:\d+:\d+:\s)?", r"\1error: LLVM: ", errors[0]))
     for line in lines:
         print(line, file=sys.stderr)
+    return content
+
+
+def _binary(work: ir.Operation, form: str) -> bytes:
+    _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
     binary = next(op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.binary")
     content: bytes = gpu.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
     return content
 
 
-def _size(work: ir.Operation) -> tuple[int, bool]:
-    """Operations of the kernels in `work`, and whether any kernel has more than one block."""
+def _kernels(work: ir.Operation) -> list[list[ir.Block]]:
+    """The blocks of each kernel."""
     modules = [op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.module"]
     inside = [op for module in modules for op in module.regions[0].blocks[0].operations]
-    kernels = [list(op.regions[0]) for op in inside if op.operation.name == "llvm.func"]
+    return [list(op.regions[0]) for op in inside if op.operation.name == "llvm.func"]
+
+
+def _size(work: ir.Operation) -> tuple[int, bool]:
+    """Operations of the kernels in `work`, and whether any kernel has more than one block."""
+    kernels = _kernels(work)
     operations = sum(len(block.operations) for blocks in kernels for block in blocks)
     return operations, any(len(blocks) > 1 for blocks in kernels)
+
+
+def _carried(work: ir.Operation) -> int:
+    """Most 32-bit registers that vectors take which some block gets from those before it."""
+    types = [[str(one.type) for one in block.arguments] for blocks in _kernels(work) for block in blocks[1:]]
+    vectors = [[re.fullmatch(r"vector<(\d+)x[a-z]+(\d+)>", text) for text in texts] for texts in types]
+    return max((sum(-(-int(one[1]) * int(one[2]) // 32) for one in found if one) for found in vectors), default=0)
 
 
 def _run(work: ir.Operation, pipeline: str) -> None:

@@ -1,0 +1,66 @@
+"""Computations in a copy of the process: what comes back, and that a library which ends the copy does not end us."""
+
+import os
+import signal
+from collections.abc import Callable
+
+import pytest
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.errors import CkmlirError
+from ckmlir.lowering import codeobject
+from ckmlir.lowering.child_process import ChildEnded, in_child_process
+from ckmlir.ops import find_operator
+from ckmlir.targets import get_target
+
+
+def test_what_the_function_returns_comes_back_and_nothing_else() -> None:
+    seen: list[int] = []
+
+    def function() -> bytes:
+        seen.append(1)
+        return bytes(range(256)) * 4096  # more than a pipe holds
+
+    assert in_child_process(function) == bytes(range(256)) * 4096
+    assert seen == []
+
+
+def test_an_error_of_ours_keeps_its_text() -> None:
+    def function() -> bytes:
+        raise CkmlirError("file.py:3: a tile is too large")
+
+    with pytest.raises(CkmlirError, match=r"^file\.py:3: a tile is too large$"):
+        in_child_process(function)
+
+
+@pytest.mark.parametrize(
+    ("end", "words"),
+    [
+        (os.abort, "ended by SIGABRT"),
+        (lambda: os.kill(os.getpid(), signal.SIGSEGV), "ended by SIGSEGV"),
+        (lambda: os._exit(3), "ended with status 3"),
+        (lambda: {}["absent"], "ended with status 1"),
+    ],
+    ids=["abort", "fault", "exit", "defect"],
+)
+def test_an_end_without_a_result_is_an_error(end: Callable[[], bytes], words: str) -> None:
+    with pytest.raises(ChildEnded, match=words):
+        in_child_process(end)
+
+
+def test_the_code_is_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
+    gemm, target = find_operator("gemm"), get_target("gfx942")
+    spec = gemm.spec(gemm.problem(m=64, n=64, k=64), target)
+    here = compile_kernel(gemm, spec, target).hsaco
+    monkeypatch.setattr(codeobject, "MANY_REGISTERS", -1)
+    assert compile_kernel(gemm, spec, target).hsaco == here
+
+
+def test_a_kernel_that_llvm_gives_up_on_is_refused() -> None:
+    """A is transposed, and three blocks of A and B are on their way beside 256 accumulators."""
+    gemm, target = find_operator("gemm"), get_target("gfx950")
+    problem = gemm.problem(
+        m=4096, n=4096, k=4096, block=(256, 256, 64), wave=(2, 2), schedule="mem3", layout="CCR", epilogue="direct"
+    )
+    with pytest.raises(codeobject.CodeGenerationError, match="LLVM gave up on this kernel: Bad machine code"):
+        compile_kernel(gemm, gemm.spec(problem, target), target)
