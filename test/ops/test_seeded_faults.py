@@ -74,7 +74,8 @@ def test_every_missing_barrier_is_a_race(name: str, problem: Keys, arch: str) ->
         found = findings_of_a_fault(one, changed, name, problem, ["race"])
         assert found, f"barrier at 0x{barrier.address:x}"
         assert {finding.checker for finding in found} == {"race"}
-        assert all(finding.allocation == "LDS" and finding.source for finding in found)
+        assert {finding.allocation for finding in found} == {"LDS"}
+        assert any(finding.source for finding in found)  # reads that LLVM hoists before a branch have no line
 
 
 RAGGED = [
