@@ -7,7 +7,8 @@ from typing import Any, TypeVar
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.lowering.divisors import Divisors, constant_of
-from ckmlir.lowering.index import Emitter, Index, Rate
+from ckmlir.lowering.index import Emitter, Index
+from ckmlir.lowering.parts import Rate
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
 

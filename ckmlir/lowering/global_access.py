@@ -26,7 +26,8 @@ from ckmlir.dialect.transforms import Embed, Indexing, Merge, Modulo, Xor
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.index import Index, Predicate, Rate
+from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.mlir import arith, ir
 

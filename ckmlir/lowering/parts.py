@@ -1,0 +1,143 @@
+"""What indices are made of: run-time parts with their rates, their products, and the arithmetic that computes them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from dataclasses import dataclass
+from enum import IntEnum
+from typing import Any
+
+from ckmlir.dialect.build import producer, value
+from ckmlir.mlir import ir
+
+
+class Rate(IntEnum):
+    """How often a part changes; the larger wins in a product."""
+
+    FIXED = 0  # equal for all lanes, never changes: a stride, a length
+    ORIGIN = 1  # equal for all lanes, never changes, counted in the whole tensor: may need 64 bits once multiplied
+    STEP = 2  # equal for all lanes, advances with a loop
+    LANE = 3  # differs between lanes
+
+
+@dataclass(eq=False, slots=True)
+class Atom:
+    """One run-time part: an i32 value with its rate and, where known, a bound that it stays below. Never negative."""
+
+    value: ir.Value
+    rate: Rate
+    bound: int | None
+    number: int
+    whole: tuple[Atom, int] | None = None
+    """The atom that this is a part of, and what divided it without a rest."""
+
+
+Monomial = tuple[Atom, ...]
+
+
+class Values:
+    """Creates arithmetic at the current insertion point, once for equal requests within a block."""
+
+    def __init__(self) -> None:
+        self._types = {bits: ir.IntegerType.get_signless(bits) for bits in (32, 64)}
+        self._cache: dict[Any, ir.Value] = {}
+        self._atoms: dict[Any, Atom] = {}
+        self._at_start: dict[Any, ir.Value] = {}
+
+    def begin_block(self) -> None:
+        """Forget what was emitted: it may not dominate what follows."""
+        self._cache.clear()
+
+    def once(self, key: Any, make: Callable[[], ir.Value]) -> ir.Value:
+        """The value made for `key`, made now if it is asked for the first time in this block."""
+        found = self._cache.get(key)
+        if found is None:
+            found = self._cache[key] = make()
+        return found
+
+    def atom(self, item: ir.Value, rate: Rate, bound: int | None = None) -> Atom:
+        """The atom of an i32 value."""
+        found = self._atoms.get(item)
+        if found is None:
+            found = self._atoms[item] = Atom(item, rate, bound, len(self._atoms))
+        return found
+
+    def constant(self, number: int, bits: int = 32) -> ir.Value:
+        """An integer constant."""
+        type_ = self._types[bits]
+        return self.once(
+            ("constant", number, bits),
+            lambda: value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, number)}),
+        )
+
+    def binary(self, name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+        """`arith.<name>` of two values of one type."""
+        return self.once((name, left, right), lambda: value(f"arith.{name}", left.type, [left, right]))
+
+    def at_start(self, argument: ir.Value, coefficient: int) -> ir.Value:
+        """A kernel argument times a constant, computed once where the kernel begins.
+
+        Computed in several loops, LLVM may join it where they meet, and hold what it joined in a vector register: an
+        address that is the same for all lanes then needs a loop over lanes.
+        """
+        key = (argument, coefficient)
+        found = self._at_start.get(key)
+        if found is None:
+            with ir.InsertionPoint.at_block_begin(ir.BlockArgument(argument).owner):
+                number = ir.IntegerAttr.get(argument.type, coefficient)
+                constant = value("arith.constant", argument.type, [], {"value": number})
+                found = self._at_start[key] = value("arith.muli", argument.type, [argument, constant])
+        return found
+
+    def widen(self, item: ir.Value) -> ir.Value:
+        """i32 to i64, unsigned: parts are never negative."""
+        return self.once(("extui", item), lambda: value("arith.extui", self._types[64], [item]))
+
+
+def order(term: tuple[Monomial, int]) -> tuple[bool, list[int]]:
+    """Where a term stands in a sum: the older first, and what is no part of a lane's or wave's number (bounded) last.
+
+    The registers of a thread have the former in common, so that it is added up once for all of them. LLVM would find
+    that out as well, but takes a quarter of its time for it.
+    """
+    monomial, _ = term
+    return all(atom.bound is None for atom in monomial), [atom.number for atom in monomial]
+
+
+def rate_of(monomial: Iterable[Atom]) -> Rate:
+    """The rate of a product."""
+    rate = Rate.FIXED
+    for atom in monomial:
+        if atom.rate > rate:
+            rate = atom.rate
+    return rate
+
+
+def scaled(emit: Values, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:
+    """A product of atoms and a constant."""
+    if bits == 32 and coefficient != 1 and len(monomial) == 2 and rate_of(monomial) == Rate.STEP:
+        first, second = monomial if monomial[0].rate == Rate.FIXED else monomial[::-1]
+        if first.rate == Rate.FIXED and isinstance(first.value, ir.BlockArgument):
+            return emit.binary("muli", second.value, emit.at_start(first.value, coefficient))
+    if bits == 32 and coefficient > 1 and len(monomial) == 1:
+        owner = producer(monomial[0].value)
+        if owner is not None and owner.name == "arith.minsi":
+            # The smaller of two multiples: what a loop advances stays a sum that LLVM can count up. Parts are never
+            # negative, so unsigned the comparison is right for multiples up to 4 GiB.
+            return emit.binary("minui", *(_scale(emit, one, coefficient, bits) for one in owner.operands))
+    product = _product(emit, monomial, bits)
+    return product if coefficient == 1 else _scale(emit, product, coefficient, bits)
+
+
+def _product(emit: Values, monomial: Monomial, bits: int) -> ir.Value:
+    factors = [emit.widen(atom.value) if bits == 64 else atom.value for atom in monomial]
+    product = factors[0]
+    for factor in factors[1:]:
+        product = emit.binary("muli", product, factor)
+    return product
+
+
+def _scale(emit: Values, item: ir.Value, coefficient: int, bits: int) -> ir.Value:
+    if coefficient > 0 and coefficient & (coefficient - 1) == 0:
+        return emit.binary("shli", item, emit.constant(coefficient.bit_length() - 1, bits))
+    return emit.binary("muli", item, emit.constant(coefficient, bits))
