@@ -92,19 +92,24 @@ def said_of(name: str, operator_name: str, keys: dict[str, object], chip: str) -
 
 
 def print_costs(chip: str, repeats: int) -> None:
-    """Seconds of a run, recording and simulation of some workgroups of a GEMM, of attention and of row operators."""
-    print(f"{'kernel':28}{'instructions':>14}{'plain':>10}{'recording':>12}{'simulation':>12}{'together / plain':>18}")
+    """Seconds of a run of all workgroups, of what the model takes for the launch (`Simulator.time`, which records and
+    simulates the workgroups it needs), and of recording and simulating all of them.
+    """
+    print(f"{'kernel':28}{'instructions':>14}{'plain':>10}{'model':>10}{'/ plain':>9}", end="")
+    print(f"{'recording':>12}{'simulation':>12}{'both / plain':>14}")
     rows = {}
     for name, operator, keys, groups in (
         ("gemm f16 k 8192", "gemm", {"m": 256, "n": 256, "k": 8192}, 4),
         ("fmha_fwd f16 sk 4096", "fmha_fwd", {"b": 1, "h": 1, "sq": 256, "sk": 4096, "d": 128}, 2),
         ("softmax f16 n 8192", "softmax", {"m": 256, "n": 8192}, 256),
         ("layernorm2d f16 n 4096", "layernorm2d", {"m": 256, "n": 4096}, 256),
+        ("transpose2d f16 1024", "transpose2d", {"m": 1024, "n": 1024}, 64),
     ):
         one = rows[name] = cost_of(operator, keys, chip, groups, repeats)
         print(
-            f"{name:28}{one['instructions']:14,.0f}{1e3 * one['plain']:7.1f} ms{1e3 * one['recording']:9.1f} ms"
-            f"{1e3 * one['simulation']:9.1f} ms{one['factor']:18.1f}"
+            f"{name:28}{one['instructions']:14,.0f}{1e3 * one['plain']:7.1f} ms{1e3 * one['model']:7.1f} ms"
+            f"{one['model'] / one['plain']:9.1f}{1e3 * one['recording']:9.1f} ms{1e3 * one['simulation']:9.1f} ms"
+            f"{one['factor']:14.1f}"
         )
     print(json.dumps({"arch": chip, "cost": rows}))
 
@@ -132,11 +137,14 @@ def cost_of(operator_name: str, keys: dict[str, object], chip: str, groups: int,
         trace = record(simulator, *given, workgroups=range(groups))
         recorded = time.process_time()
         simulate(trace, parameters, memory=new_memory(parameters, 1))
-        rows.append((ran - start, recorded - ran, time.process_time() - recorded))
-    plain, recording, simulation = (min(column) for column in zip(*rows[1:]))
+        simulated = time.process_time()
+        simulator.time(*given, parameters=parameters)
+        rows.append((ran - start, recorded - ran, simulated - recorded, time.process_time() - simulated))
+    plain, recording, simulation, model = (min(column) for column in zip(*rows[1:]))
     return {
         "instructions": count,
         "plain": plain,
+        "model": model,
         "recording": recording,
         "simulation": simulation,
         "factor": (recording + simulation) / plain,

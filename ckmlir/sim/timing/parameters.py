@@ -14,6 +14,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
@@ -132,12 +133,7 @@ def load(target: str, file: str | Path | None = None, overrides: Iterable[str] =
     """
     if target not in TARGETS:
         raise ParameterError(f"the timing model does not know {target!r}; it knows {', '.join(TARGETS)}")
-    entries: dict[str, Parameter] = {}
-    for name in ("common", target):
-        path = _DIRECTORY / f"{name}.toml"
-        for key, item in _flattened(_read(path), path):
-            entries[key] = _parameter(key, item, path)
-    parameters = Parameters(target, entries.values())
+    parameters = _of_chip(target)
     if file is not None:
         path = Path(file)
         given = {key: _value_of(key, item, path) for key, item in _flattened(_read(path), path)}
@@ -149,6 +145,17 @@ def load(target: str, file: str | Path | None = None, overrides: Iterable[str] =
             raise ParameterError(f"'{text}' is no override of a parameter; write name=value, such as lds.latency=80")
         values[key.strip()] = word.strip()
     return parameters.with_values(values)
+
+
+@cache
+def _of_chip(target: str) -> Parameters:
+    """Those that come with the package."""
+    entries: dict[str, Parameter] = {}
+    for name in ("common", target):
+        path = _DIRECTORY / f"{name}.toml"
+        for key, item in _flattened(_read(path), path):
+            entries[key] = _parameter(key, item, path)
+    return Parameters(target, entries.values())
 
 
 def _read(path: Path) -> dict[str, Any]:

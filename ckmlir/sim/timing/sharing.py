@@ -10,12 +10,14 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
+from ckmlir.sim.step_recording import NO_ADDRESS
+from ckmlir.sim.timing.access_patterns import AccessKind, Lanes
 from ckmlir.sim.timing.memory_shares import Sharing, device_units
 from ckmlir.sim.timing.parameters import Parameters
 
@@ -76,32 +78,39 @@ def measure_sharing(
 
 def lines_read(trace: Trace, line_size: int) -> dict[int, npt.NDArray[np.int64]]:
     """For each recorded workgroup, the distinct lines of memory that its vector loads read, sorted."""
-    from ckmlir.sim.timing.access_patterns import AccessKind, lanes_of
-    from ckmlir.sim.timing.recording import NO_ADDRESS
-
-    found = {}
     made = np.repeat(trace.steps["wave"], trace.steps["accesses"])
     group_of = np.zeros(len(trace.accesses), np.int64)
-    rows = _rows_of_steps(trace)
-    group_of[rows] = trace.groups[made]
+    group_of[_rows_of_steps(trace)] = trace.groups[made]
     loads = (trace.accesses["kind"] == AccessKind.MEMORY) & (trace.accesses["store"] == 0)
-    for group in trace.workgroups:
-        chosen = np.nonzero(loads & (group_of == group))[0]
-        addresses = lanes_of(trace.accesses[chosen], trace.patterns)
-        active = addresses != NO_ADDRESS
-        last = np.repeat(trace.accesses["bytes"][chosen].astype(np.uint64) - np.uint64(1), 64).reshape(-1, 64)
-        ends = np.concatenate([addresses[active], addresses[active] + last[active]])
-        found[group] = np.unique(ends // np.uint64(line_size)).astype(np.int64)
-    return found
+    return {
+        group: _lines(trace.accesses[loads & (group_of == group)], trace.patterns, line_size)
+        for group in trace.workgroups
+    }
 
 
 def _rows_of_steps(trace: Trace) -> npt.NDArray[np.int64]:
     """The rows of trace.accesses, in the order of the steps that made them."""
     some = trace.steps[trace.steps["accesses"] > 0]
-    rows: Iterable[npt.NDArray[np.int64]] = (
-        np.arange(first, first + number) for first, number in zip(some["access"].tolist(), some["accesses"].tolist())
+    first, number = some["access"].astype(np.int64), some["accesses"].astype(np.int64)
+    return np.repeat(first - np.cumsum(number) + number, number) + np.arange(number.sum())
+
+
+def _lines(accesses: npt.NDArray[Any], patterns: Lanes, line_size: int) -> npt.NDArray[np.int64]:
+    """The distinct lines that accesses touch, sorted. Accesses of one pattern and width that start alike within a line
+    touch the same lines, counted from the one that they start in."""
+    lines, starts = np.divmod(accesses["base"], np.uint64(line_size))
+    kinds = accesses["pattern"].astype(np.uint64) << np.uint64(32) | accesses["bytes"].astype(np.uint64) << np.uint64(
+        16
     )
-    return np.concatenate([np.zeros(0, np.int64), *rows])
+    kinds |= starts
+    touched = [np.zeros(0, np.uint64)]
+    for kind in np.unique(kinds).tolist():
+        lanes = patterns[kind >> 32]
+        offsets = lanes[lanes != NO_ADDRESS] + np.uint64(kind & 0xFFFF)
+        ends = offsets + np.uint64((kind >> 16 & 0xFFFF) - 1)
+        apart = np.unique(np.concatenate([offsets, ends]) // np.uint64(line_size))
+        touched.append((lines[kinds == np.uint64(kind)][:, None] + apart).ravel())
+    return np.unique(np.concatenate(touched)).astype(np.int64)
 
 
 def _recorded_neighbours(
