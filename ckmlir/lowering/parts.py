@@ -119,12 +119,13 @@ def scaled(emit: Values, monomial: Monomial, coefficient: int, bits: int) -> ir.
         first, second = monomial if monomial[0].rate == Rate.FIXED else monomial[::-1]
         if first.rate == Rate.FIXED and isinstance(first.value, ir.BlockArgument):
             return emit.binary("muli", second.value, emit.at_start(first.value, coefficient))
-    if bits == 32 and coefficient > 1 and len(monomial) == 1:
-        owner = producer(monomial[0].value)
-        if owner is not None and owner.name == "arith.minsi":
+    if bits == 32 and len(monomial) == 1:
+        whole, divisor = monomial[0].whole or (monomial[0], 1)
+        owner = producer(whole.value)
+        if owner is not None and owner.name == "arith.minsi" and coefficient > divisor and coefficient % divisor == 0:
             # The smaller of two multiples: what a loop advances stays a sum that LLVM can count up. Parts are never
             # negative, so unsigned the comparison is right for multiples up to 4 GiB.
-            return emit.binary("minui", *(_scale(emit, one, coefficient, bits) for one in owner.operands))
+            return emit.binary("minui", *(_scale(emit, one, coefficient // divisor, bits) for one in owner.operands))
     product = _product(emit, monomial, bits)
     return product if coefficient == 1 else _scale(emit, product, coefficient, bits)
 

@@ -40,6 +40,12 @@ class Compiled:
         assert data[offset : offset + 4] == instruction.words[0].to_bytes(4, "little")
         return data[:offset] + new + data[offset + len(new) :]
 
+    def has_line(self, address: int) -> bool:
+        """Whether the line table knows where the instruction at an offset from the kernel's start comes from. LLVM takes
+        the line from instructions that it moves to another block."""
+        code_object = self.kernel.code_object
+        return code_object.line_table.lookup(code_object.kernel(self.kernel.kernel_name).address + address) is not None
+
 
 @cache
 def compiled(name: str, keys: Keys, arch: str) -> Compiled:
