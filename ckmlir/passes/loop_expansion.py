@@ -16,7 +16,7 @@ tensor, and nobody reads what they write to LDS.
 """
 
 from ckmlir.dialect import synchronization
-from ckmlir.dialect.build import producer, value
+from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import arith, ir
@@ -26,6 +26,11 @@ from ckmlir.passes.wave_groups import meet, part
 
 PINNED = "ck.pinned"
 """Set on memory fragments of a steady loop whose place a sched_barrier on both sides must keep."""
+
+FENCES = "ck.fences"
+"""Set on an operation of a step before which its schedule asks for fences: these, and the barriers among them, in the
+words of the schedule. So whoever checks knows of a fence that is no longer there.
+"""
 
 PINNABLE = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.lds_read", "ck.lds_write",
@@ -69,6 +74,7 @@ class Expansion:
         self.needed = self._needed()
         self.ready: dict[Key, ir.Value] = {}
         self.indices: dict[tuple[ir.Value, int], ir.Value] = {}
+        self.marked: list[Marker] = []
 
     def run(self) -> None:
         """Replace the loop."""
@@ -186,6 +192,7 @@ class Expansion:
     def _begin_block(self, ready: dict[Key, ir.Value]) -> None:
         self.ready = ready
         self.indices = {}
+        self.marked = []
 
     # -- steps
 
@@ -199,10 +206,16 @@ class Expansion:
                 continue
             index = self._index(base, iteration if step < 0 else placed.ahead, known)
             if step >= 0:
-                _mark(placed.before)
+                self._mark(placed.before)
             self._emit(placed, step, index, first_slot)
         if step >= 0:
-            _mark(self.after)
+            self._mark(self.after)
+
+    def _mark(self, markers: tuple[Marker, ...]) -> None:
+        """What stands between fragments, as operations; `marked` is what stands before the next one."""
+        self.marked += markers
+        for marker in markers:
+            _create(marker)
 
     def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
         op = placed.op
@@ -215,6 +228,10 @@ class Expansion:
                 inner.operands[number] = self._operand(operand, step, placed.ahead, index, first_slot)
         if step >= 0 and self.schedule.fences == "memory" and op.name in PINNABLE:
             copy.attributes[PINNED] = ir.UnitAttr.get()
+        if any(isinstance(marker, Fence) for marker in self.marked):
+            asked = [str(marker) for marker in self.marked if isinstance(marker, Fence | Barrier)]
+            copy.attributes[FENCES] = string(", ".join(asked))
+        self.marked = []
         for old, new in zip(op.results, copy.results, strict=True):
             self.ready[old, step] = new
 
@@ -315,17 +332,16 @@ class Expansion:
         return value("ub.poison", self._type_of(what), [], {"value": ir.Attribute.parse("#ub.poison")})
 
 
-def _mark(markers: tuple[Marker, ...]) -> None:
-    """Fences, priorities, barriers and groups as operations."""
-    for marker in markers:
-        if isinstance(marker, Fence):
-            synchronization.sched_barrier(marker.mask)
-        elif isinstance(marker, Priority):
-            synchronization.priority(marker.level)
-        elif isinstance(marker, Group):
-            synchronization.sched_group_barrier(marker.kind, marker.count)
-        elif isinstance(marker, Barrier):
-            synchronization.barrier()
+def _create(marker: Marker) -> None:
+    """A fence, priority, barrier or group as an operation."""
+    if isinstance(marker, Fence):
+        synchronization.sched_barrier(marker.mask)
+    elif isinstance(marker, Priority):
+        synchronization.priority(marker.level)
+    elif isinstance(marker, Group):
+        synchronization.sched_group_barrier(marker.kind, marker.count)
+    elif isinstance(marker, Barrier):
+        synchronization.barrier()
 
 
 def _constant(like: ir.Value, number: int) -> ir.Value:

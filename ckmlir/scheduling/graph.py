@@ -153,7 +153,7 @@ def _numbered(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, int]
     missing = [node for node in problem.fragments if node.number not in places]
     if missing:
         more = f" and {len(missing) - 1} more" if missing[1:] else ""
-        raise ValueError(f"schedule '{schedule.name}' does not list {_name(missing[0])}{more}")
+        raise ValueError(f"schedule '{schedule.name}' does not list {_name(missing[0])}{more}; Workbench.listed does")
     return places
 
 

@@ -30,16 +30,30 @@ Entry = Place | Marker
 
 
 def entries_of(schedule: Schedule) -> list[Entry]:
-    """The items of a schedule's step in their order, fragments one by one."""
+    """The items of a schedule's step in their order, fragments one by one.
+
+    Raises:
+        ValueError: it says by LDS tensor how far a stage ahead runs of which the step names fragments.
+    """
     found: list[Entry] = []
     for item in schedule.step:
         if not isinstance(item, Fragments):
             found.append(item)
             continue
-        ahead = schedule.ahead_of(item.stage) if item.ahead is None else item.ahead
+        ahead = _ahead_of(schedule, item.stage) if item.ahead is None else item.ahead
         numbers = [WHOLE] if item.first is None or item.last is None else range(item.first, item.last + 1)
         found += [Place(item.stage, number, ahead) for number in numbers]
     return found
+
+
+def _ahead_of(schedule: Schedule, stage: str) -> int:
+    by_tensor = next((name for name, _ in schedule.ahead if name.startswith(f"{stage}.")), None)
+    if by_tensor:
+        raise ValueError(
+            f"schedule '{schedule.name}' runs '{by_tensor}' ahead; which fragments of '{stage}' these are depends on the "
+            "loop: Workbench.listed writes the schedule out, fragment by fragment"
+        )
+    return schedule.ahead_of(stage)
 
 
 def places_of(schedule: Schedule) -> list[Place]:

@@ -41,8 +41,10 @@ class Compiled:
         return data[:offset] + new + data[offset + len(new) :]
 
     def has_line(self, address: int) -> bool:
-        """Whether the line table knows where the instruction at an offset from the kernel's start comes from. LLVM takes
-        the line from instructions that it moves to another block."""
+        """Whether the line table knows where the instruction at an offset from the kernel's start comes from.
+
+        LLVM takes the line from instructions that it moves to another block.
+        """
         code_object = self.kernel.code_object
         return code_object.line_table.lookup(code_object.kernel(self.kernel.kernel_name).address + address) is not None
 

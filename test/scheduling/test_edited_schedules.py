@@ -3,7 +3,7 @@
 The pass says which edits are legal. What it accepts, the schedule checker proves, and the numbers are right without a
 finding. What it refuses is applied nevertheless, by the pass without its checks: then the schedule checker refuses it,
 and a run shows it, by a finding of the simulator's checkers or by wrong numbers. Where a fragment would use a value
-that is not there yet, there is no program that could be run.
+that is not there yet, there is no program that could be run. Loops of more than 16 steps are not wrong, only too long.
 """
 
 from __future__ import annotations
@@ -15,67 +15,69 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from broken_schedules import Subject, bench, seen_reading, seen_running
+from broken_schedules import Subject, bench, seen_running, subjects
 
 from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.passes.pipeline import PipelineFailure
 from ckmlir.scheduling import Scheduled, Workbench
-from ckmlir.scheduling.steps import places_of, schedule_of_places
+from ckmlir.scheduling.steps import Entry, Place, entries_of, places_of, step_of
 
-CHIPS = ("gfx90a", "gfx942", "gfx950")
-GEMM = (
-    "unpipelined",
-    "v1",
-    "v2",
-    "mem2",
-    "mem3_interwave",
-    "compv3",
-    "compv4",
-    "compv6",
-    "hot_loop",
-    "async",
-    "async_double",
-)
 DEFAULT = {
-    ("v2", "clusters swapped"),
-    ("v2", "further ahead"),
-    ("async", "further ahead"),
-    ("async_double", "buffer dropped"),
+    ("gemm v2", "clusters swapped"),
+    ("gemm v2", "further ahead"),
+    ("gemm async", "further ahead"),
+    ("gemm async_double", "buffer dropped"),
 }
-STEPS = range(1, 8)
 
 
 def clusters_swapped(listed: Schedule) -> Iterator[Schedule]:
-    """Every two neighbouring runs of fragments of one stage and iteration in each other's place."""
-    groups = [list(group) for _, group in itertools.groupby(places_of(listed), lambda one: (one.stage, one.ahead))]
-    for at in range(len(groups) - 1):
-        order = [*groups[:at], groups[at + 1], groups[at], *groups[at + 2 :]]
-        swapped = schedule_of_places(listed.name, listed.buffers, [place for group in order for place in group])
-        yield replace(listed, step=swapped.step)
+    """Every two neighbouring runs of fragments of one stage and iteration in each other's place. Fences and barriers
+    stay where they are between them.
+    """
+    entries = entries_of(listed)
+    runs = [list(run) for _, run in itertools.groupby(entries, cluster_of)]
+    clusters = [at for at, run in enumerate(runs) if isinstance(run[0], Place)]
+    for first, second in itertools.pairwise(clusters):
+        order = list(runs)
+        order[first], order[second] = runs[second], runs[first]
+        yield replace(listed, step=step_of(itertools.chain.from_iterable(order)))
+
+
+def cluster_of(entry: Entry) -> object:
+    """What neighbours of one cluster have in common; what stands between clusters has nothing in common."""
+    return (entry.stage, entry.ahead) if isinstance(entry, Place) else object()
 
 
 def buffer_dropped(listed: Schedule) -> Iterator[Schedule]:
-    """One LDS buffer fewer."""
+    """One LDS buffer fewer, of every tensor that has several."""
+    own = dict(listed.tensor_buffers)
     if listed.buffers > 1:
         yield replace(listed, buffers=listed.buffers - 1)
+    for tensor, buffers in own.items():
+        if buffers > 1:
+            yield replace(listed, tensor_buffers=tuple({**own, tensor: buffers - 1}.items()))
 
 
 def further_ahead(listed: Schedule) -> Iterator[Schedule]:
-    """All fragments of a stage one iteration more ahead."""
-    places = places_of(listed)
-    for stage in dict.fromkeys(place.stage for place in places):
-        moved = [place._replace(ahead=place.ahead + 1) if place.stage == stage else place for place in places]
-        yield replace(listed, step=schedule_of_places(listed.name, listed.buffers, moved).step)
+    """All fragments of a stage one iteration more ahead, if that can be said."""
+    entries = entries_of(listed)
+    for stage in dict.fromkeys(place.stage for place in places_of(listed) if place.ahead < MOST_AHEAD):
+        moved = [
+            entry._replace(ahead=entry.ahead + 1) if isinstance(entry, Place) and entry.stage == stage else entry
+            for entry in entries
+        ]
+        yield replace(listed, step=step_of(moved))
 
 
 EDITS = {"clusters swapped": clusters_swapped, "buffer dropped": buffer_dropped, "further ahead": further_ahead}
 
 
 def cases() -> Iterator[Any]:
-    for number, schedule in enumerate(GEMM):
+    for subject in subjects():
         for kind in EDITS:
-            marks = () if (schedule, kind) in DEFAULT else pytest.mark.full
-            yield pytest.param(Subject("gemm", CHIPS[number % 3], schedule), kind, marks=marks, id=f"{schedule}-{kind}")
+            marks = () if (subject.name, kind) in DEFAULT else pytest.mark.full
+            yield pytest.param(subject, kind, marks=marks, id=f"{subject}-{kind}")
 
 
 def compiled(one: Workbench, schedule: Schedule) -> Scheduled | str:
@@ -98,8 +100,7 @@ def test_edits(subject: Subject, kind: str, request: pytest.FixtureRequest) -> N
             continue
         assert made.compiled is not None
         assert made.findings == ()
-        assert not seen_reading(made.compiled), schedule
-        assert seen_running(subject, made.compiled, STEPS) == "", schedule
+        assert seen_running(subject, made.compiled) == "", schedule
     request.getfixturevalue("credulous")
     how = Counter(refusal(subject, one, *each) for each in refused)
     print(subject, kind, {"accepted": len(edited) - len(refused), "refused": len(refused), **how})
@@ -109,9 +110,14 @@ def refusal(subject: Subject, one: Workbench, schedule: Schedule, why: str) -> s
     """How a run shows that a refused schedule is wrong; raises AssertionError where nothing does."""
     made = compiled(one, schedule)
     if isinstance(made, str):
+        if "at most 16" in why:
+            return "too many steps"
         assert "runs this before what it uses" in why, "only a value that is not there yet cannot be written down"
         return "no such program"
-    assert made.findings and made.compiled is not None, schedule
-    seen = seen_running(subject, made.compiled, STEPS) or ("wait" if seen_reading(made.compiled) else "")
+    assert made.compiled is not None
+    seen = seen_running(subject, made.compiled)
+    if not made.findings:  # the pass looks at tensors, the proof at the bytes of each wave
+        assert "2 groups need 2" in why and seen == "", f"{schedule}\nis accepted, and {seen or 'nothing'} is seen"
+        return "right for these waves"
     assert seen, f"{schedule}\nis refused ({made.findings[0]}), and no run shows why"
     return seen

@@ -22,10 +22,8 @@ from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.passes.pipeline import PipelineFailure
 from ckmlir.scheduling import Move, Workbench, apply, evaluate, legal_moves, objection
 from ckmlir.scheduling.steps import WHOLE, Place, entries_of
-from ckmlir.sim.checks.finding import parse_checks
 
 MATRIX = ("math", "qk", "pv")
-CHECKS = parse_checks("all")
 
 
 class Workgroup(Subject):
@@ -76,7 +74,7 @@ def test_legal_moves_are_proved_and_compute_the_same(subject: Subject, examples:
         kinds.update(move.kind for move in moves)
         made = start(subject)[0].compile(schedule)
         assert made.findings == () and made.compiled is not None, schedule
-        assert seen_running(subject, made.compiled, [chance.randrange(1, 8)], CHECKS) == "", schedule
+        assert seen_running(subject, made.compiled, [chance.randrange(1, 8)]) == "", schedule
     print(subject, examples, "schedules, moves:", dict(kinds))
 
 
@@ -182,7 +180,7 @@ def test_found_schedules_are_proved_and_compute_the_same(name: str, buffers: int
             assert objection(one.problem, fewer), "no barrier is to spare"
     made = one.compile(schedule)
     assert made.findings == () and made.compiled is not None
-    assert seen_running(subject, made.compiled, (1, 2, 5), CHECKS) == ""
+    assert seen_running(subject, made.compiled, (1, 2, 5)) == ""
 
 
 def test_three_groups_are_refused() -> None:

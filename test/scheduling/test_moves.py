@@ -14,7 +14,7 @@ from ckmlir.ops import find_operator
 from ckmlir.passes.pipeline import PipelineFailure
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
-from ckmlir.scheduling import Move, Scheduled, Workbench, apply, evaluate, find_scheduler, legal_moves
+from ckmlir.scheduling import Move, Scheduled, Workbench, apply, evaluate, find_scheduler, legal_moves, objection
 from ckmlir.scheduling.graph import broken_links, links_between_fragments
 from ckmlir.scheduling.steps import places_of, schedule_of_places
 from ckmlir.sim.checks.finding import parse_checks
@@ -111,3 +111,13 @@ def test_evaluation_repeats() -> None:
     assert evaluate(bench(), start()) == evaluate(bench(), start())
     listed, named = evaluate(bench(), start()), evaluate(bench(), bench().schedule)
     assert (listed.loop, listed.vector_registers) == (named.loop, named.vector_registers)
+
+
+def test_stages_that_run_ahead_by_tensor_have_to_be_listed() -> None:
+    """Which fragments `load.a` means is known to the loop, not to the text: nothing is taken for what it is not."""
+    by_tensor = Schedule.parse("schedule s 1; ahead load 1, load.a 2; step load.0-1, math")
+    with pytest.raises(ValueError, match=r"runs 'load\.a' ahead.*'load'.*Workbench\.listed writes the schedule out"):
+        objection(bench().problem, by_tensor)
+    explicit = Schedule.parse("schedule s 1; ahead load 1, load.a 2; step load.0+1, math")
+    with pytest.raises(ValueError, match="does not list"):
+        objection(bench().problem, explicit)

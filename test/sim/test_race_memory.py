@@ -43,19 +43,24 @@ declare i64 @llvm.umax.i64(i64, i64)
 
 
 @cache
-def functions() -> dict[int, Any]:
-    """The compiled check of each use as a function of (lanes, addresses, wave, record, bytes of a lane)."""
+def library() -> HandlerLibrary:
+    """The compiled checks; the code lives as long as this."""
     wrappers = "".join(
         f"define void @check_{name}(i64 %m, ptr %a, ptr %w, ptr %r, i64 %n) {{\n"
         f"  call void @{race_memory.memory_helper(use)}(i64 %m, ptr %a, ptr %w, ptr %r, i64 %n)\n  ret void\n}}\n"
         for use, name in NAMES.items()
     )
     text = DECLARATIONS + ATTRIBUTES + FIND_ENTRY + recording.NOTE_FINDING + "".join(race_memory.helpers().values())
-    library = HandlerLibrary(None)
-    library._link(compile_object(text + wrappers), [f"check_{name}" for name in NAMES.values()])
-    functions.library = library  # type: ignore[attr-defined]  # the code lives as long as its owner
+    made = HandlerLibrary(None)
+    made._link(compile_object(text + wrappers), [f"check_{name}" for name in NAMES.values()])
+    return made
+
+
+@cache
+def functions() -> dict[int, Any]:
+    """The compiled check of each use as a function of (lanes, addresses, wave, record, bytes of a lane)."""
     prototype = ctypes.CFUNCTYPE(None, ctypes.c_uint64, *[ctypes.c_void_p] * 3, ctypes.c_uint64)
-    return {use: prototype(library._addresses[f"check_{name}"]) for use, name in NAMES.items()}
+    return {use: prototype(library()._addresses[f"check_{name}"]) for use, name in NAMES.items()}
 
 
 class Compiled:

@@ -1,8 +1,9 @@
-"""The order that a schedule pins is fenced.
+"""The order that a schedule asks for is fenced.
 
 Every fragment that carries `ck.pinned`, and every group of waits and barriers in a block with such fragments, stands
-between two `sched_barrier`s that nothing may cross, with nothing else inside. Without them the backend may move a
-fragment among its neighbours: correct, but not the order that was asked for.
+between two `sched_barrier`s that nothing may cross, with nothing else inside. Where an operation carries `ck.fences`,
+these fences stand before it, in their order and on the right sides of barriers, behind what the step computes before.
+Without them the backend may move a fragment among its neighbours: correct, but not the order that was asked for.
 """
 
 from ckmlir.dialect.build import text_of
@@ -10,7 +11,10 @@ from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, words_for
 
 PINNED = "ck.pinned"
+FENCES = "ck.fences"
 SYNCHRONISATION = ("ck.wait", "ck.barrier")
+PLACELESS = (*SYNCHRONISATION, "ck.group_barrier", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority")
+"""What may stand among fences: nothing that a fence keeps in its place."""
 
 
 def check_fences(function: ir.Operation) -> list[Finding]:
@@ -18,16 +22,59 @@ def check_fences(function: ir.Operation) -> list[Finding]:
     found = []
     for block in function.regions[0]:
         ops = [view.operation for view in block]
-        if not any(PINNED in op.attributes for op in ops):
-            continue
-        for place, op in enumerate(ops):
-            pinned = PINNED in op.attributes
-            if not pinned and op.name not in SYNCHRONISATION:
-                continue
-            for side, neighbour in (("before", ops[place - 1] if place else None), ("behind", ops[place + 1])):
-                if not (_is_fence(neighbour) or (not pinned and _synchronises(neighbour))):
-                    found.append(_missing(op, side, neighbour))
+        found += [_lacking(op, asked) for op in ops if (asked := _not_there(ops, op)) is not None]
+        if any(PINNED in op.attributes for op in ops):
+            found += _unpinned(ops)
     return found
+
+
+def _unpinned(ops: list[ir.Operation]) -> list[Finding]:
+    found = []
+    for place, op in enumerate(ops):
+        pinned = PINNED in op.attributes
+        if not pinned and op.name not in SYNCHRONISATION:
+            continue
+        for side, neighbour in (("before", ops[place - 1] if place else None), ("behind", ops[place + 1])):
+            if not (_is_fence(neighbour) or (not pinned and _synchronises(neighbour))):
+                found.append(_missing(op, side, neighbour))
+    return found
+
+
+def _not_there(ops: list[ir.Operation], op: ir.Operation) -> str | None:
+    """The first fence that an operation should have before it and has not; None: they are all there."""
+    if FENCES not in op.attributes:
+        return None
+    there = _marks_before(ops, op)
+    for asked in text_of(op, FENCES).split(", "):
+        if asked == "barrier":
+            there = there[there.index(asked) + 1 :] if asked in there else there
+            continue
+        place = next((place for place, one in enumerate(there) if one != "barrier" and _holds(one, asked)), None)
+        if place is None:
+            return asked
+        there = there[place + 1 :]
+    return None
+
+
+def _marks_before(ops: list[ir.Operation], op: ir.Operation) -> list[str]:
+    """Fences and barriers between an operation and what the step computes before it; the loop's own arithmetic on
+    indices has no place in the step.
+    """
+    found: list[str] = []
+    for one in reversed(ops[: ops.index(op)]):
+        if one.name == "ck.sched_barrier":
+            mask = text_of(one, "mask")
+            found.append("fence" if mask == "none" else f"fence({mask})")
+        elif one.name == "ck.barrier":
+            found.append("barrier")
+        elif one.name not in PLACELESS and ("ck.stage" in one.attributes or not one.name.startswith("arith.")):
+            break
+    return found[::-1]
+
+
+def _holds(there: str, asked: str) -> bool:
+    """Whether a fence lets nothing across that another would not: `fence`, or `fence(valu|salu)`."""
+    return there == "fence" or (asked != "fence" and set(there[6:-1].split("|")) <= set(asked[6:-1].split("|")))
 
 
 def _is_fence(op: ir.Operation | None) -> bool:
@@ -42,3 +89,12 @@ def _missing(op: ir.Operation, side: str, neighbour: ir.Operation | None) -> Fin
     notes = () if neighbour is None else ((f"{words_for(neighbour)} may change places with it", neighbour),)
     message = f"no fence stands {side} {words_for(op)}, which the schedule pins: put a sched_barrier of mask none there"
     return Finding("fence", op, message, notes)
+
+
+def _lacking(op: ir.Operation, asked: str) -> Finding:
+    mask = asked[6:-1] or "none"
+    message = (
+        f"the schedule asks for '{text_of(op, FENCES)}' before {words_for(op)}, and of that '{asked}' is not there: "
+        f"put a sched_barrier of mask {mask} there"
+    )
+    return Finding("fence", op, message)

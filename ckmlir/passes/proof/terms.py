@@ -35,7 +35,7 @@ Part = tuple[Names, int]
 """A part of an LDS tensor: what was written there, and the elements as bits."""
 NOTHING: Names = frozenset()
 
-SCHEDULING = frozenset({"ck.pinned", "ck.stage", "ck.priority", "ck.apart"})
+SCHEDULING = frozenset({"ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart"})
 """Attributes that say when something runs, not what it computes."""
 
 
