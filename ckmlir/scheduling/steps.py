@@ -50,8 +50,8 @@ def _ahead_of(schedule: Schedule, stage: str) -> int:
     by_tensor = next((name for name, _ in schedule.ahead if name.startswith(f"{stage}.")), None)
     if by_tensor:
         raise ValueError(
-            f"schedule '{schedule.name}' runs '{by_tensor}' ahead; which fragments of '{stage}' these are depends on the "
-            "loop: Workbench.listed writes the schedule out, fragment by fragment"
+            f"schedule '{schedule.name}' runs '{by_tensor}' ahead; which fragments of '{stage}' these are depends on "
+            "the loop: Workbench.listed writes the schedule out, fragment by fragment"
         )
     return schedule.ahead_of(stage)
 
