@@ -1,4 +1,5 @@
-"""Named schedules with one edit: neighbouring clusters swapped, a buffer fewer, a stage one iteration further ahead.
+"""Named schedules with one edit: neighbouring clusters swapped, a buffer fewer, a stage one iteration further ahead; and
+with many random ones, all legal.
 
 The pass says which edits are legal. What it accepts, the schedule checker proves, and the numbers are right without a
 finding. What it refuses is applied nevertheless, by the pass without its checks: then the schedule checker refuses it,
@@ -9,6 +10,7 @@ that is not there yet, there is no program that could be run. Loops of more than
 from __future__ import annotations
 
 import itertools
+import random
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import replace
@@ -20,7 +22,7 @@ from broken_schedules import Subject, bench, seen_running, subjects
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.passes.pipeline import PipelineFailure
-from ckmlir.scheduling import Scheduled, Workbench
+from ckmlir.scheduling import Scheduled, Workbench, apply, legal_moves
 from ckmlir.scheduling.steps import Entry, Place, entries_of, places_of, step_of
 
 DEFAULT = {
@@ -70,6 +72,7 @@ def further_ahead(listed: Schedule) -> Iterator[Schedule]:
         yield replace(listed, step=step_of(moved))
 
 
+WALKED_BY_DEFAULT = ("gemm v1", "gemm async", "gemm straight", "fmha_fwd qr_async")
 EDITS = {"clusters swapped": clusters_swapped, "buffer dropped": buffer_dropped, "further ahead": further_ahead}
 
 
@@ -121,3 +124,30 @@ def refusal(subject: Subject, one: Workbench, schedule: Schedule, why: str) -> s
         return "right for these waves"
     assert seen, f"{schedule}\nis refused ({made.findings[0]}), and no run shows why"
     return seen
+
+
+def walks() -> Iterator[Any]:
+    """Schedules whose waves are in phase, and random walks of each; `test_group_moves.py` has the others."""
+    for subject in subjects():
+        if "ping_pong" not in subject.schedule and subject.schedule != "compv5":
+            if subject.name in WALKED_BY_DEFAULT:
+                yield pytest.param(subject, 1, id=f"{subject}-some")
+            yield pytest.param(subject, 10, marks=pytest.mark.full, id=str(subject))
+
+
+@pytest.mark.parametrize(("subject", "count"), list(walks()))
+def test_random_legal_edits(subject: Subject, count: int) -> None:
+    """Both checkers accept what legal moves make of a schedule, and the numbers stay right."""
+    one, _, _ = bench(subject)
+    made = Counter[str]()
+    for seed in range(count):
+        chance = random.Random(f"{subject} {seed}")
+        schedule = one.listed(one.schedule)
+        for _ in range(chance.randrange(1, 40 if subject.operator == "gemm" else 20)):
+            move = chance.choice(legal_moves(one.problem, schedule))
+            schedule = apply(schedule, move)
+            made[move.kind] += 1
+        kernel = one.compile(schedule)
+        assert kernel.findings == () and kernel.compiled is not None, schedule
+        assert seen_running(subject, kernel.compiled) == "", schedule
+    print(subject, count, "schedules, moves:", dict(made))
