@@ -33,7 +33,7 @@ def entries_of(schedule: Schedule) -> list[Entry]:
     """The items of a schedule's step in their order, fragments one by one.
 
     Raises:
-        ValueError: it says by LDS tensor how far a stage ahead runs of which the step names fragments.
+        ValueError: the step names a stage that the schedule runs ahead by LDS tensor, each so far.
     """
     found: list[Entry] = []
     for item in schedule.step:

@@ -1,5 +1,5 @@
-"""Named schedules with one edit: neighbouring clusters swapped, a buffer fewer, a stage one iteration further ahead; and
-with many random ones, all legal.
+"""Named schedules with one edit: neighbouring clusters swapped, a buffer fewer, a stage one iteration further ahead;
+and with many random ones, all legal.
 
 The pass says which edits are legal. What it accepts, the schedule checker proves, and the numbers are right without a
 finding. What it refuses is applied nevertheless, by the pass without its checks: then the schedule checker refuses it,
