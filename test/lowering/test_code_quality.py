@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 
 from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.codeobject import CodeGenerationError
 from ckmlir.mlir import ir
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.schedules import ATTENTION
+from ckmlir.scheduling import Workbench
 from ckmlir.sim.analysis import check_hazards
 from ckmlir.sim.decode.decoder import disassemble
 from ckmlir.sim.decode.instruction import Instruction
@@ -299,3 +301,19 @@ def test_waves_that_branch_around_a_barrier_have_their_wait_states(chip: str) ->
     """LLVM counts wait states behind the last matrix instruction on the way through the barrier, which is longer."""
     kernel = compiled("gemm", chip, schedule="ping_pong_async", m=128, n=128, k=640, block=(128, 128, 64), wave=(2, 2))
     assert check_hazards(kernel.code_object) == []
+
+
+def test_what_is_computed_behind_a_loop_has_its_wait_states() -> None:
+    """Where the loop's last block has two branches, LLVM counts both on the way through the first. This order has what
+    follows the loop begin with the last products.
+    """
+    text = (
+        "schedule qr_async_ping_pong 1; path k direct; buffers 2; step load_k.0-1+1, v_read.0-1, barrier, v_read.2-15, "
+        "softmax, fence, barrier, fence, pv, fence, barrier, k_read.0-3+1, v_lds.0-1+1, load_v.0-3+2, fence, barrier, "
+        "fence, qk.1+1, qk.0+1, qk.2-7+1, fence, barrier; priority pv 1, qk 1; groups 2"
+    )
+    operator, target = find_operator("fmha_fwd"), get_target("gfx950")
+    problem = operator.problem(h=1, sq=128, sk=384, d=64, dtype="fp8", schedule="qr_async_ping_pong")
+    made = Workbench.of(operator, operator.spec(problem, target), target).compile(Schedule.parse(text))
+    assert made.findings == () and made.compiled is not None
+    assert check_hazards(made.compiled.code_object) == []

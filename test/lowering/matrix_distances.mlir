@@ -1,0 +1,59 @@
+// Where a block behind a branch of two ways begins to compute with what was multiplied before it, two wait states stand
+// that LLVM does not count; a block that multiplies on with it has none, nor one that is reached without a choice.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+
+!acc = vector<16xf32>
+!frag = vector<4xf16>
+
+module attributes {ck.target = "gfx942"} {
+  // CHECK-LABEL: llvm.func @left
+  // CHECK: ^bb1(%{{.*}}: vector<16xf32>):
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK: rocdl.mfma
+  // CHECK: ^bb2(%{{.*}}: vector<16xf32>):
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 1", ""
+  // CHECK-NEXT: rocdl.sched.barrier
+  // CHECK: arith.addf
+  func.func @left(%a: !frag, %b: !frag, %some: i1) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    cf.br ^loop(%z : !acc)
+  ^loop(%c: !acc):
+    %d = "ck.mfma"(%a, %b, %c) {instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.cond_br %some, ^loop(%d : !acc), ^end(%d : !acc)
+  ^end(%r: !acc):
+    %s = arith.addf %r, %r : !acc
+    return
+  }
+
+  // A part of it, computed with one iteration later: the loop itself begins with wait states.
+  // CHECK-LABEL: llvm.func @carried
+  // CHECK: ^bb1(%{{.*}}: vector<4xf32>):
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 1", ""
+  // CHECK: rocdl.mfma
+  // CHECK: ^bb2:
+  // CHECK-NOT: llvm.inline_asm
+  func.func @carried(%a: !frag, %b: !frag, %some: i1) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    %y = arith.constant dense<0.0> : vector<4xf32>
+    cf.br ^loop(%y : vector<4xf32>)
+  ^loop(%p: vector<4xf32>):
+    %q = arith.addf %p, %p : vector<4xf32>
+    %d = "ck.mfma"(%a, %b, %z) {instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %e = vector.extract_strided_slice %d {offsets = [0], sizes = [4], strides = [1]} : !acc to vector<4xf32>
+    cf.cond_br %some, ^loop(%e : vector<4xf32>), ^end
+  ^end:
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @on
+  // CHECK-NOT: llvm.inline_asm
+  func.func @on(%a: !frag, %b: !frag) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    %d = "ck.mfma"(%a, %b, %z) {instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.br ^end(%d : !acc)
+  ^end(%r: !acc):
+    %s = arith.addf %r, %r : !acc
+    return
+  }
+}
