@@ -108,7 +108,7 @@ def test_every_nop_is_needed(name: str, chip: str) -> None:
     assert nops
     not_needed = [nop for nop in nops if not list(HazardAnalysis(shortened(flow, nop)).hazards())]
     for nop in not_needed:
-        assert nop.text == "s_nop 0" and is_after_packed_instruction(flow, nop), hex(nop.address)
+        assert is_after_packed_instruction(flow, nop) or stands_where_a_block_begins(flow, nop), hex(nop.address)
     assert len(not_needed) < len(nops)
 
 
@@ -118,7 +118,16 @@ def is_after_packed_instruction(flow: ControlFlow, nop: Instruction) -> bool:
     packed instruction moves nothing, so the wait state of CDNA3 ISA 4.5 is not due."""
     block = next(block for block in flow.blocks.values() if nop in block.instructions)
     before = block.instructions[block.instructions.index(nop) - 1]
-    return before.encoding == "VOP3P" and bool(before.modifiers["op_sel_hi"] & 1)
+    packed = before.encoding == "VOP3P" and bool(before.modifiers["op_sel_hi"] & 1)
+    return nop.text == "s_nop 0" and packed
+
+
+def stands_where_a_block_begins(flow: ControlFlow, nop: Instruction) -> bool:
+    """Two wait states stand where blocks begin that use matrix results from before, for what LLVM may miscount there
+    (`lowering/matrix_distances.py`). LLVM does not count them, so that its own behind them may be one too many."""
+    block = next(block for start, block in flow.blocks.items() if nop in block.instructions and start != flow.entry)
+    begin = block.instructions[: block.instructions.index(nop) + 1]
+    return all(one.mnemonic.startswith("s_") for one in begin) and any(one.text == "s_nop 1" for one in begin)
 
 
 def test_findings_name_both_instructions_and_the_remedy() -> None:
