@@ -73,8 +73,14 @@ def _marks_before(ops: list[ir.Operation], op: ir.Operation) -> list[str]:
 
 
 def _holds(there: str, asked: str) -> bool:
-    """Whether a fence lets nothing across that another would not: `fence`, or `fence(valu|salu)`."""
-    return there == "fence" or (asked != "fence" and set(there[6:-1].split("|")) <= set(asked[6:-1].split("|")))
+    """Whether a fence lets nothing across that another would not."""
+    mine, theirs = _mask(there), _mask(asked)
+    return mine == "none" or (theirs != "none" and set(mine.split("|")) <= set(theirs.split("|")))
+
+
+def _mask(fence: str) -> str:
+    """What may cross a fence in the words of schedules, `fence` or `fence(valu|salu)`."""
+    return fence.removeprefix("fence").strip("()") or "none"
 
 
 def _is_fence(op: ir.Operation | None) -> bool:
@@ -92,9 +98,8 @@ def _missing(op: ir.Operation, side: str, neighbour: ir.Operation | None) -> Fin
 
 
 def _lacking(op: ir.Operation, asked: str) -> Finding:
-    mask = asked[6:-1] or "none"
     message = (
         f"the schedule asks for '{text_of(op, FENCES)}' before {words_for(op)}, and of that '{asked}' is not there: "
-        f"put a sched_barrier of mask {mask} there"
+        f"put a sched_barrier of mask {_mask(asked)} there"
     )
     return Finding("fence", op, message)

@@ -99,10 +99,8 @@ def _lines(accesses: npt.NDArray[Any], patterns: Lanes, line_size: int) -> npt.N
     """The distinct lines that accesses touch, sorted. Accesses of one pattern and width that start alike within a line
     touch the same lines, counted from the one that they start in."""
     lines, starts = np.divmod(accesses["base"], np.uint64(line_size))
-    kinds = accesses["pattern"].astype(np.uint64) << np.uint64(32) | accesses["bytes"].astype(np.uint64) << np.uint64(
-        16
-    )
-    kinds |= starts
+    widths = accesses["bytes"].astype(np.uint64) << np.uint64(16)
+    kinds = accesses["pattern"].astype(np.uint64) << np.uint64(32) | widths | starts
     touched = [np.zeros(0, np.uint64)]
     for kind in np.unique(kinds).tolist():
         lanes = patterns[kind >> 32]
