@@ -7,7 +7,7 @@ bottom one. Adaptors are values: frozen, hashable, and every method that changes
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import reduce
 from math import lcm
@@ -15,7 +15,7 @@ from operator import and_
 from typing import Any, TypeVar
 
 from ckmlir.dialect.padding import Pad, RightPad
-from ckmlir.dialect.symbols import Size, Symbol, divisor
+from ckmlir.dialect.symbols import Expression, Size, Symbol, divisor
 from ckmlir.dialect.transform_base import Index, Transform
 from ckmlir.dialect.transforms import (
     Freeze,
@@ -86,6 +86,26 @@ class Adaptor:
             known = found.get(symbol.index, 1)
             found[symbol.index] = lcm(known, symbol.multiple)
         return dict(sorted(found.items()))
+
+    def with_multiples(self: Self, multiples: Mapping[int, int]) -> Self:
+        """The same with run-time values known to be multiples of the numbers given, by number of the value."""
+        known = {number: Symbol(number, multiple) for number, multiple in multiples.items()}
+
+        def visit(size: Any) -> Any:
+            if isinstance(size, Symbol):
+                return known.get(size.index, size)
+            if isinstance(size, tuple):
+                return tuple(map(visit, size))
+            if isinstance(size, Expression):
+                return Expression(size.operator, visit(size.left), visit(size.right))
+            return size
+
+        steps = tuple(
+            replace(step, transform=replace(step.transform, **{
+                field.name: visit(getattr(step.transform, field.name)) for field in fields(step.transform)}))
+            for step in self.steps
+        )  # fmt: skip
+        return replace(self, steps=steps, bottom_lengths=visit(self.bottom_lengths))
 
     @property
     def symbol_count(self) -> int:

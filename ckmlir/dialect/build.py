@@ -2,24 +2,31 @@
 compiler notices.
 """
 
+import threading
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
 from ckmlir.mlir import ir
 
-_defaults: dict[str, ir.Attribute] = {}
+
+class _Thread(threading.local):
+    """What each thread has of its own, as it has its own context."""
+
+    defaults: dict[str, ir.Attribute] = {}  # replaced, never changed
+
+
+_thread = _Thread()
 
 
 @contextmanager
 def default_attributes(attributes: dict[str, ir.Attribute]) -> Iterator[None]:
     """Every operation created inside carries these attributes too."""
-    global _defaults
-    outer, _defaults = _defaults, attributes
+    outer, _thread.defaults = _thread.defaults, attributes
     try:
         yield
     finally:
-        _defaults = outer
+        _thread.defaults = outer
 
 
 def create(
@@ -45,9 +52,10 @@ def value(
 
 
 def _merged(attributes: dict[str, ir.Attribute] | None) -> dict[str, ir.Attribute]:
-    if not _defaults:
+    defaults = _thread.defaults
+    if not defaults:
         return attributes or {}
-    return {**_defaults, **attributes} if attributes else _defaults
+    return {**defaults, **attributes} if attributes else defaults
 
 
 def integer(number: int, bits: int = 64) -> ir.Attribute:

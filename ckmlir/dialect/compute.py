@@ -14,6 +14,9 @@ from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
+UNIFORM = ("i1", "i32", "i64", "f32")
+"""Types of a workgroup's scalars."""
+
 
 class CastOp(Ck.Operation, name="cast", traits=[ext.Pure]):
     """`ck.cast %tile`: to another element type, round to nearest even; i8 and fp8 results saturate."""
@@ -26,6 +29,24 @@ class CastOp(Ck.Operation, name="cast", traits=[ext.Pure]):
     def verify_invariants(op: ir.OpView) -> None:
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
         expect(source.lengths == result.lengths and source.agrees(result), "a cast keeps shape and distribution")
+
+
+class UniformOp(Ck.Operation, name="uniform", traits=[ext.Pure]):
+    """`ck.uniform %tile`: the only element of a tile, which every lane holds, as a scalar of the workgroup."""
+
+    source: ext.Operand[Any]
+    scalar: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        source, result = tile_of(op.operation.operands[0]), op.operation.results[0].type
+        expect(
+            prod(source.lengths) == 1,
+            f"takes a tile of one element, not {list(source.lengths)}: reduce it, or slice one element out",
+        )
+        expect(str(source.element) in UNIFORM, f"makes scalars of {', '.join(UNIFORM)}, not {source.element}")
+        expect(result == source.element, f"the scalar is the element, {source.element}, not {result}")
 
 
 class BroadcastOp(Ck.Operation, name="broadcast", traits=[ext.Pure]):
@@ -204,6 +225,11 @@ def _check_part(op: ir.OpView, whole: TileType, part: TileType) -> None:
         )
     end = start + part.lengths[axis]
     expect(start >= 0 and end <= whole.lengths[axis], f"[{start}, {end}) is outside an axis of {whole.lengths[axis]}")
+
+
+def uniform(tile: ir.Value) -> ir.Value:
+    """The only element of a tile as a scalar."""
+    return value("ck.uniform", tile_of(tile).element, [tile])
 
 
 def cast(source: ir.Value, element: ir.Type) -> ir.Value:

@@ -2,16 +2,22 @@
 
 import importlib
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from weakref import WeakKeyDictionary
 
 from ckmlir.dialect.dialect import Ck
 from ckmlir.mlir import ir, make_context
 
 OPERATION_MODULES = (
-    "types", "views", "memory", "compute", "regions", "loop", "synchronization", "fragment",
-    "fragment_lds", "fragment_compute",
+    "types", "views", "memory", "compute", "regions", "loop", "control", "promise", "synchronization",
+    "fragment", "fragment_lds", "fragment_compute",
 )  # fmt: skip
 
 _thread = threading.local()
+_loading = threading.Lock()
+"""Loading a Python-defined dialect goes through state of its classes."""
+_owners: WeakKeyDictionary[ir.Context, threading.RLock] = WeakKeyDictionary()
 
 
 def load(context: ir.Context) -> None:
@@ -24,12 +30,30 @@ def load(context: ir.Context) -> None:
 
 def ck_context() -> ir.Context:
     """A new context with the ck dialect. Costs about 10 ms; `shared_context` is free after the first call."""
-    return make_context(load)
+    with _loading:
+        return make_context(load)
 
 
 def shared_context() -> ir.Context:
-    """The calling thread's own long-lived context, made on first use. Types and attributes stay cached in it."""
+    """The calling thread's own long-lived context, made on first use. Types and attributes stay cached in it.
+
+    It ends with the thread and the last module in it. A module that another thread made may be compiled, but by one
+    thread at a time: `exclusive`.
+    """
     context: ir.Context | None = getattr(_thread, "context", None)
     if context is None:
         context = _thread.context = ck_context()
     return context
+
+
+@contextmanager
+def exclusive(context: ir.Context) -> Iterator[None]:
+    """Enter a context, alone: other threads wait with what they want to do in it.
+
+    Whatever changes IR or collects diagnostics stands inside, so that a module may be made by one thread and compiled
+    by another.
+    """
+    with _loading:
+        owner = _owners.setdefault(context, threading.RLock())
+    with owner, context:
+        yield

@@ -143,6 +143,12 @@ class Distribution:
         """The digits of the wave and lane index that tell holders of one element apart; their weights number them."""
         return self._digits(self.replicated)
 
+    def wave_copies(self) -> tuple[Digit, ...]:
+        """The digits of the wave index that tell waves apart which hold the same elements; their weights number the
+        copies that the waves hold.
+        """
+        return self._digits([factor for factor in self.replicated if factor.owner == WAVE])
+
     def _digits(self, factors: Sequence[Factor]) -> tuple[Digit, ...]:
         return tuple(
             Digit(f.length, f.owner, self._source_weights[f.owner, f.rank], prod(g.length for g in factors[i + 1 :]))
@@ -297,6 +303,10 @@ class Distribution:
     # -- text
 
     def __str__(self) -> str:
+        return self._text
+
+    @cached_property
+    def _text(self) -> str:
         return self.text([f"d{dim}" for dim in range(self.rank)])
 
     def text(self, names: Sequence[str]) -> str:

@@ -52,6 +52,20 @@ class ExchangeOp(Ck.Operation, name="exchange", traits=[ext.Pure]):
         expect(op.operation.operands[0].type == op.operation.results[0].type, "an exchange keeps its type")
 
 
+class FirstLaneOp(Ck.Operation, name="first_lane", traits=[ext.Pure]):
+    """`ck.first_lane %scalar`: what all lanes hold equally, in a scalar register."""
+
+    source: ext.Operand[Any]
+    scalar: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        source = op.operation.operands[0].type
+        expect(str(source) in ("i1", "i32", "i64", "f32"), f"takes i1, i32, i64 or f32, not {source}")
+        expect(op.operation.results[0].type == source, "the result has the operand's type")
+
+
 class ThreadCoordinateOp(Ck.Operation, name="thread_coordinate", traits=[ext.Pure]):
     """`ck.thread_coordinate {distribution, axis} -> i32`: where this thread's register 0 lies along an axis."""
 
@@ -113,6 +127,11 @@ def exchange(source: ir.Value, mask: int, *, equal_below: bool) -> ir.Value:
     if equal_below:
         attributes["equal_below"] = ir.UnitAttr.get()
     return value("ck.exchange", source.type, [source], attributes)
+
+
+def first_lane(source: ir.Value) -> ir.Value:
+    """What all lanes hold equally, in a scalar register."""
+    return value("ck.first_lane", source.type, [source])
 
 
 def thread_coordinate(distribution: Distribution, axis: int) -> ir.Value:

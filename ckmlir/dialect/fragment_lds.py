@@ -1,10 +1,12 @@
 """Fragments in LDS: room for tensors, and one access of every thread."""
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any
 
-from ckmlir.dialect.build import create, integer_of, registers_of, string, text_of, value
+from ckmlir.dialect.build import create, integer, integer_of, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment import placed, vector_type
 from ckmlir.dialect.fragment_checks import (
     COPY_BYTES,
@@ -20,11 +22,24 @@ from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
+BEGINS = "begins"
+"""Unit attribute of what fills LDS: here a value of the tensor begins, and what it held before is needed no more.
+
+A value is filled by several operations, one an access; the one that runs first carries the attribute. Without it
+nothing is said: the operation may add to what is there.
+"""
+
+
+ALIGNMENT = 16
+"""Bytes: the widest access of a lane."""
+
 
 class LdsAllocOp(Ck.Operation, name="lds_alloc"):
-    """`ck.lds_alloc {layout, name?, offset?} -> !ck.lds`: room for a tensor in LDS.
+    """`ck.lds_alloc {layout, name?, rooms?, offset?} -> !ck.lds`: room for a tensor in LDS.
 
     `layout` is an `LdsLayout` (order of the dimensions, pitch, swizzle); `offset` in bytes is set by ck-allocate-lds.
+    With `rooms` the tensor lies there so many times, one copy behind the other: waves that hold the same elements each
+    write a copy of their own, since no two waves may write the same byte, and all read the first.
     """
 
     lds: ext.Result[Any]
@@ -40,6 +55,7 @@ class LdsAllocOp(Ck.Operation, name="lds_alloc"):
         )
         if "name" in op.attributes:
             text_of(op, "name")
+        expect(rooms_of(op.operation) >= 1, "there is at least 1 room")
         if "offset" in op.attributes:
             expect(integer_of(op, "offset") >= 0, "offset must not be negative")
 
@@ -66,7 +82,10 @@ class LdsReadOp(Ck.Operation, name="lds_read"):
 
 
 class LdsWriteOp(Ck.Operation, name="lds_write"):
-    """`ck.lds_write %vector, %lds {distribution, registers}`: one LDS access of every thread."""
+    """`ck.lds_write %vector, %lds {distribution, registers, begins?}`: one LDS access of every thread.
+
+    With `begins` a value of the tensor begins here (`BEGINS`).
+    """
 
     fragment: ext.Operand[Any]
     lds: ext.Operand[Any]
@@ -78,14 +97,16 @@ class LdsWriteOp(Ck.Operation, name="lds_write"):
         described = described_as(lds.type, LdsType)
         along = check_fragment(op, fragment.type, described.lengths, described.element)
         check_contiguous(lds, along, len(registers_of(op)))
+        _check_begins(op)
 
 
 class CopyFragmentOp(Ck.Operation, name="copy_fragment"):
-    """`ck.copy_fragment %window, %lds {distribution, registers}`: one copy of every thread from memory to LDS.
+    """`ck.copy_fragment %window, %lds {distribution, registers, begins?}`: one copy of every thread from memory to LDS.
 
     The distribution says where in LDS, taken for rows without swizzle, a thread's registers lie: one cell behind the
     other from lane to lane, because the instruction has one LDS address a wave. The thread copies there the elements
-    that the tensor's layout has in that place. The copy ends some time after the operation; `ck.wait {copies}`.
+    that the tensor's layout has in that place. The copy ends some time after the operation; `ck.wait {copies}`. With
+    `begins` a value of the tensor begins here (`BEGINS`).
     """
 
     window: ext.Operand[Any]
@@ -107,11 +128,42 @@ class CopyFragmentOp(Ck.Operation, name="copy_fragment"):
         expect(size in COPY_BYTES, f"no copy moves {size} bytes a lane; it moves {', '.join(map(str, COPY_BYTES))}")
         check_contiguous(lds, along, len(numbers))
         check_copyable(op, lds)
+        _check_begins(op)
 
 
-def lds_alloc(lds: LdsType, layout: LdsLayout, name: str) -> ir.Value:
-    """Room for a tensor in LDS; `name` serves reports."""
-    return value("ck.lds_alloc", lds.mlir(), [], {"layout": string(str(layout)), "name": string(name)})
+def _check_begins(op: ir.OpView) -> None:
+    if BEGINS in op.attributes:
+        expect(isinstance(op.attributes[BEGINS], ir.UnitAttr), f"'{BEGINS}' stands alone, it has no value")
+
+
+def lds_alloc(lds: LdsType, layout: LdsLayout, name: str, writer: Distribution) -> ir.Value:
+    """Room for a tensor in LDS that a tile of distribution `writer` is written to; `name` serves reports."""
+    attributes = {"layout": string(str(layout)), "name": string(name)}
+    rooms = prod(digit.length for digit in writer.wave_copies())
+    if rooms > 1:
+        attributes["rooms"] = integer(rooms)
+    return value("ck.lds_alloc", lds.mlir(), [], attributes)
+
+
+def rooms_of(alloc: ir.Operation) -> int:
+    """How many times an allocation has room for its tensor."""
+    return integer_of(alloc, "rooms") if "rooms" in alloc.attributes else 1
+
+
+def room_bytes(alloc: ir.Operation) -> int:
+    """Bytes of the tensor with its layout."""
+    lds = described_as(alloc.results[0].type, LdsType)
+    return LdsLayout.parse(text_of(alloc, "layout")).elements * bits(lds.element) // 8
+
+
+def room_distance(alloc: ir.Operation) -> int:
+    """Bytes from one copy of the tensor to the next."""
+    return -(-room_bytes(alloc) // ALIGNMENT) * ALIGNMENT
+
+
+def tensor_bytes(alloc: ir.Operation) -> int:
+    """Bytes from the beginning of the first copy to the end of the last."""
+    return (rooms_of(alloc) - 1) * room_distance(alloc) + room_bytes(alloc)
 
 
 def lds_read(
@@ -124,11 +176,19 @@ def lds_read(
     return value("ck.lds_read", vector_type(len(numbers), element), [lds], attributes)
 
 
-def lds_write(vector: ir.Value, lds: ir.Value, distribution: ir.Attribute, numbers: Sequence[int]) -> None:
-    """One LDS access of every thread."""
-    create("ck.lds_write", [], [vector, lds], placed(distribution, numbers))
+def lds_write(
+    vector: ir.Value, lds: ir.Value, distribution: ir.Attribute, numbers: Sequence[int], *, begins: bool = False
+) -> None:
+    """One LDS access of every thread; `begins`: the first of those that make a value of the tensor."""
+    create("ck.lds_write", [], [vector, lds], _filling(distribution, numbers, begins))
 
 
-def copy_fragment(window: ir.Value, lds: ir.Value, distribution: ir.Attribute, numbers: Sequence[int]) -> None:
-    """One copy of every thread from memory to LDS."""
-    create("ck.copy_fragment", [], [window, lds], placed(distribution, numbers))
+def copy_fragment(
+    window: ir.Value, lds: ir.Value, distribution: ir.Attribute, numbers: Sequence[int], *, begins: bool = False
+) -> None:
+    """One copy of every thread from memory to LDS; `begins`: the first of those that make a value of the tensor."""
+    create("ck.copy_fragment", [], [window, lds], _filling(distribution, numbers, begins))
+
+
+def _filling(distribution: ir.Attribute, numbers: Sequence[int], begins: bool) -> dict[str, ir.Attribute]:
+    return {**placed(distribution, numbers), **({BEGINS: ir.UnitAttr.get()} if begins else {})}

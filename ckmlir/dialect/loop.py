@@ -15,6 +15,11 @@ STAGE = "ck.stage"
 """Attribute of an operation in a loop body: the stage that it belongs to."""
 SCHEDULE = "ck.schedule"
 """Attribute of a loop: how it is to be pipelined."""
+ADVANCES = "ck.advances"
+"""Attribute of a branch of an expanded loop, `array<i32: …>`: its successors, by number, whose arguments change with
+every step of a loop that holds no other. Addresses are split by it: what depends on these arguments advances in the
+step, all else is found before it.
+"""
 
 
 def append_loop(

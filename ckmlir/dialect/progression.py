@@ -70,12 +70,18 @@ class Progression:
             return Progression(multiple, self.step // other, self.count)
         return Progression(multiple, None, self.count)
 
+    def __rfloordiv__(self, other: int) -> Progression:
+        return self._of(other) // self
+
     def __mod__(self, other: Progression | int) -> Progression:
         by = self._of(other)
         multiple = gcd(self.multiple, by.multiple)
         if by.fixed and (self.fixed or self._stays_within(multiple)):
             return Progression(multiple, self.step, self.count)
         return Progression(multiple, None, self.count)
+
+    def __rmod__(self, other: int) -> Progression:
+        return self._of(other) % self
 
     def __xor__(self, other: Progression | int) -> Progression:
         other = self._of(other)
@@ -97,3 +103,11 @@ class Progression:
     def __lt__(self, other: Progression | int) -> bool:
         """Whether `self < other` has one outcome for all elements."""
         return self >= other
+
+    def __le__(self, other: int) -> bool:
+        """Whether `other >= self`, of a number, has one outcome for all elements."""
+        return self._of(other) >= self
+
+    def __gt__(self, other: int) -> bool:
+        """Whether `other < self`, of a number, has one outcome for all elements."""
+        return self._of(other) < self

@@ -27,6 +27,7 @@ from functools import lru_cache
 from typing import Any, TypeVar
 
 from ckmlir.dialect.schedule_items import MOST_AHEAD, RESERVED, Fragments, Item, parse_item
+from ckmlir.errors import CkmlirError
 
 VERSION = 1
 ORDERS = ("source", "interleave", "chunks", "interwave", "ping_pong")
@@ -42,7 +43,7 @@ Pairs = tuple[tuple[str, int], ...]
 T = TypeVar("T")
 
 
-class ScheduleError(ValueError):
+class ScheduleError(CkmlirError, ValueError):
     """A schedule that makes no sense, or text that is none; `statement` is what is wrong with it."""
 
     def __init__(self, message: str, statement: str = "schedule") -> None:

@@ -8,12 +8,13 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ckmlir.dialect.symbols import Size, resolve
+from ckmlir.errors import CkmlirError
 
 Index = tuple[Any, ...]
 """A multi-index: ints, NumPy arrays, IR values or progressions."""
 
 
-class NotInvertible(ValueError):
+class NotInvertible(CkmlirError, ValueError):
     """The transform has no inverse, so a storage index does not say which user index it belongs to."""
 
 

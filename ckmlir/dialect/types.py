@@ -11,6 +11,7 @@ The descriptor and the distribution are parameters in their own one-line notatio
 that printed IR can be read. A tile whose distribution is still to be inferred carries `"?"`.
 """
 
+import threading
 from dataclasses import dataclass
 from typing import Any
 
@@ -87,7 +88,10 @@ class TileType:
     distribution: Distribution | None
 
     def mlir(self) -> ir.Type:
+        """The type. Raises ValueError where the distribution is of other lengths."""
         text = UNKNOWN_DISTRIBUTION if self.distribution is None else str(self.distribution)
+        if self.distribution is not None and tuple(self.distribution.lengths) != self.lengths:
+            raise ValueError(_other_lengths(self.distribution, self.lengths))
         return Tile.get(lengths_attribute(self.lengths), self.element, ir.StringAttr.get(text))
 
     def agrees(self, other: "TileType") -> bool:
@@ -165,6 +169,10 @@ def _space(attribute: ir.Attribute) -> str:
     return name
 
 
+def _other_lengths(distribution: Distribution, lengths: tuple[int, ...]) -> str:
+    return f"the distribution covers {list(distribution.lengths)}, the tile has {list(lengths)}"
+
+
 def _describe(type_: ir.Type) -> TypeDescription:
     parameters = [parameter.maybe_downcast() for parameter in type_.params]
     if isinstance(type_, Tile):
@@ -172,7 +180,7 @@ def _describe(type_: ir.Type) -> TypeDescription:
         distribution = None if text == UNKNOWN_DISTRIBUTION else Distribution.parse(text)
         tile = TileType(_lengths(parameters[0]), _element(parameters[1]), distribution)
         if distribution is not None and tuple(distribution.lengths) != tile.lengths:
-            raise ValueError(f"the distribution covers {list(distribution.lengths)}, the tile has {list(tile.lengths)}")
+            raise ValueError(_other_lengths(distribution, tile.lengths))
         return tile
     if isinstance(type_, Lds):
         return LdsType(_lengths(parameters[0]), _stored(parameters[1]))
@@ -186,7 +194,14 @@ def _describe(type_: ir.Type) -> TypeDescription:
     return window
 
 
-_descriptions: dict[Any, TypeDescription] = {}
+class _Thread(threading.local):
+    """A thread's own, so that it ends with the thread's context: types keep their contexts alive."""
+
+    def __init__(self) -> None:
+        self.descriptions: dict[Any, TypeDescription] = {}
+
+
+_thread = _Thread()
 
 
 def describe(type_: ir.Type) -> TypeDescription:
@@ -195,17 +210,21 @@ def describe(type_: ir.Type) -> TypeDescription:
     Raises:
         ValueError: a parameter is malformed; the text says which and what would be right.
     """
-    found = _descriptions.get(type_)
+    descriptions = _thread.descriptions
+    found = descriptions.get(type_)
     if found is None:
-        found = _descriptions[type_] = _describe(type_.maybe_downcast())
+        found = descriptions[type_] = _describe(type_.maybe_downcast())
     return found
 
 
 def tile_of(value: ir.Value) -> TileType:
     """The description of a tile value; TypeError for anything else."""
-    description = describe(value.type) if is_ck(value.type) else None
+    type_ = value.type
+    description = _thread.descriptions.get(type_)
+    if description is None and is_ck(type_):
+        description = describe(type_)
     if not isinstance(description, TileType):
-        raise TypeError(f"expected a tile, got {value.type}")
+        raise TypeError(f"expected a tile, got {type_}")
     return description
 
 

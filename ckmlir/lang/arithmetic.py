@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from math import isfinite
+
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float
-from ckmlir.lang.trace import current, located
+from ckmlir.lang.trace import TracingError, current, located
 from ckmlir.mlir import arith, ir
 
 Number = int | float
+LARGEST = {
+    "f16": 65504.0, "bf16": (2 - 2**-7) * 2.0**127, "f32": (2 - 2**-23) * 2.0**127, "f64": (2 - 2**-52) * 2.0**1023,
+    "f8E4M3FNUZ": 240.0, "f8E4M3FN": 448.0, "f8E5M2FNUZ": 57344.0, "f8E5M2": 57344.0,
+}  # fmt: skip
+"""The largest finite numbers of the floating-point types."""
 
 
 def dtype(name: str) -> ir.Type:
@@ -16,22 +23,54 @@ def dtype(name: str) -> ir.Type:
 
 
 @located
-def constant(number: Number, type_: ir.Type) -> ir.Value:
-    """A scalar constant.
+def constant(number: Number | bool, type_: ir.Type) -> ir.Value:
+    """A scalar constant; True and False are conditions (i1).
 
     Raises:
-        TypeError: a number with a fraction for an integer type.
-        ValueError: an integer that the type cannot hold, signed or unsigned.
+        TracingError: a number with a fraction for an integer type; one that the type cannot hold (an integer may be
+            signed or unsigned, infinity and NaN are numbers of floating-point types); True for a number.
     """
+    if isinstance(number, bool) and str(type_) != "i1":
+        raise TracingError(f"{number} meets {type_}: it is a condition, write {int(number)} for the number")
     if is_float(type_):
-        return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, float(number))})
+        rounded = float(number)
+        if isfinite(rounded) and abs(rounded) > LARGEST[str(type_)]:
+            raise TracingError(f"{number} does not fit into {type_}; the largest is {LARGEST[str(type_)]:g}")
+        return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, rounded)})
     if not isinstance(number, int):
-        raise TypeError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")
+        raise TracingError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")
     width = bits(type_)
     if not -(1 << (width - 1)) <= number < 1 << width:
-        raise ValueError(f"{number} does not fit into {type_}")
+        raise TracingError(f"{number} does not fit into {type_}")
     wrapped = number - (1 << width) if width > 1 and number >> (width - 1) > 0 else int(number)
     return value("arith.constant", type_, [], {"value": ir.IntegerAttr.get(type_, wrapped)})
+
+
+SIGNED = ("<", "<=", ">", ">=", "//", "%", "maximum", "minimum", ">>")
+"""What takes integers as signed."""
+
+
+def check_constant(symbol: str, number: object, type_: ir.Type, *, divides: bool = True) -> None:
+    """Refuse a number whose operation has no result, or another one than it says.
+
+    Args:
+        number: one of the operands if it is a Python integer, or anything else.
+        type_: that of both operands.
+        divides: whether the number is the second operand.
+
+    Raises:
+        TracingError: a division by 0; a shift by less than 0 or by the type's bits; a number that only an unsigned
+            type can hold, where integers are taken as signed.
+    """
+    if not isinstance(number, int) or is_float(type_):
+        return
+    width = bits(type_)
+    if divides and symbol in ("//", "%") and number == 0:
+        raise TracingError(f"'{symbol}' divides by 0")
+    if divides and symbol in ("<<", ">>") and not 0 <= number < width:
+        raise TracingError(f"'{symbol}' shifts {type_} by {number}; it shifts by 0 to {width - 1}")
+    if symbol in SIGNED and number >= 1 << (width - 1) and width > 1:
+        raise TracingError(f"'{symbol}' takes {type_} as signed, and {number} is beyond {(1 << (width - 1)) - 1}")
 
 
 # (operator, float) -> operation; None where the combination has no meaning.
@@ -57,13 +96,15 @@ def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
     """One arithmetic operation on scalars of one type.
 
     Raises:
-        TypeError: the types differ, or the operation has no meaning for them.
+        TracingError: the types differ, or the operation has no meaning for them.
     """
     _check_same_type(symbol, left, right)
+    if str(left.type) == "i1" and symbol not in ("&", "|", "^"):
+        raise TracingError(f"'{symbol}' meets conditions, which are no numbers; where(condition, 1, 0) is one")
     floating = is_float(left.type)
     name = _BINARY.get((symbol, floating))
     if name is None:
-        raise TypeError(f"'{symbol}' has no meaning for {left.type}")
+        raise TracingError(f"'{symbol}' has no meaning for {left.type}")
     attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if floating else {}
     return value(name, left.type, [left, right], attributes)
 
@@ -71,6 +112,8 @@ def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
 def emit_compare(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
     """One comparison of scalars of one type; TypeError when they differ."""
     _check_same_type(symbol, left, right)
+    if str(left.type) == "i1" and symbol not in ("==", "!="):
+        raise TracingError(f"'{symbol}' meets conditions, which have no order; join them by & | ^ ~")
     signed, ordered = _COMPARE[symbol]
     if is_float(left.type):
         predicate = getattr(arith.CmpFPredicate, ordered.upper())
@@ -80,7 +123,7 @@ def emit_compare(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
 
 def _check_same_type(symbol: str, left: ir.Value, right: ir.Value) -> None:
     if left.type != right.type:
-        raise TypeError(f"'{symbol}' meets {left.type} and {right.type}; cast one to the other's type")
+        raise TracingError(f"'{symbol}' meets {left.type} and {right.type}; cast one to the other's type")
 
 
 def negate(operand: ir.Value) -> ir.Value:
@@ -88,3 +131,25 @@ def negate(operand: ir.Value) -> ir.Value:
     if is_float(operand.type):
         return value("arith.negf", operand.type, [operand], {"fastmath": ir.Attribute.parse(_CONTRACT)})
     return emit_binary("-", constant(0, operand.type), operand)
+
+
+def emit_below(left: ir.Value, right: ir.Value) -> ir.Value:
+    """Whether 0 <= left < right, for integers; TracingError for others."""
+    _check_same_type("below", left, right)
+    if is_float(left.type):
+        raise TracingError(f"below compares integers, not {left.type}")
+    return arith.cmpi(arith.CmpIPredicate.ult, left, right)
+
+
+def magnitude(operand: ir.Value) -> ir.Value:
+    """The absolute value of a scalar; of the smallest integer it is that integer."""
+    if is_float(operand.type):
+        return value("math.absf", operand.type, [operand])
+    return emit_binary("maximum", operand, negate(operand))
+
+
+def invert(operand: ir.Value) -> ir.Value:
+    """All bits of an integer, or a condition, turned over; TracingError for other types."""
+    if is_float(operand.type):
+        raise TracingError(f"'~' has no meaning for {operand.type}")
+    return emit_binary("^", operand, constant(-1, operand.type))

@@ -1,6 +1,7 @@
 """The kernel decorator: tracing a Python function once gives a module with one GPU function."""
 
 import inspect
+import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -8,10 +9,13 @@ from typing import Any
 
 from ckmlir.dialect import fragment_compute
 from ckmlir.dialect.build import create, integer
-from ckmlir.dialect.context import shared_context
+from ckmlir.dialect.context import exclusive, shared_context
+from ckmlir.dialect.scalars import bits
 from ckmlir.lang.arithmetic import dtype
-from ckmlir.lang.trace import Trace, located, tracing, user_location
+from ckmlir.lang.given import described
+from ckmlir.lang.trace import Trace, TracingError, current, located, tracing, user_location
 from ckmlir.lang.values import Pointer, Scalar
+from ckmlir.lang.verification import verify
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
 
@@ -34,7 +38,15 @@ class ScalarArgument:
 
 
 def ptr(name: str, alignment: int = 16) -> PointerArgument:
-    """A pointer to elements of a dtype, aligned to so many bytes."""
+    """A pointer to elements of a dtype, aligned to so many bytes, a power of two.
+
+    Raises:
+        TracingError: the alignment is none, or the dtype is no text.
+    """
+    if not isinstance(name, str):
+        raise TracingError(f"ptr takes text as dtype, not {described(name)}")
+    if isinstance(alignment, bool) or not isinstance(alignment, int) or alignment < 1 or alignment & (alignment - 1):
+        raise TracingError(f"ptr({name!r}, {described(alignment)}): an alignment is a power of two of bytes")
     return PointerArgument(name, alignment)
 
 
@@ -45,12 +57,13 @@ f32 = ScalarArgument("f32")
 
 @dataclass(frozen=True)
 class Kernel:
-    """A traced kernel: its module (tile IR), function name, target and waves a workgroup."""
+    """A traced kernel: its module (tile IR), function name, target, waves a workgroup and names of arguments."""
 
     module: ir.Module
     name: str
     target: Target
     waves: int
+    arguments: tuple[str, ...]
 
 
 Argument = PointerArgument | ScalarArgument
@@ -63,21 +76,43 @@ def kernel(
 
     `arguments` says what the kernel's arguments are, in order: `ptr(dtype)`, `i32`, `i64` or `f32` by name. Without
     it the function's annotations say so. The function takes them by name, or all together as attributes of one
-    parameter called `given`. Its body runs once; what it does to traced values becomes the kernel's tile IR.
+    parameter called `given`. Its body runs once; what it does to traced values becomes the kernel's tile IR, which is
+    verified.
+
+    Raises:
+        TracingError: the name is no identifier, the waves do not make a workgroup, an argument has no type, or what the
+            function traces is not valid.
     """
+    _check_request(name, target, waves, arguments)
 
     def decorate(function: Callable[..., None]) -> Kernel:
-        context = shared_context()
-        with context, user_location(), tracing(Trace(target, waves)):
+        if not callable(function):
+            raise TracingError(f"kernel '{name}' is traced from a function, not from {described(function)}")
+        with exclusive(shared_context()), user_location(), tracing(Trace(name, target, waves)):
             module = ir.Module.create()
             module.operation.attributes["gpu.container_module"] = ir.UnitAttr.get()
             with ir.InsertionPoint(module.body):
                 body = _gpu_module(target)
             with ir.InsertionPoint(body):
-                _trace_function(name, function, waves, arguments)
-        return Kernel(module, name, target, waves)
+                names = _trace_function(name, function, waves, arguments)
+            verify(module)
+        return Kernel(module, name, target, waves, names)
 
     return decorate
+
+
+def _check_request(name: Any, target: Any, waves: Any, arguments: Any) -> None:
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z_][\w.$]*", name, re.ASCII):
+        raise TracingError(f"a kernel's name is an identifier, not {described(name)}")
+    if not isinstance(target, Target):
+        raise TracingError(f"kernel '{name}' is for a Target, not {described(target)}; get_target(name) finds it")
+    most = target.workgroup_size // target.wave_size
+    if isinstance(waves, bool) or not isinstance(waves, int) or not 1 <= waves <= most:
+        raise TracingError(
+            f"kernel '{name}': a workgroup of {target.name} has 1 to {most} waves, not {described(waves)}"
+        )
+    if arguments is not None and not isinstance(arguments, Mapping):
+        raise TracingError(f"kernel '{name}': arguments are types by name, not {described(arguments)}")
 
 
 def _gpu_module(target: Target) -> ir.Block:
@@ -91,7 +126,8 @@ def _gpu_module(target: Target) -> ir.Block:
 
 def _trace_function(
     name: str, function: Callable[..., None], waves: int, arguments: Mapping[str, Argument] | None
-) -> None:
+) -> tuple[str, ...]:
+    """Append the kernel's function; returns the names of its arguments."""
     annotations: list[tuple[str, Any]] = (
         list(arguments.items())
         if arguments is not None
@@ -99,6 +135,12 @@ def _trace_function(
             (argument, parameter.annotation) for argument, parameter in inspect.signature(function).parameters.items()
         ]
     )
+    taken = list(inspect.signature(function).parameters)
+    if taken != ["given"] and sorted(taken) != sorted(argument for argument, _ in annotations):
+        raise TracingError(
+            f"kernel '{name}' has the arguments {', '.join(argument for argument, _ in annotations) or 'none'}; its "
+            f"function takes {', '.join(taken) or 'none'}: the same by name, or all as one parameter `given`"
+        )
     types, attributes = [], []
     for argument, annotation in annotations:
         type_, attribute = _argument(argument, annotation)
@@ -122,15 +164,24 @@ def _trace_function(
             key: _traced(value, annotation)
             for value, (key, annotation) in zip(block.arguments, annotations, strict=True)
         }
-        if list(inspect.signature(function).parameters) == ["given"]:
-            function(SimpleNamespace(**traced))
-        else:
-            function(**traced)
+        with current().rest:
+            if taken == ["given"]:
+                function(SimpleNamespace(**traced))
+            else:
+                function(**traced)
         create("func.return", [], [])
+    return tuple(argument for argument, _ in annotations)
 
 
 def _argument(name: str, annotation: Any) -> tuple[ir.Type, ir.Attribute]:
+    if isinstance(annotation, (PointerArgument, ScalarArgument)):
+        try:
+            element = dtype(annotation.dtype)
+        except ValueError as problem:
+            raise TracingError(f"argument '{name}': {problem}") from None
     if isinstance(annotation, PointerArgument):
+        if bits(element) % 8:
+            raise TracingError(f"argument '{name}': memory holds elements of whole bytes, not {element}")
         i64_type = ir.IntegerType.get_signless(64)
         return ir.Type.parse("!llvm.ptr<1>"), ir.DictAttr.get(
             {
@@ -140,9 +191,9 @@ def _argument(name: str, annotation: Any) -> tuple[ir.Type, ir.Attribute]:
             }
         )
     if isinstance(annotation, ScalarArgument):
-        return dtype(annotation.dtype), ir.DictAttr.get({"ck.name": ir.StringAttr.get(name)})
+        return element, ir.DictAttr.get({"ck.name": ir.StringAttr.get(name)})
     why = "; it is text: `from __future__ import annotations` hides its value" if isinstance(annotation, str) else ""
-    raise TypeError(f"argument '{name}' needs an annotation: ptr(dtype), i32, i64 or f32{why}")
+    raise TracingError(f"argument '{name}' needs an annotation: ptr(dtype), i32, i64 or f32{why}")
 
 
 def _traced(value: ir.Value, annotation: Any) -> Pointer | Scalar:

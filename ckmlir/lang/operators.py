@@ -1,17 +1,26 @@
-"""Python's operators for traced values."""
+"""Python's operators for traced values.
+
+They mean what they mean for numbers of the element type, element by element, comparisons too: `a == b` is a condition,
+not whether both are one object. (They are hashed by identity all the same, so that they can be keys.) On integers `//`
+and `%` are the chip's: a quotient is rounded towards zero and a remainder has the dividend's sign, which is Python's
+result where neither operand is negative; `>>` keeps the sign. A condition has `&`, `|`, `^`, `~`, `==` and `!=`.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NoReturn
 
-from ckmlir.lang.arithmetic import emit_binary, emit_compare, negate
-from ckmlir.mlir import arith, ir
+from ckmlir.lang.arithmetic import check_constant, emit_below, emit_binary, emit_compare, invert, magnitude, negate
+from ckmlir.lang.trace import TracingError
+from ckmlir.mlir import ir
 
 
 class Operators(ABC):
     """Python's operators for scalars and tiles; subclasses say how a binary function is applied."""
+
+    __array_ufunc__ = None  # numbers and arrays of NumPy leave their operators to ours
 
     @abstractmethod
     def _apply(self, function: Callable[..., ir.Value], *others: Any) -> Any:
@@ -19,7 +28,15 @@ class Operators(ABC):
 
     def _binary(self, symbol: str, other: Any, *, swapped: bool = False) -> Any:
         def function(left: ir.Value, right: ir.Value) -> ir.Value:
+            check_constant(symbol, other, left.type, divides=not swapped)
             return emit_binary(symbol, right, left) if swapped else emit_binary(symbol, left, right)
+
+        return self._apply(function, other)
+
+    def _compare(self, symbol: str, other: Any) -> Any:
+        def function(left: ir.Value, right: ir.Value) -> ir.Value:
+            check_constant(symbol, other, left.type)
+            return emit_compare(symbol, left, right)
 
         return self._apply(function, other)
 
@@ -50,44 +67,88 @@ class Operators(ABC):
     def __floordiv__(self, other: Any) -> Any:
         return self._binary("//", other)
 
-    def __mod__(self, other: Any) -> Any:
-        return self._binary("%", other)
-
-    def __and__(self, other: Any) -> Any:
-        return self._binary("&", other)
-
-    def __or__(self, other: Any) -> Any:
-        return self._binary("|", other)
-
     def __rfloordiv__(self, other: Any) -> Any:
         return self._binary("//", other, swapped=True)
+
+    def __mod__(self, other: Any) -> Any:
+        return self._binary("%", other)
 
     def __rmod__(self, other: Any) -> Any:
         return self._binary("%", other, swapped=True)
 
+    def __and__(self, other: Any) -> Any:
+        return self._binary("&", other)
+
+    def __rand__(self, other: Any) -> Any:
+        return self._binary("&", other, swapped=True)
+
+    def __or__(self, other: Any) -> Any:
+        return self._binary("|", other)
+
+    def __ror__(self, other: Any) -> Any:
+        return self._binary("|", other, swapped=True)
+
     def __xor__(self, other: Any) -> Any:
         return self._binary("^", other)
+
+    def __rxor__(self, other: Any) -> Any:
+        return self._binary("^", other, swapped=True)
 
     def __lshift__(self, other: Any) -> Any:
         return self._binary("<<", other)
 
+    def __rlshift__(self, other: Any) -> Any:
+        return self._binary("<<", other, swapped=True)
+
     def __rshift__(self, other: Any) -> Any:
         return self._binary(">>", other)
+
+    def __rrshift__(self, other: Any) -> Any:
+        return self._binary(">>", other, swapped=True)
+
+    def __pow__(self, exponent: Any) -> Any:
+        """See `ckmlir.lang.power`."""
+        from ckmlir.lang.power import power
+
+        return power(self, exponent)
+
+    def __rpow__(self, base: Any) -> Any:
+        from ckmlir.lang.power import power
+
+        return power(base, self)
 
     def __neg__(self) -> Any:
         return self._apply(negate)
 
+    def __pos__(self) -> Any:
+        return self
+
+    def __abs__(self) -> Any:
+        return self._apply(magnitude)
+
+    def __invert__(self) -> Any:
+        return self._apply(invert)
+
     def __lt__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare("<", left, right), other)
+        return self._compare("<", other)
 
     def __le__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare("<=", left, right), other)
+        return self._compare("<=", other)
 
     def __gt__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare(">", left, right), other)
+        return self._compare(">", other)
 
     def __ge__(self, other: Any) -> Any:
-        return self._apply(lambda left, right: emit_compare(">=", left, right), other)
+        return self._compare(">=", other)
+
+    def __eq__(self, other: Any) -> Any:
+        return self._compare("==", other)
+
+    def __ne__(self, other: Any) -> Any:
+        return self._compare("!=", other)
+
+    def __hash__(self) -> int:
+        return id(self)
 
     def maximum(self, other: Any) -> Any:
         """The larger of two; a number beats NaN."""
@@ -98,16 +159,37 @@ class Operators(ABC):
         return self._binary("minimum", other)
 
     def below(self, other: Any) -> Any:
-        """0 <= self < other in one comparison: both taken as unsigned, so that what is negative is not below."""
-        return self._apply(lambda left, right: arith.cmpi(arith.CmpIPredicate.ult, left, right), other)
+        """0 <= self < other in one comparison of integers: both taken as unsigned, so what is negative is not below."""
+        return self._apply(emit_below, other)
 
     def equals(self, other: Any) -> Any:
-        """Element-wise equality (`==` keeps its Python meaning)."""
-        return self._apply(lambda left, right: emit_compare("==", left, right), other)
+        """`self == other`."""
+        return self._compare("==", other)
 
     def differs(self, other: Any) -> Any:
-        """Element-wise inequality; NaN differs from everything, also from itself."""
-        return self._apply(lambda left, right: emit_compare("!=", left, right), other)
+        """`self != other`; NaN differs from everything, also from itself."""
+        return self._compare("!=", other)
 
     def __bool__(self) -> bool:
-        raise TypeError("a traced value has no truth at tracing time; use where(condition, a, b)")
+        raise TracingError(
+            "a traced value has no truth at tracing time, so if, and, or, not, min, max and a < b < c cannot ask for "
+            "it: choose with where(condition, a, b), branch with when(condition), join conditions by & | ~"
+        )
+
+    def _unknown(self) -> NoReturn:
+        raise TracingError("a traced value is no number yet: it is known when the kernel runs, not while it is traced")
+
+    def __index__(self) -> int:
+        self._unknown()
+
+    def __int__(self) -> int:
+        self._unknown()
+
+    def __float__(self) -> float:
+        self._unknown()
+
+    def __len__(self) -> int:
+        raise TracingError("a traced value has no len() and is not iterated; tiles have .lengths")
+
+    def __iter__(self) -> NoReturn:
+        raise TracingError("a traced value has no len() and is not iterated; tiles have .lengths")

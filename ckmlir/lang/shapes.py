@@ -5,7 +5,7 @@ from __future__ import annotations
 from ckmlir.dialect import compute
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.types import TileType
-from ckmlir.lang.trace import located
+from ckmlir.lang.trace import TracingError, located
 from ckmlir.lang.values import Tile
 
 
@@ -24,6 +24,8 @@ def stretch(tile: Tile, axis: int, length: int, distribution: Distribution | Non
 def join_axes(tile: Tile, axis: int) -> Tile:
     """Dimensions `axis` and `axis + 1` as one, the second the faster."""
     shape = tile.type
+    if not 0 <= axis < len(shape.lengths) - 1:
+        raise TracingError(f"axes {axis} and {axis + 1} are not both among the tile's {len(shape.lengths)} dimensions")
     lengths = (*shape.lengths[:axis], shape.lengths[axis] * shape.lengths[axis + 1], *shape.lengths[axis + 2 :])
     joined = None if shape.distribution is None else shape.distribution.join(axis)
     return Tile(compute.join_axes(tile.value, axis, TileType(lengths, shape.element, joined)))

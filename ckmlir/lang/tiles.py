@@ -1,32 +1,48 @@
 """Functions of tiles: creation, element-wise mathematics, reductions, LDS and matrix multiplication."""
 
 from collections.abc import Callable, Sequence
+from math import prod
 from typing import Any, TypeVar
 
 from ckmlir.dialect import compute, memory, regions
 from ckmlir.dialect.build import value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, TileType, describe
-from ckmlir.lang.arithmetic import Number, dtype, emit_binary
-from ckmlir.lang.trace import located
-from ckmlir.lang.values import Scalar, Tile, as_scalar, build_map, map_elements, operand_value
+from ckmlir.lang.arithmetic import Number, constant, dtype, emit_binary, emit_compare
+from ckmlir.lang.given import described
+from ckmlir.lang.operators import Operators
+from ckmlir.lang.trace import Traced, TracingError, located
+from ckmlir.lang.values import (
+    Scalar,
+    Stretched,
+    Tile,
+    as_scalar,
+    build_map,
+    check_same_shape,
+    map_elements,
+    operand_value,
+)
 from ckmlir.lang.views import Window
 from ckmlir.mlir import ir
 
 
 @located
-def full(lengths: Sequence[int], number: Number, name: str, distribution: Distribution | None = None) -> Tile:
-    """A tile of equal elements of a dtype."""
+def full(
+    lengths: Sequence[int], number: Number | bool | Scalar, name: str, distribution: Distribution | None = None
+) -> Tile:
+    """A tile of equal elements of a dtype: a number, or a scalar of that type."""
     return Tile(compute.splat(as_scalar(number, dtype(name)).value, lengths, distribution))
 
 
 @located
-def splat_like(like: Tile, number: Number, name: str) -> Tile:
+def splat_like(like: Tile, number: Number | bool, name: str) -> Tile:
     """A tile of equal elements of a dtype that lies as another one does."""
     return map_elements(lambda _: as_scalar(number, dtype(name)).value, like)
 
 
+@located
 def zeros(lengths: Sequence[int], name: str, distribution: Distribution | None = None) -> Tile:
     """A tile of zeros."""
     return full(lengths, 0, name, distribution)
@@ -41,69 +57,133 @@ def coordinates(like: Tile, axis: int) -> Tile:
 
 @located
 def cast(tile: Tile, name: str) -> Tile:
-    """Converted to a dtype, rounded to nearest even; i8 and 8-bit floats saturate."""
+    """Converted to a dtype, rounded to nearest even; i8 and 8-bit floats saturate. A condition that holds is 1, and so
+    is a number that is not 0 where a condition is asked for."""
     element = dtype(name)
-    return tile if element == tile.element else Tile(compute.cast(tile.value, element))
+    if element == tile.element:
+        return tile
+    if str(tile.element) == "i1":
+        return where(tile, splat_like(tile, 1, name), 0)
+    if str(element) == "i1":
+        return map_elements(lambda item: emit_compare("!=", item, constant(0, item.type)), tile)
+    return Tile(compute.cast(tile.value, element))
 
 
 @located
-def where(condition: Tile, yes: Any, no: Any) -> Tile:
+def bitcast(tile: Tile, name: str) -> Tile:
+    """The same bits as another dtype of the same width: f32 as i32, i32 as f32.
+
+    Raises:
+        TracingError: the dtypes differ in width.
+    """
+    element = dtype(name)
+    if bits(element) != bits(tile.element):
+        raise TracingError(f"{tile.element} has {bits(tile.element)} bits, {name} has {bits(element)}")
+    return map_elements(lambda item: value("arith.bitcast", element, [item]), tile)
+
+
+@located
+def where(condition: Tile | Stretched | Scalar, yes: Any, no: Any) -> Tile:
     """Element-wise choice; `yes` and `no` may be tiles, also stretched ones, scalars or numbers, at least one of them a
-    tile."""
+    tile. The condition is a comparison of tiles, or of scalars for all elements alike."""
     shape = next((item for item in (yes, no) if isinstance(item, Tile)), None)
     if shape is None:
-        raise TypeError("where needs a tile as one of its two values")
-    inputs = [condition.value, *(operand_value(item, shape, shape.element) for item in (yes, no))]
+        raise TracingError("where needs a tile as one of its two values")
+    found = condition.type if isinstance(condition, Scalar) else condition.element
+    if str(found) != "i1":
+        raise TracingError(f"where takes a condition, such as a < b, not {described(condition)} of {found}")
+    check_same_shape([item for item in (shape, condition, yes, no) if isinstance(item, Tile)])
+    for item in (yes, no):
+        if isinstance(item, Operators) and (own := _element(item)) != shape.element:
+            raise TracingError(f"where meets {shape.element} and {own}; cast one to the other's type")
 
     def select(test: ir.Value, left: ir.Value, right: ir.Value) -> ir.Value:
         return value("arith.select", left.type, [test, left, right])
 
-    known = condition if condition.type.distribution is not None else shape
+    inputs = [operand_value(item, shape, shape.element) for item in (condition, yes, no)]
+    known = condition if isinstance(condition, Tile) and condition.type.distribution is not None else shape
     return Tile(
         build_map(select, inputs, TileType(shape.lengths, shape.element, known.type.distribution), shape.element)
     )
 
 
+def _element(item: Any) -> ir.Type:
+    return item.type if isinstance(item, Scalar) else item.element
+
+
 Element = TypeVar("Element", Tile, Scalar)
 
 
-def _unary(operation: str) -> Callable[[Element], Element]:
+def _unary(name: str, operation: str, *, exact: bool) -> Callable[[Element], Element]:
+    def apply(element: ir.Value) -> ir.Value:
+        if not is_float(element.type) or (not exact and str(element.type) != "f32"):
+            wanted = "floating-point numbers" if exact else "f32"
+            raise TracingError(f"{name} takes {wanted}, not {element.type}; cast first")
+        return value(operation, element.type, [element])
+
     def function(tile: Element) -> Element:
-        found: Element = tile._apply(lambda element: value(operation, element.type, [element]))
+        found: Element = tile._apply(apply)
         return found
 
-    function.__name__ = operation.partition(".")[2]
-    function.__doc__ = f"`{operation}` on every element of a tile, or on a scalar."
-    return function
+    function.__name__ = function.__qualname__ = name
+    function.__doc__ = f"`{operation}` on every element of a tile, or on a scalar{'' if exact else ', f32 only'}."
+    return located(function)
 
 
-exp2 = _unary("math.exp2")
-log2 = _unary("math.log2")
-sqrt = _unary("math.sqrt")
-rsqrt = _unary("math.rsqrt")
-absolute = _unary("math.absf")
-truncate = _unary("math.trunc")
-floor = _unary("math.floor")
-ceil = _unary("math.ceil")
-round_even = _unary("math.roundeven")
+exp2 = _unary("exp2", "math.exp2", exact=False)
+log2 = _unary("log2", "math.log2", exact=False)
+sqrt = _unary("sqrt", "math.sqrt", exact=False)
+rsqrt = _unary("rsqrt", "math.rsqrt", exact=False)
+truncate = _unary("truncate", "math.trunc", exact=True)
+floor = _unary("floor", "math.floor", exact=True)
+ceil = _unary("ceil", "math.ceil", exact=True)
+round_even = _unary("round_even", "math.roundeven", exact=True)
 
 
-def maximum(left: Any, right: Any) -> Tile:
-    """The larger element; a number beats NaN."""
-    return map_elements(lambda a, b: emit_binary("maximum", a, b), left, right)
+@located
+def absolute(tile: Element) -> Element:
+    """`abs` of every element of a tile, or of a scalar."""
+    found: Element = abs(tile)
+    return found
 
 
-def minimum(left: Any, right: Any) -> Tile:
-    """The smaller element; a number beats NaN."""
-    return map_elements(lambda a, b: emit_binary("minimum", a, b), left, right)
+@located
+def maximum(left: Any, right: Any) -> Any:
+    """The larger of two elements, or of two scalars; a number beats NaN."""
+    return _either("maximum", left, right)
+
+
+@located
+def minimum(left: Any, right: Any) -> Any:
+    """The smaller of two elements, or of two scalars; a number beats NaN."""
+    return _either("minimum", left, right)
+
+
+def _either(symbol: str, left: Any, right: Any) -> Any:
+    if isinstance(left, Operators):
+        return left._binary(symbol, right)
+    if isinstance(right, Operators):
+        return right._binary(symbol, left, swapped=True)
+    raise TracingError(f"{symbol} of {described(left)} and {described(right)}: one has to be a tile or a scalar")
 
 
 @located
 def reduce(
     tiles: Sequence[Tile], axis: int, combine: Callable[[list[Scalar], list[Scalar]], Sequence[Scalar]]
 ) -> list[Tile]:
-    """Fold one axis of several tiles together with an associative, commutative function of two element tuples."""
+    """Fold one axis of several tiles together with an associative, commutative function of two element tuples.
+
+    Raises:
+        TracingError: no tile or more than four, of different lengths, or of a single dimension; or the function does
+            not give an element for each of them.
+    """
     shapes = [tile.type for tile in tiles]
+    if any(len(shape.lengths) == 1 for shape in shapes):
+        raise TracingError(
+            "a reduction leaves at least one dimension, and this tile has no other: stretch(tile, 0, 1) gives it one"
+        )
+    if tiles:
+        check_same_shape(tiles)
     results = [
         TileType(
             shape.lengths[:axis] + shape.lengths[axis + 1 :],
@@ -114,33 +194,69 @@ def reduce(
     ]
     operation = regions.reduce([tile.value for tile in tiles], axis, results)
     block = operation.regions[0].blocks[0]
-    with ir.InsertionPoint(block):
-        arguments = [Scalar(argument) for argument in block.arguments]
-        regions.end([item.value for item in combine(arguments[: len(tiles)], arguments[len(tiles) :])])
+    try:
+        with ir.InsertionPoint(block):
+            arguments = [Scalar(argument) for argument in block.arguments]
+            found = combine(arguments[: len(tiles)], arguments[len(tiles) :])
+            regions.end(_combined(found, [shape.element for shape in shapes]))
+    except BaseException:
+        operation.erase()
+        raise
     return [Tile(result) for result in operation.results]
 
 
-def _fold(symbol: str) -> Callable[[Tile, int], Tile]:
+def _combined(found: Any, elements: list[ir.Type]) -> list[ir.Value]:
+    """What the function of a reduction gives, one element for each tile."""
+    for op in ir.InsertionPoint.current.block.operations:
+        if not op.operation.name.startswith(("arith.", "math.")):
+            raise TracingError(
+                "the function of a reduction computes with elements only, by operators, select and functions such as "
+                f"exp2; '{op.operation.name}' belongs outside"
+            )
+    count = f"{len(elements)} element{'s' if len(elements) > 1 else ''}"
+    if not isinstance(found, (list, tuple)):
+        raise TracingError(f"the function of a reduction gives a list of {count}, not {described(found)}")
+    if len(found) != len(elements):
+        raise TracingError(f"the function of a reduction gives {count}, one for each tile, not {len(found)}")
+    return [as_scalar(item, element).value for item, element in zip(found, elements)]
+
+
+def _fold(name: str, symbol: str) -> Callable[[Tile, int], Tile]:
     def combine(left: list[Scalar], right: list[Scalar]) -> list[Scalar]:
         return [Scalar(emit_binary(symbol, left[0].value, right[0].value))]
 
     def function(tile: Tile, axis: int) -> Tile:
         return reduce([tile], axis, combine)[0]
 
+    function.__name__ = function.__qualname__ = name
     function.__doc__ = f"Fold an axis by {symbol}."
-    return function
+    return located(function)
 
 
-reduce_sum = _fold("+")
-reduce_max = _fold("maximum")
-reduce_min = _fold("minimum")
+reduce_sum = _fold("reduce_sum", "+")
+reduce_max = _fold("reduce_max", "maximum")
+reduce_min = _fold("reduce_min", "minimum")
 
 
-class LdsTensor:
+@located
+def uniform(tile: Tile) -> Scalar:
+    """The only element of a tile (i1, i32, i64 or f32) as a scalar: for conditions, bounds and origins.
+
+    Every lane of the workgroup holds such an element equally; it is read from the first.
+
+    Raises:
+        TracingError: the tile has more elements. A reduction leaves one; `slice_tile` takes one out; elements
+            of another type.
+    """
+    if prod(tile.lengths) != 1:
+        raise TracingError(f"uniform takes a tile of one element, not {list(tile.lengths)}: reduce it or slice one out")
+    if str(tile.element) not in compute.UNIFORM:
+        raise TracingError(f"scalars are {', '.join(compute.UNIFORM)}; the tile holds {tile.element}: cast it")
+    return Scalar(compute.uniform(tile.value))
+
+
+class LdsTensor(Traced):
     """A tile's contents in LDS."""
-
-    def __init__(self, ir_value: ir.Value) -> None:
-        self.value = ir_value
 
     @located
     def read(self, distribution: Distribution) -> Tile:

@@ -4,28 +4,50 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from math import gcd
+from numbers import Integral, Real
 from typing import Any
 
+from ckmlir.diagnostics import position_of
 from ckmlir.dialect import compute, regions
 from ckmlir.dialect.build import create, value
+from ckmlir.dialect.divisors import constant_of
+from ckmlir.dialect.promise import promise
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import TileType, is_tile, tile_of
 from ckmlir.lang.arithmetic import constant, dtype
+from ckmlir.lang.given import described
 from ckmlir.lang.operators import Operators
-from ckmlir.lang.trace import located
+from ckmlir.lang.trace import Traced, TracingError, current, located
 from ckmlir.mlir import ir
 
 
-class Scalar(Operators):
-    """A uniform run-time scalar: i32, i64 or f32; `multiple` is what an i32 is known to be divisible by."""
+class Scalar(Traced, Operators):
+    """A uniform run-time scalar: i32, i64 or f32."""
 
-    def __init__(self, ir_value: ir.Value, multiple: int = 1) -> None:
-        self.value = ir_value
-        self.multiple = multiple
+    @property
+    def multiple(self) -> int:
+        """What it is known to be divisible by, from how it is computed and what was promised; 0 if it is always 0."""
+        return current().divisors.of(self.value)
 
+    @located
     def multiple_of(self, divisor: int) -> Scalar:
-        """The same scalar with a promise of the caller's: it is divisible by `divisor`."""
-        return Scalar(self.value, max(divisor, 1))
+        """The same scalar with a promise of the caller's: it is divisible by `divisor`.
+
+        What follows from arithmetic, loops and earlier promises need not be promised. A promise makes accesses wider
+        and comparisons unnecessary; it costs nothing, and one that is not kept gives wrong numbers. A checked run finds
+        it (checker `promise`).
+
+        Raises:
+            TracingError: a divisor below 1, a constant that is no multiple of it, or a scalar that is no integer.
+        """
+        if divisor < 1:
+            raise TracingError(f"multiple_of({divisor}): a divisor is at least 1")
+        if str(self.type) not in ("i32", "i64"):
+            raise TracingError(f"multiple_of is said of i32 and i64, not of {self.type}")
+        number = constant_of(self.value)
+        if number is not None and number % divisor:
+            raise TracingError(f"{number} is no multiple of {divisor}")
+        return self if self.multiple % divisor == 0 else Scalar(promise(self.value, divisor))
 
     @property
     def type(self) -> ir.Type:
@@ -39,35 +61,46 @@ class Scalar(Operators):
         return Scalar(function(self.value, *(as_scalar(other, self.type).value for other in others)))
 
     @located
-    def select(self, yes: Scalar, no: Scalar) -> Scalar:
-        """One of two scalars of a type by this condition (a comparison's result), as in the combiner of a `reduce`."""
-        if yes.type != no.type:
-            raise TypeError(f"select meets {yes.type} and {no.type}; convert one to the other's type")
-        return Scalar(value("arith.select", yes.type, [self.value, yes.value, no.value]))
+    def select(self, yes: Scalar | int | float, no: Scalar | int | float) -> Scalar:
+        """One of two scalars of a type by this condition (a comparison's result), as in the combiner of a `reduce`.
+
+        One of the two may be a number.
+        """
+        if str(self.type) != "i1":
+            raise TracingError(f"select is a condition's, such as (a < b).select(a, b), not of a scalar of {self.type}")
+        type_ = yes.type if isinstance(yes, Scalar) else no.type if isinstance(no, Scalar) else None
+        if type_ is None:
+            raise TracingError(f"select of {yes} and {no}: one of them has to be a scalar, which says the type")
+        chosen = [as_scalar(item, type_).value for item in (yes, no)]
+        return Scalar(value("arith.select", type_, [self.value, *chosen]))
 
     @located
     def to(self, name: str) -> Scalar:
-        """Converted to i32, i64 (sign extended) or f32 (from i32)."""
+        """Converted to i32, i64 (sign extended) or f32 (from integers); a condition that holds is 1."""
         target = dtype(name)
         if target == self.type:
             return self
+        if name not in ("i32", "i64", "f32"):
+            raise TracingError(f"a scalar of {self.type} does not become {name}: scalars are i32, i64 or f32")
+        if str(self.type) == "i1":
+            return Scalar(value("arith.uitofp" if is_float(target) else "arith.extui", target, [self.value]))
         if is_float(target) and not is_float(self.type):
             return Scalar(value("arith.sitofp", target, [self.value]))
         if not is_float(target) and not is_float(self.type):
             return Scalar(
                 value("arith.extsi" if bits(target) > bits(self.type) else "arith.trunci", target, [self.value])
             )
-        raise TypeError(f"a scalar of {self.type} does not become {name}")
+        raise TracingError(f"a scalar of {self.type} does not become {name}")
 
     def __repr__(self) -> str:
-        return f"Scalar({self.type})"
+        return f"Scalar({self.type})" if self.is_current else "Scalar(of another kernel)"
 
 
-class Pointer:
+class Pointer(Traced):
     """A pointer into global memory: the type of the elements it points to, and its alignment in bytes."""
 
     def __init__(self, ir_value: ir.Value, element: ir.Type, alignment: int) -> None:
-        self.value = ir_value
+        super().__init__(ir_value)
         self.element = element
         self.alignment = alignment
 
@@ -87,21 +120,44 @@ class Pointer:
         return Pointer(step, self.element, gcd(self.alignment, known * bits(self.element) // 8))
 
     @located
+    def aligned(self, alignment: int) -> Pointer:
+        """The same pointer with a promise of the caller's: it is aligned to so many bytes. A checked run tests it."""
+        if alignment < 1:
+            raise TracingError(f"aligned({alignment}): a pointer is aligned to 1 byte at least")
+        if self.alignment % alignment == 0:  # less is promised than is known
+            return Pointer(self.value, self.element, alignment)
+        return Pointer(promise(self.value, alignment), self.element, alignment)
+
+    @located
     def scalar(self, index: Scalar | int) -> Scalar:
         """The element at an index, the same for the whole workgroup: a length or an offset that memory holds.
 
         It is read where it stands, once, and must not be written by the kernel.
 
         Raises:
-            TypeError: the pointer is not to i32, i64 or f32.
+            TracingError: the pointer is not to i32, i64 or f32.
         """
         if str(self.element) not in ("i32", "i64", "f32"):
-            raise TypeError(f"scalars are i32, i64 or f32; the pointer is to {self.element}")
+            raise TracingError(f"scalars are i32, i64 or f32; the pointer is to {self.element}")
         attributes = {
             "alignment": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), bits(self.element) // 8),
             "invariant": ir.UnitAttr.get(),
         }
         return Scalar(value("llvm.load", self.element, [self.offset(index).value], attributes))
+
+    @located
+    def pointer(self, index: Scalar | int, name: str, *, alignment: int = 16) -> Pointer:
+        """The pointer that memory holds at an index, the same for the whole workgroup: one of several arrays.
+
+        It is read like `scalar`. The caller promises its alignment, in bytes.
+
+        Raises:
+            TracingError: this pointer is not to i64, which addresses are kept as.
+        """
+        if str(self.element) != "i64":
+            raise TracingError(f"addresses are kept as i64; the pointer is to {self.element}")
+        address = self.scalar(index).multiple_of(alignment).value
+        return Pointer(value("llvm.inttoptr", self.value.type, [address]), dtype(name), alignment)
 
 
 def storage_type(element: ir.Type) -> ir.Type:
@@ -113,23 +169,27 @@ def as_scalar(number: Any, type_: ir.Type) -> Scalar:
     """A scalar of the given type from a Python number or a scalar of that type."""
     if isinstance(number, Scalar):
         if number.type != type_:
-            raise TypeError(f"a scalar of {number.type} meets {type_}; convert one with .to(…)")
+            raise TracingError(f"a scalar of {number.type} meets {type_}; convert one with .to(…)")
         return number
     if isinstance(number, (int, float)):
         return Scalar(constant(number, type_))
-    raise TypeError(f"expected a number or a scalar, got {type(number).__name__}")
+    if isinstance(number, Real):  # one of NumPy's
+        return Scalar(constant(int(number) if isinstance(number, Integral) else float(number), type_))
+    raise TracingError(f"expected a number or a scalar, got {described(number)}")
 
 
-class Tile(Operators):
+class Tile(Traced, Operators):
     """A tile: a tensor of static lengths spread over the workgroup's registers."""
 
-    def __init__(self, ir_value: ir.Value) -> None:
-        self.value = ir_value
+    _type: TileType | None = None
 
     @property
     def type(self) -> TileType:
         """Lengths, element type and distribution."""
-        return tile_of(self.value)
+        value = self.value  # refused outside the tile's kernel
+        if self._type is None:
+            self._type = tile_of(value)
+        return self._type
 
     @property
     def element(self) -> ir.Type:
@@ -150,11 +210,11 @@ class Tile(Operators):
         axes = [position for position, part in enumerate(parts) if part is None]
         others = [part for part in parts if part is not None]
         if len(axes) != 1 or any(part != slice(None) for part in others) or len(others) != len(self.lengths):
-            raise TypeError(f"a tile is indexed by ':' for each of its {len(self.lengths)} dimensions and one None")
+            raise TracingError(f"a tile is indexed by ':' for each of its {len(self.lengths)} dimensions and one None")
         return Stretched(self, axes[0])
 
     def __repr__(self) -> str:
-        return f"Tile({self.value.type})"
+        return f"Tile({self.value.type})" if self.is_current else "Tile(of another kernel)"
 
 
 class Stretched(Operators):
@@ -173,7 +233,7 @@ class Stretched(Operators):
         """Broadcast to the other tile's shape."""
         lengths, mine = other.lengths, self.tile.lengths
         if lengths[: self.axis] + lengths[self.axis + 1 :] != mine:
-            raise ValueError(f"a tile of {list(mine)} with a new axis {self.axis} does not fit {list(lengths)}")
+            raise TracingError(f"a tile of {list(mine)} with a new axis {self.axis} does not fit {list(lengths)}")
         return Tile(
             compute.broadcast(self.tile.value, self.axis, TileType(lengths, self.element, other.type.distribution))
         )
@@ -187,26 +247,43 @@ def map_elements(function: Callable[..., ir.Value], *operands: Any, result: ir.T
     """Apply a function of scalar IR values to every element; numbers and scalars are broadcast."""
     tiles = [operand for operand in operands if isinstance(operand, Tile)]
     if not tiles:
-        raise TypeError("an element-wise operation needs at least one whole tile to take its shape from")
+        raise TracingError("an element-wise operation needs at least one whole tile to take its shape from")
     shape = max(tiles, key=lambda tile: tile.type.distribution is not None)
-    different = [tile for tile in tiles if tile.lengths != shape.lengths]
-    if different:
-        raise ValueError(
-            f"tiles of {list(shape.lengths)} and {list(different[0].lengths)} do not meet element by element; "
-            "a new axis (tile[:, None]) repeats one along another"
-        )
+    check_same_shape(tiles)
     element = next(operand.element for operand in operands if isinstance(operand, (Tile, Stretched)))
     inputs = [operand_value(operand, shape, element) for operand in operands]
     return Tile(build_map(function, inputs, shape.type, result))
+
+
+def check_same_shape(tiles: Sequence[Tile]) -> None:
+    """Whether tiles can meet element by element.
+
+    Raises:
+        TracingError: their lengths differ, or where they are known to lie; the notes say where each was made.
+    """
+    shape = max(tiles, key=lambda tile: tile.type.distribution is not None)
+    for tile in tiles:
+        if tile.lengths != shape.lengths:
+            raise TracingError(
+                f"tiles of {list(shape.lengths)} and {list(tile.lengths)} do not meet element by element; "
+                "a new axis (tile[:, None]) repeats one along another"
+            )
+        if not tile.type.agrees(shape.type):
+            raise TracingError(
+                f"tiles that lie as '{shape.type.distribution}' and as '{tile.type.distribution}' do not meet element "
+                "by element; redistribute one of them",
+                notes=[
+                    (f"the {which} one is made here", position_of(one.value.location))
+                    for which, one in (("first", shape), ("other", tile))
+                ],
+            )
 
 
 def operand_value(operand: Any, shape: Tile, element: ir.Type) -> ir.Value:
     """What an element-wise operation reads for an operand: a tile of the shape, or a scalar; numbers get a type."""
     if isinstance(operand, Stretched):
         return operand.against(shape).value
-    if isinstance(operand, Tile):
-        return operand.value
-    if isinstance(operand, Scalar):
+    if isinstance(operand, (Tile, Scalar)):
         return operand.value
     return as_scalar(operand, element).value
 
@@ -218,9 +295,13 @@ def build_map(
     guess = result or next(tile_of(item).element for item in inputs if is_tile(item.type))
     operation = create("ck.map", [TileType(shape.lengths, guess, shape.distribution).mlir()], [], regions=1)
     block = operation.regions[0].blocks.append()
-    with ir.InsertionPoint(block):
-        outcome = function(*(regions.element(item) if is_tile(item.type) else item for item in inputs))
-        regions.end([outcome])
+    try:
+        with ir.InsertionPoint(block):
+            outcome = function(*(regions.element(item) if is_tile(item.type) else item for item in inputs))
+            regions.end([outcome])
+    except BaseException:
+        operation.erase()  # what was refused leaves nothing behind, if the user goes on
+        raise
     if outcome.type != guess:
         operation.results[0].set_type(TileType(shape.lengths, outcome.type, shape.distribution).mlir())
     return operation.results[0]

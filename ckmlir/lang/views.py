@@ -17,12 +17,14 @@ from ckmlir.dialect.symbols import Size, Symbol
 from ckmlir.dialect.transforms import Embed
 from ckmlir.dialect.types import TileType
 from ckmlir.lang.arithmetic import dtype
-from ckmlir.lang.trace import located
+from ckmlir.lang.trace import Traced, TracingError, located
 from ckmlir.lang.values import Pointer, Scalar, Tile, as_scalar
 from ckmlir.mlir import ir
 
 Amount = Scalar | int
 """A length, stride or distance: a number, or a run-time i32."""
+MOST = 1 << 31
+"""Sizes are 32-bit integers."""
 
 
 class View:
@@ -36,59 +38,99 @@ class View:
         self.descriptor = descriptor
         self.dynamic = tuple(dynamic)
 
+    @located
     def pad(self, *lengths: int) -> "View":
         """Each dimension padded to a multiple of a tile's length: reads beyond the tensor give zero, writes
         are dropped.
         """
         return self._through(lambda below, size: below.right_pad_to_multiple(lengths))
 
+    @located
     def pad_left(self, dim: int, amount: Amount) -> "View":
         """`amount` more indices before the first of a dimension, without elements."""
-        return self._through(lambda below, size: below.apply(LeftPad(below.lengths[dim], size(amount)), (dim,)))
+        length = self._length(dim)
+        return self._through(lambda below, size: below.apply(LeftPad(length, size(amount)), (dim,)))
 
+    @located
     def pad_right(self, dim: int, amount: Amount) -> "View":
         """`amount` more indices behind the last of a dimension, without elements."""
         return self._through(lambda below, size: below.right_pad(dim, size(amount)))
 
+    @located
     def slice(self, dim: int, begin: Amount, end: Amount) -> "View":
         """Indices `begin` up to, not including, `end` of a dimension; pad it where a window may reach past `end`."""
         return self._through(lambda below, size: below.slice(dim, size(begin), size(end)))
 
+    @located
     def offset(self, dim: int, amount: Amount, length: Amount) -> "View":
         """A dimension of `length` that starts at `amount`."""
+        whole = self._length(dim)
+        if isinstance(amount, int) and isinstance(length, int) and isinstance(whole, int) and amount + length > whole:
+            raise TracingError(f"{length} indices from {amount} on do not lie within [0, {whole})")
         return self._through(lambda below, size: below.offset_by(dim, size(amount), size(length)))
 
+    @located
     def freeze(self, dim: int, index: Amount) -> "View":
         """A dimension fixed at one index; the view has one dimension less."""
+        length = self._length(dim)
+        if isinstance(index, int) and isinstance(length, int) and not 0 <= index < length:
+            raise TracingError(f"index {index} does not lie within [0, {length})")
+        if self.descriptor.rank == 1:
+            raise TracingError("a view has at least one dimension; a window of length 1 takes one element")
         return self._through(lambda below, size: below.freeze(dim, size(index)))
 
+    @located
     def insert(self, position: int, length: Amount) -> "View":
         """A new dimension at `position` along which every element repeats."""
+        if not 0 <= position <= self.descriptor.rank:
+            raise TracingError(f"position {position} is not one of 0 to {self.descriptor.rank}")
         return self._through(lambda below, size: below.insert(position, size(length)))
 
+    @located
     def merge(self, *dims: int) -> "View":
         """One dimension over several, the last of them the fastest, in the place of the first."""
+        if not dims:
+            raise TracingError("merge takes the dimensions that become one")
         return self._through(lambda below, size: below.merge(dims))
 
+    @located
     def unmerge(self, dim: int, lengths: Sequence[Amount]) -> "View":
         """A dimension taken apart into several of these lengths, the last of them the fastest."""
         return self._through(lambda below, size: below.unmerge(dim, [size(length) for length in lengths]))
 
+    @located
     def embed(self, dim: int, lengths: Sequence[Amount], strides: Sequence[Amount]) -> "View":
         """A dimension seen through several at any strides, also overlapping: the windows of a convolution."""
+        length = self._length(dim)
+        if isinstance(length, int) and all(isinstance(one, int) for one in (*lengths, *strides)):
+            last = sum((count - 1) * stride for count, stride in zip(lengths, strides) if count > 0 and stride > 0)
+            if last >= length > 0:
+                raise TracingError(f"the last index of these lengths and strides is {last}, beyond [0, {length})")
         return self._through(
-            lambda below, size: below.apply(Embed(tuple(map(size, lengths)), tuple(map(size, strides))), (dim,))
+            lambda below, size: below.apply(
+                Embed(tuple(map(size, lengths)), tuple(size(stride, signed=True) for stride in strides)), (dim,)
+            )
         )
 
+    @located
     def modulo(self, dim: int, length: Amount) -> "View":
         """A dimension of `length` indices that wrap around: a ring buffer."""
+        if isinstance(length, int) and length < 1:
+            raise TracingError(f"indices wrap around at a length of at least 1, not {length}")
         return self._through(lambda below, size: below.modulo(dim, size(length)))
 
+    @located
     def permute(self, *order: int) -> "View":
         """The dimensions in another order: new dimension i is the old dimension `order[i]`."""
         return self._through(lambda below, size: below.permute(order))
 
-    def _through(self, transform: Callable[[Descriptor, Callable[[Amount], Size]], Descriptor]) -> "View":
+    def _length(self, dim: int) -> Size:
+        """The length of a dimension; TracingError where there is none."""
+        if not 0 <= dim < self.descriptor.rank:
+            raise TracingError(f"there is no dimension {dim}; a view of {self.descriptor.rank} counts them from 0")
+        return self.descriptor.lengths[dim]
+
+    def _through(self, transform: Callable[[Descriptor, "_Sizes"], Descriptor]) -> "View":
         sizes = _Sizes(self.dynamic)
         return View(self.pointer, transform(self.descriptor, sizes), sizes.dynamic)
 
@@ -97,13 +139,15 @@ class View:
         """A rectangle of static lengths at an origin given in elements.
 
         Raises:
-            ValueError: not one length and one origin for each dimension of the view.
+            TracingError: not one length and one origin for each dimension of the view.
         """
         rank = self.descriptor.rank
         if len(lengths) != rank or len(origin) != rank:
-            raise ValueError(
+            raise TracingError(
                 f"a view of {rank} dimensions takes as many lengths and origins, not {len(lengths)} and {len(origin)}"
             )
+        if min(lengths) < 1:
+            raise TracingError(f"a window has lengths of at least 1, not {list(lengths)}")
         view = dialect_views.view(
             self.pointer.value, self.descriptor, self.pointer.element, [size.value for size in self.dynamic]
         )
@@ -112,11 +156,11 @@ class View:
         )
 
 
-class Window:
+class Window(Traced):
     """A rectangle of a view."""
 
     def __init__(self, value: ir.Value, element: ir.Type, lengths: tuple[int, ...]) -> None:
-        self.value = value
+        super().__init__(value)
         self.element = element
         self.lengths = lengths
 
@@ -127,12 +171,16 @@ class Window:
         A window is no value that a loop can carry: move it by the index, `window.moved(0, step.index)`.
 
         Raises:
-            ValueError: not one step for each dimension.
+            TracingError: not one step for each dimension.
         """
         if len(steps) != len(self.lengths):
-            raise ValueError(f"a window of {len(self.lengths)} dimensions moves by as many steps, not {len(steps)}")
+            raise TracingError(f"a window of {len(self.lengths)} dimensions moves by as many steps, not {len(steps)}")
         moved = dialect_views.move_window(self.value, [_i32(step) for step in steps])
         return Window(moved, self.element, self.lengths)
+
+
+ALWAYS_ZERO = 1 << 16
+"""What divides a run-time amount that is always 0, as far as accesses are concerned."""
 
 
 class _Sizes:
@@ -141,22 +189,32 @@ class _Sizes:
     def __init__(self, dynamic: Sequence[Scalar] = ()) -> None:
         self.dynamic = list(dynamic)
 
-    def __call__(self, amount: Amount) -> Size:
+    def __call__(self, amount: Amount, *, signed: bool = False) -> Size:
+        """Raises TracingError for a number that no 32-bit size is, and a run-time value that is no i32."""
         if isinstance(amount, int):
+            if not (-MOST if signed else 0) <= amount < MOST:
+                raise TracingError(f"{amount} is no length or distance: those are 0 to 2^31 - 1 elements")
             return amount
+        if str(amount.type) != "i32":
+            raise TracingError(f"lengths, strides and distances are i32, not {amount.type}; convert with .to('i32')")
         self.dynamic.append(amount)
-        return Symbol(len(self.dynamic) - 1, amount.multiple)
+        return Symbol(len(self.dynamic) - 1, amount.multiple or ALWAYS_ZERO)
 
 
 def _i32(amount: Amount) -> ir.Value:
     return as_scalar(amount, ir.IntegerType.get_signless(32)).value
 
 
+@located
 def view(pointer: Pointer, lengths: Sequence[Amount], strides: Sequence[Amount]) -> View:
     """A tensor of run-time or static lengths and strides (in elements) at a pointer.
 
-    What is known of a stride's divisors (`Scalar.multiple_of`) decides how wide its accesses may be.
+    What is known to divide a stride or length (`Scalar.multiple`) decides how wide its accesses may be.
     """
+    if not lengths or len(lengths) != len(strides):
+        raise TracingError(
+            f"a view has a length and a stride for each dimension, not {len(lengths)} and {len(strides)}"
+        )
     size = _Sizes()
     alignment = max(pointer.alignment * 8 // bits(pointer.element), 1)
     descriptor = Descriptor.naive([size(length) for length in lengths], [size(stride) for stride in strides], alignment)

@@ -10,16 +10,16 @@ LLVM's hazard recognizer does not see into inline assembly. Where accumulators b
 (assembly of nothing but wait states) keeps the distances, by data dependence; `ckmlir.compiler` has the machine code of
 such kernels checked as a whole.
 
-The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with more than 128 accumulators
+The rule holds for every kernel: of at most 4 waves (more have no second kind to spare), with 129 to 256 accumulators
 that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
 """
 
 from dataclasses import dataclass, field
 
 from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
-from ckmlir.passes.vectors import length_of
 from ckmlir.targets.cdna import SIMDS
 from ckmlir.targets.mfma import INSTRUCTIONS
 
@@ -28,6 +28,8 @@ ACCUMULATION = "ck.accumulation_registers"
 """Set on matrix instructions that take this form, and on kernels that have some."""
 MOST_IN_ARCHITECTURAL = 128
 """Accumulators that fit beside operands among 256 architectural registers."""
+ACCUMULATION_REGISTERS = 256
+"""More than these lie in both kinds, where LLVM is told nothing."""
 BEGIN = "s_nop 1"
 """2 wait states: vector arithmetic writes a register, a matrix instruction reads it (LLVM GCNHazardRecognizer,
 checkMAIHazards90A)."""
@@ -69,7 +71,7 @@ def use_accumulator_form(function: ir.Operation, waves: int) -> bool:
     if not matrix or any(INSTRUCTIONS[text_of(op, "instruction")].scaled for op in matrix):
         return False
     web = _web(function, matrix)
-    if web is None or _carried(web, function) <= MOST_IN_ARCHITECTURAL:
+    if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= ACCUMULATION_REGISTERS:
         return False
     for op in web.instructions:
         op.attributes[ACCUMULATION] = ir.UnitAttr.get(function.context)
@@ -174,7 +176,12 @@ def _carried(web: _Web, function: ir.Operation) -> int:
     """The most accumulators, in registers of a lane, that the matrix instructions of a block find at its beginning."""
     used = {op.operands[2] for op in web.instructions}
     found = [[argument for argument in block.arguments if argument in used] for block in function.regions[0]]
-    return max(sum(length_of(argument) for argument in arguments) for arguments in found)
+    return max(sum(_registers(argument.type) for argument in arguments) for arguments in found)
+
+
+def _registers(vector: ir.Type) -> int:
+    """32-bit registers that a vector takes."""
+    return int(vector.shape[0]) * bits(vector.element_type) // 32
 
 
 def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Value]]:

@@ -12,16 +12,18 @@ import functools
 import re
 import sys
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckmlir.diagnostics import collect
+from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
+from ckmlir.lowering.metadata_note import KernelNotes, with_notes
 from ckmlir.lowering.resting_memory import resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu, ir, llvm
@@ -42,6 +44,9 @@ DEFAULT_LEVEL = 2
 COPYING_LINKER = b'#!/bin/sh\nLC_ALL=C exec cat "$2" >"$4"\n'
 """Without a locale `cat` starts in less than half the time that `cp` takes."""
 
+
+ERROR = re.compile(r"\berror\b|not a recognized", re.IGNORECASE)
+"""What LLVM says where it only prints; its fatal errors begin with "LLVM ERROR"."""
 
 MANY_REGISTERS = 128
 """Registers that go round a loop, above which a kernel may run LLVM out of them. It is then compiled in a copy of the
@@ -79,13 +84,15 @@ def emit_code_object(
     line_table: bool = True,
     keep: Collection[str] = (),
     linker: Linker | None = None,
+    argument_names: Mapping[str, Sequence[str]] | None = None,
 ) -> CompiledObject:
     """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
 
     `module` itself is not changed. `line_table` carries the operations' locations into the code object. `keep` names
-    artifacts, see KEEPABLE. Without a `linker` the environment's is taken, see `ckmlir.lowering.linker`. Every
+    artifacts, see KEEPABLE. Without a `linker` the environment's is taken, see `ckmlir.lowering.linker`.
+    `argument_names` by kernel go into the metadata. Every
     instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the passes
-    before. Where LLVM gives up on a kernel for want of registers, CodeGenerationError says so.
+    before. Where LLVM gives up on a kernel in a copy of the process, CodeGenerationError has its words.
 
     Raises CodeGenerationError, LinkerNotFound, LinkError, and UnsupportedTarget for an unknown chip.
     """
@@ -99,6 +106,7 @@ def emit_code_object(
 
     work = module.operation.clone()
     kernels = _prepare(work, target, opt_level)
+    notes = _notes(kernels, argument_names or {})
     if "rocdl" in keep:
         compiled.artifacts["rocdl"] = str(work)
     if line_table:
@@ -115,6 +123,8 @@ def emit_code_object(
         timed("asm", time.perf_counter() - start)
     start = time.perf_counter()
     relocatable = _serialize(work, "bin")
+    if notes:
+        relocatable = with_notes(relocatable, notes)
     timed("llvm", time.perf_counter() - start)
     if "obj" in keep:
         compiled.artifacts["obj"] = relocatable
@@ -145,23 +155,27 @@ def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp
     return modules[0]
 
 
+def _notes(kernels: gpu.GPUModuleOp, argument_names: Mapping[str, Sequence[str]]) -> dict[str, KernelNotes]:
+    """What the metadata is to say of each kernel; passes leave it on the functions, where LLVM would not know it."""
+    found = {}
+    for op in kernels.operation.regions[0].blocks[0].operations:
+        if op.operation.name == "llvm.func":
+            name = str(op.operation.attributes["sym_name"].value)
+            found[name] = KernelNotes(argument_names.get(name, ()), take_notes(op.operation))
+    return {name: one for name, one in found.items() if one.arguments or one.entries}
+
+
 def _serialize(work: ir.Operation, form: str) -> bytes:
     """Replace the gpu.module of `work` by a binary of LLVM's `form` ("isa" or "bin"), and return that binary."""
-    operations, branches = _size(work)
-    content, ended = b"", ""
-    with captured_standard_error() as lines, resting_memory(operations, branches):
+    if _carried(work) > MANY_REGISTERS:
         try:
-            crowded = _carried(work) > MANY_REGISTERS
-            content = in_child_process(lambda: _binary(work, form)) if crowded else _binary(work, form)
-        except ChildEnded as error:
-            ended = str(error)
-    if ended:
-        why = next((line.strip("* ") for line in lines if "Bad machine code" in line), ended)
-        raise CodeGenerationError(
-            f"error: LLVM gave up on this kernel: {why.rstrip('.')}. It has too few registers for what it does at "
-            "once; smaller blocks or more waves need fewer"
-        )
-    errors = [line for line in lines if re.search(r"\berror\b|not a recognized|LLVM ERROR", line, re.IGNORECASE)]
+            content, lines = in_child_process(lambda: _binary(work, form))
+        except ChildEnded as end:
+            raise CodeGenerationError(_given_up(str(end), end.printed)) from None
+    else:
+        with captured_standard_error() as lines:
+            content = _binary(work, form)
+    errors = [line for line in lines if ERROR.search(line)]
     if errors:
         # Turned round from LLVM's `error: file:line:column: text`.
         raise CodeGenerationError(re.sub(r"^(?:error:\s*)?(\S.*?:\d+:\d+:\s)?", r"\1error: LLVM: ", errors[0]))
@@ -170,8 +184,24 @@ def _serialize(work: ir.Operation, form: str) -> bytes:
     return content
 
 
+def _given_up(end: str, printed: list[str]) -> str:
+    """Why the backend ended its process, in LLVM's own words where it had any.
+
+    Only its check of machine code tells of registers: its allocator makes such code where it has too few of them.
+    """
+    for line in printed:
+        if "Bad machine code" in line:
+            return (
+                f"error: LLVM gave up on this kernel: {line.strip('* ').rstrip('.')}. It has too few registers for "
+                "what it does at once; smaller blocks or more waves need fewer"
+            )
+    why = next((line.strip() for line in printed if ERROR.search(line) or "Assertion" in line), "it did not say why")
+    return f"error: LLVM gave up on this kernel and {end}: {why}; this is a defect of ckmlir or of LLVM"
+
+
 def _binary(work: ir.Operation, form: str) -> bytes:
-    _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
+    with resting_memory(*_size(work)):
+        _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
     binary = next(op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.binary")
     content: bytes = gpu.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
     return content
@@ -211,9 +241,11 @@ def _run(work: ir.Operation, pipeline: str) -> None:
             raise CodeGenerationError(str(reason)) from None
 
 
-@functools.cache
 def _toolkit() -> Path:
-    """The directory whose `llvm/bin/ld.lld` copies objects: made once per user, in the cache if that can be."""
+    """The directory whose `llvm/bin/ld.lld` copies objects: made once per user, in the cache if that can be.
+
+    Looked for each time: another process may clear the cache.
+    """
     for root in (cache_directory, lambda: user_directory("cache")):
         linker = root() / "toolkit" / "llvm" / "bin" / "ld.lld"
         try:

@@ -6,7 +6,8 @@ from typing import Any, TypeVar
 
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
-from ckmlir.lowering.divisors import Divisors, constant_of
+from ckmlir.dialect.divisors import Divisors, constant_of
+from ckmlir.dialect.loop import ADVANCES
 from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.mlir import ir
@@ -30,9 +31,19 @@ class Lowering:
     lane: ir.Value | None = None
     wave: ir.Value | None = None
     lds: ir.Value | None = None
+    steps: set[ir.Block] = field(default_factory=set)
+    """The blocks that are steps of innermost loops."""
+    makes_f16: bool = False
+    """Whether the kernel converts anything to f16."""
 
     def __post_init__(self) -> None:
-        self.emit.divisor_of = Divisors(self.function).of
+        self.emit.divisor_of = Divisors().of
+        self.steps = _steps(self.function)
+        self.makes_f16 = any(
+            op.name == "ck.convert" and str(op.results[0].type.element_type) == "f16"
+            for block in self.function.regions[0]
+            for op in (view.operation for view in block.operations)
+        )
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""
@@ -117,7 +128,7 @@ class Lowering:
         return self.emit.index(item, rate)
 
     def _rate(self, item: ir.Value) -> Rate:
-        """FIXED, or STEP for what depends on a block argument of a loop."""
+        """FIXED, or STEP for what depends on an argument that advances with an innermost loop."""
         found = self.rates.get(item)
         if found is None:
             self.rates[item] = Rate.STEP  # what depends on itself goes round a loop
@@ -127,8 +138,19 @@ class Lowering:
     def _rate_of(self, item: ir.Value) -> Rate:
         owner = producer(item)
         if owner is None:
-            return Rate.FIXED if item.owner == self.function.regions[0].blocks[0] else Rate.STEP
+            return Rate.STEP if item.owner in self.steps else Rate.FIXED
         return max((self._rate(operand) for operand in owner.operands), default=Rate.FIXED)
+
+
+def _steps(function: ir.Operation) -> set[ir.Block]:
+    """The blocks whose arguments advance, as the branches to them say; found before lowering splits blocks."""
+    steps: set[ir.Block] = set()
+    for block in function.regions[0]:
+        branch = block.operations[len(block.operations) - 1].operation
+        if ADVANCES in branch.attributes:
+            steps.update(branch.successors[number] for number in ir.DenseI32ArrayAttr(branch.attributes[ADVANCES]))
+            del branch.attributes[ADVANCES]
+    return steps
 
 
 def lds_symbol(function: ir.Operation) -> str:

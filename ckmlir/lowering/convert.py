@@ -41,6 +41,8 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
         return _to_bf16(source)
     if have == "f32" and want == "i8":
         return _to_i8(source)
+    if have == "bf16" and want == "f32" and state.makes_f16:
+        return _from_bf16(source)
     if (have in ("f16", "bf16") and want == "f32") or (have == "f32" and want in ("f16", "bf16")):
         return value(
             "arith.extf" if want == "f32" else "arith.truncf",
@@ -61,6 +63,18 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
     if "f32" not in (have, want):
         return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
     fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
+
+
+def _from_bf16(source: ir.Value) -> ir.Value:
+    """The upper half of an f32, by integers: sums and products of extensions LLVM 22 computes in f16 where they are
+    converted to that, because its mantissa holds that of bf16; its range does not (InstCombine, fptrunc of a binary
+    operation).
+    """
+    length = vectors.length_of(source)
+    i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
+    half = bitcast(source, vectors.vector_type(length, ir.IntegerType.get_signless(16)))
+    wide = arith.shli(value("arith.extui", i32, [half]), _splat(16, i32))
+    return bitcast(wide, vectors.vector_type(length, ir.F32Type.get()))
 
 
 def _to_bf16(source: ir.Value) -> ir.Value:

@@ -24,6 +24,7 @@ LAST_OF_ROW = 0x15F  # the last lane of the row itself
 DPP = {1: QUAD_XOR_1, 2: QUAD_XOR_2, 8: ROW_ROTATE_8}
 ODD_ROWS = 0b1010
 UPPER_ROWS = 0b1100
+DWORD = 32
 
 
 def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -35,6 +36,15 @@ def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         [_move(state, vectors.element(words, i), mask, equal_below) for i in range(vectors.length_of(words))]
     )
     return [_unwords(moved, source.type)]
+
+
+def lower_first_lane(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.first_lane to v_readfirstlane_b32, one a dword; a condition travels as a number."""
+    source, i32 = op.operands[0], ir.IntegerType.get_signless(32)
+    if bits(source.type) >= DWORD:
+        return [value("rocdl.readfirstlane", source.type, [source])]
+    number = value("rocdl.readfirstlane", i32, [value("arith.extui", i32, [source])])
+    return [value("arith.trunci", source.type, [number])]
 
 
 def _words(source: ir.Value) -> ir.Value:

@@ -4,6 +4,11 @@ A buffer resource holds a base address and a size in bytes; a lane's access at o
 dropped. The base is moved to the tile's origin with 64-bit arithmetic, what a loop advances goes into the scalar
 offset, what differs between lanes into the vector offset, constants into the immediate.
 
+The hardware takes both offsets as unsigned numbers, so neither may be negative for an element that exists, be their sum
+what it may. A sum without negative terms is not, since its parts never are. So every negative term of an offset, which
+comes from a padding on the left, goes into the base, whatever it depends on: the base may lie anywhere below the
+element.
+
 Whether the hardware counts the scalar offset against the size is documented in two ways (the CDNA3 ISA document,
 9.1.5.4, compares with `num_records - sgpr_offset`; LLVM's intrinsics speak of an offset excluded from the check).
 Here every access is right under both: what has to be refused is refused by the vector offset alone, and what is valid
@@ -22,7 +27,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.padding import RightPad
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import resolve
-from ckmlir.dialect.transforms import Embed, Indexing, Merge, Modulo, Xor
+from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.lowering.context import Lowering
@@ -34,8 +39,6 @@ from ckmlir.mlir import arith, ir
 OUT_OF_RANGE = -(1 << 31)
 """A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
 LARGEST = 1 << 31
-NOT_LINEAR = (Merge, Modulo, Xor, Indexing)
-"""Transforms whose storage index is not a sum of the user index and a constant, or of its multiples."""
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
@@ -75,7 +78,7 @@ def lower_inside(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 def lower_offset(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.offset_fragment to address arithmetic in elements."""
-    return [_place(state, op.operands[0], inside_of(state, op)).values[0].emit()]
+    return [_place(state, op.operands[0], inside_of(state, op)).value(0).emit()]
 
 
 def _load(op: ir.Operation, address: "BufferAddress") -> ir.Value:
@@ -156,20 +159,28 @@ class Ground:
 
     @cached_property
     def start(self) -> Index:
-        """The part of every offset that the view's own slices, paddings and frozen dimensions add, in bytes.
+        """What the view's own slices, paddings and frozen dimensions add to the offset of its first element, in bytes.
 
-        It may need 64 bits, and it is negative behind a left padding, which a lane's offset must not be; so it belongs
-        into the base. Below a transform that is not linear it is no summand of the offset, and taken for 0.
+        It may need 64 bits, so it belongs into the base. Where it is no summand of the other offsets, below a transform
+        that is not linear, `split` takes it out again.
         """
-        steps, number = self.descriptor.steps, self.state.emit.number
-        if all(isinstance(step.transform, (Embed, RightPad)) for step in steps):
-            return number(0)
-        values = self.descriptor.evaluate([number(0)] * self.descriptor.rank, self.symbols)
-        numbers = [number(item) if isinstance(item, int) else item for item in values]
-        for step in steps:
-            if isinstance(step.transform, NOT_LINEAR) and any(numbers[lower].terms for lower in step.lowers):
-                return number(0)
-        return numbers[0].part(Rate.FIXED, constant=True) * self.scale
+        if all(isinstance(step.transform, (Embed, RightPad)) for step in self.descriptor.steps):
+            return self.state.emit.number(0)
+        zero = [self.state.emit.number(0)] * self.descriptor.rank
+        first = self.descriptor.offset(zero, self.symbols)
+        if isinstance(first, int):
+            return self.state.emit.number(first * self.scale)
+        found: Index = first.part(Rate.FIXED, constant=True) * self.scale
+        return found
+
+    def split(self, offset: Index) -> tuple[Index, Index, Index]:
+        """An offset in bytes as base, vector and scalar offset, the latter two without negative terms."""
+        base = offset.part(Rate.ORIGIN) + self.start
+        base = base + (offset - base).negative
+        if base.rate == Rate.LANE:
+            raise ValueError(f"in {self.descriptor} an offset falls from lane to lane; strides are not negative")
+        rest = offset - base
+        return base, rest.part(Rate.LANE, Rate.FIXED, constant=True), rest.part(Rate.STEP)
 
 
 @dataclass(frozen=True)
@@ -179,13 +190,18 @@ class Place:
     ground: Ground
     index: list[Index]
     """The coordinates in the view."""
-    values: list[Index]
-    """The coordinates on every level of the descriptor."""
+    values: list[Index | int]
+    """The coordinates on every level of the descriptor; numbers where they are frozen."""
+
+    def value(self, dimension: int) -> Index:
+        """A coordinate by the number of its dimension."""
+        found = self.values[dimension]
+        return self.ground.state.emit.number(found) if isinstance(found, int) else found
 
     @property
     def offset(self) -> Index:
         """Bytes from the pointer."""
-        return self.values[0] * self.ground.scale
+        return self.value(0) * self.ground.scale
 
     @property
     def everything(self) -> tuple[int, ...]:
@@ -221,9 +237,8 @@ def buffer_address(
             within = place.index[anywhere] < resolve(ground.descriptor.lengths[anywhere], ground.symbols)
             condition = within if condition is None else condition & within
     valid = _validity(condition, place, checked)
-    resource = _resource(state, ground.pointer, place.offset.part(Rate.ORIGIN) + ground.start, ground.space)
-    vector = (place.offset - ground.start).part(Rate.LANE, Rate.FIXED, constant=True).emit()
-    address = BufferAddress(resource, vector, place.offset.part(Rate.STEP).emit())
+    base, vector, scalar = ground.split(place.offset)
+    address = BufferAddress(_resource(state, ground.pointer, base, ground.space), vector.emit(), scalar.emit())
     return address if valid is None else address.only_where(valid.value, state)
 
 
@@ -275,13 +290,13 @@ def _validity(condition: Predicate | None, place: Place, checked: Sequence[int] 
     """
     descriptor, values = place.ground.descriptor, place.values
     for step in descriptor.predicates():
-        if not set(step.uppers) & set(checked) and _refused_by_size(descriptor, step, values):
+        if not set(step.uppers) & set(checked) and _refused_by_size(step, place):
             continue
         test = step.transform.valid(tuple(values[upper] for upper in step.uppers), place.ground.symbols)
         if isinstance(test, bool):
             if test:
                 continue
-            raise ValueError("an access outside its tensor in every lane")
+            return Predicate.never(place.ground.state.emit)
         condition = test if condition is None else condition & test
     return condition
 
@@ -294,7 +309,7 @@ def _outermost(descriptor: Descriptor, dimension: int) -> int:
     return dimension
 
 
-def _refused_by_size(descriptor: Descriptor, step: Step, values: list[Index]) -> bool:
+def _refused_by_size(step: Step, place: Place) -> bool:
     """Whether passing this step's bound always means passing the end of the buffer, in the vector offset alone.
 
     That is so for the outermost dimension of a matrix whose rows do not overlap (`view` requires it), also where it is
@@ -303,16 +318,19 @@ def _refused_by_size(descriptor: Descriptor, step: Step, values: list[Index]) ->
     """
     if not isinstance(step.transform, RightPad):
         return False
+    descriptor = place.ground.descriptor
     first = descriptor.steps[0]
     if not isinstance(first.transform, Embed) or first.lowers != (0,):
         return False
     dimension = _outermost(descriptor, step.lowers[0])
     if dimension not in first.uppers:
         return False
-    others = [stride for upper, stride in zip(first.uppers, first.transform.strides, strict=True) if upper != dimension]
-    own = first.transform.strides[first.uppers.index(dimension)]
-    alone = len(others) == 0 or (len(others) == 1 and others[0] == 1 and own != 1)
-    return alone and not values[step.uppers[0]].part(Rate.STEP).terms
+    others = dict(zip(first.uppers, first.transform.strides, strict=True))
+    own = others.pop(dimension)
+    alone = not others or (list(others.values()) == [1] and own != 1)
+    if any(place.value(other).negative.terms for other in others):
+        return False  # a padding on the left of the other dimension moved the base, and the end with it, further away
+    return alone and not place.value(step.uppers[0]).part(Rate.STEP).terms
 
 
 __all__ = [

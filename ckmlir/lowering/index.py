@@ -97,6 +97,11 @@ class Index:
         """The terms of the given rates, with or without the constant."""
         return Index({m: c for m, c in self.terms.items() if (rate_of(m) in rates if m else constant)}, self.emitter)
 
+    @property
+    def negative(self) -> Index:
+        """The terms with a negative coefficient; all others are never negative, as atoms are not."""
+        return Index({m: c for m, c in self.terms.items() if c < 0}, self.emitter)
+
     # -- arithmetic
 
     def _lift(self, other: Index | int) -> Index:
@@ -136,6 +141,8 @@ class Index:
     __rmul__ = __mul__
 
     def __floordiv__(self, other: Index | int) -> Index:
+        if not self.terms:
+            return self
         if isinstance(other, int):
             quotient, rest = self._split(other)
             bound = rest.bound
@@ -148,6 +155,8 @@ class Index:
         return self._opaque("floordiv", other, lambda: self.emitter.binary("divui", self.emit(), other.emit()), None)
 
     def __mod__(self, other: Index | int) -> Index:
+        if not self.terms:
+            return self
         if isinstance(other, int):
             _, rest = self._split(other)
             bound = rest.bound
@@ -155,6 +164,12 @@ class Index:
                 return rest
             return rest._opaque("mod", other, lambda: rest._power_or("andi", "remui", other), other)
         return self._opaque("mod", other, lambda: self.emitter.binary("remui", self.emit(), other.emit()), other.bound)
+
+    def __rfloordiv__(self, other: int) -> Index:
+        return self._lift(other) // self
+
+    def __rmod__(self, other: int) -> Index:
+        return self._lift(other) % self
 
     def _split(self, divisor: int) -> tuple[Index, Index]:
         """(q, r) with self = divisor * q + r, moving every term that divides into q; no term of r is negative."""
@@ -200,6 +215,8 @@ class Index:
             return mixed + self.constant
         joint = None if limit is None else 1 << (max(limit - 1, self.constant)).bit_length()
         return mixed._opaque("xor", fixed, lambda: self.emitter.binary("xori", mixed.emit(), fixed.emit()), joint)
+
+    __rxor__ = __xor__
 
     def _power_or(self, shift_or_mask: str, general: str, number: int) -> ir.Value:
         if number & (number - 1) == 0:
@@ -271,11 +288,14 @@ class Predicate:
         self.value = condition
         self.emitter = emitter
 
+    @staticmethod
+    def never(emitter: Emitter) -> Predicate:
+        """What no lane fulfils."""
+        return Predicate(emitter.constant(0, 1), emitter)
+
     def __and__(self, other: Predicate | bool) -> Predicate:
         if isinstance(other, bool):
-            if not other:
-                raise ValueError("an access that is never valid")
-            return self
+            return self if other else Predicate.never(self.emitter)
         return Predicate(self.emitter.binary("andi", self.value, other.value), self.emitter)
 
     __rand__ = __and__

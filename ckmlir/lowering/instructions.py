@@ -10,6 +10,7 @@ from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 from ckmlir.targets import TargetError
+from ckmlir.targets.mfma import ROCDL_FORMATS
 
 MATH = {"math.exp2": "rocdl.exp2", "math.log2": "rocdl.log", "math.rsqrt": "rocdl.rsq", "math.sqrt": "rocdl.sqrt"}
 """Transcendental instructions: about 1 ulp, denormal inputs and results flushed (CDNA3 ISA, 7.4)."""
@@ -24,7 +25,11 @@ WORKGROUP = ("rocdl.workgroup.id.x", "rocdl.workgroup.id.y", "rocdl.workgroup.id
 
 
 def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """ck.mfma to the target's instruction."""
+    """ck.mfma to the target's instruction.
+
+    One that can scale its operands does not: LLVM takes scales of 0 for the form without (VOP3PInstructions.td, the
+    patterns of mfma_scale), which multiplies as scales of 1 would.
+    """
     name = text_of(op, "instruction")
     try:
         instruction = state.target.mfma(name)
@@ -38,7 +43,17 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         return [assembly(c.type, [left, right, c], spelled, "=a,v,v,0")]
     i32 = ir.IntegerType.get_signless(32)
     zero = ir.IntegerAttr.get(i32, 0)
-    plain = {"cbsz": zero, "abid": zero, "blgp": ir.Attribute.parse("#rocdl<mfma_perm_b none>")}
+    if instruction.scaled:
+        formats = {
+            place: ir.Attribute.parse(f"#rocdl<matrix_format {ROCDL_FORMATS[dtype]}>")
+            for place, dtype in (("cbsz", instruction.a), ("blgp", instruction.b))
+        }
+        unscaled = value("arith.constant", i32, [], {"value": zero})
+        operands = [left, right, c, unscaled, unscaled]
+        return [value(instruction.op, c.type, operands, {**formats, "opselA": zero, "opselB": zero})]
+    # Of f64 the field negates operands, of all others it permutes lanes of B.
+    field = "mfma_neg_modifier" if instruction.acc == "f64" else "mfma_perm_b"
+    plain = {"cbsz": zero, "abid": zero, "blgp": ir.Attribute.parse(f"#rocdl<{field} none>")}
     return [value(instruction.op, c.type, [left, right, c], plain)]
 
 

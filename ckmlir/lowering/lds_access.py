@@ -2,12 +2,14 @@
 
 from ckmlir.dialect.build import create, integer, integer_of, producer, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.fragment_lds import room_distance, rooms_of
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import describe
 from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import buffer_address
+from ckmlir.lowering.index import Index
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
 from ckmlir.mlir import ir
 
@@ -56,6 +58,7 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     inside = layout.element_at(state.coordinates(distribution, numbers[0]))
     address = buffer_address(state, op.operands[0], inside)
     place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + integer_of(alloc, "offset")
+    place = place + _room(state, alloc, distribution)
     pointer = state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))
     zero = state.emit.constant(0)
     operands = [address.resource, pointer, state.emit.constant(width), address.vector, address.scalar, zero]
@@ -75,6 +78,8 @@ def _pointer(
     layout = LdsLayout.parse(text_of(alloc, "layout"))
     distribution, size = Distribution.parse(text_of(op, "distribution")), bits(fragment.element_type) // 8
     offset = layout.offset(state.coordinates(distribution, registers_of(op)[0])) * size
+    if op.name == "ck.lds_write":
+        offset = offset + _room(state, alloc, distribution)
     constant = offset.constant + integer_of(alloc, "offset")
     lanes = offset - offset.constant
     pointer = state.emit.once(("lds", lanes.key), lambda: _step(state.lds, lanes.emit()) if lanes.terms else state.lds)
@@ -86,6 +91,15 @@ def _pointer(
         base = pointer
         pointer = state.emit.once(("lds", lanes.key, constant), lambda: _step(base, within))
     return pointer, {"alignment": integer(layout.alignment(fragment.shape[0]) * size)}
+
+
+def _room(state: Lowering, alloc: ir.Operation, distribution: Distribution) -> Index:
+    """Where the copy of the tensor begins that this wave writes, in bytes behind the first."""
+    number = state.emit.number(0)
+    if rooms_of(alloc) > 1:
+        for digit in distribution.wave_copies():
+            number = number + state.digit(digit) * digit.weight
+    return number * room_distance(alloc)
 
 
 def _kept(pointer: ir.Value) -> ir.Value:

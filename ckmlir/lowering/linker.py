@@ -9,6 +9,8 @@ order, in
 2. ROCm: `$ROCM_PATH/llvm/bin/ld.lld`, else `/opt/rocm/llvm/bin/ld.lld`;
 3. `PATH`: `ld.lld`, else the newest `ld.lld-NN`;
 4. the Python package `ziglang`, whose `zig ld.lld` is the same linker.
+
+One that is too old to know code objects of version 5 is passed over: a distribution's LLVM 14 is in nobody's way.
 """
 
 from __future__ import annotations
@@ -31,6 +33,8 @@ HOW_TO_GET_ONE = (
     "`apt install lld`; or install ROCm. CKMLIR_LLD=/path/to/ld.lld names one in another place"
 )
 TIMEOUT_SECONDS = 60
+LEAST_VERSION = 15
+"""Of LLD: 14 calls code objects of version 5 an "unknown abi version"; 15, 16, 19 and 22 link them."""
 SWITCH = "CKMLIR_LINKER"
 INTERNAL, LLD = "internal", "lld"
 
@@ -70,6 +74,15 @@ class Linker:
                 said = " ".join((done.stderr or done.stdout).replace(f"{source}:", "").split())
                 raise LinkError(f"the linker {self} failed with status {done.returncode}: {said or 'it said nothing'}")
             return result.read_bytes()
+
+    def too_old(self) -> str:
+        """What it says of itself where that is an LLD of too low a version; empty for all others."""
+        try:
+            said = subprocess.run([*self.command, "--version"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
+        except (OSError, subprocess.TimeoutExpired):
+            return ""
+        version = re.search(r"\bLLD (\d+)[\d.]*", said.stdout)
+        return version[0] if version and int(version[1]) < LEAST_VERSION else ""
 
     def __str__(self) -> str:
         return f"{' '.join(self.command)} ({self.origin})"
@@ -138,10 +151,17 @@ def _find(named: str, rocm: str, path: str) -> Linker:
     if named:
         if not _is_executable(Path(named)):
             raise LinkerNotFound(f"CKMLIR_LLD={named} is not an executable file; {HOW_TO_GET_ONE}")
-        return Linker((named,), "CKMLIR_LLD")
-    for linker in _candidates(rocm, path):
+        linker = Linker((named,), "CKMLIR_LLD")
+        if version := linker.too_old():
+            raise LinkerNotFound(f"CKMLIR_LLD={named} is {version}; {LEAST_VERSION} or later is needed")
         return linker
-    raise LinkerNotFound(f"no ld.lld found to link code objects; {HOW_TO_GET_ONE}")
+    passed_over = []
+    for linker in _candidates(rocm, path):
+        if not (version := linker.too_old()):
+            return linker
+        passed_over.append(f"{linker} is {version}, {LEAST_VERSION} or later is needed")
+    reason = "".join(f" ({one})" for one in passed_over)
+    raise LinkerNotFound(f"no ld.lld found to link code objects{reason}; {HOW_TO_GET_ONE}")
 
 
 def _candidates(rocm: str, path: str) -> Iterator[Linker]:
@@ -156,8 +176,8 @@ def _candidates(rocm: str, path: str) -> Iterator[Linker]:
         for file in Path(directory or ".").glob("ld.lld-*")
         if (match := re.fullmatch(r"ld\.lld-(\d+)", file.name)) and _is_executable(file)
     }
-    if numbered:
-        yield Linker((str(numbered[max(numbered)]),), "PATH")
+    for version in sorted(numbered, reverse=True):
+        yield Linker((str(numbered[version]),), "PATH")
     package = importlib.util.find_spec("ziglang")
     for directory in (package.submodule_search_locations or []) if package else []:
         zig = Path(directory, "zig")

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
+from ckmlir.dialect.notes import notes_of
 from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access, short_vectors
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.bytes_as_dwords import use_dwords
@@ -18,7 +19,7 @@ from ckmlir.lowering.matrix_distances import keep_distances
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.walk import functions, target_of, waves_of
+from ckmlir.passes.walk import expanded_functions, target_of, waves_of
 from ckmlir.targets.cdna import SIMDS
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
@@ -35,6 +36,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.lds_write": lds_access.lower_write,
     "ck.copy_fragment": lds_access.lower_copy,
     "ck.mfma": instructions.lower_mfma,
+    "ck.first_lane": cross_lane.lower_first_lane,
     "ck.exchange": cross_lane.lower_exchange,
     "ck.convert": convert.lower_convert,
     "ck.thread_coordinate": instructions.lower_thread_coordinate,
@@ -62,7 +64,7 @@ class LowerFragments(Pass):
     name: ClassVar[str] = "ck-lower-fragments"
 
     def apply(self, module: ir.Module) -> None:
-        for function in list(functions(module)):
+        for function in list(expanded_functions(module, self.name)):
             lower_function(function)
 
 
@@ -147,6 +149,9 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool) -> 
         "rocdl.kernel": ir.UnitAttr.get(),
         "gpu.kernel": ir.UnitAttr.get(),
         "rocdl.flat_work_group_size": ir.StringAttr.get(f"{threads},{threads}"),
+        **notes_of(function),
+        # Lanes are counted along x only, so a launch of any other shape would compute something else.
+        "rocdl.reqd_work_group_size": ir.DenseI32ArrayAttr.get([threads, 1, 1]),
     }
     if waves > SIMDS:
         # At most 256 registers a wave: all of them serve as the one kind. LLVM finds that out by itself unless it meets

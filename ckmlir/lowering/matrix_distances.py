@@ -25,7 +25,7 @@ def keep_distances(function: ir.Operation) -> None:
     Loops that only multiply on have none; what an iteration of attention computes from the products of the one before
     has them at its beginning.
     """
-    behind_branches = set(_behind_branches(function))
+    behind_branches = _behind_branches(function)
     for block in dict.fromkeys(_users(function)):
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
@@ -39,12 +39,17 @@ def keep_distances(function: ir.Operation) -> None:
                 ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
 
 
-def _behind_branches(function: ir.Operation) -> Iterator[ir.Block]:
-    """Blocks that a branch of two ways leads to."""
-    for block in function.regions[0]:
-        last = block.operations[len(block.operations) - 1].operation
-        if last.name == "cf.cond_br":
-            yield from last.successors
+def _behind_branches(function: ir.Operation) -> set[ir.Block]:
+    """Blocks that a branch of two ways leads to, and where such ways go on without another choice."""
+    ends = {block: block.operations[len(block.operations) - 1].operation for block in function.regions[0]}
+    waiting = [to for end in ends.values() if end.name == "cf.cond_br" for to in end.successors]
+    found = set(waiting)
+    while waiting:
+        end = ends[waiting.pop()]
+        following = [to for to in end.successors if to not in found]
+        found.update(following)
+        waiting += following
+    return found
 
 
 def _users(function: ir.Operation) -> Iterator[ir.Block]:

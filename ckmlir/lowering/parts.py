@@ -39,7 +39,7 @@ class Values:
     """Creates arithmetic at the current insertion point, once for equal requests within a block."""
 
     def __init__(self) -> None:
-        self._types = {bits: ir.IntegerType.get_signless(bits) for bits in (32, 64)}
+        self._types = {bits: ir.IntegerType.get_signless(bits) for bits in (1, 32, 64)}
         self._cache: dict[Any, ir.Value] = {}
         self._atoms: dict[Any, Atom] = {}
         self._at_start: dict[Any, ir.Value] = {}

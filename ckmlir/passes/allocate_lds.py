@@ -1,13 +1,15 @@
 """Give every LDS tensor a layout and a byte offset.
 
 Layouts come first, by the accesses that a tensor sees (`lds_layouts`). Then tensors that are never live together
-(`lds_liveness`) share bytes (`lds_placement`). `lds_report` tells what came of it.
+(`lds_liveness`) share bytes (`lds_placement`); those of one innermost loop only where there is no room otherwise, since
+waves then meet more often in every step. `lds_report` tells what came of it.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect.build import integer, registers_of, string, text_of
+from ckmlir.dialect.fragment_lds import room_bytes, rooms_of, tensor_bytes
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, describe
@@ -55,15 +57,17 @@ class AllocateLds(Pass):
 
     def _place(self, function: ir.Operation, allocations: list[ir.Operation], target: Target) -> None:
         buffers = {op.results[0]: _buffer(op) for op in allocations}
-        together = interferences(function, list(buffers))
-        placed = place(buffers, together)
+        together, apart = interferences(function, buffers)
+        placed = place(buffers, apart)
+        if extent(buffers, placed) > target.lds_bytes:
+            placed = place(buffers, together)
         for op in allocations:
             op.attributes["offset"] = integer(placed[op.results[0]])
         total = extent(buffers, placed)
         function.attributes[LDS_BYTES] = integer(total)
         if total > target.lds_bytes:
             notes = [
-                (f"{name_of(op)} takes {one.bytes} bytes at {placed[op.results[0]]}", op)
+                (f"{name_of(op)} takes {one.bytes} bytes at {placed[op.results[0]]}{_copies(op)}", op)
                 for op, one in zip(allocations, buffers.values(), strict=True)
             ]
             fail(
@@ -79,11 +83,12 @@ def name_of(op: ir.Operation) -> str:
     return f"'{text_of(op, 'name')}'" if "name" in op.attributes else "a tensor without a name"
 
 
+def _copies(op: ir.Operation) -> str:
+    rooms = rooms_of(op)
+    return f", {rooms} copies of {room_bytes(op)}: so many waves hold and write the same" if rooms > 1 else ""
+
+
 def _buffer(op: ir.Operation) -> Buffer:
-    lds = describe(op.results[0].type)
-    assert isinstance(lds, LdsType)
     layout = LdsLayout.parse(text_of(op, "layout"))
-    taken, least = (
-        aligned(count * bits(lds.element) // 8) for count in (layout.elements, layout.row_length * layout.rows)
-    )
-    return Buffer(text_of(op, "name") if "name" in op.attributes else "", taken, least)
+    unpadded = room_bytes(op) * layout.row_length * layout.rows // layout.elements * rooms_of(op)
+    return Buffer(text_of(op, "name") if "name" in op.attributes else "", aligned(tensor_bytes(op)), aligned(unpadded))

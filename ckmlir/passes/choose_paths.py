@@ -10,6 +10,7 @@ from typing import ClassVar
 
 from ckmlir.dialect import build, memory
 from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.control import LOOPS
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import tile_of
@@ -35,7 +36,7 @@ def _choose(loop: ir.Operation) -> None:
         schedule = schedule_of(loop, check_stages=False)  # a path may leave a stage empty
     except ValueError as problem:
         fail(loop, str(problem))
-    staged = [op.operation for op in loop.regions[0].blocks[0] if op.operation.name == "ck.to_lds"]
+    staged = [op for op in operations(loop, without=LOOPS) if op.name == "ck.to_lds"]
     names = {_name(op) for op in staged}
     for tensor, _ in schedule.paths:
         if tensor not in names:

@@ -6,12 +6,13 @@ only loaded to be put into LDS or stored again: it gets the distribution whose m
 """
 
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any, ClassVar
 
 from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.dialect.loop import LOOP
 from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
@@ -20,8 +21,11 @@ from ckmlir.passes.accesses import run_length
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read, transposed_reading
 from ckmlir.passes.walk import functions, named_target, operations, waves_of
+from ckmlir.passes.window_vectors import Lengths, vector_lengths
 
 ACCESS_BYTES = 16
+MOST_REGISTERS = 4096
+"""Eight times what a thread has: a tile that is used piece by piece need not be there as a whole."""
 INDEXED = {"ck.gather": 1, "ck.scatter": 2}
 """Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
@@ -51,10 +55,16 @@ class _Inference:
     function: Any
     group_of: dict[ir.Value, _Group] = field(default_factory=dict)
 
+    @cached_property
+    def vector_length(self) -> Lengths:
+        """How long vectors may be."""
+        return vector_lengths(self.function)
+
     def run(self) -> None:
         body = list(operations(self.function))
         tiles = [value for op in body for value in _tiles_of(op)]
         if all(tile_of(value).distribution is not None for value in tiles):
+            self._check_sizes(tiles)
             return
         for value in tiles:
             group = self.group_of[value] = _Group([value], tile_of(value).distribution)
@@ -72,6 +82,19 @@ class _Inference:
                 )
             if tile.distribution is None:
                 value.set_type(TileType(tile.lengths, tile.element, group.distribution).mlir())
+        self._check_sizes(tiles)
+
+    def _check_sizes(self, tiles: list[ir.Value]) -> None:
+        """Refuse tiles that no wave could hold, before they become as many operations."""
+        for value in tiles:
+            tile = tile_of(value)
+            registers = tile.placed.registers * bits(tile.element) // 32
+            if registers > MOST_REGISTERS:
+                fail(
+                    _definer(value, self.function),
+                    f"this tile takes {registers} registers of every thread, and a thread has 512; smaller tiles, more "
+                    "waves, or a loop over parts of it take fewer",
+                )
 
     # -- tiles with one distribution
 
@@ -87,13 +110,10 @@ class _Inference:
         elif op.name == "ck.reduce":
             self._merge(op, list(op.operands))
             self._merge(op, list(op.results))
-        elif op.name == LOOP:
-            block = op.regions[0].blocks[0]
-            yielded = list(block.operations)[-1].operation.operands
-            rows = zip(list(op.operands)[3:], list(block.arguments)[1:], yielded, op.results, strict=True)
-            for row in rows:
-                if is_tile(row[0].type):
-                    self._merge(op, list(row))
+        elif op.name in STRUCTURED:
+            for names in same_values(op):
+                if is_tile(names[0].type):
+                    self._merge(op, names)
 
     def _merge(self, op: ir.Operation, values: list[ir.Value]) -> None:
         first = self.group_of[values[0]]
@@ -197,7 +217,7 @@ class _Inference:
         assert isinstance(window, WindowType)
         widest = ACCESS_BYTES * 8 // bits(window.element)
         rank = len(window.lengths)
-        lengths = [window.descriptor.vector_length(dim, min(widest, window.lengths[dim])) for dim in range(rank)]
+        lengths = [self.vector_length(op.operands[0], dim, min(widest, window.lengths[dim])) for dim in range(rank)]
         if op.name == "ck.gather":
             lengths[integer_of(op, "axis")] = 1
         contiguous = max(range(rank), key=lambda dim: (lengths[dim], dim))
@@ -240,8 +260,9 @@ def _wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | 
 
 def _tiles_of(op: ir.Operation) -> list[ir.Value]:
     tiles = [value for value in op.results if is_tile(value.type)]
-    if op.name == LOOP:
-        tiles.extend(value for value in op.regions[0].blocks[0].arguments if is_tile(value.type))
+    if op.name in STRUCTURED:
+        blocks = (block for region in op.regions for block in region)
+        tiles.extend(value for block in blocks for value in block.arguments if is_tile(value.type))
     return tiles
 
 

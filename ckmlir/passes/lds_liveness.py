@@ -1,79 +1,140 @@
 """Which LDS tensors are live together, over the control-flow graph that ck-pipeline-loops leaves.
 
-A tensor is live where some path from a write to it has led and some path to a read of it goes on.
+A tensor is live where some path from a write to it has led and some path to a read of it goes on, on which no new value
+of it begins (`begins` of what fills it). Where nothing says that a value begins, a write may add to what is there.
+
+Sets of tensors are the bits of integers: unrolled loops have thousands of accesses.
 """
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field, replace
+from typing import NamedTuple
 
+from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.mlir import ir
+from ckmlir.passes.innermost_loops import innermost_loops
 from ckmlir.passes.lds_traffic import traffic_of
+
+Together = dict[ir.Value, set[ir.Value]]
+"""For every tensor others that it must not, or had better not, share bytes with."""
+
+
+class _Event(NamedTuple):
+    """What an operation does to a tensor: it writes or reads; `begins`: what was there before is needed no more."""
+
+    tensor: int
+    writes: bool
+    begins: bool
 
 
 @dataclass
 class _Flow:
-    """What a block does to each tensor, and what holds at its borders."""
+    """What a block does to each tensor, and what holds at its borders.
 
-    events: list[tuple[str, ir.Value]] = field(default_factory=list)
-    successors: list[int] = field(default_factory=list)
-    written_in: set[ir.Value] = field(default_factory=set)
-    read_out: set[ir.Value] = field(default_factory=set)
+    Attributes:
+        written_in: tensors that have been written on some way to the block's start.
+        read_out: tensors whose contents at its end are read later.
+    """
 
-    def written_out(self) -> set[ir.Value]:
-        return self.written_in | {tensor for kind, tensor in self.events if kind == "write"}
+    events: list[_Event]
+    successors: list[int]
+    written_in: int = 0
+    read_out: int = 0
+    _written: int = field(init=False, default=0)
+    _read: int = field(init=False, default=0)
+    _ended: int = field(init=False, default=0)
 
-    def read_in(self) -> set[ir.Value]:
-        """Tensors whose contents at the block's start are read later: a first write to all of it is not assumed."""
-        return self.read_out | {tensor for kind, tensor in self.events if kind == "read"}
+    def __post_init__(self) -> None:
+        for event in reversed(self.events):
+            if event.writes:
+                self._written |= event.tensor
+            else:
+                self._read |= event.tensor
+            if event.begins:
+                self._read &= ~event.tensor
+                self._ended |= event.tensor
+
+    @property
+    def written_out(self) -> int:
+        """Tensors that have been written on some way to the block's end."""
+        return self.written_in | self._written
+
+    @property
+    def read_in(self) -> int:
+        """Tensors whose contents at the block's start are read later."""
+        return self._read | self.read_out & ~self._ended
+
+    def lasting(self) -> "_Flow":
+        """The same, as if no value ended here."""
+        return replace(self, events=[event._replace(begins=False) for event in self.events])
+
+    def live_sets(self) -> Iterator[int]:
+        """The tensors live at the block's start and at each event: written on the way here, and read from here on."""
+        needed = [self.read_out]
+        for event in reversed(self.events):
+            kept = needed[-1] & ~event.tensor if event.begins else needed[-1]
+            needed.append(kept if event.writes else kept | event.tensor)
+        written = self.written_in
+        yield written & needed[-1]
+        for event, later in zip(self.events, needed[-2::-1], strict=True):
+            written |= event.tensor
+            yield written & later | event.tensor
 
 
-def interferences(function: ir.Operation, tensors: list[ir.Value]) -> dict[ir.Value, set[ir.Value]]:
-    """For every tensor those that are live somewhere where it is."""
-    flows = _flows(function)
+def interferences(function: ir.Operation, tensors: Iterable[ir.Value]) -> tuple[Together, Together]:
+    """For every tensor those that are live somewhere where it is; and these with what it had better not share bytes
+    with.
+
+    These are the tensors that are in use in the same innermost loop: where one takes the place of another there, waves
+    have to meet in every step.
+    """
+    bits = {tensor: 1 << number for number, tensor in enumerate(tensors)}
+    flows = _flows(function, bits)
+    _solve(flows, range(len(flows)))
+    live = {one for flow in flows for one in flow.live_sets()}
+    together = _pairs(bits, live)
+    for loop in innermost_loops(function):
+        lasting = [flow.lasting() if number in loop else flow for number, flow in enumerate(flows)]
+        _solve(lasting, loop)
+        live |= {one for number in loop for one in lasting[number].live_sets()}
+    return together, _pairs(bits, live)
+
+
+def _solve(flows: Sequence[_Flow], among: Iterable[int]) -> None:
+    """Find what holds at the borders of some blocks, between which everything goes on until nothing changes."""
+    blocks = set(among)
+    edges = [(flows[one], flows[to]) for one in sorted(blocks) for to in flows[one].successors if to in blocks]
     changed = True
     while changed:
         changed = False
-        for flow in flows:
-            for successor in flow.successors:
-                target = flows[successor]
-                if not flow.written_out() <= target.written_in:
-                    target.written_in |= flow.written_out()
-                    changed = True
-                if not target.read_in() <= flow.read_out:
-                    flow.read_out |= target.read_in()
-                    changed = True
-    together: dict[ir.Value, set[ir.Value]] = {tensor: set() for tensor in tensors}
-    for flow in flows:
-        for live in _live_sets(flow):
-            for tensor in live:
-                together[tensor] |= live - {tensor}
-    return together
+        for flow, target in edges:
+            if flow.written_out & ~target.written_in or target.read_in & ~flow.read_out:
+                target.written_in |= flow.written_out
+                flow.read_out |= target.read_in
+                changed = True
 
 
-def _live_sets(flow: _Flow) -> list[set[ir.Value]]:
-    """The tensors live at each event of a block: written on the way here, and read from here on."""
-    later: list[set[ir.Value]] = [set(flow.read_out)]
-    for kind, tensor in reversed(flow.events):
-        later.append(later[-1] | {tensor} if kind == "read" else set(later[-1]))
-    later.reverse()
-    written = set(flow.written_in)
-    sets = [written & later[0]]
-    for number, (_, tensor) in enumerate(flow.events):
-        written = written | {tensor}
-        sets.append((written & later[number + 1]) | {tensor})
-    return sets
+def _pairs(bits: dict[ir.Value, int], live_sets: set[int]) -> Together:
+    others = dict.fromkeys(bits.values(), 0)
+    for live in live_sets:
+        for bit in others:
+            if live & bit:
+                others[bit] |= live & ~bit
+    return {tensor: {other for other, one in bits.items() if others[bit] & one} for tensor, bit in bits.items()}
 
 
-def _flows(function: ir.Operation) -> list[_Flow]:
+def _flows(function: ir.Operation, bits: dict[ir.Value, int]) -> list[_Flow]:
     blocks = list(function.regions[0])
     number = {block: index for index, block in enumerate(blocks)}
     flows = []
     for block in blocks:
-        flow = _Flow()
+        events: list[_Event] = []
+        successors: list[int] = []
         for op_view in block:
             op = op_view.operation
             traffic = traffic_of(op)
             if traffic is not None:
-                flow.events.append(("write" if traffic.writes else "read", traffic.tensor))
-            flow.successors.extend(number[successor] for successor in op.successors)
-        flows.append(flow)
+                events.append(_Event(bits[traffic.tensor], traffic.writes, BEGINS in op.attributes))
+            successors.extend(number[successor] for successor in op.successors)
+        flows.append(_Flow(events, successors))
     return flows

@@ -9,8 +9,8 @@ from collections.abc import Set as AbstractSet
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
-ALIGNMENT = 16
-"""Bytes: the widest access of a lane."""
+from ckmlir.dialect.fragment_lds import ALIGNMENT
+
 SMALLEST_PART = 64
 """Tensors are not proposed at less than this part of their size."""
 

@@ -6,6 +6,7 @@ from typing import Any
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer_of, registers_of, text_of
+from ckmlir.dialect.fragment_lds import tensor_bytes
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, describe
@@ -165,9 +166,8 @@ def _buffer(
     layout = LdsLayout.parse(text_of(op, "layout"))
     element_bytes = bits(lds.element) // 8
     contents = f"{'x'.join(map(str, layout.lengths))} {lds.element}"
-    taken = layout.elements * element_bytes
     costs = _costs(users, layout, element_bytes, target)
-    return BufferReport(name, number, of, contents, integer_of(op, "offset"), taken, str(layout), (), costs)
+    return BufferReport(name, number, of, contents, integer_of(op, "offset"), tensor_bytes(op), str(layout), (), costs)
 
 
 def _costs(users: list[ir.Operation], layout: LdsLayout, element_bytes: int, target: Target) -> tuple[AccessCost, ...]:

@@ -3,6 +3,7 @@
 from dataclasses import dataclass
 
 from ckmlir.dialect.build import producer
+from ckmlir.dialect.control import LOOPS, WHILE
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import ir
@@ -11,9 +12,14 @@ from ckmlir.passes.walk import nested
 MEMORY = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",
     "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
-    "ck.barrier", "ck.wait", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority", LOOP,
+    "ck.barrier", "ck.wait", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority", LOOP, WHILE,
 })  # fmt: skip
-"""Operations with an effect of their own: they never move with their users."""
+"""Operations with an effect of their own: they never move with their users. See `has_effect`."""
+
+REPEATABLE = frozenset({
+    "ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
+})  # fmt: skip
+"""Memory operations that may run for an iteration a second time."""
 
 LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment"})
 """Operations that fill registers from memory."""
@@ -27,7 +33,6 @@ FRAGMENTS = frozenset({
     READ, "ck.lds_write", "ck.copy_fragment", MATRIX,
 })  # fmt: skip
 """Operations that a schedule can name one by one: memory accesses and matrix instructions."""
-
 
 DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
 """Operations that compute nothing: they say where the memory operations that use them go."""
@@ -65,6 +70,11 @@ class Step:
     after: tuple[Marker, ...] = ()
 
 
+def holds_loop(loop: ir.Operation) -> bool:
+    """Whether another loop is inside, at any depth."""
+    return any(op.name in LOOPS for op in nested(loop))
+
+
 def stage_of(op: ir.Operation) -> str | None:
     """The stage that an operation belongs to."""
     return str(op.attributes[STAGE].value) if STAGE in op.attributes else None
@@ -75,10 +85,19 @@ def fragments_of(body: list[ir.Operation], stage: str) -> list[ir.Operation]:
     return [op for op in body if op.name in FRAGMENTS and stage_of(op) == stage]
 
 
+def within(op: ir.Operation) -> list[ir.Operation]:
+    """An operation and those inside it."""
+    return [op, *nested(op)] if len(op.regions) else [op]
+
+
+def has_effect(op: ir.Operation) -> bool:
+    """Whether an operation has an effect of its own, or a branch holds one that has."""
+    return any(one.name in MEMORY for one in within(op))
+
+
 def operands_of(op: ir.Operation) -> list[ir.Value]:
     """What an operation and those inside it use."""
-    inside = nested(op) if len(op.regions) else ()
-    return [*op.operands, *(operand for inner in inside for operand in inner.operands)]
+    return [operand for one in within(op) for operand in one.operands]
 
 
 def handed_on(block: ir.Block) -> list[ir.Value]:
@@ -119,5 +138,5 @@ def sources_of(op: ir.Operation, kinds: frozenset[str], operands: int | None = N
         if owner.name in kinds:
             found.add(owner)
         elif owner.name not in MEMORY and owner.name != MATRIX:
-            pending.extend(owner.operands)
+            pending.extend(operands_of(owner))
     return frozenset(found)

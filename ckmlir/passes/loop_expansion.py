@@ -11,6 +11,9 @@ is what the backend keeps free of register moves.
 
 Groups of waves (`wave_groups`) part at the end of a prologue and meet again where the loop is left.
 
+Branches say which blocks are steps of a loop that holds no other (`ADVANCES`), so that nobody has to find out later
+which values change with every step.
+
 Where there may be no later iteration, operations that run ahead compute the last one once more: loads stay inside the
 tensor, and nobody reads what they write to LDS.
 """
@@ -20,7 +23,8 @@ from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import arith, ir
-from ckmlir.passes.loop_body import Group, Marker, Placed, Step
+from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
+from ckmlir.passes.loop_body import Group, Marker, Placed, Step, holds_loop
 from ckmlir.passes.walk import move_rest, nested
 from ckmlir.passes.wave_groups import meet, part
 
@@ -85,7 +89,7 @@ class Expansion:
             start = exit_block.create_before()
             with ir.InsertionPoint(self.loop):
                 some = arith.cmpi(arith.CmpIPredicate.slt, self.lower, self.upper)
-                _cond_branch(some, start, [], exit_block, self.initial)
+                cond_branch(some, start, [], exit_block, self.initial)
             self._build(start, self._leaving(exit_block))
             for result, argument in zip(self.loop.results, exit_block.arguments, strict=True):
                 result.replace_all_uses_with(argument)
@@ -99,34 +103,38 @@ class Expansion:
         block = exit_block.create_before(*types, arg_locs=[self.loop.location] * len(types))
         with ir.InsertionPoint(block):
             meet(self.schedule.groups)
-            _branch(exit_block, list(block.arguments))
+            branch(exit_block, list(block.arguments))
         return block
 
     def _build(self, start: ir.Block, exit_block: ir.Block) -> None:
         turn = self.unroll
         steady = self._carrying_block(exit_block)
         rest = [self._carrying_block(exit_block) for _ in range(1, turn)]
+        blocks = [start, steady]
         with ir.InsertionPoint(start):
             self._find_ends()
             self._prologue()
             carried = [self.lower, *(self._entry(key) for key in self.needed)]
             if turn == 1:
-                _branch(steady, carried)
+                branch(steady, carried)
             else:
-                _cond_branch(self._exists(self.lower, turn - 1), steady, carried, rest[0], carried)
+                cond_branch(self._exists(self.lower, turn - 1), steady, carried, rest[0], carried)
         after = exit_block if turn == 1 else rest[0].create_before()
         base, carried, results = self._fill(steady, 0, steps=turn)
         with ir.InsertionPoint(steady):
             more = self._exists(base, turn - 1)
-            _cond_branch(more, steady, carried, after, results if after == exit_block else [])
+            cond_branch(more, steady, carried, after, results if after == exit_block else [])
         for number, block in enumerate(rest):
             with ir.InsertionPoint(after):
-                _cond_branch(self._exists(base, 0), block, carried, exit_block, results)
+                cond_branch(self._exists(base, 0), block, carried, exit_block, results)
             base, carried, results = self._fill(block, number, steps=1, last=number == turn - 2)
+            blocks.append(after)
             after = block
         if rest:
             with ir.InsertionPoint(after):
-                _branch(exit_block, results)
+                branch(exit_block, results)
+        if not holds_loop(self.loop):
+            mark_advancing(blocks, {steady, *rest})
 
     # -- iterations
 
@@ -226,8 +234,10 @@ class Expansion:
         for inner in nested(copy):
             for number, operand in enumerate(inner.operands):
                 inner.operands[number] = self._operand(operand, step, placed.ahead, index, first_slot)
-        if step >= 0 and self.schedule.fences == "memory" and op.name in PINNABLE:
-            copy.attributes[PINNED] = ir.UnitAttr.get()
+        if step >= 0 and self.schedule.fences == "memory":
+            for one in (copy, *nested(copy)):
+                if one.name in PINNABLE:
+                    one.attributes[PINNED] = ir.UnitAttr.get()
         if any(isinstance(marker, Fence) for marker in self.marked):
             asked = [str(marker) for marker in self.marked if isinstance(marker, Fence | Barrier)]
             copy.attributes[FENCES] = string(", ".join(asked))
@@ -346,19 +356,3 @@ def _create(marker: Marker) -> None:
 
 def _constant(like: ir.Value, number: int) -> ir.Value:
     return value("arith.constant", like.type, [], {"value": ir.IntegerAttr.get(like.type, number)})
-
-
-def _branch(target: ir.Block, arguments: list[ir.Value]) -> None:
-    ir.Operation.create("cf.br", operands=arguments, successors=[target])
-
-
-def _cond_branch(
-    condition: ir.Value, yes: ir.Block, yes_arguments: list[ir.Value], no: ir.Block, no_arguments: list[ir.Value]
-) -> None:
-    sizes = ir.DenseI32ArrayAttr.get([1, len(yes_arguments), len(no_arguments)])
-    ir.Operation.create(
-        "cf.cond_br",
-        operands=[condition, *yes_arguments, *no_arguments],
-        successors=[yes, no],
-        attributes={"operandSegmentSizes": sizes},
-    )

@@ -11,10 +11,8 @@ from operator import or_
 from typing import NamedTuple
 
 from ckmlir.dialect import synchronization
-from ckmlir.dialect.build import integer_of, producer, text_of
-from ckmlir.dialect.lds_layout import LdsLayout
-from ckmlir.dialect.scalars import bits
-from ckmlir.dialect.types import LdsType, describe
+from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.fragment_lds import BEGINS, tensor_bytes
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.lds_traffic import traffic_of
@@ -24,12 +22,15 @@ BARRIER, GROUP_BARRIER = "ck.barrier", "ck.group_barrier"
 
 
 class Access(NamedTuple):
-    """The bytes of the tensor that an operation reads, writes, or copies into ("read", "write", "copy")."""
+    """The bytes of the tensor that an operation reads, writes, or copies into ("read", "write", "copy"); whether a copy
+    is the first of a value (`begins`).
+    """
 
     kind: str
     tensor: ir.Value
     start: int
     end: int
+    begins: bool = False
 
 
 class Event(NamedTuple):
@@ -155,31 +156,33 @@ def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
             last, waited = access, False
 
 
-def in_conflict(left: Access, right: Access, several_waves: bool) -> bool:
-    """Whether one of two accesses to shared bytes must have ended before the other.
+def in_conflict(later: Access, earlier: Access, several_waves: bool) -> bool:
+    """Whether an access to shared bytes must wait until another has ended.
 
-    Two writes to one tensor need not: fragments of one tile are disjoint, and between the tiles of two iterations lies
-    a read, with its barriers. One wave's own accesses complete in order, but for copies.
+    Of two writes to one tensor that is so only where a value of it begins, and the copies of another that nobody has
+    read may still be under way: behind a loop that has run ahead. Fragments of one value are disjoint, and every byte
+    is written by the same wave each time, whose own accesses complete in order, but for copies.
     """
-    reads = (left.kind, right.kind).count("read")
-    if reads == 2 or (reads == 0 and left.tensor == right.tensor):
+    reads = (later.kind, earlier.kind).count("read")
+    if reads == 2 or (reads == 0 and later.tensor == earlier.tensor and not (later.begins and earlier.kind == "copy")):
         return False
-    if not several_waves and "copy" not in (left.kind, right.kind):
+    if not several_waves and "copy" not in (later.kind, earlier.kind):
         return False
-    return left.start < right.end and right.start < left.end
+    return later.start < earlier.end and earlier.start < later.end
 
 
 def _access_of(op: ir.Operation) -> Access | None:
     """The bytes of the tensor that an LDS access touches."""
     traffic = traffic_of(op)
-    return None if traffic is None else Access(*traffic, *_bytes_of(producer(traffic.tensor)))
+    if traffic is None:
+        return None
+    begins = traffic.kind == "copy" and BEGINS in op.attributes
+    return Access(*traffic, *_bytes_of(producer(traffic.tensor)), begins)
 
 
 def _bytes_of(alloc: ir.Operation | None) -> tuple[int, int]:
     assert alloc is not None, "an LDS tensor is the result of an operation"
     if "offset" not in alloc.attributes:
         fail(alloc, "has no offset; run ck-allocate-lds before ck-insert-barriers")
-    lds = describe(alloc.results[0].type)
-    assert isinstance(lds, LdsType)
     start = integer_of(alloc, "offset")
-    return start, start + LdsLayout.parse(text_of(alloc, "layout")).elements * bits(lds.element) // 8
+    return start, start + tensor_bytes(alloc)

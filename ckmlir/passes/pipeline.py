@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from ckmlir.diagnostics import Diagnostic, collect
+from ckmlir.dialect.context import exclusive
 from ckmlir.errors import CkmlirError
 from ckmlir.files import user_directory, write_atomically
 from ckmlir.mlir import ir
@@ -36,9 +37,11 @@ TO_LLVM = (
 )
 
 PIPELINE: tuple[Step, ...] = (
+    Step("ck-infer-divisors"),
     Step("ck-choose-paths"),
     Step("ck-infer-distributions", "tile"),
-    Step("ck-split-tiles", "fragments"),
+    Step("ck-split-tiles"),
+    Step("ck-record-promises", "fragments"),
     Step("ck-pipeline-loops", "pipelined"),
     Step("ck-allocate-lds"),
     Step("ck-insert-barriers"),
@@ -106,7 +109,7 @@ def run_pipeline(
         current = parse_pass(row.run) if isinstance(row.run, str) else row.run
         before = module.operation.clone() if dump_on_failure else None
         start = time.perf_counter()
-        with context, collect(context) as diagnostics:
+        with exclusive(context), collect(context) as diagnostics:
             cause = _attempt(current, module, verify_each)
         run.timings.append((str(current), time.perf_counter() - start))
         if cause or any(one.severity == "error" for one in diagnostics):

@@ -1,41 +1,47 @@
 """Apply each loop's schedule: check that it is legal, give LDS tensors their rotating buffers, and expand the loop.
 
-How the expanded loop looks is described in `loop_expansion`, how the steady step is ordered in `step_order`.
+How the expanded loop looks is described in `loop_expansion`, how the steady step is ordered in `step_order`. Branches
+become blocks too (`branch_expansion`). One that a loop holds is a single operation of the loop's step: it runs ahead as
+a whole, and what stands inside has no place of its own in an order.
 """
 
 from dataclasses import dataclass
 from math import lcm
 from typing import ClassVar
 
-from ckmlir.dialect.build import producer, string, text_of
+from ckmlir.dialect.build import string, text_of
+from ckmlir.dialect.control import BRANCH, STRUCTURED
+from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.mlir import ir
+from ckmlir.passes.branch_expansion import expand_branch, expand_while, mark_branches
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_traffic import tensor_name, traffic_of
 from ckmlir.passes.loop_body import (
     DESCRIPTIONS,
     LOADS,
     MATRIX,
-    MEMORY,
     READ,
     Placed,
-    handed_on,
-    operands_of,
-    source_of,
-    sources_of,
+    has_effect,
+    holds_loop,
     stage_of,
+    within,
+)
+from ckmlir.passes.loop_checks import (
+    check_addresses,
+    check_branches,
+    check_kept,
+    check_tensors,
+    check_values,
+    lds_accesses,
 )
 from ckmlir.passes.loop_expansion import Expansion
 from ckmlir.passes.step_order import order_step
-from ckmlir.passes.walk import functions, named_target, nested
+from ckmlir.passes.walk import functions, named_target
 from ckmlir.passes.wave_groups import check_groups
 from ckmlir.targets import Target
-
-REPEATABLE = frozenset({
-    "ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
-})  # fmt: skip
-"""Memory operations that may run for an iteration a second time."""
 
 MOST_STEPS = 16
 """Steps of a steady loop: more would not fit the instruction cache, 64 KB for two compute units (CDNA3 ISA, 2.1)."""
@@ -52,14 +58,20 @@ class PipelineLoops(Pass):
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
-            while (loop := _first_loop(function)) is not None:
-                pipeline(loop, named_target(function))
+            while (op := _first_structured(function)) is not None:
+                if op.name == LOOP:
+                    pipeline(op, named_target(function))
+                elif op.name == BRANCH:
+                    expand_branch(op)
+                else:
+                    expand_while(op)
 
 
-def _first_loop(function: ir.Operation) -> ir.Operation | None:
+def _first_structured(function: ir.Operation) -> ir.Operation | None:
+    """The first loop or branch that no other one holds any more."""
     for block in function.regions[0]:
         for op in block:
-            if op.operation.name == LOOP:
+            if op.operation.name in STRUCTURED:
                 return op.operation
     return None
 
@@ -77,11 +89,16 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
     except ValueError as problem:
         fail(loop, str(problem))
     steps = step.placed
-    if any(op.name == LOOP for op in body) and (any(placed.ahead for placed in steps) or schedule.buffers > 1):
+    if holds_loop(loop) and (any(placed.ahead for placed in steps) or schedule.buffers > 1):
         fail(loop, f"schedule '{schedule.name}' pipelines a loop that holds another loop; only innermost loops can be")
-    _check_tensors(loop, body, schedule)
-    _check_values(steps, schedule)
-    _check_kept(body, steps, schedule)
+    check_branches(body, schedule)
+    check_tensors(loop, body, schedule)
+    check_values(steps, schedule)
+    check_addresses(steps, schedule)
+    check_kept(body, steps, schedule)
+    _mark_beginnings(steps)
+    if not holds_loop(loop):
+        mark_branches(loop)
     slots: dict[ir.Value, list[ir.Value]] = {}
     for op in body:
         if op.name == "ck.lds_alloc":
@@ -101,30 +118,31 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
     Expansion(loop, step, schedule, slots, unroll).run()
 
 
-def _check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule) -> None:
-    """Tensors that the schedule names exist, and those that it wants copied directly are."""
-    named = {text_of(op, "name"): op for op in body if op.name == "ck.lds_alloc" and "name" in op.attributes}
-    for tensor in (*(name for name, _ in schedule.tensor_buffers), *schedule.apart):
-        if tensor not in named:
-            have = ", ".join(sorted(named)) or "none with a name"
-            fail(loop, f"schedule '{schedule.name}' speaks of LDS tensor '{tensor}'; the loop has {have}")
-    for op in body:
-        if op.name == "ck.lds_write" and sources_of(op, LOADS, operands=1):
-            name = tensor_name(op)
-            path = schedule.path_of(name)
-            if path != "through":
-                fail(
-                    op,
-                    f"schedule '{schedule.name}' takes '{name}' {path}, but it comes through registers; "
-                    "ck-choose-paths has to run on the tiles",
-                )
-
-
 def _mark_apart(body: list[ir.Operation], schedule: Schedule) -> None:
     """Say of reads from which tensor they are, where the schedule wants other registers for those of another."""
     for op in body:
         if op.name == READ and tensor_name(op) in schedule.apart:
             op.attributes[APART] = string(tensor_name(op))
+
+
+def _mark_beginnings(steps: list[Placed]) -> None:
+    """Where the step has another order than the program, a value of an LDS tensor begins with another operation: with
+    the one that runs first of those that fill it.
+
+    No earlier value of the tensor's slot is needed there any more, which `_slot_count` checks.
+    """
+    fills: dict[ir.Value, list[Placed]] = {}
+    for placed in steps:
+        traffic = traffic_of(placed.op)
+        if traffic is not None and traffic.writes:
+            fills.setdefault(traffic.tensor, []).append(placed)
+    for filling in fills.values():
+        beginnings = [placed.op for placed in filling if BEGINS in placed.op.attributes]
+        for op in beginnings:
+            del op.attributes[BEGINS]
+        if len(beginnings) == 1:  # of several values it is not known which operations fill which
+            first = max(filling, key=lambda placed: placed.ahead)  # the first of those furthest ahead
+            first.op.attributes[BEGINS] = ir.UnitAttr.get()
 
 
 def _describe_for_each_user(block: ir.Block) -> None:
@@ -138,53 +156,6 @@ def _describe_for_each_user(block: ir.Block) -> None:
                     user.operands[use.operand_number] = op.clone().results[0]
 
 
-def _check_values(steps: list[Placed], schedule: Schedule) -> None:
-    """Every value is produced before it is used, and nothing that must happen once happens twice."""
-    position = {placed.op: number for number, placed in enumerate(steps)}
-    ahead = {placed.op: placed.ahead for placed in steps}
-    if not steps:
-        return
-    block = steps[0].op.block
-    handed = handed_on(block)
-    for placed in steps:
-        op = placed.op
-        if op.name in MEMORY and op.name not in REPEATABLE and placed.ahead:
-            fail(op, f"'{op.name}' in stage '{stage_of(op)}' cannot run ahead: its effect would happen twice")
-        for operand in operands_of(op):
-            value, iterations = source_of(operand, block, handed)
-            source = producer(value)
-            if source is not None and source.name == "ck.lds_alloc":
-                continue  # allocations leave the loop
-            if source is not None and source in position:
-                early = ahead[source] + iterations - placed.ahead
-                if early < 0 or (early == 0 and position[source] > position[op]):
-                    cause = _cause(op, ahead, schedule)
-                    fail(
-                        cause,
-                        f"schedule '{schedule.name}' runs this before what it "
-                        f"uses (stage '{stage_of(cause)}' {placed.ahead} ahead, "
-                        f"stage '{stage_of(source)}' {ahead[source]} ahead)",
-                        [("the value is computed here", source)],
-                    )
-            elif iterations and value == block.arguments[0] and placed.ahead >= iterations:
-                fail(
-                    op,
-                    f"schedule '{schedule.name}' runs this {placed.ahead} ahead, "
-                    "before the loop hands on the index that it uses; compute that from the loop's own index",
-                )
-
-
-def _cause(op: ir.Operation, ahead: dict[ir.Operation, int], schedule: Schedule) -> ir.Operation:
-    """The operation for whose sake a computation runs further ahead than its stage."""
-    while op.name not in MEMORY and ahead[op] > schedule.ahead_of(stage_of(op) or ""):
-        users = (use.owner.operation for result in op.results for use in result.uses)
-        later = next((user for user in users if ahead.get(user) == ahead[op]), None)
-        if later is None:
-            break
-        op = later
-    return op
-
-
 def _register_sets(steps: list[Placed]) -> dict[ir.Operation, int]:
     """For loads and LDS reads how many iterations' results are alive at once: so many sets of registers take turns.
 
@@ -193,19 +164,27 @@ def _register_sets(steps: list[Placed]) -> dict[ir.Operation, int]:
     """
     position = {placed.op: number for number, placed in enumerate(steps)}
     ahead = {placed.op: placed.ahead for placed in steps}
-    sets = dict.fromkeys((op for op in position if op.name in LOADS or op.name == READ), 1)
+    sets = dict.fromkeys((op for op in position if any(one.name in (*LOADS, READ) for one in within(op))), 1)
     for load in sets:
         pending, seen = [load], {load}
         while pending:
             for use in (use for result in pending.pop().results for use in result.uses):
-                user = use.owner.operation
-                if user in ahead and user not in seen:
+                user = _in_step(use.owner.operation, ahead)
+                if user is not None and user not in seen:
                     seen.add(user)
                     late = ahead[load] - ahead[user]
                     sets[load] = max(sets[load], late + (position[user] > position[load]))
-                    if user.name not in MEMORY and user.name != MATRIX and ahead[user] == ahead[load]:
+                    if not has_effect(user) and user.name != MATRIX and ahead[user] == ahead[load]:
                         pending.append(user)
     return sets
+
+
+def _in_step(op: ir.Operation, ahead: dict[ir.Operation, int]) -> ir.Operation | None:
+    """The operation of the step that an operation is, or stands in; None: it is the body's end, or outside."""
+    home: ir.Operation | None = op
+    while home is not None and home not in ahead:
+        home = None if home.parent is None or home.name == "func.func" else home.parent.operation
+    return home
 
 
 def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) -> int:
@@ -239,43 +218,6 @@ def _slot_count(alloc: ir.Operation, steps: list[Placed], schedule: Schedule) ->
                     [("the read is here", read)],
                 )
     return slots
-
-
-def lds_accesses(tensor: ir.Value, body: list[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Operation]]:
-    """The operations of a loop body that write an LDS tensor, and that read it, themselves or in a loop inside."""
-    writes: list[ir.Operation] = []
-    reads: list[ir.Operation] = []
-    for use in tensor.uses:
-        op = home = use.owner.operation
-        while home.block != body[0].block and home.parent is not None and home.parent.name != "func.func":
-            home = home.parent.operation
-        traffic = traffic_of(op)
-        if home.block == body[0].block and traffic is not None:
-            (writes if traffic.writes else reads).append(home)
-    return writes, reads
-
-
-def _check_kept(body: list[ir.Operation], steps: list[Placed], schedule: Schedule) -> None:
-    """LDS tensors from outside the loop have one buffer: the order of their accesses stays, over iterations too."""
-    every = [one for op in body for one in (op, *(nested(op) if len(op.regions) else ()))]
-    inside = set(every)
-    tensors = [traffic.tensor for op in every if (traffic := traffic_of(op)) is not None]
-    outside = [tensor for tensor in dict.fromkeys(tensors) if producer(tensor) not in inside]
-    now = {placed.op: (-placed.ahead, number) for number, placed in enumerate(steps)}
-    for tensor in outside:
-        writes, reads = lds_accesses(tensor, body)
-        for write in writes:
-            for other in (*writes, *reads):
-                if write == other:
-                    continue
-                kept = (body.index(write) < body.index(other)) == (now[write] < now[other])
-                if not kept or now[write][0] != now[other][0]:
-                    fail(
-                        write,
-                        f"schedule '{schedule.name}' moves this past another access to the same LDS tensor, which is "
-                        "allocated outside the loop and so has one buffer; allocate it inside",
-                        [("the other access is here", other)],
-                    )
 
 
 def _allocate(loop: ir.Operation, alloc: ir.Operation, count: int) -> list[ir.Value]:

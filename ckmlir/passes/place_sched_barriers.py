@@ -34,15 +34,16 @@ def _fence(block: ir.Block) -> None:
     ops = [op.operation for op in block.operations]
     if not any(PINNED in op.attributes for op in ops):
         return
-    fenced = False  # whether nothing can come between the last operation and this one
-    due = False  # whether the last operation wants a fence behind it
+    fenced = False  # whether the last operation is a fence that nothing may cross
+    due = False  # whether it wants a fence behind it
+    waited = False  # whether it is a wait: its barrier stays with it
     for op in ops:
         if op.name == "ck.sched_barrier" and text_of(op, "mask") == "none":
-            fenced, due = True, False
+            fenced, due, waited = True, False, False
             continue
         pinned = PINNED in op.attributes or op.name in BARRIERS
-        if due or (pinned and not fenced):
+        together = waited and op.name in BARRIERS
+        if (due or (pinned and not fenced)) and not together:
             with ir.InsertionPoint(op), op.location:
                 synchronization.sched_barrier()
-        fenced = op.name == "ck.wait"  # a wait and its barrier stay together
-        due = pinned and not fenced
+        fenced, due, waited = False, pinned, op.name == "ck.wait"

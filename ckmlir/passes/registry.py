@@ -12,6 +12,8 @@ if TYPE_CHECKING:
 
 # name -> "module:Class"
 PASSES: dict[str, str] = {
+    "ck-infer-divisors": "ckmlir.passes.infer_divisors:InferDivisors",
+    "ck-record-promises": "ckmlir.passes.record_promises:RecordPromises",
     "ck-choose-paths": "ckmlir.passes.choose_paths:ChoosePaths",
     "ck-infer-distributions": "ckmlir.passes.infer_distributions:InferDistributions",
     "ck-split-tiles": "ckmlir.passes.split_tiles:SplitTiles",

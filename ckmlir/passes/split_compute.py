@@ -32,6 +32,12 @@ def split_map(state: SplitState, op: ir.Operation) -> None:
     state.bind(op.results[0], Registers(chunks, chunk, result.element))
 
 
+def split_uniform(state: SplitState, op: ir.Operation) -> None:
+    """The only register, which all lanes hold equally, as a scalar."""
+    scalar = fragment_compute.first_lane(vectors.element(state.of(op.operands[0]).gather([0]), 0))
+    op.results[0].replace_all_uses_with(scalar)
+
+
 def split_cast(state: SplitState, op: ir.Operation) -> None:
     """One conversion a vector."""
     source, element = state.of(op.operands[0]), tile_of(op.results[0]).element
@@ -98,6 +104,9 @@ def split_slice(state: SplitState, op: ir.Operation) -> None:
 
 def split_join_axes(state: SplitState, op: ir.Operation) -> None:
     """The same registers: their numbers stay, whatever the dimensions that they belong to are called."""
+    source, result = (tile_of(value).placed for value in (op.operands[0], op.results[0]))
+    if (joined := source.join(integer_of(op, "axis"))) != result:
+        fail(op, f"joined, '{source}' lies as '{joined}', not as '{result}'; redistribute the result")
     state.bind(op.results[0], state.of(op.operands[0]))
 
 
@@ -146,7 +155,7 @@ def split_redistribute(state: SplitState, op: ir.Operation) -> None:
     contiguous = len(result.lengths) - 1
     layout = LdsLayout.plain(result.lengths, range(len(result.lengths)))
     buffer = fragment_lds.lds_alloc(
-        LdsType(result.lengths, result.element), layout, f"redistribute{len(state.buffers)}"
+        LdsType(result.lengths, result.element), layout, f"redistribute{len(state.buffers)}", source.placed
     )
     state.buffers[buffer] = buffer
     write_lds(registers, buffer, source.placed, contiguous, source.element)

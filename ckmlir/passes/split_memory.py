@@ -30,7 +30,7 @@ def split_load(state: SplitState, op: ir.Operation) -> None:
     text = string(str(distribution))
     pieces = [
         (registers, fragment.load_fragment(window, text, registers, tile.element))
-        for registers in _window_accesses(window, distribution)
+        for registers in _window_accesses(state, window, distribution)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
 
@@ -40,7 +40,7 @@ def split_store(state: SplitState, op: ir.Operation) -> None:
     tile, window = op.operands
     distribution = tile_of(tile).placed
     text = string(str(distribution))
-    for registers in _window_accesses(window, distribution):
+    for registers in _window_accesses(state, window, distribution):
         fragment.store_fragment(state.of(tile).gather(registers), window, text, registers)
 
 
@@ -50,7 +50,7 @@ def split_atomic_update(state: SplitState, op: ir.Operation) -> None:
     described = tile_of(tile)
     text = string(str(described.placed))
     width = max(1, 32 // bits(described.element))
-    for registers in _window_accesses(window, described.placed, width):
+    for registers in _window_accesses(state, window, described.placed, width):
         fragment.atomic_fragment(state.of(tile).gather(registers), window, text_of(op, "kind"), text, registers)
 
 
@@ -62,7 +62,7 @@ def split_gather(state: SplitState, op: ir.Operation) -> None:
     own = _index_of(state, op, indices, tile.placed, axis)
     pieces = [
         (registers, fragment.gather_fragment(window, own(registers[0]), axis, text, registers, tile.element))
-        for registers in _window_accesses(window, tile.placed, across=axis)
+        for registers in _window_accesses(state, window, tile.placed, across=axis)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
 
@@ -73,7 +73,7 @@ def split_scatter(state: SplitState, op: ir.Operation) -> None:
     tile, axis = tile_of(value), integer_of(op, "axis")
     text = string(str(tile.placed))
     own = _index_of(state, op, indices, tile.placed, axis)
-    for registers in _window_accesses(window, tile.placed, across=axis):
+    for registers in _window_accesses(state, window, tile.placed, across=axis):
         data = state.of(value).gather(registers)
         fragment.scatter_fragment(data, window, own(registers[0]), axis, text, registers)
 
@@ -84,7 +84,7 @@ def split_inside(state: SplitState, op: ir.Operation) -> None:
     text = string(str(tile.placed))
     pieces = [
         (registers, vectors.splat(fragment.inside_fragment(window, text, registers[0]), len(registers)))
-        for registers in _window_accesses(window, tile.placed)
+        for registers in _window_accesses(state, window, tile.placed)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
 
@@ -94,7 +94,7 @@ def split_offsets(state: SplitState, op: ir.Operation) -> None:
     window, tile = op.operands[0], tile_of(op.results[0])
     text = string(str(tile.placed))
     pieces = []
-    for registers in _window_accesses(window, tile.placed):
+    for registers in _window_accesses(state, window, tile.placed):
         first = vectors.splat(fragment.offset_fragment(window, text, registers[0]), len(registers))
         pieces.append((registers, vectors.add(first, vectors.dense(range(len(registers)), tile.element))))
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
@@ -120,7 +120,11 @@ def _index_of(
 
 
 def _window_accesses(
-    window: ir.Value, distribution: Distribution, maximum: int | None = None, across: int | None = None
+    state: SplitState,
+    window: ir.Value,
+    distribution: Distribution,
+    maximum: int | None = None,
+    across: int | None = None,
 ) -> tuple[tuple[int, ...], ...]:
     """Accesses along the dimension where the descriptor and the distribution together allow the longest vectors; not
     along `across`.
@@ -130,13 +134,13 @@ def _window_accesses(
     widest = maximum or ACCESS_BITS // bits(described.element)
 
     def length(dimension: int) -> int:
-        return run_length(distribution, dimension, described.descriptor.vector_length(dimension, widest))
+        return run_length(distribution, dimension, state.vector_length(window, dimension, widest))
 
     dimensions = [dimension for dimension in range(len(described.lengths)) if dimension != across]
     if not dimensions:
         return plan_accesses(distribution, 0, 1)
     best = max(dimensions, key=lambda dimension: (length(dimension), dimension))
-    return plan_accesses(distribution, best, described.descriptor.vector_length(best, widest))
+    return plan_accesses(distribution, best, state.vector_length(window, best, widest))
 
 
 def split_to_lds(state: SplitState, op: ir.Operation) -> None:
@@ -149,7 +153,7 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     contiguous = _contiguous_dimension(readers, tile.placed, bits(tile.element), transposing)
     rank = len(tile.lengths)
     order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
-    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op))
+    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op), tile.placed)
     state.buffers[op.results[0]] = buffer
     write_lds(state.of(op.operands[0]), buffer, tile.placed, contiguous, tile.element)
 
@@ -164,25 +168,24 @@ def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
     window, lds = op.operands[0], describe(op.results[0].type)
     assert isinstance(lds, LdsType)
     order, distribution, cell = _copy_plan(state, op, lds)
-    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), _name_of(state, op))
+    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), _name_of(state, op), distribution)
     state.buffers[op.results[0]] = buffer
     text = string(str(distribution))
-    for registers in plan_accesses(distribution, order[-1], cell):
-        fragment_lds.copy_fragment(window, buffer, text, registers)
+    for number, registers in enumerate(plan_accesses(distribution, order[-1], cell)):
+        fragment_lds.copy_fragment(window, buffer, text, registers, begins=number == 0)
 
 
 def _copy_plan(state: SplitState, op: ir.Operation, lds: LdsType) -> tuple[list[int], Distribution, int]:
     """Order of the dimensions in LDS, distribution of the places, and elements of a cell: the widest that fits, and of
     these the widest with which no two waves write the same place.
     """
-    window, rank, size = describe(op.operands[0].type), len(lds.lengths), bits(lds.element)
-    assert isinstance(window, WindowType)
+    rank, size = len(lds.lengths), bits(lds.element)
     problems = []
     twice: list[tuple[list[int], Distribution, int]] = []
     widths = [width for width in COPY_BYTES if width in state.target.direct_to_lds]
     for width in reversed(widths):
         cell = width * 8 // size
-        runs = [window.descriptor.vector_length(dim, max(cell, 1)) for dim in range(rank)]
+        runs = [state.vector_length(op.operands[0], dim, max(cell, 1)) for dim in range(rank)]
         contiguous = max(range(rank), key=lambda dim: (runs[dim], dim))
         if cell < 1 or runs[contiguous] < cell:
             problems.append(f"{width} bytes are not contiguous and aligned in memory")
@@ -218,10 +221,12 @@ def split_from_lds(state: SplitState, op: ir.Operation) -> None:
 def write_lds(
     registers: Registers, buffer: ir.Value, distribution: Distribution, contiguous: int, element: ir.Type
 ) -> None:
-    """Write registers to an LDS tensor, as wide as the distribution allows along the contiguous dimension."""
+    """Write registers to an LDS tensor, a new value of it, as wide as the distribution allows along the contiguous
+    dimension.
+    """
     text = string(str(distribution))
-    for numbers in plan_accesses(distribution, contiguous, ACCESS_BITS // bits(element)):
-        fragment_lds.lds_write(registers.gather(numbers), buffer, text, numbers)
+    for number, numbers in enumerate(plan_accesses(distribution, contiguous, ACCESS_BITS // bits(element))):
+        fragment_lds.lds_write(registers.gather(numbers), buffer, text, numbers, begins=number == 0)
 
 
 def read_lds(

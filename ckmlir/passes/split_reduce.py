@@ -107,7 +107,7 @@ def _across_waves(
     gathered: list[Registers] = []
     for value, vector in zip(op.results, partial, strict=True):
         element = tile_of(value).element
-        buffer = _allocate(state, written.lengths, element)
+        buffer = _allocate(state, written, element)
         write_lds(Registers([vector], written.registers, element), buffer, written, 0, element)
         gathered.append(read_lds(buffer, read, 0, element))
     rows = [
@@ -127,13 +127,14 @@ def _in_order(body: ir.Block, values: Partial, count: int) -> Partial:
     return total
 
 
-def _allocate(state: SplitState, lengths: Sequence[int], element: ir.Type) -> ir.Value:
+def _allocate(state: SplitState, written: Distribution, element: ir.Type) -> ir.Value:
     """Room for partial results: the wave dimension is contiguous, so one access fetches all of an element's
     partials.
     """
+    lengths = written.lengths
     order = [*range(1, len(lengths)), 0]
     assert prod(lengths) > 0
     name = f"partials{len(state.buffers)}"
-    buffer = fragment_lds.lds_alloc(LdsType(tuple(lengths), element), LdsLayout.plain(lengths, order), name)
+    buffer = fragment_lds.lds_alloc(LdsType(lengths, element), LdsLayout.plain(lengths, order), name, written)
     state.buffers[buffer] = buffer
     return buffer

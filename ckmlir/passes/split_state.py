@@ -11,6 +11,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
 from ckmlir.passes.walk import named_target, target_of
+from ckmlir.passes.window_vectors import Lengths
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -24,6 +25,7 @@ class SplitState:
 
     function: ir.Operation
     waves: int
+    vector_length: Lengths
     tiles: dict[ir.Value, Registers] = field(default_factory=dict)
     buffers: dict[ir.Value, ir.Value] = field(default_factory=dict)
     finished: list[ir.Operation] = field(default_factory=list)

@@ -17,12 +17,12 @@ from ckmlir.passes.loop_body import (
     FILLS,
     LOADS,
     MATRIX,
-    MEMORY,
     Marker,
     Placed,
     Step,
     fragments_of,
     handed_on,
+    has_effect,
     operands_of,
     source_of,
     sources_of,
@@ -92,7 +92,7 @@ def _ahead(body: list[ir.Operation], schedule: Schedule, chosen: Chosen) -> dict
         changed = False
         for op in reversed(body):
             wanted = max((ahead[user] - later for user, later in users.get(op, ())), default=0)
-            if op.name not in MEMORY and wanted > ahead[op]:
+            if wanted > ahead[op] and not has_effect(op):
                 ahead[op] = wanted
                 changed = True
     return ahead
@@ -150,7 +150,7 @@ def _as_listed(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedul
             return
         for operand in operands_of(op):
             owner = producer(operand)
-            if owner is None or owner not in inside or owner in rank or owner.name in MEMORY:
+            if owner is None or owner not in inside or owner in rank or has_effect(owner):
                 continue
             if rank and ahead[owner] == ahead[op]:
                 emit(owner)
@@ -158,7 +158,7 @@ def _as_listed(body: list[ir.Operation], ahead: dict[ir.Operation, int], schedul
 
     def early(op: ir.Operation) -> bool:
         owners = {producer(operand) for operand in operands_of(op)} & inside
-        follows = rank and op not in rank and op.name not in MEMORY
+        follows = rank and op not in rank and not has_effect(op)
         return bool(follows) and any(one not in placed and ahead[one] == ahead[op] for one in owners)
 
     for op in ordered:

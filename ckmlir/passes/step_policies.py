@@ -13,7 +13,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import tensor_name
-from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
+from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, operands_of, sources_of
 
 READS = frozenset({READ})
 Ahead = dict[ir.Operation, int]
@@ -33,12 +33,13 @@ class Phases:
 
     def __init__(self, body: list[ir.Operation]) -> None:
         self.matrix = [op for op in body if op.name == MATRIX]
-        needs = {op: sources_of(op, READS | LOADS, operands=2) for op in self.matrix}
+        position = {op: number for number, op in enumerate(body)}
+        # What was loaded or read before the loop is there in every step.
+        needs = {op: sources_of(op, READS | LOADS, operands=2) & position.keys() for op in self.matrix}
         self.of = _phases(self.matrix, needs)
         self.count = max(self.of.values()) + 1
         firsts = [next(i for i, op in enumerate(self.matrix) if self.of[op] == phase) for phase in range(self.count)]
         self.starts = [*firsts, len(self.matrix)]
-        position = {op: number for number, op in enumerate(body)}
         first: dict[ir.Operation, int] = {}
         last: dict[ir.Operation, int] = {}
         for op in self.matrix:
@@ -53,11 +54,15 @@ class Phases:
 
 
 def _phases(matrix: list[ir.Operation], needs: dict[ir.Operation, frozenset[ir.Operation]]) -> dict[ir.Operation, int]:
-    """How many operand fragments each accumulator has consumed before an instruction."""
+    """How many operand fragments each accumulator has consumed before an instruction, and what the instructions have
+    that its operands come from: a product of products follows these.
+    """
     phases: dict[ir.Operation | None, int] = {}
     for op in matrix:
         before = producer(op.operands[2])
-        phases[op] = phases[before] + (needs[before] != needs[op]) if before in phases else 0
+        own = phases[before] + (needs[before] != needs[op]) if before in phases else 0
+        made = [phases[one] + 1 for one in sources_of(op, frozenset({MATRIX}), operands=2) if one in phases]
+        phases[op] = max(own, *made) if made else own
     return {op: phases[op] for op in matrix}
 
 
@@ -150,7 +155,7 @@ def _with_rest(body: list[ir.Operation], order: list[tuple[ir.Operation, int]], 
     def emit(op: ir.Operation, cluster: int) -> None:
         if op in placed:
             return
-        for operand in op.operands:
+        for operand in operands_of(op):
             owner = producer(operand)
             if owner is not None and owner in inside and owner not in fixed and ahead[owner] == ahead[op]:
                 emit(owner, cluster)

@@ -1,9 +1,10 @@
 """Finding one's way in a module: kernels, their operations, their waves."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ckmlir.dialect.build import integer_of
+from ckmlir.dialect.control import STRUCTURED
 from ckmlir.dialect.loop import LOOP
 from ckmlir.dialect.types import is_ck
 from ckmlir.mlir import ir
@@ -34,15 +35,17 @@ def _check_arguments(function: ir.Operation) -> None:
                 fail(function, f"its blocks take pointers, scalars and vectors, not {argument.type}")
 
 
-def operations(root: ir.Operation) -> Iterator[ir.Operation]:
-    """All operations inside `root` in program order, without the scalar code of element-wise operations."""
+def operations(root: ir.Operation, *, without: Collection[str] = ()) -> Iterator[ir.Operation]:
+    """All operations inside `root` in program order, without the scalar code of element-wise operations, and without
+    what operations of the names given hold.
+    """
     for region in root.regions:
         for block in region:
             for op in block:
                 operation = op.operation
                 yield operation
-                if operation.name not in REGION_VALUES and len(operation.regions):
-                    yield from operations(operation)
+                if len(operation.regions) and operation.name not in REGION_VALUES and operation.name not in without:
+                    yield from operations(operation, without=without)
 
 
 def nested(root: ir.Operation) -> Iterator[ir.Operation]:
@@ -94,12 +97,14 @@ def waves_of(function: ir.Operation) -> int:
 
 
 def expanded_functions(module: ir.Module, name: str) -> Iterator[ir.Operation]:
-    """`functions` for the pass `name`, which reads a kernel as a control-flow graph; PassFailure where a loop of stages
+    """`functions` for the pass `name`, which reads a kernel as a control-flow graph; PassFailure where a loop or branch
     is left.
     """
     for function in functions(module):
-        if any(op.name == LOOP for op in operations(function)):
-            fail(function, f"holds loops of stages; run ck-pipeline-loops before {name}")
+        left = next((op for op in operations(function) if op.name in STRUCTURED), None)
+        if left is not None:
+            what = "loops of stages" if left.name == LOOP else f"'{left.name}'"
+            fail(function, f"holds {what}; run ck-pipeline-loops before {name}")
         yield function
 
 

@@ -3,26 +3,52 @@
 import importlib
 from functools import cache
 
+from ckmlir.errors import suggest
 from ckmlir.targets.mfma import MfmaInstruction
 from ckmlir.targets.target import LdsAccess, Registers, Target, TargetError, UnsupportedTarget
 
 TARGETS = ("gfx90a", "gfx942", "gfx950")
 """Names of the chips, oldest first."""
 
+ELSEWHERE = {
+    ("gfx940", "gfx941"): "it was an early stepping of gfx942",
+    ("gfx908",): "it is MI100, which has no bf16 matrix instructions of the 1k form",
+    ("gfx9-",): "generic targets leave out what the chips differ in; name the chip",
+    ("gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"): "it has no matrix instructions",
+    ("gfx10", "gfx11", "gfx12"): "it is of the RDNA family, with waves of 32 lanes and other matrix instructions",
+}
+"""Beginnings of names that LLVM knows (AMDGPUUsage, "Processors") -> why they are no chips here."""
 
-@cache
+
 def get_target(name: str) -> Target:
     """The chip called `name`; target features after a colon, as in `gfx942:sramecc+`, are not looked at.
 
     Raises:
-        UnsupportedTarget: no such chip; the message lists those there are.
+        UnsupportedTarget: no such chip; the message says what the name stands for elsewhere, and lists those there are.
     """
+    if not isinstance(name, str):
+        raise UnsupportedTarget(f"a target is named by text such as 'gfx942', not by {type(name).__name__}")
     base = name.partition(":")[0]
     if base not in TARGETS:
-        raise UnsupportedTarget(f"unknown target '{name}'; there are {', '.join(TARGETS)}")
+        raise UnsupportedTarget(f"unknown target '{name}'; {_instead(base)}")
+    return _load(base)
+
+
+@cache
+def _load(base: str) -> Target:
     target = importlib.import_module(f"ckmlir.targets.{base}").TARGET
     assert isinstance(target, Target)
     return target
+
+
+def _instead(name: str) -> str:
+    """What to take in place of a chip that there is not."""
+    there_are = "there are gfx90a (MI200), gfx942 (MI300) and gfx950 (MI350)"
+    for prefixes, why in ELSEWHERE.items():
+        if name.startswith(prefixes):
+            return f"{why}; {there_are}"
+    hint = suggest(name, TARGETS)
+    return f"{there_are}; {hint}" if hint.startswith("did") else there_are
 
 
 def all_targets() -> tuple[Target, ...]:

@@ -8,15 +8,16 @@ instead.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ckmlir.errors import CkmlirError
 from ckmlir.targets.features import FEATURES
 from ckmlir.targets.mfma import INSTRUCTIONS, NARROW, MfmaInstruction
 
 
-class TargetError(ValueError):
+class TargetError(CkmlirError, ValueError):
     """The chip lacks what was asked of it."""
 
 
-class UnsupportedTarget(ValueError):
+class UnsupportedTarget(CkmlirError, ValueError):
     """There is no such chip here."""
 
 

@@ -341,3 +341,27 @@ func.func @mma_distribution(%a: !a, %c: !acc) {
   %0 = "ck.mma"(%a, %a, %c) {instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
   return
 }
+
+// -----
+
+func.func @uniform_of_many(%a: !ck.tile<[4, 1], f32, "?">) {
+  // expected-error@+1 {{'ck.uniform' takes a tile of one element, not [4, 1]: reduce it, or slice one element out}}
+  %0 = "ck.uniform"(%a) : (!ck.tile<[4, 1], f32, "?">) -> f32
+  return
+}
+
+// -----
+
+func.func @uniform_half(%a: !ck.tile<[1], f16, "?">) {
+  // expected-error@+1 {{'ck.uniform' makes scalars of i1, i32, i64, f32, not f16}}
+  %0 = "ck.uniform"(%a) : (!ck.tile<[1], f16, "?">) -> f16
+  return
+}
+
+// -----
+
+func.func @uniform_type(%a: !ck.tile<[1, 1], f32, "?">) {
+  // expected-error@+1 {{'ck.uniform' the scalar is the element, f32, not i32}}
+  %0 = "ck.uniform"(%a) : (!ck.tile<[1, 1], f32, "?">) -> i32
+  return
+}

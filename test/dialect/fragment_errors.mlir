@@ -289,3 +289,28 @@ func.func @workgroup_type() {
   %0 = "ck.workgroup_id"() {axis = 0 : i64} : () -> index
   return
 }
+
+// -----
+
+!lds = !ck.lds<[64, 8], f16>
+func.func @begins_with_a_value(%v: vector<2xf16>, %l: !lds) {
+  // expected-error@+1 {{'ck.lds_write' 'begins' stands alone, it has no value}}
+  "ck.lds_write"(%v, %l) {begins = false, distribution = "d0: 64@lane, d1: 8@y0", registers = array<i32: 0, 1>} : (vector<2xf16>, !lds) -> ()
+  return
+}
+
+// -----
+
+func.func @first_lane_vector(%v: vector<1xf32>) {
+  // expected-error@+1 {{'ck.first_lane' takes i1, i32, i64 or f32, not vector<1xf32>}}
+  %0 = "ck.first_lane"(%v) : (vector<1xf32>) -> vector<1xf32>
+  return
+}
+
+// -----
+
+func.func @first_lane_type(%v: f32) {
+  // expected-error@+1 {{'ck.first_lane' the result has the operand's type}}
+  %0 = "ck.first_lane"(%v) : (f32) -> i32
+  return
+}

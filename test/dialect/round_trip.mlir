@@ -53,6 +53,9 @@ func.func @tiles(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %scale
     : (!acc, !acc) -> (!ck.tile<[16], f32, "?">, !ck.tile<[16], f32, "?">)
   // CHECK: "ck.broadcast"
   %again = "ck.broadcast"(%sum) {axis = 1 : i64} : (!ck.tile<[16], f32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
+  // CHECK: "ck.uniform"(%{{.*}}) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32
+  %only = "ck.splat"(%scale) : (f32) -> !ck.tile<[1], f32, "r: 64@lane, d0: 1">
+  %scalar = "ck.uniform"(%only) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32
   // CHECK: "ck.cast"
   %half = "ck.cast"(%again) : (!acc) -> !ck.tile<[16, 16], f16, "d0: 4@lane 4@y0, d1: 16@lane">
   // CHECK: "ck.redistribute"
@@ -106,6 +109,9 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   %d = "ck.mfma"(%a, %a, %c) {instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.exchange"(%{{.*}}) {equal_below, mask = 4 : i64}
   %e = "ck.exchange"(%d) {mask = 4 : i64, equal_below} : (vector<4xf32>) -> vector<4xf32>
+  // CHECK: %{{.*}} = "ck.first_lane"(%{{.*}}) : (f32) -> f32
+  %e0 = vector.extract %e[0] : f32 from vector<4xf32>
+  %first = "ck.first_lane"(%e0) : (f32) -> f32
   // CHECK: "ck.convert"
   %f = "ck.convert"(%e) : (vector<4xf32>) -> vector<4xbf16>
   // CHECK: "ck.thread_coordinate"
@@ -167,5 +173,14 @@ func.func @positions(%window: !rows) {
   %one = "ck.inside_fragment"(%window) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!rows) -> i1
   // CHECK: "ck.offset_fragment"(%{{.*}}) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!ck.window<{{.*}}) -> i32
   %place = "ck.offset_fragment"(%window) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!rows) -> i32
+  return
+}
+
+// CHECK-LABEL: func.func @promises
+func.func @promises(%n: i32, %wide: i64) {
+  // CHECK: "ck.promise"(%{{.*}}) {divisor = 8 : i64} : (i32) -> i32
+  %0 = "ck.promise"(%n) {divisor = 8 : i64} : (i32) -> i32
+  // CHECK: "ck.promise"(%{{.*}}) {divisor = 3 : i64} : (i64) -> i64
+  %1 = "ck.promise"(%wide) {divisor = 3 : i64} : (i64) -> i64
   return
 }

@@ -100,3 +100,35 @@ def test_moves_and_windows_check_their_rank() -> None:
         @kernel("wrong", target=get_target("gfx942"), waves=1, arguments={"x": ptr("f32")})
         def also_wrong(x: Pointer) -> None:
             view(x, (16, 16), (16, 1)).window((16,), (0, 0))
+
+
+def windows_kernel(chip: str) -> Kernel:
+    """y[i] = row i of the windows of padded images, their rows merged with the images: what an implicit GEMM loads."""
+    sizes = dict.fromkeys(("images", "h", "places", "left", "right", "taps"), i32)
+
+    @kernel("windows", target=get_target(chip), waves=1, arguments={"x": ptr("f32"), "y": ptr("f32"), **sizes})
+    def windows(
+        x: Pointer, y: Pointer, images: Scalar, h: Scalar, places: Scalar, left: Scalar, right: Scalar, taps: Scalar
+    ) -> None:
+        padded = view(x, (images, h, 64), (h * 64, 64, 1)).pad_left(1, left).pad_right(1, right)
+        seen = padded.embed(1, (places, taps), (1, 1)).permute(0, 1, 3, 2).merge(0, 1)
+        with loop(0, taps, 1) as step:
+            rows = load(seen.freeze(2, step.index).pad(32, 64).window((32, 64), (0, 0)))
+            store(rows, view(y, (taps, 32, 64), (32 * 64, 64, 1)).freeze(0, step.index).window((32, 64), (0, 0)))
+
+    return windows
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("left", "right"), [(1, 1), (2, 0), (0, 2), (3, 4)])
+def test_a_loop_moves_along_a_padding_below_a_merge(chip: str, left: int, right: int) -> None:
+    """The place where a row's window starts may be in the padding, before the memory, and its elements are there."""
+    images, h, taps = 2, 10, 3
+    places = h + left + right - taps + 1
+    x = np.random.default_rng(1).standard_normal((images, h, 64)).astype(np.float32)
+    padded = np.pad(x, ((0, 0), (left, right), (0, 0)))
+    merged = [padded[:, tap : tap + places].reshape(-1, 64) for tap in range(taps)]
+    expected = np.stack([np.pad(rows, ((0, 32 - len(rows)), (0, 0))) for rows in merged])
+    arguments = images, h, places, left, right, taps
+    _, result = compile_traced(windows_kernel(chip)).run(x, np.empty_like(expected), *arguments, checks="all")
+    np.testing.assert_array_equal(result, expected)

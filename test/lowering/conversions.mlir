@@ -31,6 +31,29 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // A bf16 is extended as such, but by integers in a kernel that also makes f16: LLVM would compute in f16 what goes there.
+  // CHECK-LABEL: llvm.func @from_bfloat
+  // CHECK: arith.extf %{{.*}} : vector<4xbf16> to vector<4xf32>
+  // CHECK: llvm.return
+  func.func @from_bfloat(%x: vector<4xbf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xbf16>) -> vector<4xf32>
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @from_bfloat_to_half
+  // CHECK-NOT: arith.extf
+  // CHECK: llvm.bitcast %{{.*}} : vector<4xbf16> to vector<4xi16>
+  // CHECK: arith.extui
+  // CHECK: arith.shli
+  // CHECK: llvm.bitcast %{{.*}} : vector<4xi32> to vector<4xf32>
+  // CHECK: arith.truncf %{{.*}} : vector<4xf32> to vector<4xf16>
+  // CHECK: llvm.return
+  func.func @from_bfloat_to_half(%x: vector<4xbf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xbf16>) -> vector<4xf32>
+    %1 = "ck.convert"(%0) : (vector<4xf32>) -> vector<4xf16>
+    return
+  }
+
   // Two elements an instruction, clamped before to the largest value of the chip's format.
   // CHECK-LABEL: llvm.func @eight_bit
   // GFX950: arith.constant dense<4.480000e+02> : vector<4xf32>

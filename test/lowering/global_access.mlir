@@ -45,14 +45,14 @@ module attributes {ck.target = "gfx942"} {
   func.func @loop(%p: !llvm.ptr<1>, %c: i1) attributes {ck.waves = 1 : i32} {
     %zero = arith.constant 0 : i32
     %k = arith.constant 32 : i32
-    cf.br ^bb1(%zero : i32)
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
   ^bb1(%i: i32):
     %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
     %w = "ck.make_window"(%v, %zero, %i) : (!view, i32, i32) -> !window
     %t = "ck.load_fragment"(%w) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!window) -> vector<4xf16>
     %u = "ck.load_fragment"(%w) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 4, 5, 6, 7>} : (!window) -> vector<4xf16>
     %next = arith.addi %i, %k : i32
-    cf.cond_br %c, ^bb1(%next : i32), ^bb2
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
   ^bb2:
     return
   }
@@ -113,13 +113,13 @@ module attributes {ck.target = "gfx942"} {
   func.func @ragged_rows_of_a_loop(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %c: i1) attributes {ck.waves = 1 : i32} {
     %zero = arith.constant 0 : i32
     %k = arith.constant 16 : i32
-    cf.br ^bb1(%zero : i32)
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
   ^bb1(%i: i32):
     %v = "ck.make_view"(%p, %m, %pitch) : (!llvm.ptr<1>, i32, i32) -> !view
     %w = "ck.make_window"(%v, %i, %zero) : (!view, i32, i32) -> !window
     %t = "ck.load_fragment"(%w) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
     %next = arith.addi %i, %k : i32
-    cf.cond_br %c, ^bb1(%next : i32), ^bb2
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
   ^bb2:
     return
   }

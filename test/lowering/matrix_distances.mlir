@@ -46,6 +46,26 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // Where the ways of a branch meet again.
+  // CHECK-LABEL: llvm.func @meeting
+  // CHECK: rocdl.mfma
+  // CHECK: ^bb3(%{{.*}}: vector<16xf32>):
+  // CHECK-NEXT: llvm.inline_asm has_side_effects "s_nop 1", ""
+  // CHECK-NEXT: rocdl.sched.barrier
+  // CHECK: arith.addf
+  func.func @meeting(%a: !frag, %b: !frag, %some: i1) attributes {ck.waves = 4 : i32} {
+    %z = arith.constant dense<0.0> : !acc
+    %d = "ck.mfma"(%a, %b, %z) {instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    cf.cond_br %some, ^yes, ^no
+  ^yes:
+    cf.br ^meet(%d : !acc)
+  ^no:
+    cf.br ^meet(%z : !acc)
+  ^meet(%r: !acc):
+    %s = arith.addf %r, %r : !acc
+    return
+  }
+
   // CHECK-LABEL: llvm.func @on
   // CHECK-NOT: llvm.inline_asm
   func.func @on(%a: !frag, %b: !frag) attributes {ck.waves = 4 : i32} {

@@ -60,6 +60,57 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // Joined conditions are made element by element too, each limit waiting; a limit on the left changes sides with its
+  // comparison, and one that is a constant waits as others do.
+  // CHECK-LABEL: llvm.func @joined
+  // CHECK: %[[LEFT:.*]] = llvm.intr.ssub.sat(%{{.*}}, %{{.*}})
+  // CHECK: %[[FAR:.*]] = llvm.intr.ssub.sat(%{{.*}}, %{{.*}})
+  // CHECK-NOT: vector<8xi1>
+  // CHECK: arith.cmpi sle, %{{.*}}, %[[LEFT]] : i32
+  // CHECK: arith.cmpi sgt, %{{.*}}, %[[FAR]] : i32
+  // CHECK: arith.cmpf ogt, %{{.*}}, %{{.*}} : f32
+  // CHECK: arith.ori %{{.*}}, %{{.*}} : i1
+  // CHECK: arith.andi %{{.*}}, %{{.*}} : i1
+  // CHECK: arith.select {{.*}} : f32
+  // CHECK-COUNT-3: llvm.inline_asm "", "=v,0,v,v,v,v"
+  // CHECK: arith.cmpi sle
+  // CHECK: llvm.return
+  func.func @joined(%s: vector<8xf32>, %lane: i32, %limit: i32, %far: i32, %other: f32) attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1, 2, 3, 8, 9, 10, 11]> : vector<8xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<8xi32>
+    %column = arith.addi %lanes, %numbers overflow<nsw> : vector<8xi32>
+    %limits = vector.broadcast %limit : i32 to vector<8xi32>
+    %inside = arith.cmpi sle, %column, %limits : vector<8xi32>
+    %fars = vector.broadcast %far : i32 to vector<8xi32>
+    %near = arith.cmpi slt, %fars, %column : vector<8xi32>
+    %zero = arith.constant dense<0.0> : vector<8xf32>
+    %positive = arith.cmpf ogt, %s, %zero : vector<8xf32>
+    %either = arith.ori %near, %positive : vector<8xi1>
+    %both = arith.andi %inside, %either : vector<8xi1>
+    %others = vector.broadcast %other : f32 to vector<8xf32>
+    %kept = arith.select %both, %s, %others : vector<8xi1>, vector<8xf32>
+    return
+  }
+
+  // Parts of joined conditions: the second choice waits for what the first made.
+  // CHECK-LABEL: llvm.func @parts
+  // CHECK-COUNT-4: arith.select {{.*}} : f32
+  // CHECK-COUNT-2: llvm.inline_asm "", "=v,0,v,v,v,v"
+  // CHECK-COUNT-4: arith.select {{.*}} : f32
+  func.func @parts(%s: vector<4xf32>, %t: vector<8xf32>, %x: f32, %y: f32) attributes {ck.waves = 1 : i32} {
+    %xs = vector.broadcast %x : f32 to vector<8xf32>
+    %ys = vector.broadcast %y : f32 to vector<8xf32>
+    %more = arith.cmpf ogt, %t, %xs : vector<8xf32>
+    %less = arith.cmpf olt, %t, %ys : vector<8xf32>
+    %both = arith.andi %more, %less : vector<8xi1>
+    %first = vector.extract_strided_slice %both {offsets = [0], sizes = [4], strides = [1]} : vector<8xi1> to vector<4xi1>
+    %second = vector.extract_strided_slice %both {offsets = [4], sizes = [4], strides = [1]} : vector<8xi1> to vector<4xi1>
+    %others = vector.broadcast %x : f32 to vector<4xf32>
+    %a = arith.select %first, %s, %others : vector<4xi1>, vector<4xf32>
+    %b = arith.select %second, %s, %others : vector<4xi1>, vector<4xf32>
+    return
+  }
+
   // CHECK-LABEL: llvm.func @scaled
   // CHECK-COUNT-2: arith.mulf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
   // CHECK-NOT: arith.mulf

@@ -21,8 +21,20 @@ def test_what_the_function_returns_comes_back_and_nothing_else() -> None:
         seen.append(1)
         return bytes(range(256)) * 4096  # more than a pipe holds
 
-    assert in_child_process(function) == bytes(range(256)) * 4096
+    assert in_child_process(function).content == bytes(range(256)) * 4096
     assert seen == []
+
+
+def test_what_it_prints_comes_back_apart(capfd: pytest.CaptureFixture[str]) -> None:
+    def function() -> bytes:
+        os.write(2, b"first\nsecond")
+        return b""
+
+    assert in_child_process(function).printed == ["first", "second"]
+    with pytest.raises(ChildEnded) as caught:
+        in_child_process(lambda: os.write(2, b"LLVM ERROR: words\n") and os.abort())
+    assert caught.value.printed == ["LLVM ERROR: words"]
+    assert capfd.readouterr().err == ""
 
 
 def test_an_error_of_ours_keeps_its_text() -> None:
@@ -64,3 +76,27 @@ def test_a_kernel_that_llvm_gives_up_on_is_refused() -> None:
     )
     with pytest.raises(codeobject.CodeGenerationError, match="LLVM gave up on this kernel: Bad machine code"):
         compile_kernel(gemm, gemm.spec(problem, target), target)
+
+
+@pytest.mark.parametrize(
+    ("printed", "words"),
+    [
+        ("LLVM ERROR: Cannot select: intrinsic %llvm.amdgcn.something", "LLVM ERROR: Cannot select: intrinsic"),
+        ("", "it did not say why"),
+        ("*** Bad machine code: Using an undefined physical register ***", "It has too few registers"),
+    ],
+)
+def test_only_machine_code_that_llvm_itself_refuses_is_a_matter_of_registers(
+    monkeypatch: pytest.MonkeyPatch, printed: str, words: str
+) -> None:
+    def give_up(work: object, form: str) -> bytes:
+        os.write(2, printed.encode())
+        os.abort()
+
+    gemm, target = find_operator("gemm"), get_target("gfx942")
+    monkeypatch.setattr(codeobject, "MANY_REGISTERS", -1)
+    monkeypatch.setattr(codeobject, "_binary", give_up)
+    with pytest.raises(codeobject.CodeGenerationError, match="LLVM gave up on this kernel") as caught:
+        compile_kernel(gemm, gemm.spec(gemm.problem(m=64, n=64, k=64), target), target)
+    assert words in str(caught.value)
+    assert ("registers" in str(caught.value)) == ("Bad machine code" in printed)

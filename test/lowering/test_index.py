@@ -250,6 +250,15 @@ def test_a_quotient_of_bounded_lanes_needs_no_division() -> None:
     assert [op.operation.name for op in bench.block.operations] == ["func.return"], "nothing was emitted"
 
 
+def test_nothing_is_divided_into_nothing() -> None:
+    """0 // n and 0 % n are 0 whatever n is: what a view adds to its first element is then known."""
+    with shared_context():
+        bench = Bench()
+        nothing = bench.emit.number(0)
+        results = bench.make(lambda: [nothing // bench.index["length"], nothing % bench.index["length"], nothing // 5])
+        assert [result.terms for result in results] == [{}, {}, {}]
+
+
 def test_powers_of_two_are_shifts_and_masks() -> None:
     bench = Bench()
     bench.make(lambda: [((bench.index["lane"] // 8) + (bench.index["lane"] % 8) * 16).emit()])

@@ -64,6 +64,25 @@ def test_the_order_of_places(bare: Path, tmp_path: Path, monkeypatch: pytest.Mon
     assert found() == Linker((str(named),), "CKMLIR_LLD")
 
 
+def test_one_that_is_too_old_is_passed_over(bare: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """LLVM 14, the default of a distribution, knows no code objects of version 5."""
+
+    def of_version(path: Path, version: str) -> Path:
+        return executable(path, f'[ "$1" = --version ] && echo "Debian LLD {version} (compatible with GNU linkers)"')
+
+    old = of_version(bare / "ld.lld", "14.0.6")
+    with pytest.raises(LinkerNotFound) as caught:
+        find_linker()
+    assert f"({old} (PATH) is LLD 14.0.6, 15 or later is needed); get one in any" in str(caught.value)
+    of_version(bare / "ld.lld-14", "14.0.6")
+    new = of_version(bare / "ld.lld-16", "16.0.6")
+    linker._find.cache_clear()
+    assert find_linker() == Linker((str(new),), "PATH")
+    monkeypatch.setenv("CKMLIR_LLD", str(old))
+    with pytest.raises(LinkerNotFound, match=r"CKMLIR_LLD=.* is LLD 14\.0\.6; 15 or later is needed"):
+        find_linker()
+
+
 def test_a_named_linker_that_is_not_there_is_no_reason_to_take_another(
     bare: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import contextlib
-import shutil
 import struct
 import subprocess
 from functools import cache
 from pathlib import Path
 
+import installed_tools
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -19,7 +19,7 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.dialect.context import ck_context
 from ckmlir.lowering import linker
 from ckmlir.lowering.codeobject import emit_code_object
-from ckmlir.lowering.linker import LinkerNotFound, find_linker
+from ckmlir.lowering.linker import LinkerNotFound
 from ckmlir.lowering.linking.link import COMMENT, link_object
 from ckmlir.lowering.linking.relocatable import NotCovered
 from ckmlir.mlir import ir
@@ -32,7 +32,6 @@ KERNELS: dict[str, dict[str, object]] = {
     "transpose2d": {"m": 64, "n": 64, "dtype": "f16"},
 }
 CHIPS = ("gfx90a", "gfx942", "gfx950")
-ASSEMBLER = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
 
 
 @cache
@@ -47,7 +46,7 @@ def relocatable(name: str, arch: str) -> bytes:
 def by_lld(data: bytes, directory: Path, *options: str) -> bytes:
     source, result = directory / "in.o", directory / "out.hsaco"
     source.write_bytes(data)
-    command = [*find_linker().command, "-shared", "--no-undefined", *options, str(source), "-o", str(result)]
+    command = [*installed_tools.lld_command(), "-shared", "--no-undefined", *options, str(source), "-o", str(result)]
     subprocess.run(command, check=True, timeout=60)
     return result.read_bytes()
 
@@ -110,7 +109,7 @@ def test_several_kernels_in_one_object(tmp_path: Path) -> None:
     assert len(emitted.code_object.kernels) == 23
 
 
-@pytest.mark.skipif(ASSEMBLER is None, reason="without llvm-mc objects of all sizes are not compared with lld's output")
+@installed_tools.needs("llvm-mc", "objects of all sizes are not compared with lld's output")
 @settings(max_examples=40, deadline=None)
 @given(
     code=st.one_of(st.integers(0, 3000), st.integers(380, 400), st.integers(890, 910)),
@@ -136,8 +135,14 @@ def test_any_sizes_give_the_same_bytes_as_lld(
         f".zero {4 * note}\n"
     )
     directory = tmp_path_factory.mktemp("sizes")
-    assert ASSEMBLER is not None
-    command = [ASSEMBLER, "-triple=amdgcn-amd-amdhsa", "-mcpu=gfx942", "-filetype=obj", "-", "-o"]
+    command = [
+        installed_tools.path_of("llvm-mc"),
+        "-triple=amdgcn-amd-amdhsa",
+        "-mcpu=gfx942",
+        "-filetype=obj",
+        "-",
+        "-o",
+    ]
     subprocess.run([*command, str(directory / "made.o")], input=source.encode(), check=True, timeout=60)
     same_as_lld((directory / "made.o").read_bytes(), directory)
 

@@ -37,3 +37,22 @@ func.func @at_once(%v: vector<1xf32>, %w: vector<2xf32>) attributes {ck.waves = 
   return
 }
 }
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+// Four copies of 20 bytes, each where the widest access may begin, and what is live with them behind the last.
+// CHECK-LABEL: func.func @rooms
+// CHECK-SAME: ck.lds_bytes = 384
+// CHECK: name = "copies", offset = 256
+// CHECK: name = "other", offset = 0
+func.func @rooms(%v: vector<1xf32>) attributes {ck.waves = 4 : i32} {
+  %copies = "ck.lds_alloc"() {layout = "lengths 5 order 0 pitch 5", name = "copies", rooms = 4 : i64} : () -> !ck.lds<[5], f32>
+  %other = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64", name = "other"} : () -> !ck.lds<[64], f32>
+  "ck.lds_write"(%v, %copies) {begins, distribution = "r: 4@wave 64@lane, d0: 5@y0", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[5], f32>) -> ()
+  "ck.lds_write"(%v, %other) {begins, distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[64], f32>) -> ()
+  "ck.lds_read"(%copies) {distribution = "r: 4@wave 64@lane, d0: 5@y0", registers = array<i32: 0>} : (!ck.lds<[5], f32>) -> vector<1xf32>
+  "ck.lds_read"(%other) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!ck.lds<[64], f32>) -> vector<1xf32>
+  return
+}
+}

@@ -8,6 +8,26 @@
 !wanted = !ck.tile<[16, 64], f16, "d0: 16@lane, d1: 4@lane 16@y0">
 !lds = !ck.lds<[16, 64], f16>
 
+// In a branch that the loop holds, too.
+// CHECK-LABEL: func.func @branch
+// CHECK: scf.if
+// CHECK-NEXT: %[[A:.*]] = "ck.copy_to_lds"(%{{.*}}) {name = "a"}
+// CHECK-NEXT: "ck.from_lds"(%[[A]])
+func.func @branch(%p: !llvm.ptr<1>, %n: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  scf.for %i = %zero to %n step %step : i32 {
+    %w = "ck.make_window"(%view, %zero, %i) {ck.stage = "load"} : (!view, i32, i32) -> !window
+    scf.if %c {
+      %a = "ck.load"(%w) : (!window) -> !loaded
+      %la = "ck.to_lds"(%a) {name = "a"} : (!loaded) -> !lds
+      %ra = "ck.from_lds"(%la) : (!lds) -> !wanted
+    } {ck.stage = "load"}
+  } {ck.schedule = "schedule s 1; path direct"}
+  return
+}
+
 // CHECK-LABEL: func.func @paths
 // CHECK-NOT:  ck.load
 // CHECK:      %[[A:.*]] = "ck.copy_to_lds"(%{{.*}}) {ck.stage = "load", name = "a"}

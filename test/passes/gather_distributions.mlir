@@ -10,7 +10,8 @@
 !tile = !ck.tile<[16, 64], f16, "?">
 
 // CHECK-LABEL: func.func @gather
-func.func @gather(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 2 : i32} {
+func.func @gather(%p: !llvm.ptr<1>) attributes {ck.waves = 2 : i32} {
+  %o = arith.constant 0 : i32
   %view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
   %window = "ck.make_window"(%view, %o, %o) : (!view, i32, i32) -> !window
   %id_view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !id_view
@@ -23,7 +24,8 @@ func.func @gather(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 2 : i32} {
 }
 
 // CHECK-LABEL: func.func @scatter
-func.func @scatter(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 2 : i32} {
+func.func @scatter(%p: !llvm.ptr<1>) attributes {ck.waves = 2 : i32} {
+  %o = arith.constant 0 : i32
   %view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
   %window = "ck.make_window"(%view, %o, %o) : (!view, i32, i32) -> !window
   %id_view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !id_view

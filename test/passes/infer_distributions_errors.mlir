@@ -50,3 +50,27 @@ func.func @no_waves(%p: !llvm.ptr<1>, %o: i32) {
 func.func @argument(%t: !ck.tile<[64], f32, "banana">) {
   return
 }
+
+// -----
+
+func.func @arms(%x: f32, %c: i1) attributes {ck.waves = 1 : i32} {
+  %0 = scf.if %c -> (!ck.tile<[128], f32, "?">) {
+    // expected-note@+1 {{the first is determined here}}
+    %1 = "ck.splat"(%x) : (f32) -> !ck.tile<[128], f32, "d0: 64@lane 2@y0">
+    %2 = "ck.map"() ({
+      %a = "ck.element"(%1) : (!ck.tile<[128], f32, "d0: 64@lane 2@y0">) -> f32
+      "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+    }) : () -> !ck.tile<[128], f32, "?">
+    scf.yield %2 : !ck.tile<[128], f32, "?">
+  } else {
+    // expected-note@+1 {{the other is determined here}}
+    %1 = "ck.splat"(%x) : (f32) -> !ck.tile<[128], f32, "d0: 2@y0 64@lane">
+    // expected-error@+1 {{its tiles need one distribution, but one lies as 'd0: 64@lane 2@y0', another as 'd0: 2@y0 64@lane'; redistribute one of them}}
+    %2 = "ck.map"() ({
+      %a = "ck.element"(%1) : (!ck.tile<[128], f32, "d0: 2@y0 64@lane">) -> f32
+      "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+    }) : () -> !ck.tile<[128], f32, "?">
+    scf.yield %2 : !ck.tile<[128], f32, "?">
+  }
+  return
+}

@@ -7,7 +7,8 @@
 
 // Rows of a multiple of 8 elements: 16 bytes a lane, neighbouring lanes along the rows.
 // CHECK-LABEL: func.func @aligned_rows
-func.func @aligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @aligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %m, %pitch) : (!llvm.ptr<1>, i32, i32) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); view(d0, d1) align 8">
   %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); view(d0, d1) align 8">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); view(d0, d1) align 8", [64, 32]>
   // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 4@y0 16@lane, d1: 4@lane 8@y1">
@@ -17,7 +18,8 @@ func.func @aligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %o: i32) attribu
 
 // Two waves share the rows.
 // CHECK-LABEL: func.func @two_waves
-func.func @two_waves(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %o: i32) attributes {ck.waves = 2 : i32} {
+func.func @two_waves(%p: !llvm.ptr<1>, %m: i32, %pitch: i32) attributes {ck.waves = 2 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %m, %pitch) : (!llvm.ptr<1>, i32, i32) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); view(d0, d1) align 8">
   %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); view(d0, d1) align 8">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1%8, 1]); view(d0, d1) align 8", [64, 32]>
   // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: {{.*}}@wave{{.*}}, d1: 4@lane 8@y1">
@@ -27,7 +29,8 @@ func.func @two_waves(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %o: i32) attributes
 
 // Nothing is known of the pitch: one element at a time.
 // CHECK-LABEL: func.func @unaligned_rows
-func.func @unaligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @unaligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %m, %pitch) : (!llvm.ptr<1>, i32, i32) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1, 1]); view(d0, d1) align 8">
   %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1, 1]); view(d0, d1) align 8">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1, 1]); view(d0, d1) align 8", [64, 32]>
   // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 32@y0 2@lane, d1: 32@lane">
@@ -37,7 +40,8 @@ func.func @unaligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %o: i32) attri
 
 // Columns are contiguous: lanes and vectors follow them.
 // CHECK-LABEL: func.func @columns
-func.func @columns(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @columns(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[1, 64]); view(d0, d1) align 8">
   %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[1, 64]); view(d0, d1) align 8">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[1, 64]); view(d0, d1) align 8", [64, 32]>
   // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 8@lane.1 8@y1, d1: 4@y0 8@lane.0">
@@ -47,7 +51,8 @@ func.func @columns(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
 
 // Columns are contiguous, and who reads the tile from LDS reads along rows: each lane loads a block, to turn it.
 // CHECK-LABEL: func.func @transposed_block
-func.func @transposed_block(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @transposed_block(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[1, 64]); view(d0, d1) align 8">
   %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[1, 64]); view(d0, d1) align 8">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 32], strides=[1, 64]); view(d0, d1) align 8", [64, 32]>
   // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 16@lane.1 4@y1, d1: 4@lane.0 8@y0">

@@ -32,6 +32,21 @@ func.func @pinned(%l: f32) attributes {ck.waves = 2 : i32} {
   return
 }
 
+// A wait without a barrier, as one wave has it, is fenced too.
+// CHECK-LABEL: func.func @waits
+// CHECK:      "ck.sched_barrier"() {mask = "none"}
+// CHECK-NEXT: "ck.wait"
+// CHECK-NEXT: "ck.sched_barrier"() {mask = "none"}
+// CHECK-NEXT: "ck.lds_read"
+// CHECK-NEXT: "ck.sched_barrier"() {mask = "none"}
+// CHECK-NEXT: return
+func.func @waits() attributes {ck.waves = 1 : i32} {
+  %lds = "ck.lds_alloc"() {layout = "lengths 64 order 0 pitch 64"} : () -> !lds
+  "ck.wait"() {copies = 0 : i64} : () -> ()
+  %r = "ck.lds_read"(%lds) {ck.pinned, distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
+  return
+}
+
 // Without a pinned fragment in its block, a barrier stays alone.
 // CHECK-LABEL: func.func @free
 // CHECK-NOT: ck.sched_barrier

@@ -90,7 +90,8 @@ func.func @broadcast_over_registers(%x: f32) attributes {ck.waves = 1 : i32} {
 // CHECK: %[[LOADED:.*]] = "ck.load_fragment"
 // CHECK: vector.extract_strided_slice %[[LOADED]] {offsets = [2], sizes = [2], strides = [1]} : vector<4xf32> to vector<2xf32>
 // CHECK: "ck.store_fragment"{{.*}}registers = array<i32: 0, 1>
-func.func @slice(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @slice(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[64, 4], strides=[4, 1]); view(d0, d1) align 4">
   %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[64, 4], strides=[4, 1]); view(d0, d1) align 4">, i32, i32) -> !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[64, 4], strides=[4, 1]); view(d0, d1) align 4", [64, 4]>
   %t = "ck.load"(%w) : (!ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[64, 4], strides=[4, 1]); view(d0, d1) align 4", [64, 4]>) -> !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">

@@ -10,7 +10,8 @@
 !tile = !ck.tile<[16, 64], f16, "d0: 2@y0 8@lane, d1: 8@lane 8@y1">
 
 // CHECK-LABEL: func.func @gather
-func.func @gather(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @gather(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
   // CHECK: %[[WINDOW:.*]] = "ck.make_window"
   %window = "ck.make_window"(%view, %o, %o) : (!view, i32, i32) -> !window

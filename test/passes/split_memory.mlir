@@ -18,7 +18,8 @@
 // CHECK-NOT: "ck.load_fragment"
 // CHECK: "ck.store_fragment"{{.*}}registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>
 // CHECK-NOT: "ck.store_fragment"
-func.func @aligned(%p: !llvm.ptr<1>, %pitch: i32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @aligned(%p: !llvm.ptr<1>, %pitch: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %pitch) : (!llvm.ptr<1>, i32) -> !view
   %w = "ck.make_window"(%v, %o, %o) : (!view, i32, i32) -> !window
   %t = "ck.load"(%w) : (!window) -> !tile
@@ -30,7 +31,8 @@ func.func @aligned(%p: !llvm.ptr<1>, %pitch: i32, %o: i32) attributes {ck.waves 
 // CHECK-LABEL: func.func @pairs
 // CHECK-COUNT-4: "ck.load_fragment"{{.*}} -> vector<2xf16>
 // CHECK-NOT: "ck.load_fragment"
-func.func @pairs(%p: !llvm.ptr<1>, %pitch: i32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @pairs(%p: !llvm.ptr<1>, %pitch: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %pitch) : (!llvm.ptr<1>, i32) -> !view_by_two
   %w = "ck.make_window"(%v, %o, %o) : (!view_by_two, i32, i32) -> !window_by_two
   %t = "ck.load"(%w) : (!window_by_two) -> !tile
@@ -41,7 +43,8 @@ func.func @pairs(%p: !llvm.ptr<1>, %pitch: i32, %o: i32) attributes {ck.waves = 
 // CHECK-LABEL: func.func @ragged
 // CHECK-COUNT-2: "ck.load_fragment"{{.*}} -> vector<4xf16>
 // CHECK-NOT: "ck.load_fragment"
-func.func @ragged(%p: !llvm.ptr<1>, %pitch: i32, %k: i32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @ragged(%p: !llvm.ptr<1>, %pitch: i32, %k: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %pitch, %k) : (!llvm.ptr<1>, i32, i32) -> !view_ragged
   %w = "ck.make_window"(%v, %o, %o) : (!view_ragged, i32, i32) -> !window_ragged
   %t = "ck.load"(%w) : (!window_ragged) -> !tile
@@ -52,7 +55,8 @@ func.func @ragged(%p: !llvm.ptr<1>, %pitch: i32, %k: i32, %o: i32) attributes {c
 // CHECK-LABEL: func.func @across
 // CHECK-COUNT-8: "ck.store_fragment"(%{{.*}}) {{{.*}}registers = array<i32: {{[0-7]}}>
 // CHECK-NOT: "ck.store_fragment"
-func.func @across(%p: !llvm.ptr<1>, %o: i32, %x: f16) attributes {ck.waves = 1 : i32} {
+func.func @across(%p: !llvm.ptr<1>, %x: f16) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view_columns
   %w = "ck.make_window"(%v, %o, %o) : (!view_columns, i32, i32) -> !window_columns
   %t = "ck.splat"(%x) : (f16) -> !tile
@@ -76,7 +80,8 @@ func.func @lds(%x: f16) attributes {ck.waves = 1 : i32} {
 // CHECK-LABEL: func.func @atomic
 // CHECK-COUNT-4: "ck.atomic_fragment"(%{{.*}}) {{{.*}}kind = "add"{{.*}} : (vector<2xf16>,
 // CHECK-NOT: "ck.atomic_fragment"
-func.func @atomic(%p: !llvm.ptr<1>, %pitch: i32, %o: i32, %x: f16) attributes {ck.waves = 1 : i32} {
+func.func @atomic(%p: !llvm.ptr<1>, %pitch: i32, %x: f16) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %v = "ck.make_view"(%p, %pitch) : (!llvm.ptr<1>, i32) -> !view
   %w = "ck.make_window"(%v, %o, %o) : (!view, i32, i32) -> !window
   %t = "ck.splat"(%x) : (f16) -> !tile

@@ -9,7 +9,8 @@
 !places = !ck.tile<[512], i32, "d0: 2@y0 64@lane 4@y1">
 
 // CHECK-LABEL: func.func @positions
-func.func @positions(%p: !llvm.ptr<1>, %n: i32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @positions(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
   // CHECK: %[[WINDOW:.*]] = "ck.make_window"
   %window = "ck.make_window"(%view, %o) : (!view, i32) -> !window
@@ -29,7 +30,8 @@ func.func @positions(%p: !llvm.ptr<1>, %n: i32, %o: i32) attributes {ck.waves = 
 }
 
 // CHECK-LABEL: func.func @join
-func.func @join(%p: !llvm.ptr<1>, %x: f32, %o: i32) attributes {ck.waves = 1 : i32} {
+func.func @join(%p: !llvm.ptr<1>, %x: f32) attributes {ck.waves = 1 : i32} {
+  %o = arith.constant 0 : i32
   %view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !ck.view<f32, "global", "d0 = embed(offset, lengths=[256], strides=[1]); view(d0) align 4">
   %window = "ck.make_window"(%view, %o) : (!ck.view<f32, "global", "d0 = embed(offset, lengths=[256], strides=[1]); view(d0) align 4">, i32) -> !ck.window<f32, "global", "d0 = embed(offset, lengths=[256], strides=[1]); view(d0) align 4", [256]>
   // CHECK: %[[VECTOR:.*]] = vector.broadcast %{{.*}} : f32 to vector<4xf32>

@@ -10,7 +10,8 @@
 
 gpu.module @transposing [#rocdl.target<chip = "gfx950">] {
   // CHECK-LABEL: func.func @kept
-  func.func @kept(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
+  func.func @kept(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+    %o = arith.constant 0 : i32
     %view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
     %window = "ck.make_window"(%view, %o, %o) : (!view, i32, i32) -> !window
     // CHECK: "ck.load_fragment"{{.*}} registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>}
@@ -28,7 +29,8 @@ gpu.module @transposing [#rocdl.target<chip = "gfx950">] {
 
 gpu.module @other [#rocdl.target<chip = "gfx942">] {
   // CHECK-LABEL: func.func @blocks
-  func.func @blocks(%p: !llvm.ptr<1>, %o: i32) attributes {ck.waves = 1 : i32} {
+  func.func @blocks(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+    %o = arith.constant 0 : i32
     %view = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !view
     %window = "ck.make_window"(%view, %o, %o) : (!view, i32, i32) -> !window
     %loaded = "ck.load"(%window) : (!window) -> !unknown

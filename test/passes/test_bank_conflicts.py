@@ -14,8 +14,8 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import Mma
 from ckmlir.mlir import ir
+from ckmlir.ops.contraction.contraction_kernel import build
 from ckmlir.ops.gemm.gemm import OPERATOR
-from ckmlir.ops.gemm.gemm_kernel import build
 from ckmlir.passes.accesses import plan_accesses
 from ckmlir.passes.allocate_lds import CONFLICTS
 from ckmlir.passes.bank_conflicts import access_cycles

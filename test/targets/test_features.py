@@ -1,14 +1,13 @@
 """Who has which instruction, as LLVM's assembler sees it."""
 
-import shutil
 import subprocess
 
+import installed_tools
 import pytest
 
 from ckmlir.targets import all_targets
 from ckmlir.targets.features import FEATURES
 
-ASSEMBLER = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
 NO_INSTRUCTION = {"kernarg_preload", "mfma_denormals"}
 FORMS = {
     "fp8_convert": "v_cvt_pk_fp8_f32 v0, v1, v2",
@@ -38,10 +37,10 @@ def test_every_feature_has_a_form():
     assert set(FORMS) | NO_INSTRUCTION == set(FEATURES)
 
 
-@pytest.mark.skipif(ASSEMBLER is None, reason="no llvm-mc: which chip has which instruction is not cross-checked")
+@installed_tools.needs("llvm-mc", "which chip has which instruction is not cross-checked")
 @pytest.mark.parametrize("feature", FORMS)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_the_assembler_agrees(target, feature):
-    command = [str(ASSEMBLER), "-triple=amdgcn-amd-amdhsa", f"-mcpu={target.name}"]
+    command = [installed_tools.path_of("llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={target.name}"]
     done = subprocess.run(command, input=FORMS[feature] + "\n", capture_output=True, text=True, timeout=60)
     assert (done.returncode == 0) == target.has(feature), done.stderr

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+from ckmlir.errors import CkmlirError
 from ckmlir.targets import TARGETS, TargetError, UnsupportedTarget, all_targets, get_target
 from ckmlir.targets.features import FEATURES
 from ckmlir.targets.mfma import INSTRUCTIONS
@@ -19,7 +20,7 @@ def test_names():
 
 @pytest.mark.parametrize("name", ["gfx1100", "", "GFX942", "targets"])
 def test_unknown_chips(name):
-    with pytest.raises(UnsupportedTarget, match=f"unknown target '{name}'; there are gfx90a, gfx942, gfx950"):
+    with pytest.raises(UnsupportedTarget, match=f"unknown target '{name}'; .*there are gfx90a .MI200., gfx942"):
         get_target(name)
 
 
@@ -139,3 +140,9 @@ def test_targets_import_nothing_else():
     )
     output = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True).stdout
     assert output.strip() == "[]"
+
+
+@pytest.mark.parametrize("name", [None, 942, b"gfx942"])
+def test_a_target_is_named_by_text(name):
+    with pytest.raises(CkmlirError, match="a target is named by text such as 'gfx942', not by"):
+        get_target(name)

@@ -6,6 +6,7 @@ from ckmlir.dialect.build import producer
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
 from ckmlir.passes.proof.footprints import tensor_of
+from ckmlir.passes.proof.frames import Frame
 from ckmlir.passes.proof.source_program import SourceProgram
 from ckmlir.passes.proof.state import State, Value
 from ckmlir.passes.proof.terms import Name, Names, Operands, Part, Signature
@@ -16,6 +17,13 @@ def iteration(shift: int | None) -> str:
     if shift is None:
         return "every iteration"
     return f"iteration i{shift:+d}" if shift else "iteration i"
+
+
+def when(program: SourceProgram, name: Name | None) -> str:
+    """`iteration i+2 of the outer loop`: in which iteration a value has its name."""
+    depth = 0 if name is None else program.table.depths[name.number]
+    loop = "" if not depth or depth == program.deepest else " of the outer loop"
+    return iteration(None if name is None else name.shift) + loop
 
 
 def unknown(
@@ -40,9 +48,11 @@ def unknown(
     if memory is not None:
         return memory
     shifts = _shifts(operands, choices)
-    usual = _iteration_of(program, operands, shifts) if shifts else 0
+    depths = [program.table.depths[_name_of(wanted).number] for wanted in operands]
+    inner = {place: shift for place, shift in shifts.items() if depths[place] == max(depths)}
+    innermost = _iteration_of(program, operands, inner) if inner else 0
     for place, (wanted, given) in enumerate(zip(operands, choices, strict=False)):
-        name = _name_of(wanted)
+        name, usual = _name_of(wanted), innermost if place in inner else 0
         origin = program.table.origin[name.number]
         if name.shift is not None and place in shifts and shifts[place] != usual:
             return _other_iteration(program, op, name, origin, shifts[place] + name.shift - usual)
@@ -61,7 +71,7 @@ def _iteration_of(program: SourceProgram, operands: Operands, shifts: dict[int, 
     for place, shift in shifts.items():
         if _name_of(operands[place]).number in carried:
             return shift
-    memory = {effect.during for effect in program.effects}
+    memory = {number for effect in program.effects for number in effect.during}
     found = [shift for place, shift in shifts.items() if _name_of(operands[place]).number not in memory]
     found = found or list(shifts.values())
     return max(set(found), key=lambda shift: (found.count(shift), -abs(shift)))
@@ -73,16 +83,21 @@ def _memory(
     """Memory that another operation has not changed yet, or has changed already."""
     for wanted, given in zip(operands, choices, strict=False):
         name = _name_of(wanted)
-        effect = next((one for one in program.effects if name.number in (one.before, one.after)), None)
-        if effect is not None and name not in given:
-            when = "after" if name.number == effect.after else "before"
+        numbers = {_name_of(one).number for one in given}
+        effect = next((one for one in program.effects if name.number in (one.before, *one.during, one.after)), None)
+        if (
+            effect is not None
+            and name not in given
+            and (name.number not in effect.during or not numbers & {name.number})
+        ):
+            when = "after" if name.number == effect.after or name.shift else "before"
             message = f"{words_for(op)} is to happen {when} {words_for(effect.op)}: they may touch the same memory"
             return Finding("order", op, message, ((f"{words_for(effect.op)} is here", effect.op),))
     return None
 
 
 def _other_iteration(program: SourceProgram, op: ir.Operation, name: Name, origin: ir.Operation, got: int) -> Finding:
-    memory = next((one for one in program.effects if one.during == name.number), None)
+    memory = next((one for one in program.effects if name.number in one.during), None)
     if memory is not None:
         which = "has not happened yet" if got < (name.shift or 0) else "has happened already"
         message = (
@@ -93,8 +108,8 @@ def _other_iteration(program: SourceProgram, op: ir.Operation, name: Name, origi
         return Finding("order", op, message, ((f"{words_for(origin)} is here", origin),))
     origin = _telling(origin)
     message = (
-        f"{words_for(op)} of iteration i takes the result of {words_for(origin)} of {iteration(got)}, where that of "
-        f"{iteration(name.shift)} is needed"
+        f"{words_for(op)} of iteration i takes the result of {words_for(origin)} of "
+        f"{when(program, name._replace(shift=got))}, where that of {when(program, name)} is needed"
     )
     notes = [("the result is computed here", origin)]
     if origin.name == "ck.lds_read":
@@ -167,16 +182,43 @@ def _describe(program: SourceProgram, names: Names) -> str:
     if not names:
         return "nothing that the unscheduled program computes"
     name = min(names, key=lambda one: (one.shift is None, one))
-    return f"the result of {words_for(program.table.origin[name.number])} of {iteration(name.shift)}"
+    return f"the result of {words_for(program.table.origin[name.number])} of {when(program, name)}"
 
 
-def outside(op: ir.Operation, names: Names) -> Finding:
+def outside(program: SourceProgram, op: ir.Operation, names: Names) -> Finding:
     """An access to memory for an iteration that may not exist."""
-    ahead = min((name.shift for name in names if name.shift is not None), default=None)
+    ahead = min((name for name in names if name.shift is not None), key=lambda name: name.shift or 0, default=None)
     message = (
-        f"{words_for(op)} runs for {iteration(ahead)}, which there may not be: limit the index to the last iteration's"
+        f"{words_for(op)} runs for {when(program, ahead)}, which there may not be: limit the index to the last "
+        "iteration's"
     )
     return Finding("order", op, message)
+
+
+def not_entered(program: SourceProgram, op: ir.Operation, names: Names) -> Finding:
+    """An access to memory where the unscheduled program may not come to it."""
+    home = next(home for name in names for home in program.homes.get(name.number, ()))
+    around = [region.item.op for region in home.path if region.item is not None]
+    message = (
+        f"{words_for(op)} runs although the unscheduled program may not come to it: what it stands in is not entered"
+    )
+    return Finding("order", op, message, tuple((f"{words_for(one)} is here", one) for one in around[-1:]))
+
+
+def elsewhere(there: State, here: State, branch: ir.Operation) -> Finding:
+    """Two ways to a block on which different parts of the unscheduled program have run."""
+    message = (
+        f"here {_standing(here)}, on another way to the same block {_standing(there)} of the unscheduled program: what "
+        "comes next is not the same"
+    )
+    return Finding("dependence", branch, message)
+
+
+def _standing(state: State) -> str:
+    done = sorted(place for place, one in enumerate(state.program.loops, 1) if state.done.get(one))
+    frames = [state.program.loops.index(frame.loop) + 1 for frame in state.frames]
+    loop = f"loop {frames[-1]} runs or comes next" if frames else "no loop comes any more"
+    return loop + (f" and {', '.join(map(str, done))} is over" if done else "")
 
 
 def out_of_order(program: SourceProgram, state: State, op: ir.Operation, names: Names) -> Finding:
@@ -184,7 +226,11 @@ def out_of_order(program: SourceProgram, state: State, op: ir.Operation, names: 
     shift = min((name.shift for name in names if name.shift is not None), default=None)
     numbers = [number for name in names for number in program.effect_names.get(name.number, ())]
     progress = [state.memory[number] for number in numbers]
-    if any(isinstance(one, int) and shift is not None and one > shift for one in progress) or "after" in progress:
+    after = [program.effects[number].progress(0, 1) for number in numbers]
+    further = any(
+        one is not None and one.shift is not None and shift is not None and one.shift > shift for one in progress
+    )
+    if further or any(one in after for one in progress):
         what = "happens a second time"
     elif None in progress:
         what = "has happened on one way here and not on another"
@@ -199,17 +245,19 @@ def unfinished(effect: ir.Operation, end: ir.Operation) -> Finding:
     return Finding("order", end, message, (("this is to happen", effect),))
 
 
-def left_early(state: State, branch: ir.Operation) -> Finding:
+def left_early(frame: Frame, branch: ir.Operation) -> Finding:
     """The loop is left without proof that no iteration is left."""
-    most = "any number" if state.left.most is None else str(state.left.most)
-    message = f"the loop is left here while between {state.left.least} and {most} of its iterations may not have run"
+    left = frame.left
+    most = "any number" if left.most is None else str(left.most)
+    message = f"the loop is left here while between {max(0, left.least)} and {most} of its iterations may not have run"
     return Finding("dependence", branch, message)
 
 
 def branch(op: ir.Operation) -> Finding:
     """A branch whose condition says nothing about a loop."""
     message = (
-        "the condition of this branch is no comparison of a loop's index or trip count; nothing is known beyond it"
+        "the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the "
+        "unscheduled program; nothing is known beyond it"
     )
     return Finding("dependence", op, message)
 

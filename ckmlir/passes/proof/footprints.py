@@ -20,6 +20,8 @@ from ckmlir.mlir import ir
 
 Numbers = npt.NDArray[np.int64]
 
+WIDEST = 16
+"""Bytes of the widest access to LDS."""
 OPERAND = {"ck.lds_read": 0, "ck.lds_write": 1, "ck.copy_fragment": 1}
 """The accesses to LDS, and which of their operands is the tensor."""
 
@@ -71,7 +73,8 @@ def bytes_of(alloc: ir.Operation) -> tuple[int, int]:
         ValueError: it has no offset yet, or no layout that can be read.
     """
     start = integer_of(alloc, "offset")
-    return start, start + LdsLayout.parse(text_of(alloc, "layout")).elements * _element_bytes(alloc)
+    rooms, size = _rooms(alloc)
+    return start, start + (rooms - 1) * _distance(size) + size
 
 
 def footprint(op: ir.Operation, waves: int) -> Footprint:
@@ -87,8 +90,11 @@ def footprint(op: ir.Operation, waves: int) -> Footprint:
     kind = {"ck.lds_read": "read", "ck.lds_write": "write"}.get(op.name, "copy")
     layout = LdsLayout.parse(text_of(alloc, "layout"))
     found = _bytes_by_wave(layout, distribution, registers_of(op), _element_bytes(alloc), kind == "copy")
-    start = integer_of(alloc, "offset")
-    shifted = tuple(one << start for one in (found if len(found) == waves else found * waves))
+    start, rooms = integer_of(alloc, "offset"), [0] * waves
+    if kind != "read" and _rooms(alloc)[0] > 1:
+        rooms = [_copy(distribution, wave) * _distance(_rooms(alloc)[1]) for wave in range(waves)]
+    every = found if len(found) == waves else found * waves
+    shifted = tuple(one << start + room for one, room in zip(every, rooms, strict=True))
     others = tuple(reduce(or_, (one for other, one in enumerate(shifted) if other != wave), 0) for wave in range(waves))
     return Footprint(op, kind, alloc, shifted, others)
 
@@ -102,6 +108,23 @@ def _bytes_by_wave(
     place = layout.place if linear else layout.offset
     offsets = np.asarray(place(list(coordinates))) * size
     return tuple(_bits_of(wave[..., None] + np.arange(size), layout.elements * size) for wave in offsets)
+
+
+def _rooms(alloc: ir.Operation) -> tuple[int, int]:
+    """How many copies of its tensor an allocation holds, and the bytes of one."""
+    size = LdsLayout.parse(text_of(alloc, "layout")).elements * _element_bytes(alloc)
+    return integer_of(alloc, "rooms") if "rooms" in alloc.attributes else 1, size
+
+
+def _distance(size: int) -> int:
+    """Bytes from one copy to the next: they begin where the widest access may."""
+    return (size + WIDEST - 1) // WIDEST * WIDEST
+
+
+def _copy(distribution: Distribution, wave: int) -> int:
+    """The number of the copy that a wave writes, among the waves that hold the same elements."""
+    digits = distribution.wave_copies()
+    return sum(wave // digit.source_weight % digit.length * digit.weight for digit in digits)
 
 
 def _element_bytes(alloc: ir.Operation) -> int:

@@ -20,8 +20,9 @@ first ended it, less those by which it was ahead then; it is over for the second
 in the program thus happens later, whichever waves do it, or is refused.
 
 A wave's own accesses to LDS take effect in the order in which they are issued (CDNA3 ISA, 4.4: LDS instructions return
-in order). Its copies do not: they travel through the memory pipeline, so a wave waits for its own copy, and for its own
-accesses before it copies over them.
+in order). Its copies land in the order of their issue too (vmcnt counts them so), but not in that of other accesses:
+they travel through the memory pipeline, so a wave waits for its own copy before it reads or writes there, and for its
+own accesses before it copies over them.
 """
 
 from collections.abc import Iterator
@@ -118,7 +119,7 @@ class _Hazards:
                 for mine, theirs, rest in zip(one.waves, other.waves, other.others, strict=True):
                     apart |= mine & rest
                     same |= mine & theirs
-                if "copy" not in (one.kind, other.kind):
+                if (one.kind == "copy") == (other.kind == "copy"):
                     same = 0
                 if apart or same:
                     row[number] = apart, same

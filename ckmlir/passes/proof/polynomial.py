@@ -4,7 +4,8 @@ A polynomial is a mapping from monomials (sorted tuples of symbols) to coefficie
 of whole numbers: a loop whose index leaves 32 bits is not considered.
 """
 
-from collections.abc import Hashable, Mapping
+from collections.abc import Callable, Hashable, Iterator, Mapping
+from typing import NamedTuple
 
 Monomial = tuple[Hashable, ...]
 Polynomial = Mapping[Monomial, int]
@@ -41,11 +42,40 @@ def multiply(left: Polynomial, right: Polynomial) -> Polynomial:
     return result
 
 
-def value_of(polynomial: Polynomial) -> int | None:
-    """The number that a polynomial is, None if it has unknowns."""
-    if not polynomial:
-        return 0
-    return polynomial[()] if set(polynomial) == {()} else None
+class Quotient(NamedTuple):
+    """An unknown: the quotient of two polynomials, rounded as its operation does."""
+
+    dividend: tuple[tuple[Monomial, int], ...]
+    divisor: tuple[tuple[Monomial, int], ...]
+
+
+def quotient(dividend: Polynomial, divisor: Polynomial) -> Polynomial:
+    """One polynomial divided by another; nothing more is known of it."""
+    return symbol(Quotient(*(tuple(sorted(one.items(), key=repr)) for one in (dividend, divisor))))
+
+
+def symbols_of(polynomial: Polynomial) -> Iterator[Hashable]:
+    """The unknowns of a polynomial, those of quotients included."""
+    for one in (one for monomial in polynomial for one in monomial):
+        yield one
+        if isinstance(one, Quotient):
+            yield from symbols_of(dict(one.dividend))
+            yield from symbols_of(dict(one.divisor))
+
+
+def substitute(polynomial: Polynomial, found: Callable[[Hashable], Polynomial | None]) -> Polynomial:
+    """A polynomial with some unknowns (those for which there is a polynomial) replaced."""
+    result: Polynomial = {}
+    for monomial, coefficient in polynomial.items():
+        term = constant(coefficient)
+        for one in monomial:
+            if isinstance(one, Quotient):
+                term = multiply(term, quotient(*(substitute(dict(part), found) for part in one)))
+            else:
+                new = found(one)
+                term = multiply(term, symbol(one) if new is None else new)
+        result = add(result, term)
+    return result
 
 
 def multiple(polynomial: Polynomial, of: Polynomial) -> int | None:

@@ -6,40 +6,51 @@ stands, and branches say which of them exist.
 """
 
 from collections.abc import Iterable
+from math import prod
 
 from ckmlir.dialect.build import integer_of
 from ckmlir.mlir import ir
 from ckmlir.passes.proof import explain
+from ckmlir.passes.proof.crossings import Crossings
+from ckmlir.passes.proof.effort import Effort
 from ckmlir.passes.proof.finding import Finding
-from ckmlir.passes.proof.flow import handed, terminator
+from ckmlir.passes.proof.flow import Graph, terminator
 from ckmlir.passes.proof.footprints import bytes_of, elements_of, is_access, tensor_of, value_operands
-from ckmlir.passes.proof.polynomial import Polynomial, add, constant, symbol
+from ckmlir.passes.proof.frames import Arm, Fact, Frame
+from ckmlir.passes.proof.polynomial import Polynomial, symbol
 from ckmlir.passes.proof.source_program import COPY, SourceProgram, meets, scalar
-from ckmlir.passes.proof.state import FINAL, NOTHING_KNOWN, Fact, State, Value
+from ckmlir.passes.proof.state import Progress, State, Value
+from ckmlir.passes.proof.structure import Region
 from ckmlir.passes.proof.terms import (
     EFFECTS,
+    MOST_COMBINATIONS,
     NO_VALUE,
-    NOTHING,
     READS,
     Name,
     Names,
     Part,
     Signature,
+    Table,
     memory_root,
+    sees_effects,
     signature_of,
 )  # fmt: skip
 
+INTEGERS = (ir.IntegerType, ir.IndexType)
 LESS_THAN = 2  # predicate slt of arith.cmpi
+COMPARISONS = {"arith.cmpi": "less", "arith.minsi": "smaller"}
 
 
 class Simulation:
     """Follows a scheduled kernel beside its unscheduled form."""
 
-    def __init__(self, program: SourceProgram, function: ir.Operation) -> None:
+    def __init__(self, program: SourceProgram, function: ir.Operation, effort: Effort) -> None:
         self.program = program
         self.function = function
+        self.effort = effort
         self.blocks = list(function.regions[0])
         self.findings: list[Finding] | None = None  # while states are still looked for nothing is reported
+        self.crossings = Crossings(program, Graph(function), self.report, self._unfinished)
         self._signatures: dict[ir.Operation, Signature] = {}
         self._places: dict[ir.Operation, tuple[int, int]] = {}
 
@@ -48,25 +59,33 @@ class Simulation:
         start = State(self.program)
         arguments = zip(self.blocks[0].arguments, self.program.arguments, strict=True)
         start.values = {argument: _named(Name(*name)) for argument, name in arguments}
-        start.memory = {
-            number: 0 if effect.loop == 0 else "before" for number, effect in enumerate(self.program.effects)
-        }
+        start.memory = {number: effect.progress(0, 0) for number, effect in enumerate(self.program.effects)}
+        start.descend()
         entering = {self.blocks[0]: start}
         pending = [self.blocks[0]]
         while pending:
             block = pending.pop(0)
-            for to, state in self._leave(self._block(block, entering[block])):
-                joined = entering[to].join(state, set(to.arguments)) if to in entering else state
-                if to not in entering or not joined.same(entering[to]):
+            for to, state in self._leave(block, entering[block]):
+                joined = entering[to].join(state) if to in entering else state
+                if joined is not None and (to not in entering or not joined.same(entering[to])):
                     entering[to] = joined
                     if to not in pending:
                         pending.append(to)
         self.findings = []
         for block in self.blocks:
             if block in entering:
-                for _ in self._leave(self._block(block, entering[block])):
-                    pass
+                for to, state in self._leave(block, entering[block]):
+                    if entering[to].join(state) is None:
+                        self.report(explain.elsewhere(entering[to], state, terminator(block)))
         return self.findings
+
+    def _leave(self, block: ir.Block, entering: State) -> Iterable[tuple[ir.Block, State]]:
+        state = self._block(block, entering)
+        end = terminator(block)
+        if end.successors:
+            return self.crossings.leave(state, end)
+        self._returned(self.crossings.close(state, end), end)
+        return ()
 
     def report(self, finding: Finding) -> None:
         """Add a finding, once the states are known."""
@@ -75,33 +94,38 @@ class Simulation:
 
     # -- operations
 
-    def _block(self, block: ir.Block, entering: State) -> tuple[State, ir.Operation]:
+    def _block(self, block: ir.Block, entering: State) -> State:
         state = entering.copy()
+        for argument in block.arguments:
+            self._known_integer(state, argument)
         for op in (view.operation for view in block):
             if op.name == "ck.lds_alloc":
                 state.lds[op] = ()
             elif op.name not in NO_VALUE:
                 self._step(state, op)
-        return state, terminator(block)
+        return state
 
     def _step(self, state: State, op: ir.Operation) -> None:
         fact = self._fact(state, op)
-        polynomial = scalar(op, lambda value: self._polynomial(state, value))
-        if polynomial is None and fact is not None and fact[0] == "last":
-            polynomial, fact = symbol(FINAL), None
-        choices, parts = self._choices(state, op)
-        names = self.program.table.find(self._signature(op), choices) if all(choices) else NOTHING
+        polynomial = scalar(op, lambda value: state.values.get(value, Value()).polynomial)
+        choices, effects, parts = self._choices(state, op)
+        memory = self._memory(state, effects)
+        self.effort.spend(1 + min(prod(map(len, choices)), MOST_COMBINATIONS) * len(memory))
+        names = self.program.table.find(self._signature(op), choices, memory)
         operands = [state.values.get(operand, Value()) for operand in op.operands]
         spoilt = any(one.spoilt for one in operands) or any(not found for found, _ in parts)
-        arithmetic = op.name.startswith("arith.") and all(
-            isinstance(one.type, (ir.IntegerType, ir.IndexType)) for one in op.results
-        )
+        arithmetic = op.name.startswith("arith.") and all(isinstance(one.type, INTEGERS) for one in op.results)
         lost = not names and polynomial is None and fact is None and not arithmetic
         if lost and not spoilt:
-            self.report(explain.unknown(self.program, state, op, self._signature(op), choices, parts))
+            depths = range(len(state.frames), -1, -1)
+            seen = [[one for depth in depths if (one := self._seen(state, number, depth))] for number in effects]
+            self.report(explain.unknown(self.program, state, op, self._signature(op), [*choices, *seen], parts))
         inside = self._inside(state, names, polynomial, fact, operands)
-        if op.name in READS and names and not inside:
-            self.report(explain.outside(op, names))
+        if op.name in READS and names:
+            if not inside:
+                self.report(explain.outside(self.program, op, names))
+            elif not self._entered(state, names):
+                self.report(explain.not_entered(self.program, op, names))
         if op.name in EFFECTS:
             if names:
                 self._effect(state, op, names)
@@ -111,38 +135,53 @@ class Simulation:
             self._write(state, op, names)
         for result in op.results:
             state.values[result] = Value(names, polynomial, inside, fact, spoilt=lost or (spoilt and not names))
+            self._known_integer(state, result)
 
     @staticmethod
     def _inside(
         state: State, names: Names, polynomial: Polynomial | None, fact: Fact | None, operands: list[Value]
     ) -> bool:
         """Whether a value belongs to an iteration that exists, or to the last one instead."""
-        if state.exists(names) or (fact is not None and fact[0] == "clamped"):
+        if state.exists(names) or any(frame.clamped(fact) is not None for frame in state.frames):
             return True
-        shift = state.shift_of(polynomial)
-        return shift < state.left.least if shift is not None else all(one.inside for one in operands)
+        for frame in reversed(state.frames):
+            shift = frame.shift_of(polynomial)
+            if shift is not None:
+                return shift < frame.left.least
+        return all(one.inside for one in operands)
+
+    def _entered(self, state: State, names: Names) -> bool:
+        """Whether the unscheduled program comes to one of the places where it does what has these names: all loops and
+        parts of branches around have been entered.
+        """
+        return any(
+            all(_stands_in(state, self.program.table, name, region) for region in home.path)
+            for name in names
+            for home in self.program.homes.get(name.number, ())
+        )
 
     def _signature(self, op: ir.Operation) -> Signature:
         if op not in self._signatures:
             self._signatures[op] = COPY if op.name == "ck.copy_fragment" else signature_of(op)
         return self._signatures[op]
 
-    def _choices(self, state: State, op: ir.Operation) -> tuple[list[list[object]], list[Part]]:
-        """The names that each operand may be taken for, memory and LDS included, and what an LDS read finds."""
+    def _choices(self, state: State, op: ir.Operation) -> tuple[list[list[object]], list[int], list[Part]]:
+        """The names that each operand may be taken for; the effects that may have changed memory; and what an LDS
+        read finds.
+        """
         if op.name == "ck.lds_read":
             needed = elements_of(op)
             parts = [(names, mask & needed) for names, mask in state.lds[tensor_of(op)] if mask & needed]
             if sum(mask for _, mask in parts) != needed:
-                return [[]], parts
-            return [[(name, mask) for name in names] for names, mask in _merged(parts)], parts
+                return [[]], [], parts
+            return [[(name, mask) for name in names] for names, mask in _merged(parts)], [], parts
         choices: list[list[object]] = [list(state.names_of(one)) for one in value_operands(op)]
-        if op.name in READS or op.name in EFFECTS:
+        if sees_effects(op):
             root = memory_root(op, self.function)
             own = self._own_effects(op, choices)
-            for number, effect in enumerate(self.program.effects):
-                if meets(root, effect) and number not in own:
-                    choices.append(self._memory(state, number))
-        return choices, []
+            met = [one for one, effect in enumerate(self.program.effects) if meets(root, effect) and one not in own]
+            return choices, met, []
+        return choices, [], []
 
     def _own_effects(self, op: ir.Operation, choices: list[list[object]]) -> list[int]:
         """The effects of the unscheduled program that this operation may be: they do not depend on themselves."""
@@ -163,14 +202,24 @@ class Simulation:
                 )
         return False
 
-    def _memory(self, state: State, number: int) -> list[object]:
-        effect, progress = self.program.effects[number], state.memory[number]
-        if progress is None:
-            return []
-        if not isinstance(progress, int):
-            return [Name(effect.before if progress == "before" else effect.after, None)]
-        found: list[object] = [Name(effect.during, progress)]
-        return [*found, Name(effect.before, None)] if state.at is not None and progress + state.at == 0 else found
+    def _memory(self, state: State, effects: list[int]) -> list[tuple[Name, ...]]:
+        """What effects have done, as names of memory seen at each depth; none, where that is not known of one."""
+        found: dict[tuple[Name, ...], None] = {}
+        for depth in range(len(state.frames), -1, -1):
+            seen = [self._seen(state, number, depth) for number in effects]
+            if None not in seen:
+                found[tuple(one for one in seen if one is not None)] = None
+        return list(found)
+
+    def _seen(self, state: State, number: int, depth: int) -> Progress:
+        """What an effect has done, seen at a depth, or as near as the loops that have begun let see."""
+        progress = state.memory[number]
+        while progress is not None and self.program.table.depths[progress.number] > depth:
+            further = state.outside(number, progress)
+            if further is None:
+                break
+            progress = further
+        return progress
 
     # -- effects
 
@@ -178,24 +227,39 @@ class Simulation:
         """An effect of wrong values, which have been reported: what comes next is not to blame for it."""
         for number, effect in enumerate(self.program.effects):
             if signature_of(effect.op) == signature_of(op):
-                progress = state.memory[number]
-                state.memory[number] = progress + 1 if isinstance(progress, int) else progress and "after"
+                self._count(state, number)
                 return
 
     def _effect(self, state: State, op: ir.Operation, names: Names) -> None:
         for name in names:
             for number in self.program.effect_names.get(name.number, ()):
-                progress = state.memory[number]
-                if self.program.effects[number].loop is None:
-                    if progress == "before":
-                        state.memory[number] = "after"
-                        return
-                elif isinstance(progress, int) and name.shift in (None, progress):
-                    if progress >= state.left.least:
-                        self.report(explain.outside(op, names))
-                    state.memory[number] = progress + 1
-                    return
+                depth, now = self.program.effects[number].home.depth, self._now(state, number)
+                inner = depth == self.program.table.depths[name.number]
+                if now is None or name.shift not in ((None, now) if inner else (None, 0)):
+                    continue
+                if depth and now >= state.frames[depth - 1].left.least:
+                    self.report(explain.outside(self.program, op, names))
+                elif not self._entered(state, frozenset({name})):
+                    self.report(explain.not_entered(self.program, op, names))
+                self._count(state, number)
+                return
         self.report(explain.out_of_order(self.program, state, op, names))
+
+    def _now(self, state: State, number: int) -> int | None:
+        """For which iteration of the loop around an effect is to happen next; None: for none, or it is not known."""
+        effect, progress = self.program.effects[number], state.memory[number]
+        depth = effect.home.depth
+        if progress is None or (
+            progress.number not in effect.during[depth - 1 :] if depth else progress.number != effect.before
+        ):
+            return None
+        return progress.shift or 0
+
+    def _count(self, state: State, number: int) -> None:
+        """An effect happens."""
+        now, effect = self._now(state, number), self.program.effects[number]
+        if now is not None:
+            state.memory[number] = effect.progress(effect.home.depth, now + 1)
 
     def _write(self, state: State, op: ir.Operation, names: Names) -> None:
         tensor, elements = tensor_of(op), elements_of(op)
@@ -214,108 +278,27 @@ class Simulation:
 
     # -- index arithmetic
 
-    def _polynomial(self, state: State, value: ir.Value) -> Polynomial | None:
-        known = state.values.get(value, Value())
-        if known.polynomial is not None:
-            return known.polynomial
-        if known.fact is not None:
-            return None
-        fixed = sorted(name for name in known.names if name.shift is None)
-        return symbol(fixed[0]) if fixed else None
+    def _known_integer(self, state: State, value: ir.Value) -> None:
+        """An integer of which no polynomial is known is an unknown of its own, by its name."""
+        known = state.values.get(value)
+        if known is None or known.polynomial is not None or known.fact is not None or not known.names:
+            return
+        if isinstance(value.type, INTEGERS):
+            bounds = self.program.bounds
+            name = min(known.names, key=lambda name: (name.number not in bounds, name.number, name.shift or 0))
+            state.values[value] = known._replace(polynomial=symbol(name))
 
     def _fact(self, state: State, op: ir.Operation) -> Fact | None:
-        """What an operation on scalars says about the loop that is running or comes next."""
-        loop = state.loop
-        if loop is None or op.name not in ("arith.divui", "arith.minsi", "arith.cmpi"):
+        """What an operation on scalars says about the end of a loop."""
+        kind = COMPARISONS.get(op.name)
+        if kind is None or not state.frames or (kind == "less" and integer_of(op, "predicate") != LESS_THAN):
             return None
-        left, right = (self._polynomial(state, operand) for operand in op.operands)
+        left, right = (state.values.get(operand, Value()).polynomial for operand in op.operands)
         if left is None or right is None:
             return None
-        last = state.last_index
-        if op.name == "arith.divui":
-            distance = add(add(loop.upper, loop.lower, -1), constant(-1))
-            return ("last", 0) if left == distance and right == loop.stride and state.left.least > 0 else None
-        if op.name == "arith.minsi":
-            if right != last:
-                left, right = right, left
-            shift = state.shift_of(left)
-            return ("clamped", shift) if right == last and shift is not None else None
-        shift = state.shift_of(add(left, add(loop.upper, right, -1)))
-        return ("more", shift) if integer_of(op, "predicate") == LESS_THAN and shift is not None else None
-
-    # -- branches
-
-    def _leave(self, done: tuple[State, ir.Operation]) -> Iterable[tuple[ir.Block, State]]:
-        state, branch = done
-        if branch.name == "func.return":
-            self._returned(state, branch)
-            return
-        fact = state.values.get(branch.operands[0], Value()).fact if branch.name == "cf.cond_br" else None
-        if branch.name == "cf.cond_br" and (fact is None or fact[0] != "more"):
-            self.report(explain.branch(branch))
-        for number, to in enumerate(branch.successors):
-            refined = state.copy() if fact is None else _refined(state, fact, taken=number == 0)
-            if refined is not None:
-                operands = handed(branch, number)
-                yield to, self._enter(refined, branch, operands, to, self._ends(refined, branch, fact, operands))
-
-    def _ends(self, state: State, branch: ir.Operation, fact: Fact | None, operands: list[ir.Value]) -> bool:
-        """Whether a branch leaves the loop: there is no iteration that the other way could go on with, or it hands on
-        the results of the last.
-        """
-        if fact is not None:
-            return state.left.most == fact[1] == _next(state, handed(branch, 0))
-        loop, final = state.loop, state.left.exact
-        if loop is None or final is None or len(operands) != len(loop.results):
-            return False
-        names = [state.closure(state.values.get(operand, Value())) for operand in operands]
-        return all(Name(argument, final) in found for argument, found in zip(loop.arguments, names, strict=True))
-
-    def _enter(self, state: State, branch: ir.Operation, operands: list[ir.Value], to: ir.Block, ended: bool) -> State:
-        given = [state.values.get(operand, Value()) for operand in operands]
-        given = [value._replace(names=state.closure(value)) for value in given]
-        if ended:
-            given = self._finish(state, branch, given)
-            for value, argument in zip(given, to.arguments, strict=True):
-                state.values[argument] = value
-            return state
-        shift = _next(state, operands)
-        for value, argument in zip(given, to.arguments, strict=True):
-            state.values[argument] = value
-        return state.moved(shift)
-
-    def _finish(self, state: State, branch: ir.Operation, given: list[Value]) -> list[Value]:
-        """The loop is left: what was carried is its result, and its effects have all happened."""
-        loop, final = state.loop, state.left.exact
-        assert loop is not None
-        if final is None:
-            self.report(explain.left_early(state, branch))
-        results = []
-        for value in given:
-            names = {name for name in value.names if name.shift is None}
-            names.update(
-                Name(result, None)
-                for argument, result in zip(loop.arguments, loop.results, strict=True)
-                if final is not None and Name(argument, final) in value.names
-            )
-            results.append(_settled(value, frozenset(names)))
-        for number, effect in enumerate(self.program.effects):
-            if effect.loop == state.number:
-                if state.memory[number] != final or final is None:
-                    self._unfinished(effect.op, branch)
-                state.memory[number] = "after"
-            elif effect.loop == state.number + 1:
-                state.memory[number] = 0
-        state.values = {
-            key: _settled(value, frozenset(name for name in value.names if name.shift is None))
-            for key, value in state.values.items()
-        }
-        state.lds = {
-            alloc: tuple((names, mask) for names, mask in parts if all(name.shift is None for name in names))
-            for alloc, parts in state.lds.items()
-        }
-        state.number, state.at, state.left = state.number + 1, 0, NOTHING_KNOWN
-        return results
+        fact = Fact(kind, left, right)
+        ends = any((frame.more if kind == "less" else frame.clamped)(fact) is not None for frame in state.frames)
+        return fact if kind == "less" or ends else None
 
     def _returned(self, state: State, branch: ir.Operation) -> None:
         for operand, wanted in zip(branch.operands, self.program.returned, strict=True):
@@ -323,7 +306,7 @@ class Simulation:
             if wanted not in state.closure(known) and not known.spoilt:
                 self.report(explain.wrong_result(self.program, branch, wanted, known))
         for number, effect in enumerate(self.program.effects):
-            if state.memory[number] != "after":
+            if state.memory[number] != effect.progress(0, 1):
                 self._unfinished(effect.op, branch)
 
     def _unfinished(self, effect: ir.Operation, branch: ir.Operation) -> None:
@@ -331,39 +314,21 @@ class Simulation:
             self.report(explain.unfinished(effect, branch))
 
 
-def _next(state: State, operands: list[ir.Value]) -> int:
-    """The iteration that a branch goes on with, by the first index among what it hands on."""
-    shifts = (state.shift_of(state.values.get(operand, Value()).polynomial) for operand in operands)
-    return next((one for one in shifts if one is not None), 0)
-
-
-def _settled(value: Value, names: Names) -> Value:
-    """A value after the loop: what only means something inside it is forgotten."""
-    polynomial = value.polynomial
-    if polynomial is not None and any(isinstance(one, str) for monomial in polynomial for one in monomial):
-        polynomial = None
-    clash = value.clash
-    if value.names and not names and polynomial is None:
-        clash = clash or (value.names, NOTHING)
-    return Value(names, polynomial, True, None, clash, value.spoilt)
+def _stands_in(state: State, table: Table, name: Name, region: Region) -> bool:
+    """Whether a point is in a part of a loop or branch, in the iteration of what has that name."""
+    for one in state.stack:
+        if isinstance(one, Arm) and one.branch == region.item:
+            inner = table.depths[name.number] == one.branch.home.depth
+            return one.part == region.part and name.shift in ((None, one.shift) if inner else (None, name.shift))
+        if isinstance(one, Frame) and one.loop == region.item:
+            if one.loop.index is None:
+                return one.part >= region.part
+            return one.loop.depth == table.depths[name.number] or one.left.least >= 1
+    return False
 
 
 def _named(name: Name) -> Value:
     return Value(frozenset({name}))
-
-
-def _refined(state: State, fact: Fact, *, taken: bool) -> State | None:
-    """What is known beyond a branch; None: it is never taken."""
-    left, (_, shift) = state.left, fact
-    if taken:
-        left = left._replace(least=max(left.least, shift + 1))
-    else:
-        left = left._replace(most=shift if left.most is None else min(left.most, shift))
-    if left.most is not None and left.most < left.least:
-        return None
-    refined = state.copy()
-    refined.left = left
-    return refined
 
 
 def _merged(parts: list[Part]) -> list[Part]:

@@ -1,18 +1,17 @@
-"""The unscheduled program, numbered: what every operation is called, and what its loops do.
+"""The unscheduled program, numbered: what every operation is called, and what its loops and branches do.
 
-Loops are innermost ones, one after another. An LDS tensor that a loop reads is one that the same iteration has written,
-or that was written before and not in the loop.
+An LDS tensor that a loop reads is one that the same iteration has written, or that was written before and not in the
+loop.
 """
 
-from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from functools import cached_property
+from collections.abc import Callable, Iterable, Iterator
 
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, words_for
 from ckmlir.passes.proof.footprints import elements_of, is_access, tensor_of, value_operands
-from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, symbol
+from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, quotient, symbol, symbols_of
+from ckmlir.passes.proof.structure import BRANCH, WHILE, Branch, Effect, Loop, Region, carried, read_structure
 from ckmlir.passes.proof.terms import (
     EFFECTS,
     NO_VALUE,
@@ -22,11 +21,15 @@ from ckmlir.passes.proof.terms import (
     Signature,
     Table,
     memory_root,
+    sees_effects,
     signature_of,
 )  # fmt: skip
 
 COPY = Signature("copy", (), ())
 """What a copy to LDS writes: the elements of its window, whichever lanes move them."""
+
+Contents = dict[ir.Operation, list[tuple[Name, int]]]
+"""Of every LDS tensor what was written there, and which elements, as bits."""
 
 
 class Unprovable(Exception):
@@ -37,116 +40,76 @@ class Unprovable(Exception):
         super().__init__(message)
 
 
-@dataclass
-class Loop:
-    """A loop: numbers of its index, carried arguments and results; what it starts from and hands on."""
-
-    op: ir.Operation
-    index: int
-    arguments: list[int]
-    results: list[int]
-    initial: list[Name]
-    lower: Polynomial
-    upper: Polynomial
-    stride: Polynomial
-    handed_on: list[Name] = field(default_factory=list)
-
-    def arguments_handed(self, name: Name) -> Iterator[tuple[int, int]]:
-        """The carried arguments that a value is handed on as, with the shift in which they are that value."""
-        for argument, handed in self._handed.get(name.number, ()):
-            if name.shift is not None and handed.shift is not None:
-                yield argument, name.shift - handed.shift + 1
-
-    def starting_with(self, name: Name) -> list[int]:
-        """The carried arguments that a value starts."""
-        return self._starting.get(name, [])
-
-    @cached_property
-    def _handed(self) -> dict[int, list[tuple[int, Name]]]:
-        found: dict[int, list[tuple[int, Name]]] = {}
-        for argument, handed in zip(self.arguments, self.handed_on, strict=True):
-            found.setdefault(handed.number, []).append((argument, handed))
-        return found
-
-    @cached_property
-    def _starting(self) -> dict[Name, list[int]]:
-        found: dict[Name, list[int]] = {}
-        for argument, initial in zip(self.arguments, self.initial, strict=True):
-            found.setdefault(initial, []).append(argument)
-        return found
-
-
-@dataclass(frozen=True)
-class Effect:
-    """An operation that changes memory.
-
-    Attributes:
-        loop: the number of its loop, None outside.
-        root: see `terms.memory_root`.
-        before, during, after: numbers for memory that it has not changed yet, has changed up to an iteration, and will
-            not change any more.
-    """
-
-    op: ir.Operation
-    loop: int | None
-    root: int | None
-    before: int
-    during: int
-    after: int
-
-
 class SourceProgram:
     """A numbered program.
 
     Attributes:
         table: of all operations.
-        loops: in program order.
+        body: the kernel's region; `loops` are all loops of all regions in program order.
         effects: in program order; `effect_names` gives those that a name may stand for.
+        homes: for the number of what reads or changes memory the regions where the program does so.
+        bounds: numbers of the values that loops' bounds are made of.
         returned: the names of what the function returns.
 
     Raises:
-        Unprovable: it has loops in loops, or reads LDS in a way that the module's text excludes.
+        Unprovable: it reads LDS in a way that the module's text excludes, or holds a region of another kind.
     """
 
     def __init__(self, function: ir.Operation) -> None:
         self.table = Table()
         self.loops: list[Loop] = []
-        self.effects = [self._effect(op, loop, function) for op, loop in _effects(function)]
         self.effect_names: dict[int, list[int]] = {}
+        self.homes: dict[int, list[Region]] = {}
+        self.bounds: set[int] = set()
         self.returned: list[Name] = []
         self.function = function
         self._names: dict[ir.Value, Name] = {}
         self._scalars: dict[ir.Value, Polynomial] = {}
-        self._written: dict[ir.Operation, list[tuple[Name, int]]] = {}
+        self._written: Contents = {}
         self._done: set[int] = set()
-        self._inside: int | None = None
         blocks = list(function.regions[0])
         if len(blocks) != 1:
             raise Unprovable(function, "the reference has branches already; it is the module before ck-pipeline-loops")
+        self._regions = read_structure(function, self.table)
+        self.body = self._home = self._regions[blocks[0]]
+        self.deepest = max(region.depth for region in self._regions.values())
+        self.effects = [
+            self._effect(op, home)
+            for block, home in self._regions.items()
+            for op in (view.operation for view in block)
+            if op.name in EFFECTS
+        ]
+        self._effect_of = {effect.op: number for number, effect in enumerate(self.effects)}
         self.arguments = [Name(self.table.fresh(function), None) for _ in blocks[0].arguments]
         self._names.update(zip(blocks[0].arguments, self.arguments, strict=True))
-        for op in (view.operation for view in blocks[0]):
-            self._number(op)
+        self.returned = self._names_of(self._number_all(blocks[0]).operands)
 
-    def _effect(self, op: ir.Operation, loop: int | None, function: ir.Operation) -> Effect:
-        before, during, after = (self.table.fresh(op) for _ in range(3))
-        return Effect(op, loop, memory_root(op, function), before, during, after)
+    def _effect(self, op: ir.Operation, home: Region) -> Effect:
+        before, after = self.table.fresh(op), self.table.fresh(op)
+        during = tuple(self.table.fresh(op, depth) for depth in range(1, home.depth + 1))
+        return Effect(op, home, memory_root(op, self.function), before, during, after)
 
     # -- operations
 
-    def _number(self, op: ir.Operation) -> None:
-        if op.name == LOOP:
-            self._loop(op)
-        elif op.name == "ck.lds_alloc":
-            self._written[op] = []
-        elif op.name == "func.return":
-            self.returned = [self._names[operand] for operand in op.operands]
-        elif op.name not in NO_VALUE:
-            if len(op.regions):
+    def _number_all(self, block: ir.Block) -> ir.Operation:
+        """Number the operations of a block but the last, which hands something on; that one."""
+        around, self._home = self._home, self._regions[block]
+        *inside, last = _operations(block)
+        for op in inside:
+            if op.name == BRANCH:
+                self._branch(op)
+            elif op.name in (LOOP, WHILE):
+                self._loop(op)
+            elif op.name == "ck.lds_alloc":
+                self._written[op] = []
+            elif len(op.regions):
                 raise Unprovable(
-                    op, f"{words_for(op)} holds a region; proofs are about straight code and loops of stages"
+                    op, f"{words_for(op)} holds a region; proofs are about straight code, loops and branches"
                 )
-            self._name(op)
+            elif op.name not in NO_VALUE:
+                self._name(op)
+        self._home = around
+        return last
 
     def _name(self, op: ir.Operation) -> None:
         polynomial = scalar(op, self.polynomial)
@@ -156,8 +119,10 @@ class SourceProgram:
         if op.name == "ck.copy_fragment":
             signature = COPY
         name = self.table.define(op, signature, operands)
+        if op.name in READS or op.name in EFFECTS:
+            self.homes.setdefault(name.number, []).append(self._home)
         if op.name in EFFECTS:
-            number = next(index for index, effect in enumerate(self.effects) if effect.op == op)
+            number = self._effect_of[op]
             self.effect_names.setdefault(name.number, []).append(number)
             self._done.add(number)
         if is_access(op) and not op.results:
@@ -168,21 +133,20 @@ class SourceProgram:
             raise Unprovable(op, f"{words_for(op)} has several results")
 
     def _operands(self, op: ir.Operation) -> Operands:
-        values = [self._names[operand] for operand in value_operands(op)]
+        values = self._names_of(value_operands(op))
         if op.name == "ck.lds_read":
             return tuple(self._contents(op))
-        if op.name in READS or op.name in EFFECTS:
+        if sees_effects(op):
             root = memory_root(op, self.function)
             values += [
-                self._memory(index) for index, one in enumerate(self.effects) if meets(root, one) and one.op != op
+                effect.progress(effect.home.shared(self._home), int(number in self._done))
+                for number, effect in enumerate(self.effects)
+                if meets(root, effect) and effect.op != op
             ]
         return tuple(values)
 
-    def _memory(self, index: int) -> Name:
-        effect, done = self.effects[index], index in self._done
-        if effect.loop is not None and effect.loop == self._inside:
-            return Name(effect.during, int(done))
-        return Name(effect.after if done else effect.before, None)
+    def _names_of(self, values: Iterable[ir.Value]) -> list[Name]:
+        return [self._names[value] for value in values]
 
     # -- LDS
 
@@ -198,39 +162,67 @@ class SourceProgram:
             raise Unprovable(op, f"{words_for(op)} reads elements that the same iteration has not written before")
         return merged(parts)
 
-    # -- loops
+    # -- loops and branches
 
     def _loop(self, op: ir.Operation) -> None:
-        if self._inside is not None:
-            raise Unprovable(op, "a loop in a loop; proofs are about loops that hold none")
-        body = op.regions[0].blocks[0]
-        lower, upper, stride = (self.polynomial(operand) for operand in op.operands[:3])
-        fresh = self.table.fresh
-        loop = Loop(
-            op, fresh(op), [fresh(op) for _ in op.results], [fresh(op) for _ in op.results],
-            [self._names[operand] for operand in op.operands[3:]], lower, upper, stride,
-        )  # fmt: skip
-        self._inside = len(self.loops)
+        loop = self._item(op)
+        assert isinstance(loop, Loop)
         self.loops.append(loop)
-        outside = {tensor: list(parts) for tensor, parts in self._written.items()}
-        for tensor in {tensor_of(one) for one in _operations(body) if is_access(one) and not one.results}:
-            self._written[tensor] = []  # what another iteration wrote counts for nothing
+        loop.initial = self._names_of(carried(op))
+        if loop.index is not None:
+            loop.lower, loop.upper, loop.stride = (self.polynomial(operand) for operand in op.operands[:3])
+            used = (loop.lower, loop.upper, loop.stride)
+            self.bounds.update(
+                one.number for polynomial in used for one in symbols_of(polynomial) if isinstance(one, Name)
+            )
+        self._forget_written(op)
+        numbers = loop.arguments if loop.index is None else [loop.index, *loop.arguments]
+        first = op.regions[0].blocks[0]
         self._names.update(
-            (argument, Name(number, 0))
-            for argument, number in zip(body.arguments, [loop.index, *loop.arguments], strict=True)
+            (argument, Name(number, 0)) for argument, number in zip(first.arguments, numbers, strict=True)
         )
-        *inside, last = _operations(body)
-        for one in inside:
-            self._number(one)
-        loop.handed_on = [self._names[operand] for operand in last.operands]
-        self._inside = None
-        self._written = {
-            tensor: outside.get(tensor, []) if parts == outside.get(tensor) else []
-            for tensor, parts in self._written.items()
-        }
-        self._names.update(
-            (result, Name(number, None)) for result, number in zip(op.results, loop.results, strict=True)
+        last = self._number_all(first)
+        if loop.index is None:
+            loop.condition, *loop.forwarded = self._names_of(last.operands)
+            body = op.regions[1].blocks[0]
+            self._names.update(zip(body.arguments, loop.forwarded, strict=True))
+            last = self._number_all(body)
+        loop.handed_on = self._names_of(last.operands)
+        loop.outside = frozenset(
+            name for name in loop.handed_on if name.shift is None or self.table.depths[name.number] < loop.depth
         )
+        self._forget_written(op)
+        self._name_results(loop)
+
+    def _branch(self, op: ir.Operation) -> None:
+        branch = self._item(op)
+        assert isinstance(branch, Branch)
+        branch.condition = self._names[op.operands[0]]
+        before = {tensor: list(parts) for tensor, parts in self._written.items()}
+        happened: set[int] = set()
+        done = set(self._done)
+        ends: list[Contents] = []
+        for region in op.regions:
+            self._written, self._done = {tensor: list(parts) for tensor, parts in before.items()}, set(done)
+            blocks = list(region.blocks)
+            branch.handed.append(self._names_of(self._number_all(blocks[0]).operands) if blocks else [])
+            ends.append(self._written)
+            happened |= self._done
+        self._done = happened
+        self._written = {tensor: _common(parts, ends[1].get(tensor, [])) for tensor, parts in ends[0].items()}
+        self._name_results(branch)
+
+    def _item(self, op: ir.Operation) -> Loop | Branch:
+        return next(item for item in self._home.items if item.op == op)
+
+    def _name_results(self, item: Loop | Branch) -> None:
+        self._names.update(zip(item.op.results, map(item.result, item.results), strict=True))
+
+    def _forget_written(self, loop: ir.Operation) -> None:
+        """In a loop what another iteration has left in LDS counts for nothing, and behind it what the last one has."""
+        for one in _inside(loop):
+            if is_access(one) and not one.results and tensor_of(one) in self._written:
+                self._written[tensor_of(one)] = []
 
     def polynomial(self, value: ir.Value) -> Polynomial:
         """What is known of an integer; an unknown of its own if nothing is."""
@@ -239,17 +231,21 @@ class SourceProgram:
 
 
 def scalar(op: ir.Operation, of: Callable[[ir.Value], Polynomial | None]) -> Polynomial | None:
-    """The result of integer arithmetic on scalars as a polynomial; None for other operations, and unknown operands."""
+    """The result of integer arithmetic on scalars as a polynomial; None for other operations, and unknown operands.
+    A quotient is an unknown that says what it is of.
+    """
     if len(op.results) != 1 or not isinstance(op.results[0].type, (ir.IntegerType, ir.IndexType)):
         return None
     if op.name == "arith.constant":
         attribute = op.attributes["value"]
         return constant(int(attribute.value)) if isinstance(attribute, ir.IntegerAttr) else None
-    if op.name not in ("arith.addi", "arith.subi", "arith.muli"):
+    if op.name not in ("arith.addi", "arith.subi", "arith.muli", "arith.divui"):
         return None
     left, right = (of(operand) for operand in op.operands)
     if left is None or right is None:
         return None
+    if op.name == "arith.divui":
+        return quotient(left, right)
     return multiply(left, right) if op.name == "arith.muli" else add(left, right, -1 if op.name == "arith.subi" else 1)
 
 
@@ -266,15 +262,17 @@ def merged(parts: list[tuple[Name, int]]) -> list[tuple[Name, int]]:
     return sorted(found.items(), key=lambda part: part[1] & -part[1])
 
 
+def _common(left: list[tuple[Name, int]], right: list[tuple[Name, int]]) -> list[tuple[Name, int]]:
+    """What is in an LDS tensor whichever part of a branch ran."""
+    return [(name, mask & other) for name, mask in left for also, other in right if name == also and mask & other]
+
+
 def _operations(block: ir.Block) -> list[ir.Operation]:
     return [view.operation for view in block]
 
 
-def _effects(function: ir.Operation) -> Iterator[tuple[ir.Operation, int | None]]:
-    loops = 0
-    for op in _operations(function.regions[0].blocks[0]):
-        if op.name == LOOP:
-            yield from ((one, loops) for one in _operations(op.regions[0].blocks[0]) if one.name in EFFECTS)
-            loops += 1
-        elif op.name in EFFECTS:
-            yield op, None
+def _inside(op: ir.Operation) -> Iterator[ir.Operation]:
+    for block in (block for region in op.regions for block in region.blocks):
+        for one in _operations(block):
+            yield one
+            yield from _inside(one)

@@ -1,27 +1,19 @@
 """What is known at a point of the scheduled program.
 
-Everything is seen from one iteration t of the current loop, the `frame`: before the loop and in its prologue t is 0
-(`at` holds the number), in blocks that are reached in several ways it is unknown (`at` is None) and the loop's index
-there is the symbol BASE. `left` says how many iterations, t included, are still to come.
+The point is one of the unscheduled program too (`stack`, see `frames`): in some loops and parts of branches, and in
+front of the loop that comes next, whose first iteration may have begun.
 """
 
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
 from ckmlir.mlir import ir
-from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiple, multiply, symbol
-from ckmlir.passes.proof.source_program import Loop, SourceProgram
-from ckmlir.passes.proof.terms import NOTHING, Name, Names, Part
-
-BASE = "base"
-"""The loop's index at the iteration of an unknown frame."""
-FINAL = "final"
-"""The number of the loop's last iteration."""
-
-Fact = tuple[str, int]
-"""What a scalar says about the loop: ("more", k): iteration t + k exists; ("last", 0): the number of the last one;
-("clamped", k): the index of iteration t + k, or of the last one if that is earlier.
-"""
+from ckmlir.passes.proof.frames import Arm, Fact, Frame, Stack, opened
+from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, substitute, symbol, symbols_of
+from ckmlir.passes.proof.source_program import SourceProgram
+from ckmlir.passes.proof.structure import FURTHEST, Item, Loop
+from ckmlir.passes.proof.terms import NOTHING, Name, Names, Part, Table
 
 
 class Value(NamedTuple):
@@ -29,7 +21,7 @@ class Value(NamedTuple):
 
     Attributes:
         names: all true; none: it is nothing that the unscheduled program computes, as far as is known.
-        polynomial: for integers, over symbols of names that never change.
+        polynomial: for integers, over names and the indices of loops.
         inside: whether it was computed from indices of iterations that exist.
         fact: see `Fact`.
         clash: the names on two paths that meet here without one in common.
@@ -44,74 +36,46 @@ class Value(NamedTuple):
     spoilt: bool = False
 
 
-class Left(NamedTuple):
-    """How many iterations are left: at least `least`, at most `most`."""
-
-    least: int = 0
-    most: int | None = None
-
-    def moved(self, iterations: int) -> "Left":
-        """Seen from so many iterations later."""
-        return Left(self.least - iterations, None if self.most is None else self.most - iterations)
-
-    def join(self, other: "Left") -> "Left":
-        """Either."""
-        return Left(min(self.least, other.least), self.most if self.most == other.most else None)
-
-    @property
-    def exact(self) -> int | None:
-        """The number, if there is only one."""
-        return self.least if self.least == self.most else None
-
-
-NOTHING_KNOWN = Left()
-
-Progress = int | str | None
-"""Of an effect: "before", "after", or up to which iteration it has happened; None: not the same on all paths."""
+Progress = Name | None
+"""Of an effect: a name of memory, see `Effect.progress`; None: not the same on all paths."""
 
 
 @dataclass
 class State:
-    """What is known at a point; the module's text says how it is to be read."""
+    """What is known at a point; the module's text says how it is to be read.
+
+    `done` is how often loops and branches have run: in the iterations of the loop around before t + done.
+    """
 
     program: SourceProgram
-    number: int = 0
-    at: int | None = 0
-    left: Left = NOTHING_KNOWN
+    stack: Stack = ()
     values: dict[ir.Value, Value] = field(default_factory=dict)
     lds: dict[ir.Operation, tuple[Part, ...]] = field(default_factory=dict)
     memory: dict[int, Progress] = field(default_factory=dict)
+    done: dict[Item, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        self.frames = tuple(one for one in self.stack if isinstance(one, Frame))
 
     @property
-    def loop(self) -> Loop | None:
-        """The loop that is running, or the next one."""
-        return self.program.loops[self.number] if self.number < len(self.program.loops) else None
+    def table(self) -> Table:
+        """The unscheduled program's."""
+        return self.program.table
 
     def copy(self) -> "State":
         """A state to change."""
-        return replace(self, values=dict(self.values), lds=dict(self.lds), memory=dict(self.memory))
+        return State(
+            self.program, self.stack, dict(self.values), dict(self.lds), dict(self.memory), dict(self.done)
+        )  # fmt: skip
 
-    # -- indices
+    def restack(self, *stack: Frame | Arm) -> None:
+        """Stand elsewhere in the unscheduled program."""
+        self.stack = stack
+        self.frames = tuple(one for one in stack if isinstance(one, Frame))
 
-    def index(self, shift: int) -> Polynomial:
-        """The loop's index in iteration t + shift."""
-        loop = self.loop
-        assert loop is not None
-        start = symbol(BASE) if self.at is None else add(loop.lower, multiply(loop.stride, constant(self.at)))
-        return add(start, multiply(loop.stride, constant(shift)))
-
-    def shift_of(self, polynomial: Polynomial | None) -> int | None:
-        """The k with which a polynomial is the index of iteration t + k; None: it is none."""
-        if polynomial is None or self.loop is None:
-            return None
-        return multiple(add(polynomial, self.index(0), -1), self.loop.stride)
-
-    @property
-    def last_index(self) -> Polynomial | None:
-        """The index of the last iteration, if there is one."""
-        if self.loop is None or (self.at == 0 and self.left.least < 1):
-            return None
-        return add(self.loop.lower, multiply(self.loop.stride, symbol(FINAL)))
+    def reframe(self, depth: int, frame: Frame) -> None:
+        """Know something else of the loop at a depth."""
+        self.restack(*(frame if one is self.frames[depth - 1] else one for one in self.stack))
 
     # -- names
 
@@ -121,52 +85,133 @@ class State:
         return self.closure(known)
 
     def closure(self, known: Value) -> Names:
-        """The names of a value and those that follow: as a carried argument, and as an index."""
-        loop = self.loop
-        if loop is None:
-            return known.names
-        found = set(known.names)
-        for name in known.names:
-            for argument, shift in loop.arguments_handed(name):
-                found.add(Name(argument, shift))
-            if self.at is not None:
-                found.update(Name(argument, -self.at) for argument in loop.starting_with(name))
-        index = self.shift_of(known.polynomial)
-        if index is None and known.fact is not None and known.fact[0] == "clamped":
-            index = known.fact[1]
-        if index is not None:
-            found.add(Name(loop.index, index))
-        return frozenset(found)
+        """The names of a value and those that follow: as carried arguments, and as an index."""
+        found = known.names
+        for frame in self.frames:
+            found = self._following(frame, known, found)
+        return found
+
+    def _following(self, frame: Frame, known: Value, found: Names) -> Names:
+        loop = frame.loop
+        more: set[Name] = set()
+        for name in found:
+            more.update(Name(argument, shift) for argument, shift in loop.arguments_handed(name))
+            if frame.at is not None:
+                more.update(Name(argument, -frame.at) for argument in loop.starting_with(name))
+            for argument in loop.always_handing(name):
+                first = 1 if frame.at is None else max(1 - frame.at, 1 - FURTHEST)
+                more.update(Name(argument, shift) for shift in range(first, FURTHEST + 1))
+        index = frame.shift_of(known.polynomial)
+        if index is None:
+            index = frame.clamped(known.fact)
+        if index is not None and loop.index is not None:
+            more.add(Name(loop.index, index))
+        return found | more if more else found
 
     def exists(self, names: Names) -> bool:
         """Whether what has these names belongs to an iteration that exists for certain."""
-        return any(name.shift is None or name.shift < self.left.least for name in names)
+        depths = self.table.depths
+        return any(name.shift is None or name.shift < self.frames[depths[name.number] - 1].left.least for name in names)
 
     # -- moving on
 
-    def moved(self, iterations: int) -> "State":
-        """The same, seen from so many iterations later."""
+    def moved(self, iterations: int, depth: int) -> "State":
+        """The same, seen from so many iterations later of the loop at a depth; the loops in that one begin anew."""
+        state = self.without(depth + 1)
         if iterations == 0:
-            return self.copy()
-        loop = self.loop
-        assert loop is not None
-        back = add(symbol(BASE), multiply(loop.stride, constant(iterations)), -1)
-        values = {key: _moved(value, iterations, back) for key, value in self.values.items()}
-        lds = {
-            alloc: tuple((frozenset(name.moved(iterations) for name in names), mask) for names, mask in parts)
+            state.descend()
+            return state
+        frame, table = state.frames[depth - 1], self.table
+        at = None if frame.at is None else frame.at + iterations
+        new = replace(frame, at=at, left=frame.left.moved(iterations), part=0)
+        state.restack(*state.stack[: state.stack.index(frame)], new)
+        later = _later(frame, new, iterations, table)
+        state.values = {key: _moved(value, iterations, depth, later, table) for key, value in state.values.items()}
+        state.lds = {
+            alloc: tuple((table.moved(names, iterations, depth), mask) for names, mask in parts)
+            for alloc, parts in state.lds.items()
+        }
+        state.memory = {
+            effect: progress and table.earlier(progress, iterations, depth) for effect, progress in state.memory.items()
+        }
+        counts = ((item, count - iterations * (item.home.depth == depth)) for item, count in state.done.items())
+        state.done = {item: count for item, count in counts if count > 0}
+        state.descend()
+        return state
+
+    def at_any(self, depth: int, arguments: Iterable[ir.Value]) -> "State":
+        """The same in whichever iteration of the loop at a depth, given what its body takes: what follows holds in
+        all of them.
+        """
+        state, frame = self.copy(), self.frames[depth - 1]
+        general = replace(frame, at=None)
+        state.restack(*self.stack[: self.stack.index(frame)], general, *self.stack[self.stack.index(frame) + 1 :])
+        carried = {Name(number, 0) for number in frame.loop.arguments}
+        for argument in arguments:
+            known = self.values[argument]
+            shift = frame.shift_of(known.polynomial)
+            if shift is not None:
+                state.values[argument] = known._replace(polynomial=general.index(shift))
+            elif known.names & carried:
+                state.values[argument] = known._replace(names=known.names & carried, polynomial=None)
+        inner = state.without(depth + 1)
+        inner.descend()
+        return inner
+
+    def without(self, depth: int) -> "State":
+        """The same outside the loop at a depth: what only means something in it is forgotten."""
+        state = self.copy()
+        if len(self.frames) < depth:
+            return state
+        state.restack(*self.stack[: self.stack.index(self.frames[depth - 1])])
+        table = self.table
+        state.values = {
+            key: settled(value, table.settled(value.names, depth), depth, table) for key, value in self.values.items()
+        }
+        state.lds = {
+            alloc: tuple((known, mask) for names, mask in parts if (known := table.settled(names, depth)))
             for alloc, parts in self.lds.items()
         }
-        memory = {
-            effect: progress - iterations if isinstance(progress, int) else progress
-            for effect, progress in self.memory.items()
-        }
-        at = None if self.at is None else self.at + iterations
-        return replace(self, at=at, left=self.left.moved(iterations), values=values, lds=lds, memory=memory)
+        state.memory = {effect: self._progress_outside(effect, depth) for effect in self.memory}
+        state.done = {item: count for item, count in self.done.items() if item.home.depth < depth}
+        return state
 
-    def join(self, other: "State", arguments: set[ir.Value]) -> "State":
-        """What holds whichever of two paths led here; values other than arguments must be known alike to survive."""
-        at = self.at if self.at == other.at else None
-        joined = replace(self, at=at, left=self.left.join(other.left), values={}, lds={}, memory={})
+    def _progress_outside(self, effect: int, depth: int) -> Progress:
+        """How far an effect has got, seen from outside a loop that has not begun; None if it has."""
+        progress = self.memory[effect]
+        while progress is not None and self.table.depths[progress.number] >= depth:
+            progress = self.outside(effect, progress)
+        return progress
+
+    def outside(self, effect: int, progress: Name) -> Progress:
+        """The progress of an effect in a loop, seen from outside: none yet, as long as the loop has not begun."""
+        depth = self.table.depths[progress.number]
+        frame = self.frames[depth - 1] if depth else None
+        if frame is None or frame.at is None or progress.shift != -frame.at:
+            return None
+        return self.program.effects[effect].progress(depth - 1, 0)
+
+    def descend(self) -> None:
+        """Stand in front of the next loop, and of the next one in that."""
+        while True:
+            region = self.stack[-1].region if self.stack else self.program.body
+            items = (item for item in region.items if isinstance(item, Loop) and not self.done.get(item))
+            loop = next(items, None)
+            if loop is None:
+                return
+            for number, effect in enumerate(self.program.effects):
+                if effect.home.is_in(loop) and self.memory[number] == effect.progress(loop.depth - 1, 0):
+                    self.memory[number] = effect.progress(loop.depth, 0)
+            self.restack(*self.stack, opened(loop, self.frames))
+
+    # -- where paths meet
+
+    def join(self, other: "State") -> "State | None":
+        """What holds whichever of two paths led here; None: they led to different places of the unscheduled program."""
+        stack = _joined_stack(self.stack, other.stack)
+        if stack is None or self.done != other.done:
+            return None
+        joined = State(self.program, stack, done=dict(self.done))
         for key, value in self.values.items():
             if key in other.values:
                 joined.values[key] = _join(self, value, other, other.values[key], joined)
@@ -179,41 +224,90 @@ class State:
 
     def same(self, other: "State") -> bool:
         """Whether two states know the same."""
-        return (self.number, self.at, self.left, self.values, self.lds, self.memory) == (
-            other.number, other.at, other.left, other.values, other.lds, other.memory,
+        return (self.stack, self.values, self.lds, self.memory, self.done) == (
+            other.stack, other.values, other.lds, other.memory, other.done,
         )  # fmt: skip
 
 
-def _moved(value: Value, iterations: int, base: Polynomial) -> Value:
-    if not value.names and value.polynomial is None and value.fact is None:
-        return value
+def _later(frame: Frame, new: Frame, iterations: int, table: Table) -> Callable[[Hashable], Polynomial | None]:
+    """What the unknowns of polynomials are so many iterations later; None: what they were."""
+    depth = frame.loop.depth
+
+    def later(one: Hashable) -> Polynomial | None:
+        if not isinstance(one, Name) or one.shift is None or table.depths[one.number] != depth:
+            return None
+        if one.number == frame.loop.index:
+            return add(new.base, multiply(frame.stride, constant(one.shift - iterations)))
+        return symbol(one._replace(shift=one.shift - iterations))
+
+    return later
+
+
+def _moved(
+    value: Value, iterations: int, depth: int, later: Callable[[Hashable], Polynomial | None], table: Table
+) -> Value:
+    names = table.moved(value.names, iterations, depth)
+    polynomial, fact = value.polynomial, value.fact
+    if polynomial is not None and _deepest(polynomial, table) >= depth:
+        polynomial = substitute(polynomial, later)
+    if fact is not None:
+        fact = Fact(fact.kind, substitute(fact.left, later), substitute(fact.right, later))
+    return value._replace(names=names, polynomial=polynomial, fact=fact)
+
+
+def settled(value: Value, names: Names, depth: int, table: Table) -> Value:
+    """A value, outside the loop at a depth, by its names there: what only means something in the loop is forgotten."""
     polynomial = value.polynomial
-    if polynomial is not None and any(BASE in monomial for monomial in polynomial):
-        coefficient = polynomial.get((BASE,), 0)
-        rest = {monomial: factor for monomial, factor in polynomial.items() if monomial != (BASE,)}
-        known = not any(BASE in monomial for monomial in rest)
-        polynomial = add(rest, base, coefficient) if known else None
-    fact = value.fact
-    if fact is not None and fact[0] in ("more", "clamped"):
-        fact = (fact[0], fact[1] - iterations)
-    return value._replace(
-        names=frozenset(name.moved(iterations) for name in value.names), polynomial=polynomial, fact=fact
-    )
+    if polynomial is not None and _deepest(polynomial, table) >= depth:
+        polynomial = None
+    clash = value.clash
+    if value.names and not names and polynomial is None:
+        clash = clash or (value.names, NOTHING)
+    return Value(names, polynomial, True, None, clash, value.spoilt)
+
+
+def _deepest(polynomial: Polynomial, table: Table) -> int:
+    """The depth of the innermost loop with which a polynomial changes."""
+    found = (one for one in symbols_of(polynomial) if isinstance(one, Name) and one.shift is not None)
+    return max((table.depths[one.number] for one in found), default=0)
+
+
+def _joined_stack(left: Stack, right: Stack) -> Stack | None:
+    if len(left) != len(right):
+        return None
+    stack: list[Frame | Arm] = []
+    for mine, theirs in zip(left, right, strict=True):
+        if isinstance(mine, Frame) and isinstance(theirs, Frame):
+            if mine.loop != theirs.loop or mine.part != theirs.part:
+                return None
+            stack.append(_joined_frame(mine, theirs, stack))
+        elif mine != theirs:
+            return None
+        else:
+            stack.append(mine)
+    return tuple(stack)
+
+
+def _joined_frame(mine: Frame, theirs: Frame, around: Sequence[Frame | Arm]) -> Frame:
+    at = mine.at if mine.at == theirs.at else None
+    left, some = mine.left.join(theirs.left), mine.some and theirs.some
+    bounds = [(one.lower, one.upper, one.stride) for one in (mine, theirs)]
+    frame = mine if bounds[0] == bounds[1] else opened(mine.loop, [one for one in around if isinstance(one, Frame)])
+    return replace(frame, at=at, left=left, some=some, part=mine.part)
 
 
 def _join(one: State, left: Value, two: State, right: Value, joined: State) -> Value:
-    if left == right and one.at == two.at:
+    if left == right:
         return left
     mine, theirs = one.closure(left), two.closure(right)
     if left.spoilt != right.spoilt:  # reported where it was computed; go on as if it had been right
         mine = theirs = theirs if left.spoilt else mine
     names = mine & theirs
     polynomial = left.polynomial if left.polynomial == right.polynomial else None
-    if polynomial is not None and any(BASE in monomial for monomial in polynomial) and one.at != two.at:
-        polynomial = None
-    shift = one.shift_of(left.polynomial)
-    if polynomial is None and shift is not None and shift == two.shift_of(right.polynomial):
-        polynomial = joined.index(shift)
+    for place, frame in enumerate(joined.frames):
+        shift = one.frames[place].shift_of(left.polynomial) if polynomial is None else None
+        if shift is not None and shift == two.frames[place].shift_of(right.polynomial):
+            polynomial = frame.index(shift)
     clash = left.clash or right.clash
     if not names and clash is None and (mine or theirs):
         clash = mine, theirs

@@ -3,8 +3,10 @@
 Every operation of the unscheduled program gets a number; operations that compute the same from the same get the same
 one. The name of a value is `(number, shift)`: the value that the operation has in iteration t + shift of its loop,
 where t is the iteration at which the surrounding code stands; the shift is None for what does not change from iteration
-to iteration. A scheduled operation has a name exactly if its operands have names that some operation of the unscheduled
-program takes together, all in one iteration. So a name proves that the value is right, whatever the schedule did.
+to iteration. Where loops stand in loops, every number has a depth: that of the loop from whose iteration to iteration
+its values change; of the loops around that one it is always the iteration in which the surrounding code stands. A
+scheduled operation has a name exactly if its operands have names that some operation of the unscheduled program takes
+together, all in one iteration. So a name proves that the value is right, whatever the schedule did.
 """
 
 from collections.abc import Iterator, Sequence
@@ -25,18 +27,14 @@ class Name(NamedTuple):
     number: int
     shift: int | None
 
-    def moved(self, iterations: int) -> "Name":
-        """The same value, seen from so many iterations later."""
-        return self if self.shift is None else Name(self.number, self.shift - iterations)
-
 
 Names = frozenset[Name]
 Part = tuple[Names, int]
 """A part of an LDS tensor: what was written there, and the elements as bits."""
 NOTHING: Names = frozenset()
 
-SCHEDULING = frozenset({"ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart"})
-"""Attributes that say when something runs, not what it computes."""
+SCHEDULING = frozenset({"ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart", "begins"})
+"""Attributes that say when something runs, or who shares memory with it, not what it computes."""
 
 
 class Signature(NamedTuple):
@@ -71,50 +69,84 @@ class Table:
 
     Attributes:
         origin: for every number an operation (or loop) of the unscheduled program that it stands for.
+        depths: for every number the depth of the loop with which it changes, 0 for what never does.
         alike: operations of the unscheduled program by signature, with their operands, for messages.
     """
 
     entries: dict[tuple[Signature, Operands], Entry] = field(default_factory=dict)
-    origin: dict[int, ir.Operation] = field(default_factory=dict)
+    origin: list[ir.Operation] = field(default_factory=list)
+    depths: list[int] = field(default_factory=list)
     alike: dict[Signature, list[tuple[ir.Operation, Operands]]] = field(default_factory=dict)
 
-    def fresh(self, origin: ir.Operation) -> int:
+    def fresh(self, origin: ir.Operation, depth: int = 0) -> int:
         """A number for a value that no operation computes, such as a loop's index."""
-        number = len(self.origin)
-        self.origin[number] = origin
-        return number
+        self.origin.append(origin)
+        self.depths.append(depth)
+        return len(self.origin) - 1
 
     def define(self, op: ir.Operation, signature: Signature, operands: Operands) -> Name:
         """The name that an operation of the unscheduled program has in its own iteration."""
-        key, first = _normal(operands)
+        key, first, depth = self._normal(operands)
         self.alike.setdefault(signature, []).append((op, operands))
         entry = self.entries.get((signature, key))
         if entry is None:
-            entry = self.entries[signature, key] = Entry(self.fresh(op), first)
+            entry = self.entries[signature, key] = Entry(self.fresh(op, depth), first)
         if first is None or entry.first is None:
             return Name(entry.number, None)
         return Name(entry.number, first - entry.first)
 
-    def find(self, signature: Signature, choices: Sequence[Sequence[Any]]) -> Names:
-        """The names of an operation whose operands have the names given, each any of several."""
+    def find(
+        self, signature: Signature, choices: Sequence[Sequence[Any]], memory: Sequence[tuple[Name, ...]] = ((),)
+    ) -> Names:
+        """The names of an operation whose operands have the names given, each any of several, and which sees memory in
+        one of the states given.
+        """
         found = set()
-        for operands in islice(product(*choices), MOST_COMBINATIONS):
-            key, first = _normal(operands)
-            entry = self.entries.get((signature, key))
-            if entry is not None:
-                shift = None if first is None or entry.first is None else first - entry.first
-                found.add(Name(entry.number, shift))
+        for given in islice(product(*choices), MOST_COMBINATIONS):
+            for seen in memory:
+                key, first, _ = self._normal(given + seen)
+                entry = self.entries.get((signature, key))
+                if entry is not None:
+                    shift = None if first is None or entry.first is None else first - entry.first
+                    found.add(Name(entry.number, shift))
         return frozenset(found)
 
+    def moved(self, names: Names, iterations: int, depth: int) -> Names:
+        """What is known, seen from so many iterations later of the loop at a depth; deeper ones begin anew."""
+        depths = self.depths
+        return frozenset(
+            name if name.shift is None or depths[name.number] < depth else Name(name.number, name.shift - iterations)
+            for name in names
+            if name.shift is None or depths[name.number] <= depth
+        )
 
-def _normal(operands: Operands) -> tuple[Operands, int | None]:
-    """Operands seen from the iteration of the first one that has any, and that iteration."""
-    first = next((name.shift for name in _names(operands) if name.shift is not None), None)
-    if first is None or first == 0:
-        return operands, first
-    return tuple(
-        (one[0].moved(first), one[1]) if isinstance(one[0], Name) else one.moved(first) for one in operands
-    ), first
+    def settled(self, names: Names, depth: int) -> Names:
+        """What of it still means something outside the loop at a depth."""
+        depths = self.depths
+        return frozenset(name for name in names if name.shift is None or depths[name.number] < depth)
+
+    def _normal(self, operands: Operands) -> tuple[Operands, int | None, int]:
+        """Operands seen from the iteration of the first one that changes with the innermost loop of all; that
+        iteration, and the loop's depth.
+        """
+        first, depth = None, 0
+        for number, shift in _names(operands):
+            if shift is not None and self.depths[number] > depth:
+                first, depth = shift, self.depths[number]
+        if not first:
+            return operands, first, depth
+        return tuple(
+            (self.earlier(one[0], first, depth), one[1])
+            if isinstance(one[0], Name)
+            else self.earlier(one, first, depth)
+            for one in operands
+        ), first, depth  # fmt: skip
+
+    def earlier(self, name: Name, iterations: int, depth: int) -> Name:
+        """A name, seen from so many iterations later of the loop at a depth."""
+        if name.shift is None or self.depths[name.number] != depth:
+            return name
+        return Name(name.number, name.shift - iterations)
 
 
 def _names(operands: Operands) -> Iterator[Name]:
@@ -126,23 +158,39 @@ NOALIAS = "llvm.noalias"
 
 
 def memory_root(op: ir.Operation, function: ir.Operation) -> int | None:
-    """The argument of the kernel whose memory a fragment touches, if nothing else points there; None: any memory."""
-    value: ir.Value | None = op.operands[0 if op.name in READS else 1]
-    while value is not None and not isinstance(value, ir.BlockArgument):
+    """The argument of the kernel whose memory a fragment touches, if nothing else points there; None: any memory, such
+    as that of a pointer that memory holds.
+    """
+    value: ir.Value = op.operands[1 if op.name in EFFECTS else 0]
+    while not isinstance(value, ir.BlockArgument):
         owner = producer(value)
-        value = owner.operands[0] if owner is not None and len(owner.operands) else None
-    if value is None or value.owner != function.regions[0].blocks[0] or "arg_attrs" not in function.attributes:
+        if owner is None or owner.name not in ADDRESSES:
+            return None
+        value = owner.operands[0]
+    if value.owner != function.regions[0].blocks[0] or "arg_attrs" not in function.attributes:
         return None
     attributes = function.attributes["arg_attrs"][value.arg_number]
     return value.arg_number if NOALIAS in attributes else None
 
 
-READS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"})
+ADDRESSES = frozenset({"ck.make_view", "ck.make_window", "ck.move_window", "llvm.getelementptr"})
+"""What points to the same memory as its first operand."""
+SCALAR_LOAD = "llvm.load"
+READS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment", SCALAR_LOAD})
 """What reads memory."""
 EFFECTS = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"})
 """What changes memory."""
 NO_VALUE = frozenset({
     "ck.wait", "ck.barrier", "ck.group_barrier", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority",
-    "ck.lds_alloc", "cf.br", "cf.cond_br", "func.return", "scf.yield",
+    "ck.lds_alloc", "cf.br", "cf.cond_br", "func.return", "scf.yield", "scf.condition",
 })  # fmt: skip
 """Operations that compute nothing, for the proof."""
+
+
+def sees_effects(op: ir.Operation) -> bool:
+    """Whether what an operation does depends on what others have done to memory; scalars that are read from memory that
+    the kernel does not change do not.
+    """
+    if op.name == SCALAR_LOAD:
+        return "invariant" not in op.attributes
+    return op.name in READS or op.name in EFFECTS

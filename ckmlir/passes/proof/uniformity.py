@@ -1,34 +1,61 @@
 """All waves of a workgroup take the same way to every barrier and every access to LDS.
 
-A value is uniform when it follows from the kernel's arguments, the workgroup's position and constants alone, by
-arithmetic on scalars. A branch on anything else may send waves, or lanes, different ways; then what lies on the way to
-the point where the ways meet again must neither be a barrier (some waves would wait for ever) nor touch LDS (the proof
+A value is uniform when it follows from the kernel's arguments, the workgroup's position, constants, and memory at a
+uniform place that the kernel does not change. Others differ between the lanes of a wave, or between waves; what lane 0
+holds (`ck.first_lane`) only differs between waves. Where waves or lanes have gone different ways, so has what the ways
+hand over. A branch on anything that differs may send waves, or lanes, different ways; then what lies on the way to the
+point where the ways meet again must neither be a barrier (some waves would wait for ever) nor touch LDS (the proof
 about hazards follows one way at a time).
 """
 
+from functools import lru_cache
+from typing import NamedTuple
+
+from ckmlir.dialect.build import registers_of, text_of
+from ckmlir.dialect.distribution import Distribution
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, words_for
-from ckmlir.passes.proof.flow import handed_over
+from ckmlir.passes.proof.flow import Graph, handed, handed_over, terminator
 from ckmlir.passes.proof.footprints import is_access
+from ckmlir.passes.proof.terms import EFFECTS
 
-UNIFORM_SOURCES = frozenset({"ck.workgroup_id", "arith.constant", "ub.poison"})
+UNIFORM_SOURCES = frozenset({"ck.workgroup_id", "ck.lds_alloc", "arith.constant", "ub.poison"})
+KEEPING = frozenset({
+    "llvm.getelementptr", "llvm.inttoptr", "llvm.ptrtoint", "ck.convert", "ck.make_view", "ck.make_window",
+    "ck.move_window",
+})  # fmt: skip
+KEEPING_DIALECTS = ("arith.", "math.", "vector.")
+"""What differs only as its operands do."""
+ACROSS_LANES = frozenset({"ck.exchange", "ck.mfma"})
+"""What makes lanes differ, but not waves that hold the same."""
+PLACED = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.thread_coordinate"})
+"""What a distribution says for every thread."""
 BARRIERS = ("ck.barrier", "ck.group_barrier")
-SCALAR_DIALECTS = ("arith.", "math.", "llvm.getelementptr")
+
+LANES, WAVES = 1, 2
+BOTH = LANES | WAVES
+
+
+class Difference(NamedTuple):
+    """Between what a value differs (LANES, WAVES), and the operation that makes it do so."""
+
+    between: int
+    cause: ir.Operation
 
 
 def check_uniformity(function: ir.Operation) -> list[Finding]:
     """Findings of the kind `uniform`, one for each operation that waves may reach apart."""
     divergent = _divergent_values(function)
+    graph = Graph(function)
     findings: dict[ir.Operation, Finding] = {}
-    for block in function.regions[0]:
-        branch = list(block.operations)[-1].operation
+    for branch in map(terminator, graph.blocks):
         if branch.name != "cf.cond_br" or branch.operands[0] not in divergent:
             continue
-        for apart in _between(branch, function):
+        for apart in _between(branch, graph):
             for op in (view.operation for view in apart):
                 if op.name in BARRIERS or is_access(op):
                     what = "a barrier" if op.name in BARRIERS else words_for(op)
-                    cause = divergent[branch.operands[0]]
+                    cause = divergent[branch.operands[0]].cause
                     message = (
                         f"some waves may not reach {what} with the others: the branch before depends on "
                         f"'{cause.name}', which differs between threads"
@@ -38,52 +65,92 @@ def check_uniformity(function: ir.Operation) -> list[Finding]:
     return list(findings.values())
 
 
-def _divergent_values(function: ir.Operation) -> dict[ir.Value, ir.Operation]:
-    """Every value that may differ between threads, with the operation that makes it differ."""
-    found: dict[ir.Value, ir.Operation] = {}
+def _divergent_values(function: ir.Operation) -> dict[ir.Value, Difference]:
+    """Every value that may differ between threads."""
+    graph = Graph(function)
+    changes = any(op.name in EFFECTS for block in graph.blocks for op in (view.operation for view in block))
+    computing = [
+        (op, *_own(op, changes)) for block in graph.blocks for op in (view.operation for view in block) if op.results
+    ]
+    branches = [branch for block in graph.blocks if (branch := terminator(block)).successors]
+    found: dict[ir.Value, Difference] = {}
     changed = True
     while changed:
-        before = len(found)
-        for block in function.regions[0]:
-            for op in (view.operation for view in block):
-                cause = next((found[operand] for operand in op.operands if operand in found), None)
-                if cause is None and not _keeps_uniform(op):
-                    cause = op
-                if cause is not None:
-                    for result in op.results:
-                        found.setdefault(result, cause)
-                for operand, argument in handed_over(op):
-                    if operand in found:
-                        found.setdefault(argument, found[operand])
-        changed = len(found) != before
+        changed = False
+        for op, own, kept in computing:
+            known = [Difference(own, op), *(found[operand] for operand in op.operands if operand in found)]
+            for result in op.results:
+                changed |= _differs(found, result, known, kept)
+        for branch in branches:
+            for operand, argument in handed_over(branch):
+                changed |= operand in found and _differs(found, argument, [found[operand]])
+            if branch.name == "cf.cond_br" and branch.operands[0] in found:
+                chosen = [found[branch.operands[0]]]
+                news = [_differs(found, argument, chosen) for argument in _chosen(branch, graph)]
+                changed |= any(news)
     return found
 
 
-def _keeps_uniform(op: ir.Operation) -> bool:
-    return op.name in UNIFORM_SOURCES or op.name.startswith(SCALAR_DIALECTS) or not op.results
+def _differs(found: dict[ir.Value, Difference], value: ir.Value, causes: list[Difference], kept: int = BOTH) -> bool:
+    """Note that a value differs as what it is made of does; whether that is news."""
+    known = found.get(value)
+    between = known.between if known is not None else 0
+    for one in causes:
+        if one.between & kept & ~between:
+            between |= one.between & kept
+            known = Difference(between, known.cause if known is not None else one.cause)
+    if known is None or known == found.get(value):
+        return False
+    found[value] = known
+    return True
 
 
-def _between(branch: ir.Operation, function: ir.Operation) -> list[ir.Block]:
-    """The blocks that a branch leads to and that do not lie on every way from it to the end."""
-    reachable = _reach(list(branch.successors), None)
-    return [block for block in reachable if _avoidable(block, branch)]
+def _chosen(branch: ir.Operation, graph: Graph) -> list[ir.Value]:
+    """What threads that take different ways are handed differently, on these ways and where they meet."""
+    end = graph.joins(branch.block)
+    found = []
+    for block in [*_between(branch, graph), *([end] if end is not None else [])]:
+        ways = [
+            handed(terminator(one), place)
+            for one in graph.blocks
+            for place, to in enumerate(graph.successors[one])
+            if to == block
+        ]
+        found += [argument for number, argument in enumerate(block.arguments) if len({way[number] for way in ways}) > 1]
+    return found
 
 
-def _avoidable(block: ir.Block, branch: ir.Operation) -> bool:
-    """Whether some way from the branch to the end, or back to the branch, does not lead through the block."""
-    for one in _reach([to for to in branch.successors if to != block], block):
-        last = list(one.operations)[-1].operation
-        if last.name == "func.return" or last == branch:
-            return True
-    return False
+def _own(op: ir.Operation, changes: bool) -> tuple[int, int]:
+    """How an operation's result differs whatever its operands are, and what it keeps of their differences."""
+    if op.name in PLACED:
+        own = _spread(text_of(op, "distribution"), registers_of(op) if "registers" in op.attributes else (0,))
+        if op.name == "ck.lds_read":
+            return own, BOTH
+        return own | (WAVES if changes else 0), BOTH  # waves read at times of their own
+    if op.name == "llvm.load":
+        return (0 if "invariant" in op.attributes else WAVES), BOTH
+    if op.name == "ck.first_lane":
+        return 0, WAVES
+    if op.name in UNIFORM_SOURCES or op.name in KEEPING or op.name.startswith(KEEPING_DIALECTS):
+        return 0, BOTH
+    return (LANES if op.name in ACROSS_LANES else BOTH), BOTH
 
 
-def _reach(start: list[ir.Block], without: ir.Block | None) -> list[ir.Block]:
-    found: list[ir.Block] = []
-    pending = list(start)
+@lru_cache(maxsize=1024)
+def _spread(distribution: str, registers: tuple[int, ...]) -> int:
+    """Whether waves, and lanes, hold different elements."""
+    elements = Distribution.parse(distribution).elements()[..., list(registers)]  # [wave, lane, register]
+    return (WAVES if (elements != elements[:1]).any() else 0) | (LANES if (elements != elements[:, :1]).any() else 0)
+
+
+def _between(branch: ir.Operation, graph: Graph) -> list[ir.Block]:
+    """The blocks on the ways from a branch to where they meet again."""
+    end = graph.joins(branch.block)
+    found: dict[ir.Block, None] = {}
+    pending = list(branch.successors)
     while pending:
         block = pending.pop()
-        if (without is None or block != without) and block not in found:
-            found.append(block)
-            pending.extend(list(block.operations)[-1].operation.successors)
-    return found
+        if block != end and block not in found:
+            found[block] = None
+            pending.extend(graph.successors[block])
+    return list(found)

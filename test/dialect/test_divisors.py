@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from ckmlir.lowering.divisors import Divisors
+from ckmlir.dialect.divisors import Divisors
 from ckmlir.mlir import ir
 
 LOOP = """
@@ -41,6 +41,6 @@ def test_divisors_of_a_loop(context: ir.Context, order: int) -> None:
         blocks[1].arguments[0]: 96, blocks[1].arguments[1]: 1, blocks[2].arguments[0]: 96,
         head[0]: 96, head[1]: 96, head[2]: 1, head[3]: 40, head[4]: 8,
     }  # fmt: skip
-    divisors = Divisors(function)
+    divisors = Divisors()
     found = {item: divisors.of(item) for item in list(expected)[::order]}
     assert [found[item] for item in expected] == list(expected.values())

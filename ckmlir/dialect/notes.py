@@ -1,0 +1,35 @@
+"""What the compiler says of a kernel besides its code: attributes of its function that end in the code object.
+
+Each is text (JSON) that a pass leaves on the function. Lowering hands it on, and it becomes an entry of the kernel's
+metadata, under a key with this package's name in front, as LLVM's AMDGPUUsage asks of keys that are not its own.
+"""
+
+import json
+from typing import Any
+
+from ckmlir.dialect.build import string, text_of
+from ckmlir.mlir import ir
+
+PROMISES = "ck.promises"
+"""What evaluates the promises that the kernel relies upon (`passes/record_promises.py`)."""
+NOTES = {PROMISES: "ckmlir.promises"}
+"""Attribute of the function -> key in the metadata."""
+
+
+def leave_note(function: ir.Operation, name: str, content: Any) -> None:
+    """Leave what JSON can hold on a function, as one of NOTES."""
+    function.attributes[name] = string(json.dumps(content, separators=(",", ":")))
+
+
+def notes_of(function: ir.Operation) -> dict[str, ir.Attribute]:
+    """The notes on a function, to hand on to what takes its place."""
+    return {name: function.attributes[name] for name in NOTES if name in function.attributes}
+
+
+def take_notes(function: ir.Operation) -> dict[str, Any]:
+    """The notes on a function by their keys in the metadata; they are on the function no more."""
+    found = {}
+    for name in notes_of(function):
+        found[NOTES[name]] = json.loads(text_of(function, name))
+        del function.attributes[name]
+    return found

@@ -1,0 +1,196 @@
+"""What a schedule must not ask of a loop: PassFailure, at the line of the operation that it would harm."""
+
+from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.control import BRANCH
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import fail
+from ckmlir.passes.lds_traffic import tensor_name, traffic_of
+from ckmlir.passes.loop_body import (
+    FILLS,
+    FRAGMENTS,
+    LOADS,
+    MEMORY,
+    READ,
+    REPEATABLE,
+    Placed,
+    handed_on,
+    has_effect,
+    holds_loop,
+    operands_of,
+    source_of,
+    sources_of,
+    stage_of,
+    within,
+)
+from ckmlir.passes.step_policies import POLICIES
+from ckmlir.passes.walk import nested
+
+ADDRESSING = frozenset({"ck.make_view", "llvm.load"})
+"""Operations that trust the addresses that they are given: nothing compares them with a length."""
+
+
+def check_branches(body: list[ir.Operation], schedule: Schedule) -> None:
+    """What places fragments one by one, or counts barriers between them, knows of none inside a branch."""
+    what = f"order {schedule.order}" if schedule.order in POLICIES else "a mix" if schedule.mix else ""
+    single = FRAGMENTS if what else frozenset()
+    apart = frozenset({READ, *FILLS}) if schedule.groups > 1 else frozenset()
+    for op in (op for op in body if op.name == BRANCH):
+        for inside in within(op):
+            if inside.name not in single | apart:
+                continue
+            asked = f"{what}, which places memory accesses and matrix instructions one by one"
+            if inside.name not in single:
+                asked = f"{schedule.groups} groups of waves, whose accesses to LDS lie barriers apart"
+            fail(
+                op,
+                f"schedule '{schedule.name}' asks for {asked}, and this branch holds '{inside.name}'; list the stages "
+                "in a step without groups, or keep such operations out of the branch",
+                [("it holds this", inside)],
+            )
+
+
+def check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule) -> None:
+    """Tensors that the schedule names exist, and those that it wants copied directly are."""
+    named = {text_of(op, "name"): op for op in body if op.name == "ck.lds_alloc" and "name" in op.attributes}
+    for tensor in (*(name for name, _ in schedule.tensor_buffers), *schedule.apart):
+        if tensor not in named:
+            have = ", ".join(sorted(named)) or "none with a name"
+            fail(loop, f"schedule '{schedule.name}' speaks of LDS tensor '{tensor}'; the loop has {have}")
+    inside = [] if holds_loop(loop) else [one for op in body for one in within(op)]
+    for op in inside or body:
+        if op.name == "ck.lds_write" and sources_of(op, LOADS, operands=1):
+            name = tensor_name(op)
+            path = schedule.path_of(name)
+            if path != "through":
+                fail(
+                    op,
+                    f"schedule '{schedule.name}' takes '{name}' {path}, but it comes through registers; "
+                    "ck-choose-paths has to run on the tiles",
+                )
+
+
+def check_values(steps: list[Placed], schedule: Schedule) -> None:
+    """Every value is produced before it is used, and nothing that must happen once happens twice."""
+    position = {placed.op: number for number, placed in enumerate(steps)}
+    ahead = {placed.op: placed.ahead for placed in steps}
+    if not steps:
+        return
+    block = steps[0].op.block
+    handed = handed_on(block)
+    for placed in steps:
+        op = placed.op
+        for one in within(op) if placed.ahead else ():
+            if one.name in MEMORY and one.name not in REPEATABLE:
+                fail(one, f"'{one.name}' in stage '{stage_of(op)}' cannot run ahead: its effect would happen twice")
+        for operand in operands_of(op):
+            value, iterations = source_of(operand, block, handed)
+            source = producer(value)
+            if source is not None and source.name == "ck.lds_alloc":
+                continue  # allocations leave the loop
+            if source is not None and source in position:
+                early = ahead[source] + iterations - placed.ahead
+                if early < 0 or (early == 0 and position[source] > position[op]):
+                    cause = _cause(op, ahead, schedule)
+                    fail(
+                        cause,
+                        f"schedule '{schedule.name}' runs this before what it "
+                        f"uses (stage '{stage_of(cause)}' {placed.ahead} ahead, "
+                        f"stage '{stage_of(source)}' {ahead[source]} ahead)",
+                        [("the value is computed here", source)],
+                    )
+            elif iterations and value == block.arguments[0] and placed.ahead >= iterations:
+                fail(
+                    op,
+                    f"schedule '{schedule.name}' runs this {placed.ahead} ahead, "
+                    "before the loop hands on the index that it uses; compute that from the loop's own index",
+                )
+
+
+def _cause(op: ir.Operation, ahead: dict[ir.Operation, int], schedule: Schedule) -> ir.Operation:
+    """The operation for whose sake a computation runs further ahead than its stage."""
+    while not has_effect(op) and ahead[op] > schedule.ahead_of(stage_of(op) or ""):
+        users = (use.owner.operation for result in op.results for use in result.uses)
+        later = next((user for user in users if ahead.get(user) == ahead[op]), None)
+        if later is None:
+            break
+        op = later
+    return op
+
+
+def check_addresses(steps: list[Placed], schedule: Schedule) -> None:
+    """What runs ahead runs once more for the last iteration, by its index. An address that the loop carries, or the
+    lengths that say where a view ends, would be those of an iteration that does not exist.
+    """
+    for placed in steps:
+        for op in within(placed.op) if placed.ahead else ():
+            if op.name in ADDRESSING and _carries(op, placed.op.block):
+                fail(
+                    op,
+                    f"schedule '{schedule.name}' runs this {placed.ahead} ahead, also behind the last iteration, with "
+                    "an address or length that the loop carries; compute it from the loop's index, which stays inside",
+                )
+
+
+def _carries(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether an operation uses what a loop body takes from the iteration before."""
+    waiting, seen = list(op.operands), set(op.operands)
+    while waiting:
+        item = waiting.pop()
+        owner = producer(item)
+        if owner is None:
+            argument = ir.BlockArgument(item)
+            if argument.owner == block and argument.arg_number > 0:
+                return True
+        elif _is_inside(owner, block):
+            more = [operand for operand in operands_of(owner) if operand not in seen]
+            seen.update(more)
+            waiting += more
+    return False
+
+
+def _is_inside(op: ir.Operation, block: ir.Block) -> bool:
+    """Whether an operation stands in a block, at any depth."""
+    home = op
+    while home.name != "func.func":
+        if home.block == block:
+            return True
+        home = home.parent.operation
+    return False
+
+
+def check_kept(body: list[ir.Operation], steps: list[Placed], schedule: Schedule) -> None:
+    """LDS tensors from outside the loop have one buffer: the order of their accesses stays, over iterations too."""
+    every = [one for op in body for one in (op, *(nested(op) if len(op.regions) else ()))]
+    inside = set(every)
+    tensors = [traffic.tensor for op in every if (traffic := traffic_of(op)) is not None]
+    outside = [tensor for tensor in dict.fromkeys(tensors) if producer(tensor) not in inside]
+    now = {placed.op: (-placed.ahead, number) for number, placed in enumerate(steps)}
+    for tensor in outside:
+        writes, reads = lds_accesses(tensor, body)
+        for write in writes:
+            for other in (*writes, *reads):
+                if write == other:
+                    continue
+                kept = (body.index(write) < body.index(other)) == (now[write] < now[other])
+                if not kept or now[write][0] != now[other][0]:
+                    fail(
+                        write,
+                        f"schedule '{schedule.name}' moves this past another access to the same LDS tensor, which is "
+                        "allocated outside the loop and so has one buffer; allocate it inside",
+                        [("the other access is here", other)],
+                    )
+
+
+def lds_accesses(tensor: ir.Value, body: list[ir.Operation]) -> tuple[list[ir.Operation], list[ir.Operation]]:
+    """The operations of a loop body that write an LDS tensor, and that read it, themselves or in a loop inside."""
+    writes: list[ir.Operation] = []
+    reads: list[ir.Operation] = []
+    for use in tensor.uses:
+        op = home = use.owner.operation
+        while home.block != body[0].block and home.parent is not None and home.parent.name != "func.func":
+            home = home.parent.operation
+        traffic = traffic_of(op)
+        if home.block == body[0].block and traffic is not None:
+            (writes if traffic.writes else reads).append(home)
+    return writes, reads

@@ -1,0 +1,218 @@
+"""Take promises out of the program, and keep what evaluates them: they cost nothing, and a checked run tests them.
+
+What a kernel's author promises (`Scalar.multiple_of`) is a statement on scalars, and scalars of a kernel follow from
+its arguments, the workgroup's position, and memory that it does not change. So the part of the kernel that computes
+them is written down as data, the attribute `ck.promises`, which travels in the code object's metadata. The simulator's
+checker `promise` evaluates it for every workgroup beside the run of the kernel itself, whose code stays as it is.
+
+The data is a list of statements, each a list that begins with a word; values have numbers.
+
+    [is, value, operation, bits, operand, …]                an operation of arith on integers, without its prefix
+    [is, value, "constant" | "argument" | "workgroup", number]
+    [is, value, "load", bytes, pointer]                     [is, value, "address", bytes, pointer, index]
+    [for, index, lower, upper, step, carried, body, handed on, results]       carried: [argument, initial value] each
+    [if, condition, arm, results, arm, results, results]    an arm is statements, and the values that leave it
+    [while, carried, deciding, condition, passed, arguments, body, handed on, results]
+    [multiple, value, divisor, file, line]                  the promise
+
+A value that no statement makes is not known, and what depends on it is not tested: what comes out of a tile, or memory
+that the kernel may write.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from typing import Any, ClassVar
+
+from ckmlir.diagnostics import position_of
+from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.divisors import constant_of
+from ckmlir.dialect.notes import PROMISES, leave_note
+from ckmlir.dialect.scalars import bits
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import Pass
+from ckmlir.passes.walk import functions, operations
+
+ARITHMETIC = frozenset(
+    f"arith.{name}"
+    for name in (
+        "addi", "subi", "muli", "divsi", "divui", "remsi", "remui", "minsi", "maxsi", "minui", "maxui", "andi", "ori",
+        "xori", "shli", "shrsi", "shrui", "extsi", "extui", "trunci", "select", "cmpi",
+    )
+)  # fmt: skip
+CONTROL = ("scf.for", "scf.if", "scf.while")
+
+
+@dataclass(frozen=True)
+class RecordPromises(Pass):
+    """Replace promises by what was promised of, and keep what evaluates them beside the program."""
+
+    name: ClassVar[str] = "ck-record-promises"
+
+    def apply(self, module: ir.Module) -> None:
+        for function in functions(module):
+            promises = [op for op in operations(function) if op.name == "ck.promise"]
+            if not promises:
+                continue
+            statements = _Recorder(promises).statements(function.regions[0].blocks[0])
+            leave_note(function, PROMISES, statements)
+            for op in promises:
+                op.results[0].replace_all_uses_with(op.operands[0])
+                op.erase()
+
+
+@dataclass
+class _Recorder:
+    """Writes down what the promises of a kernel need."""
+
+    promises: Sequence[ir.Operation]
+    needed: set[ir.Value] = field(default_factory=set)
+    inside: set[ir.Operation] = field(default_factory=set)
+    """Structured control that holds something needed."""
+    numbers: dict[ir.Value, int] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        waiting: list[ir.Value] = []
+        for promise in self.promises:
+            waiting += [promise.operands[0], *self._around(promise)]
+        while waiting:
+            item = waiting.pop()
+            if item not in self.needed:
+                self.needed.add(item)
+                waiting += self._sources(item)
+
+    def _around(self, op: ir.Operation) -> list[ir.Value]:
+        """What decides whether, and how often, the control around an operation runs it."""
+        found: list[ir.Value] = []
+        parent = op.parent.operation
+        while parent.name in CONTROL:
+            if parent in self.inside:
+                break
+            self.inside.add(parent)
+            found += _deciding(parent)
+            parent = parent.parent.operation
+        return found
+
+    def _sources(self, item: ir.Value) -> list[ir.Value]:
+        owner = producer(item)
+        if owner is None:
+            argument = ir.BlockArgument(item)
+            control = argument.owner.owner.operation
+            if control.name not in CONTROL:
+                return []
+            self.inside.add(control)
+            return [*_round(control, item), *_deciding(control), *self._around(control)]
+        around = self._around(owner)
+        if owner.name in CONTROL:
+            self.inside.add(owner)
+            return [*_leaving(owner, ir.OpResult(item).result_number), *_deciding(owner), *around]
+        return [*owner.operands, *around] if _is_known(owner) else around
+
+    def number(self, item: ir.Value) -> int:
+        return self.numbers.setdefault(item, len(self.numbers))
+
+    def all(self, items: Sequence[ir.Value]) -> list[int]:
+        return [self.number(item) for item in items]
+
+    def statements(self, block: ir.Block) -> list[Any]:
+        """What a block says of needed values."""
+        found: list[Any] = []
+        if block.owner.operation.name == "func.func":
+            for argument in block.arguments:
+                if argument in self.needed:
+                    found.append(["is", self.number(argument), "argument", argument.arg_number])
+        for view in block.operations:
+            op = view.operation
+            if op in self.inside:
+                found.append(self._control(op))
+            elif op.name == "ck.promise":
+                place = position_of(op.location)
+                where = [place.file, place.line] if place else ["", 0]
+                found.append(["multiple", self.number(op.operands[0]), integer_of(op, "divisor"), *where])
+                if op.results[0] in self.needed:
+                    self.numbers[op.results[0]] = self.number(op.operands[0])
+            elif len(op.results) == 1 and op.results[0] in self.needed and _is_known(op):
+                found.append(["is", self.number(op.results[0]), *self._operation(op)])
+        return found
+
+    def _operation(self, op: ir.Operation) -> list[Any]:
+        operands = self.all(op.operands)
+        if op.name == "arith.constant":
+            return ["constant", constant_of(op.results[0])]
+        if op.name == "ck.workgroup_id":
+            return ["workgroup", integer_of(op, "axis")]
+        if op.name == "llvm.load":
+            return ["load", bits(op.results[0].type) // 8, *operands]
+        if op.name == "llvm.inttoptr":
+            return ["extui", 64, *operands]
+        if op.name == "llvm.getelementptr":
+            return ["address", bits(op.attributes["elem_type"].value) // 8, *operands]
+        name = op.name.removeprefix("arith.")
+        if name == "cmpi":
+            name += f" {op.attributes['predicate'].value}"
+        width = bits(op.operands[0].type if name.startswith(("cmpi", "ext")) else op.results[0].type)
+        return [name, width, *operands]
+
+    def _control(self, op: ir.Operation) -> list[Any]:
+        blocks = [region.blocks[0] if len(region.blocks) else None for region in op.regions]
+        parts = [(self.statements(block), self.all(_end(block).operands)) if block else ([], []) for block in blocks]
+        results = self.all(op.results)
+        if op.name == "scf.if":
+            return ["if", self.number(op.operands[0]), *parts[0], *parts[1], results]
+        first = blocks[0]
+        assert first is not None
+        if op.name == "scf.for":
+            lower, upper, step, *initial = self.all(op.operands)
+            index, *arguments = self.all(first.arguments)
+            carried = [list(pair) for pair in zip(arguments, initial, strict=True)]
+            return ["for", index, lower, upper, step, carried, *parts[0], results]
+        carried = [list(pair) for pair in zip(self.all(first.arguments), self.all(op.operands), strict=True)]
+        (deciding, (condition, *passed)), (body, handed) = parts
+        second = blocks[1]
+        assert second is not None
+        return ["while", carried, deciding, condition, passed, self.all(second.arguments), body, handed, results]
+
+
+def _is_known(op: ir.Operation) -> bool:
+    """Whether an operation's result follows from its operands, by the rules of the data."""
+    if op.name in ("ck.workgroup_id", "ck.promise", "llvm.inttoptr"):
+        return True
+    if op.name == "arith.constant":
+        return constant_of(op.results[0]) is not None
+    if op.name == "llvm.load":
+        return "invariant" in op.attributes and str(op.results[0].type) in ("i32", "i64")
+    if op.name == "llvm.getelementptr":
+        return len(op.operands) == 2
+    return op.name in ARITHMETIC and str(op.results[0].type) in ("i1", "i32", "i64")
+
+
+def _end(block: ir.Block) -> ir.Operation:
+    return list(block.operations)[-1].operation
+
+
+def _deciding(control: ir.Operation) -> list[ir.Value]:
+    """How often structured control runs what it holds."""
+    if control.name == "scf.while":
+        return [_end(control.regions[0].blocks[0]).operands[0]]
+    return list(control.operands)[: 3 if control.name == "scf.for" else 1]
+
+
+def _round(control: ir.Operation, argument: ir.Value) -> list[ir.Value]:
+    """What a block's argument of a loop may be."""
+    number = ir.BlockArgument(argument).arg_number
+    if control.name == "scf.for":
+        end = _end(control.regions[0].blocks[0]).operands
+        return [] if number == 0 else [control.operands[2 + number], end[number - 1]]
+    first, second = (_end(region.blocks[0]).operands for region in control.regions)
+    if argument.owner == control.regions[0].blocks[0]:
+        return [control.operands[number], second[number]]
+    return [first[1 + number]]
+
+
+def _leaving(control: ir.Operation, number: int) -> list[ir.Value]:
+    """What a result of structured control may be."""
+    if control.name == "scf.while":
+        return [_end(control.regions[0].blocks[0]).operands[1 + number]]
+    ends = [_end(region.blocks[0]).operands[number] for region in control.regions]
+    return [*ends, control.operands[3 + number]] if control.name == "scf.for" else ends

@@ -1,0 +1,22 @@
+// Matrix instructions with operands of their own kind: f64 takes single numbers and negates instead of permuting, f8f6f4
+// says the formats and scales by nothing (LLVM takes scales of 0 for the instruction that has none).
+
+// RUN: ckmlir-opt %s --ck-lower-fragments --verify-each | filecheck %s
+
+module attributes {ck.target = "gfx950"} {
+  // CHECK-LABEL: llvm.func @double
+  // CHECK: %[[A:.*]] = llvm.bitcast %{{.*}} : vector<1xf64> to f64
+  // CHECK: rocdl.mfma.f64.16x16x4f64 %[[A]], %{{.*}}, %{{.*}}, 0, 0, none : (f64, f64, vector<4xf64>) -> vector<4xf64>
+  func.func @double(%a: vector<1xf64>, %c: vector<4xf64>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.mfma"(%a, %a, %c) {instruction = "f64.16x16x4f64"} : (vector<1xf64>, vector<1xf64>, vector<4xf64>) -> vector<4xf64>
+    return
+  }
+
+  // CHECK-LABEL: llvm.func @full_rate
+  // CHECK: %[[NONE:.*]] = arith.constant 0 : i32
+  // CHECK: rocdl.mfma.scale.f32.16x16x128.f8f6f4 %{{.*}}, %{{.*}}, %{{.*}}, fp8_e4m3, fp8_e5m2, 0, %[[NONE]], 0, %[[NONE]] : (vector<8xi32>, vector<8xi32>, vector<4xf32>, i32, i32) -> vector<4xf32>
+  func.func @full_rate(%a: vector<8xi32>, %b: vector<8xi32>, %c: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.mfma"(%a, %b, %c) {instruction = "f32.16x16x128.f8f6f4.fp8.bf8"} : (vector<8xi32>, vector<8xi32>, vector<4xf32>) -> vector<4xf32>
+    return
+  }
+}
