@@ -29,7 +29,7 @@ from ckmlir.sim.memory_access import (
     preload,
     register_rows,
 )  # fmt: skip
-from ckmlir.sim.semantics.floating import maximum, minimum
+from ckmlir.sim.semantics.floating import add, maximum, minimum
 from ckmlir.sim.semantics.small_floats import bf16_to_f32, f32_to_bf16
 
 Combine = Callable[[Builder, Value, Value, Value], Value]
@@ -60,9 +60,9 @@ def add_pairs(b: Builder, old: Value, data: Value, bfloat: bool) -> Value:
     for shift in (0, 16):
         x, y = ((word >> shift).to(U16) for word in (old, data))
         if bfloat:
-            total = f32_to_bf16(b, bf16_to_f32(b, x) + bf16_to_f32(b, y))
+            total = f32_to_bf16(b, add(b, bf16_to_f32(b, x), bf16_to_f32(b, y)))
         else:
-            total = (x.bits(F16) + y.bits(F16)).bits()
+            total = add(b, x.bits(F16), y.bits(F16)).bits()
         result = result | (total.to(U32) << shift)
     return result
 
@@ -87,7 +87,7 @@ COMBINES: dict[str, tuple[str, Combine]] = {
     "mskor": ("u", lambda b, old, data, second: (old & ~data) | second),
     "compare_swap": ("u", lambda b, old, data, compare: b.select(old.eq(compare), data, old)),
     "compare_swap_float": ("f", lambda b, old, data, compare: b.select(old.eq(compare), data, old)),
-    "add_float": ("f", lambda b, old, data, _: old + data),
+    "add_float": ("f", lambda b, old, data, _: add(b, old, data)),
     "min_float": ("f", lambda b, old, data, _: minimum(b, old, data)),
     "max_float": ("f", lambda b, old, data, _: maximum(b, old, data)),
     "pk_add_f16": ("u", lambda b, old, data, _: add_pairs(b, old, data, bfloat=False)),

@@ -7,6 +7,7 @@ with arrays and is the second opinion of the tests. A semantic function never kn
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from collections.abc import Callable
 from typing import Any
 
 from ckmlir.sim.element import F16, F32, F64, I64, MASK, U16, U32, U64, ElementType
@@ -139,6 +140,10 @@ class Builder(ABC):
     @abstractmethod
     def select(self, mask: Value, x: Value, y: Value) -> Value:
         """x where the mask is true, y elsewhere."""
+
+    def rarely(self, mask: Value, rare: Callable[[], Value], usual: Value) -> Value:
+        """As `select`, for masks that hardly ever have a lane: `rare` is computed only where one has."""
+        return self.select(mask, rare(), usual)
 
     @abstractmethod
     def convert(self, x: Value, type: ElementType) -> Value: ...

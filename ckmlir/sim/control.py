@@ -46,9 +46,11 @@ def no_operation(b: HandlerBuilder) -> None:
 
 
 def jump(b: HandlerBuilder, record: str) -> None:
-    """Go to a record, and count the branch against the launch's budget so that no kernel runs for ever."""
+    """Go to a record, and count the branch against the launch's budget so that no kernel runs for ever. Stop where the
+    thread that launched says so."""
     left = b.add_to_context_field(state.BRANCH_BUDGET, "-1")
-    exhausted = b.assign(f"icmp slt i64 {left}, 0")
+    wanted = b.assign(f"sub i64 0, {b.context_field(state.STOP)}")  # negative
+    exhausted = b.assign(f"icmp slt i64 {b.assign(f'or i64 {left}, {wanted}')}, 0")
     stop, go = b.new_label("exhausted"), b.new_label("go")
     b.emit(f"br i1 {exhausted}, label %{stop}, label %{go}")
     b.label(stop)

@@ -6,12 +6,14 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
+from ckmlir.errors import CkmlirError
+
 if TYPE_CHECKING:
     from ckmlir.sim.checks.finding import Finding
     from ckmlir.sim.statistics import RunStatistics
 
 
-class SimulationError(RuntimeError):
+class SimulationError(CkmlirError, RuntimeError):
     """A kernel did something that hardware would fault on, or that is certainly wrong (for example an access out of
     bounds)."""
 
@@ -32,7 +34,7 @@ class CheckFailure(SimulationError):
         super().__init__(f"{count}\n" + "\n".join(map(str, self.findings)) + more)
 
 
-class LaunchError(ValueError):
+class LaunchError(CkmlirError, ValueError):
     """A launch that cannot start: a wrong argument, block, grid, LDS size or code object for this simulator."""
 
 

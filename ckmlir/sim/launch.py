@@ -291,5 +291,5 @@ def check_geometry(kernel: Kernel, grid: Dimensions, block: Dimensions, lds: int
         raise LaunchError(f"kernel {kernel.name} states more than {MAX_KERNARG} bytes of arguments")
     if lds > LDS_BYTES[target]:
         raise LaunchError(f"{lds} bytes of LDS are more than the {LDS_BYTES[target]} of {target}")
-    if any(size >= 1 << 31 for size in grid) or grid[0] * grid[1] * grid[2] >= 1 << 40:
-        raise LaunchError(f"grid {grid} is too large")
+    if any(size * width >= 1 << 32 for size, width in zip(grid, block)) or grid[0] * grid[1] * grid[2] >= 1 << 40:
+        raise LaunchError(f"grid {grid} of blocks {block} is too large: a dimension has less than 2^32 work-items")

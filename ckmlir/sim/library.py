@@ -1,10 +1,11 @@
 """The library of compiled handlers: made when first needed, kept in memory for the process and on disk for the next
 one.
 
-On disk: `$XDG_CACHE_HOME/ckmlir/simulator/<key>/`, one file a batch of handlers, each the names of its handlers as JSON
-on the first line, then a relocatable object. The key covers the processor and its features, llvmlite, LLVM, Python's
-byte order and the source of this package, so a stale file is never found. Files are written beside and renamed into
-place. CKMLIR_CACHE=off leaves the disk alone.
+On disk: `$XDG_CACHE_HOME/ckmlir/simulator/<key>/`, one file a batch of handlers, each a line of JSON with the names of
+its handlers and a digest, then a relocatable object. The key covers the processor and its features, llvmlite, LLVM,
+Python's byte order and the source of this package, so a stale file is never found; a damaged one, which LLVM would
+crash on, is known by its digest, and goes. Files are written beside and renamed into place. CKMLIR_CACHE=off leaves the
+disk alone.
 """
 
 from __future__ import annotations
@@ -15,7 +16,6 @@ import os
 import re
 import shutil
 import sys
-import tempfile
 import time
 from collections.abc import Iterable
 from functools import cached_property, lru_cache
@@ -25,11 +25,14 @@ from typing import Any
 import llvmlite
 import llvmlite.binding as llvm
 
-from ckmlir.sim import cross_lane
+from ckmlir import files
+from ckmlir.sim import cross_lane, processor
 from ckmlir.sim.access import helper_texts
 from ckmlir.sim.checks import observe
 from ckmlir.sim.checks.shadow_memory import SHADOW_PLACES
 from ckmlir.sim.handler import HandlerKey
+from ckmlir.sim.processor import Processor
+from ckmlir.sim.run_time_functions import defined_functions
 from ckmlir.sim.scheduler import SCHEDULER
 
 _CTTZ = "declare i64 @llvm.cttz.i64(i64, i1 immarg)\n"
@@ -44,6 +47,7 @@ _DECLARED_BY_HELPERS = {
 # instruction and only matters on the way back to Python.
 _ATTRIBUTES = "attributes #0 = { nounwind }\nattributes #1 = { nounwind noinline }\n"
 
+_DECLARATION = re.compile(r"^declare .*$", re.MULTILINE)
 _RUNTIME_CALL = re.compile(rb"\0(__[a-z]+[sdthx]f[a-z]*\d)\0")  # such as __truncdfhf2, in the object's string table
 
 
@@ -54,17 +58,17 @@ def handler_symbol(key: HandlerKey) -> str:
 
 
 @lru_cache(maxsize=1)
-def _host() -> tuple[Any, str, str]:
-    """The host's LLVM target, processor and features."""
+def _native_target() -> Any:
     llvm.initialize_native_target()
     llvm.initialize_native_asmprinter()
-    return llvm.Target.from_default_triple(), llvm.get_host_cpu_name(), llvm.get_host_cpu_features().flatten()
+    return llvm.Target.from_default_triple()
 
 
-def target_machine() -> Any:
-    """A target machine for the host. A new one each time, because an execution engine takes ownership of its own."""
-    target, cpu, features = _host()
-    return target.create_target_machine(cpu=cpu, features=features, opt=2, codemodel="jitdefault", jit=True)
+def target_machine(made_for: Processor) -> Any:
+    """A target machine. A new one each time, because an execution engine takes ownership of its own."""
+    return _native_target().create_target_machine(
+        cpu=made_for.cpu, features=made_for.feature_text, opt=2, codemodel="jitdefault", jit=True
+    )
 
 
 def _helpers_for(text: str) -> str:
@@ -91,25 +95,29 @@ def module_text(keys: Iterable[HandlerKey]) -> str:
         declarations |= needed
     body = "\n".join(functions)
     helpers = _helpers_for(body)
+    declarations |= set(_DECLARATION.findall(helpers))  # a module may declare a function once
     declared = "".join(f"{line}\n" for line in sorted(declarations) if "@llvm.cttz.i64(" not in line)
-    return f"{_CTTZ}{declared}{_ATTRIBUTES}{helpers}{body}"
+    return f"{_CTTZ}{declared}{_ATTRIBUTES}{_DECLARATION.sub('', helpers)}{body}"
 
 
-def compile_object(text: str) -> bytes:
+def compile_object(text: str, made_for: Processor) -> bytes:
     """A relocatable object of an LLVM module's text."""
-    module = llvm.parse_assembly(text)
+    functions = defined_functions(made_for)
+    module = llvm.parse_assembly(text + "".join(functions.values()))
     module.verify()
-    compiled = bytes(target_machine().emit_object(module))
-    if missing := _RUNTIME_CALL.search(compiled):
-        raise RuntimeError(f"a handler needs the compiler run-time function {missing[1].decode()}, which is not linked")
+    compiled = bytes(target_machine(made_for).emit_object(module))
+    missing = {name.decode() for name in _RUNTIME_CALL.findall(compiled)} - set(functions)
+    if missing:
+        raise RuntimeError(f"handlers need the compiler's run-time functions {sorted(missing)}, which are not linked")
     return compiled
 
 
 class HandlerLibrary:
     """Addresses of compiled handlers by key; compiles and loads what is missing."""
 
-    def __init__(self, directory: Path | None) -> None:
+    def __init__(self, directory: Path | None, made_for: Processor | None = None) -> None:
         self.directory = directory
+        self.processor = made_for or processor.chosen()
         self._addresses: dict[str, int] = {}
         self._engines: list[Any] = []  # they own the code
         self.compiled = 0  # handlers compiled by this process
@@ -121,8 +129,8 @@ class HandlerLibrary:
         for path in sorted(self.directory.glob("*.handlers")) if self.directory else ():
             try:
                 with path.open("rb") as file:
-                    names = json.loads(file.readline())
-            except (OSError, ValueError):
+                    names = json.loads(file.readline())["handlers"]
+            except (OSError, ValueError, KeyError, TypeError):
                 continue
             found.update((name, (path, names)) for name in names)
         return found
@@ -133,7 +141,7 @@ class HandlerLibrary:
         self._load_from_disk(symbol for symbol in wanted.values() if symbol not in self._addresses)
         missing = {symbol: key for key, symbol in wanted.items() if symbol not in self._addresses}
         if missing:
-            compiled = compile_object(module_text(missing.values()))
+            compiled = compile_object(module_text(missing.values()), self.processor)
             self.compiled += len(missing)
             self._store(list(missing), compiled)
             self._link(compiled, list(missing))
@@ -145,13 +153,13 @@ class HandlerLibrary:
         if name not in self._addresses:
             self._load_from_disk([name])
         if name not in self._addresses:
-            compiled = compile_object(SCHEDULER)
+            compiled = compile_object(SCHEDULER, self.processor)
             self._store([name], compiled)
             self._link(compiled, [name])
         return self._addresses[name]
 
     def _link(self, compiled: bytes, symbols: list[str]) -> None:
-        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine())
+        engine = llvm.create_mcjit_compiler(llvm.parse_assembly(""), target_machine(self.processor))
         engine.add_object_file(llvm.object_file.ObjectFileRef.from_data(compiled))
         engine.finalize_object()
         self._engines.append(engine)
@@ -167,8 +175,13 @@ class HandlerLibrary:
                 continue
             path, names = self._on_disk[symbol]
             try:
-                self._link(path.read_bytes().split(b"\n", 1)[1], names)
-            except (OSError, IndexError, RuntimeError):
+                header, compiled = files.read_with_digest(path)
+                if header["handlers"] != names:
+                    raise ValueError(f"{path} is another than it was")
+                self._link(compiled, names)
+            except (OSError, ValueError) as error:
+                if isinstance(error, ValueError):
+                    path.unlink(missing_ok=True)
                 for name in names:
                     self._on_disk.pop(name, None)
 
@@ -176,16 +189,12 @@ class HandlerLibrary:
         """Keep a batch on disk. Failing to is no error: the cache only saves time."""
         if self.directory is None:
             return
-        header = json.dumps(symbols).encode() + b"\n"
-        name = hashlib.blake2b(header, digest_size=12).hexdigest() + ".handlers"
+        name = hashlib.blake2b(json.dumps(symbols).encode(), digest_size=12).hexdigest() + ".handlers"
         try:
             if not self.directory.exists():
                 self.directory.mkdir(parents=True, exist_ok=True)
                 _remove_old(self.directory.parent)
-            handle, temporary = tempfile.mkstemp(dir=self.directory)
-            with os.fdopen(handle, "wb") as file:
-                file.write(header + compiled)
-            os.replace(temporary, self.directory / name)
+            files.write_with_digest(self.directory / name, {"handlers": symbols}, compiled)
         except OSError:
             return
 
@@ -213,19 +222,16 @@ def _source_of_handlers() -> bytes:
 
 def cache_directory() -> Path | None:
     """Where this configuration keeps its handlers, or None if the disk cache is off."""
-    if os.environ.get("CKMLIR_CACHE", "").lower() in ("off", "0", "no"):
+    if not files.keeps_files():
         return None
-    base = os.environ.get("CKMLIR_CACHE") or os.environ.get("XDG_CACHE_HOME")
-    root = Path(base) if base else Path.home() / ".cache"
-    digest = hashlib.blake2b(digest_size=12)
-    for item in (sys.byteorder, llvmlite.__version__, str(llvm.llvm_version_info), llvm.get_host_cpu_name()):
-        digest.update(item.encode())
-    digest.update(llvm.get_host_cpu_features().flatten().encode())
+    made_for, digest = processor.chosen(), hashlib.blake2b(digest_size=12)
+    for item in (sys.byteorder, llvmlite.__version__, str(llvm.llvm_version_info), made_for.cpu, made_for.feature_text):
+        digest.update(f"{item}\0".encode())
     digest.update(_source_of_handlers())
-    return root / "ckmlir" / "simulator" / digest.hexdigest()
+    return files.cache_directory() / "simulator" / digest.hexdigest()
 
 
 @lru_cache(maxsize=1)
 def library() -> HandlerLibrary:
-    """The process's handler library."""
+    """The process's handler library. Raises CkmlirError for settings that make no sense."""
     return HandlerLibrary(cache_directory())

@@ -1,11 +1,19 @@
-"""The builder that emits LLVM IR text: 64 lanes as one `<64 x T>` vector, or one scalar."""
+"""The builder that emits LLVM IR text: 64 lanes as one `<64 x T>` vector, or one scalar.
+
+Results must be the same on every host, so nothing is asked of LLVM whose lowering differs between processors.
+Arithmetic of f16 is arithmetic of f32 rounded once more, which is exact since 24 bits are at least twice 11 and two
+more; only conversions to and from f32 are LLVM's. Conversions of unsigned numbers lose the sign that LLVM's sequence
+for older processors gives to zero when it rounds downwards. And negations are hidden: joined with a multiply-add, they
+would spare a NaN the change of its sign.
+"""
 
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable
 
-from ckmlir.sim.builder import Builder, Value
-from ckmlir.sim.element import F16, F32, F64, MASK, U32, ElementType
+from ckmlir.sim.builder import BITS_TYPE, Builder, Value
+from ckmlir.sim.element import F16, F32, F64, FORMATS, MASK, U32, ElementType
 
 LANES = 64
 
@@ -106,6 +114,8 @@ class LLVMBuilder(Builder):
 
     def binary(self, operation: str, x: Value, y: Value) -> Value:
         type = x.type
+        if type is F16 and operation in _FLOAT:
+            return self.binary(operation, x.to(F32), y.to(F32)).to(F16)
         if operation in ("min", "max"):
             spelled = self.spelled(type)
             name = f"llvm.{'s' if type.is_signed else 'u'}{operation}.{self._suffix(type)}"
@@ -119,13 +129,22 @@ class LLVMBuilder(Builder):
     def unary(self, operation: str, x: Value) -> Value:
         spelled = self.spelled(x.type)
         if operation == "negate":
-            return Value(self, x.type, self.assign(f"fneg {spelled} {x.handle}"))
+            return (x.bits() ^ self._hidden(BITS_TYPE[x.type], FORMATS[x.type].sign_mask)).bits(x.type)
+        if x.type is F16:
+            if operation == "absolute":
+                return (x.bits() & (FORMATS[F16].sign_mask - 1)).bits(F16)
+            return self.unary(operation, x.to(F32)).to(F16)
         if x.type.is_float:
             name = f"llvm.{_FLOAT_UNARY[operation]}.{self._suffix(x.type)}"
             return Value(self, x.type, self.intrinsic(name, spelled, x))
         name = f"llvm.{_INTEGER_UNARY[operation]}.{self._suffix(x.type)}"
         zero_is_defined = [("i1", "false")] if operation in ("leading_zeros", "trailing_zeros") else []
         return Value(self, x.type, self.intrinsic(name, spelled, x, *zero_is_defined))
+
+    def _hidden(self, type: ElementType, number: int) -> Value:
+        """A constant of which LLVM does not know the value: an assembly of no instructions has its hands on it."""
+        element = self.element(type)
+        return self.splat(type, self.assign(f'call {element} asm "", "=r,0"({element} {number})'))
 
     def fma(self, x: Value, y: Value, z: Value) -> Value:
         if (
@@ -136,6 +155,8 @@ class LLVMBuilder(Builder):
         return Value(self, x.type, self.intrinsic(f"llvm.fma.{self._suffix(x.type)}", spelled, x, y, z))
 
     def compare(self, predicate: str, x: Value, y: Value) -> Value:
+        if x.type is F16:
+            return self.compare(predicate, x.to(F32), y.to(F32))
         if x.type.is_float:
             opcode, condition = "fcmp", _FLOAT_PREDICATE[predicate]
         else:
@@ -148,17 +169,38 @@ class LLVMBuilder(Builder):
             self, x.type, self.assign(f"select {self.typed(mask)}, {self.typed(x)}, {self.spelled(x.type)} {y.handle}")
         )
 
+    def rarely(self, mask: Value, rare: Callable[[], Value], usual: Value) -> Value:
+        if not self.lanes:
+            return super().rarely(mask, rare, usual)
+        any_lane = self.intrinsic(f"llvm.vector.reduce.or.v{self.lanes}i1", "i1", mask)
+        before, block, end, done = (self.new_label(stem) for stem in ("before", "rare", "rare_end", "done"))
+        self.emit(f"br label %{before}")
+        self.label(before)
+        self.emit(f"br i1 {any_lane}, label %{block}, label %{done}")
+        self.label(block)
+        chosen = self.select(mask, rare(), usual)
+        self.emit(f"br label %{end}")  # what `rare` emits may have blocks of its own
+        self.label(end)
+        self.emit(f"br label %{done}")
+        self.label(done)
+        spelled = self.spelled(usual.type)
+        joined = self.assign(f"phi {spelled} [ {usual.handle}, %{before} ], [ {chosen.handle}, %{end} ]")
+        return Value(self, usual.type, joined)
+
     def convert(self, x: Value, type: ElementType) -> Value:
         source = x.type
-        if source is F64 and type is F16:
-            return self._double_to_half(x)
+        if F16 in (source, type) and F32 not in (source, type):
+            return self._double_to_half(x) if source is F64 else self._by_way_of_f32(x, type)
         if source.is_float and type.is_float:
             opcode = "fpext" if type.bits > source.bits else "fptrunc"
         elif source.is_float:
             name = f"llvm.fpto{'s' if type.is_signed else 'u'}i.sat.{self._suffix(type)}.{self._suffix(source)}"
             return Value(self, type, self.intrinsic(name, self.spelled(type), x))
+        elif type.is_float and not source.is_signed:
+            number = Value(self, type, self.assign(f"uitofp {self.typed(x)} to {self.spelled(type)}"))
+            return self.absolute(number) if source.bits >= 32 else number
         elif type.is_float:
-            opcode = "sitofp" if source.is_signed else "uitofp"
+            opcode = "sitofp"
         elif type.bits == source.bits:
             return Value(self, type, x.handle)
         elif type.bits < source.bits:
@@ -166,6 +208,11 @@ class LLVMBuilder(Builder):
         else:
             opcode = "sext" if source.is_signed else "zext"
         return Value(self, type, self.assign(f"{opcode} {self.typed(x)} to {self.spelled(type)}"))
+
+    def _by_way_of_f32(self, x: Value, type: ElementType) -> Value:
+        """From or to an f16 without rounding twice: f32 holds all f16 and all integers of 16 bits."""
+        assert x.type is F16 or x.type.bits <= 16, f"{x.type} to f16 would be rounded twice"
+        return x.to(F32).to(type)
 
     def _double_to_half(self, x: Value) -> Value:
         """By way of an f32 rounded to odd, which cannot round twice; LLVM would call a run-time library that JIT code

@@ -24,7 +24,7 @@ from ckmlir.sim.element import F16, F32, F64, I32, U16, U32, ElementType
 from ckmlir.sim.handler import HandlerBuilder
 from ckmlir.sim.semantics.bit_fields import bit_field
 from ckmlir.sim.semantics.conversion import block_scale
-from ckmlir.sim.semantics.floating import flushed
+from ckmlir.sim.semantics.floating import flushed, same_nan
 from ckmlir.sim.semantics.small_floats import (
     BF6,
     FP4,
@@ -237,10 +237,10 @@ def matrix_multiply(b: HandlerBuilder, matrix: Matrix) -> None:
 
 def accumulate(b: HandlerBuilder, matrix: Matrix, total: Value, c: Value) -> Value:
     """The new accumulator of a sum of products. i8 sums start at zero and are added as integers; float sums started at
-    c."""
+    c, and have one NaN only: which of many operands' it would be is the host's business."""
     if matrix.result == "i32":
         return total.to(I32) + c
-    return flushed(b, total) if b.key.modifier("flush") else total
+    return same_nan(b, flushed(b, total) if b.key.modifier("flush") else total)
 
 
 def _constant_c(b: HandlerBuilder, type: ElementType) -> Value:
@@ -369,7 +369,7 @@ def double_rows(b: HandlerBuilder, a: Value, other: Value) -> None:
                     F64, b.assign(f"load double, ptr {b.pointer(a_rows, 8 * (16 * k + 4 * register + group))}, align 8")
                 )
                 total = v.fma(a_k, b_k, total)
-            parts.append(total)
+            parts.append(same_nan(v, total))
         results.append(_concatenate(b, v, parts))
     for register, result in enumerate(results):
         b.store_register(b.assign(f"add i64 {b.slot(0)}, {2 * register * state.VGPR_BYTES}"), result, None)

@@ -144,6 +144,14 @@ class MemoryTable:
         return iter(self._live)
 
 
+def native_array(array: npt.ArrayLike) -> npt.NDArray[Any]:
+    """An array in C order and this machine's byte order, a copy where it is not. Raises LaunchError where masked."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise LaunchError("a masked array: the mask would be ignored; pass array.filled(value), or array.data")
+    found = np.ascontiguousarray(array)
+    return found.astype(found.dtype.newbyteorder("="), copy=False)
+
+
 class DeviceMemory:
     """One allocation. The address is what kernels see; contents move by `write` and `read`.
 
@@ -180,12 +188,12 @@ class DeviceMemory:
         return self._bytes[offset : offset + count]
 
     def write(self, array: npt.ArrayLike, offset: int = 0) -> None:
-        """Copy an array (its bytes in C order) to the device.
+        """Copy an array (its bytes in C order, numbers of another byte order converted) to the device.
 
         Raises:
-            LaunchError: It does not fit, or the memory was freed.
+            LaunchError: It does not fit, it is masked, or the memory was freed.
         """
-        data = np.ascontiguousarray(array).reshape(-1).view(np.uint8)
+        data = native_array(array).reshape(-1).view(np.uint8)
         self._range(offset, data.size)[:] = data
         if self._table is not None:
             self._table.set_defined(self.address, offset, data.size, True)
@@ -204,6 +212,8 @@ class DeviceMemory:
             LaunchError: The range is not within the allocation, or the memory was freed.
         """
         item = np.dtype(dtype)
+        if not item.isnative:
+            raise LaunchError(f"memory cannot be read as elements of type {item}, of another byte order")
         if shape is None:
             shape = (self.size - offset) // item.itemsize
         count = int(np.prod(shape)) * item.itemsize

@@ -21,6 +21,7 @@ from ckmlir.sim.memory import DeviceMemory, MemoryTable
 from ckmlir.sim.register_index import GPR_INDEX_ENABLE, TURNS_INDEXING_ON
 from ckmlir.sim.selected import Environment, Selected
 from ckmlir.sim.state import RECORD_BYTES, VECTOR_SKIP
+from ckmlir.sim.statistics import category_of
 
 MODE_REGISTER = 1
 _INDIRECT = ("s_swappc_b64", "s_setpc_b64", "s_call_b64")
@@ -209,6 +210,19 @@ class Program:
         records: npt.NDArray[np.uint64] = self.records.copy()
         records[self._remembered] = table_address
         return records
+
+    @cached_property
+    def addresses(self) -> npt.NDArray[np.int64]:
+        """Of the instructions, in order."""
+        return np.array([instruction.address for instruction in self.instructions], np.int64)
+
+    @cached_property
+    def categories(self) -> list[tuple[str, npt.NDArray[np.intp]]]:
+        """Each category of the statistics with the numbers of its instructions, in order of first appearance."""
+        members: dict[str, list[int]] = {}
+        for number, instruction in enumerate(self.instructions):
+            members.setdefault(category_of(instruction), []).append(number)
+        return [(name, np.array(numbers, np.intp)) for name, numbers in members.items()]
 
     @cached_property
     def updates_memory(self) -> bool:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import ctypes
-import time
-from collections import Counter
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
@@ -21,19 +19,20 @@ from ckmlir.sim.checks.initial_shadows import define_initial_registers
 from ckmlir.sim.checks.layout import INITIALISATION
 from ckmlir.sim.checks.monitor import Monitor
 from ckmlir.sim.checks.place import Place
+from ckmlir.sim.checks.promises import broken_promises
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import seen_or_possible
 from ckmlir.sim.checks.wait_layout import chunk_shift
 from ckmlir.sim.errors import CheckFailure, SimulationError
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
 from ckmlir.sim.library import library
+from ckmlir.sim.limits import PATIENCE
 from ckmlir.sim.memory import DeviceMemory, MemoryTable, aligned_bytes
 from ckmlir.sim.program import Program
 from ckmlir.sim.state import ErrorKind
-from ckmlir.sim.statistics import RunStatistics, category_of
+from ckmlir.sim.statistics import RunStatistics
 
 _ORDER_ROWS = 16
-_SLICE_SECONDS = 0.2  # compiled code is left this often, so that an interrupt gets through
 _RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
 
 
@@ -54,6 +53,7 @@ class Surroundings:
     random: np.random.Generator
     checks: frozenset[str]
     branch_budget: int
+    patience: float
 
 
 class Observer(Protocol):
@@ -87,6 +87,8 @@ class Runner:
         packed = abi.pack_arguments(self.kernel, arguments, grid, block, static_lds, dynamic_lds)
         self.kernarg = self._own(len(packed), "the kernel arguments", "constant")
         self.kernarg.write(np.frombuffer(packed, np.uint8))
+        if "promise" in self.surroundings.checks:
+            self.known = [*self.known, *broken_promises(self.kernel, packed, grid, self.surroundings.table)]
         self.lds = self._own(static_lds + dynamic_lds, "LDS", "lds")
         self.packet = self._own(256, "the dispatch packet", "constant")
         self.packet.write(
@@ -166,42 +168,42 @@ class Runner:
             memory.free()
 
     def run(self, first: int, end: int) -> None:
-        """Run the workgroups from `first` to before `end`, in slices so that an interrupt gets through."""
-        run = _RUN(library().scheduler())
-        context = int(self.context.ctypes.data)
-        done, size = first, 1
-        while done < end:
-            until = min(done + size, end)
-            before = time.perf_counter()
-            failed = run(context, done, until)
-            if failed >= 0:
-                raise self._error(failed)
-            done = until
-            if time.perf_counter() - before < _SLICE_SECONDS / 2:
-                size *= 2
+        """Run the workgroups from `first` to before `end`, or fewer where `interrupt` is called meanwhile."""
+        failed = _RUN(library().scheduler())(int(self.context.ctypes.data), first, end)
+        if failed >= 0:
+            raise self._error(failed)
+
+    def interrupt(self) -> None:
+        """Stop at the next branch or workgroup; for other threads."""
+        self.context[state.STOP // 8] = state.Stop.INTERRUPTED
+
+    def lose_patience(self) -> None:
+        """Give the launch up at the next branch, as endless; for other threads."""
+        self.context[state.STOP // 8] = state.Stop.TOO_LONG
+
+    @property
+    def current_group(self) -> int:
+        """Number of the workgroup that runs."""
+        return self._field(state.CURRENT_GROUP)
 
     def _field(self, offset: int) -> int:
         return int(self.context[offset // 8])
 
     def statistics(self) -> RunStatistics:
         """What the workgroups did, without their number and time."""
-        counts = self.records[self.program.own, 1].tolist()
-        categories: Counter[str] = Counter()
-        profile = {}
-        for instruction, count in zip(self.program.instructions, counts):
-            if count:
-                categories[category_of(instruction)] += count
-                profile[instruction.address] = count
+        counts = self.records[self.program.own, 1].astype(np.int64)
+        categories = {name: count for name, members in self.program.categories if (count := int(counts[members].sum()))}
+        executed = np.flatnonzero(counts)
         return RunStatistics(
-            wave_instructions=sum(counts),
-            categories=dict(categories),
-            mfma=categories["mfma"],
+            wave_instructions=int(counts.sum()),
+            categories=categories,
+            mfma=categories.get("mfma", 0),
             bytes_read=self._field(state.READ_GLOBAL),
             bytes_written=self._field(state.WRITTEN_GLOBAL),
             scalar_bytes_read=self._field(state.READ_SCALAR),
             lds_bytes_read=self._field(state.READ_LDS),
             lds_bytes_written=self._field(state.WRITTEN_LDS),
-            profile=profile,
+            profile=dict(zip(self.program.addresses[executed].tolist(), counts[executed].tolist())),
         )
 
     # -- findings ----------------------------------------------------------------------------------------------------
@@ -218,7 +220,7 @@ class Runner:
     @property
     def current_workgroup(self) -> Dimensions:
         """Coordinates of the workgroup that runs."""
-        return self._coordinates(self._field(state.CURRENT_GROUP))
+        return self._coordinates(self.current_group)
 
     def findings(self) -> list[Finding]:
         """What the checks have found so far; first what the code alone shows.
@@ -236,6 +238,11 @@ class Runner:
         )
         seen = self.monitor.findings(self._field(state.FINDING_COUNT), place)
         return seen_or_possible(self.known, seen, self._executed)
+
+    @property
+    def executed(self) -> int:
+        """Wave-instructions executed so far."""
+        return int(self.records[self.program.own, 1].sum())
 
     def _executed(self) -> list[int]:
         """Byte offsets from the kernel's start of the instructions that have been executed."""
@@ -314,8 +321,22 @@ class Runner:
         if kind == ErrorKind.TRAP:
             return "execution ran past the end of the code" if address == 0xDEAD else f"s_trap {address}"
         if kind == ErrorKind.ENDLESS:
-            return f"the launch took more than {self.surroundings.branch_budget} branches" + self._waiting()
+            return self._endless() + self._waiting()
         return f"error {kind}"
+
+    def _endless(self) -> str:
+        stop = self._field(state.STOP)
+        if stop == state.Stop.INTERRUPTED:
+            return "interrupted"
+        if stop == state.Stop.TOO_LONG:
+            return (
+                f"one workgroup took more than {self.surroundings.patience:g} s, and may never end; "
+                f"Simulator(patience=…) or {PATIENCE}=… allows more seconds, or inf"
+            )
+        return (
+            f"the launch took more than {self.surroundings.branch_budget} branches; "
+            "Simulator(branch_budget=…) allows more"
+        )
 
     def _waiting(self) -> str:
         """Who waits for the wave that does not come to an end."""

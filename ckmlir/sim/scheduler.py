@@ -90,7 +90,11 @@ entry:
 
 group_head:
   %group = phi i64 [ %first, %entry ], [ %next_group, %group_done ]
-  %all_done = icmp uge i64 %group, %last
+  %stop_at = getelementptr i8, ptr %context, i64 {state.STOP}
+  %stop = load i64, ptr %stop_at, align 8
+  %stopped = icmp ne i64 %stop, 0
+  %at_end = icmp uge i64 %group, %last
+  %all_done = or i1 %at_end, %stopped
   br i1 %all_done, label %finished, label %group_start
 group_start:
   %x64 = urem i64 %group, %grid_x

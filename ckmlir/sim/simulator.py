@@ -13,13 +13,14 @@ import numpy.typing as npt
 from ckmlir.codeobject import CodeObject
 from ckmlir.sim import launch as abi
 from ckmlir.sim.checks import layout
-from ckmlir.sim.checks.finding import CHECKERS, Finding
+from ckmlir.sim.checks.finding import Finding, parse_checks
 from ckmlir.sim.checks.static import static_findings
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.errors import CheckFailure, LaunchError
 from ckmlir.sim.launch import Dimensions, KernelArgument
 from ckmlir.sim.library import library
-from ckmlir.sim.memory import UNNAMED, DeviceMemory, MemoryTable
+from ckmlir.sim.limits import default_patience
+from ckmlir.sim.memory import UNNAMED, DeviceMemory, MemoryTable, native_array
 from ckmlir.sim.parallel import run_workgroups
 from ckmlir.sim.program import Program
 from ckmlir.sim.runner import Observer, Runner, Surroundings
@@ -40,7 +41,10 @@ class Simulator:
         poison: Fill new memory, LDS, VGPRs and SGPRs with a pattern; without it they hold zeros.
         branch_budget: Branches that the waves of one launch (of one job's share of it) may take before it is stopped as
             endless.
-        checks: Names of checkers (`ckmlir.sim.checks.CHECKERS`); `parse_checks` makes them from text.
+        patience: Seconds of processor time that one workgroup may take before the launch is given up as endless; `inf`
+            for any. None: what $CKMLIR_SIMULATOR_PATIENCE says, else 30.
+        checks: Names of checkers (`ckmlir.sim.checks.CHECKERS`), as a list or as text separated by commas; "all" stands
+            for all but those on request.
         jobs: Threads that the workgroups of a launch are spread over. Kernels with atomic updates of global memory,
             whose workgroups may wait for or add to each other, and all kernels under checks, run in one.
     """
@@ -51,16 +55,23 @@ class Simulator:
         seed: int = 0,
         poison: bool = True,
         branch_budget: int = 1 << 32,
-        checks: Iterable[str] = (),
+        checks: str | Iterable[str] = (),
         jobs: int = 1,
+        patience: float | None = None,
     ) -> None:
         if jobs < 1:
             raise LaunchError(f"jobs {jobs}: at least 1 is needed")
-        self.checks = frozenset(checks)
-        if unknown := sorted(name for name in self.checks if name not in CHECKERS):
-            raise LaunchError(f"no checker {', '.join(unknown)}; the simulator has {', '.join(CHECKERS)}")
+        if branch_budget < 1:
+            raise LaunchError(f"branch_budget {branch_budget}: a launch needs at least 1 branch")
+        try:
+            self.checks = parse_checks(checks or ())
+        except ValueError as error:
+            raise LaunchError(f"checks: {error}") from None
         if target is not None and target not in _TARGETS:
             raise LaunchError(f"the simulator does not know {target!r}; it knows {', '.join(_TARGETS)}")
+        seconds = default_patience() if patience is None else patience
+        if not seconds > 0:
+            raise LaunchError(f"patience {seconds}: a workgroup needs more than 0 seconds")
         self.target = target
         self.jobs = jobs
         self.observer: Observer | None = None
@@ -68,7 +79,7 @@ class Simulator:
         random = np.random.default_rng(seed)
         self._poison = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
         self._table = MemoryTable("initialisation" in self.checks)
-        self._surroundings = Surroundings(self._table, self._poison, random, self.checks, branch_budget)
+        self._surroundings = Surroundings(self._table, self._poison, random, self.checks, branch_budget, seconds)
         self._programs: dict[tuple[bytes, str, int], Program] = {}
         self._static_findings: dict[tuple[bytes, str], list[Finding]] = {}
 
@@ -77,7 +88,10 @@ class Simulator:
         reports kernels that write to it when it is read-only."""
         if nbytes < 0:
             raise LaunchError(f"cannot allocate {nbytes} bytes")
-        return DeviceMemory(self._table, int(nbytes), self._poison, name, read_only=read_only)
+        try:
+            return DeviceMemory(self._table, int(nbytes), self._poison, name, read_only=read_only)
+        except (MemoryError, ValueError, OverflowError):
+            raise LaunchError(f"cannot allocate {nbytes} bytes: this machine has not that much memory") from None
 
     def share(self, data: npt.NDArray[np.uint8], name: str) -> None:
         """Let kernels access the caller's own bytes where they lie; the caller keeps them alive."""
@@ -86,13 +100,14 @@ class Simulator:
 
     def upload(self, array: npt.ArrayLike, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
         """New device memory with the contents of an array."""
-        data = np.ascontiguousarray(array)
+        data = native_array(array)
         memory = self.allocate(data.nbytes, name, read_only)
         memory.write(data)
         return memory
 
-    def program(self, code_object: CodeObject, kernel: str | None = None, recording: bool = False) -> Program:
-        """A kernel made ready to run, or to be recorded without checks; made once for each code object and kernel.
+    def program(self, code_object: CodeObject, kernel: str | None = None, flags: int | None = None) -> Program:
+        """A kernel made ready to run; made once for each code object, kernel and flags (`checks/layout.py`): by default
+        those of the checks, 0 for none, or RECORDING.
 
         Raises:
             LaunchError: The code object is for another chip.
@@ -104,7 +119,7 @@ class Simulator:
             known = self.target or ", ".join(_TARGETS)
             raise LaunchError(f"the code object is for {code_object.target}; this simulator runs {known}")
         chosen = code_object.kernel(kernel)
-        flags = layout.RECORDING if recording else flags_of(self.checks)
+        flags = flags_of(self.checks) if flags is None else flags
         key = (code_object.data, chosen.name, flags)
         if key not in self._programs:
             from ckmlir.sim import semantics  # fills the table of operations
@@ -144,6 +159,8 @@ class Simulator:
         """
         program = self.program(code_object, kernel)
         chosen, target = program.kernel, code_object.target
+        if dynamic_lds < 0:
+            raise LaunchError(f"dynamic_lds {dynamic_lds}: a kernel gets no fewer bytes of LDS than it declares")
         lds = chosen.descriptor.group_segment_size + dynamic_lds
         abi.check_geometry(chosen, grid, block, lds, target)
         workgroups = int(grid[0]) * int(grid[1]) * int(grid[2])
@@ -156,7 +173,7 @@ class Simulator:
             given = (program, grid, block, arguments, dynamic_lds, known)
             runners = [stack.enter_context(Runner(self._surroundings, *given)) for _ in range(jobs)]
             with observer.watching(runners[0]) if observer else nullcontext():
-                seconds = run_workgroups(runners, workgroups)
+                seconds = run_workgroups(runners, workgroups, endlessly=observer is not None)
             statistics = total([runner.statistics() for runner in runners], workgroups, seconds)
             if findings := runners[0].findings():
                 raise CheckFailure(findings, statistics, runners[0].lost_findings)
@@ -188,8 +205,32 @@ class Simulator:
     ) -> Runner:
         """A runner whose handlers write down what they execute (`step_recording.py`), for `timing.record`. Arguments
         and errors as for `launch`; checks do not take part."""
-        program = self.program(code_object, kernel, recording=True)
+        program = self.program(code_object, kernel, layout.RECORDING)
+        return self._unchecked_runner(program, grid, block, arguments, dynamic_lds)
+
+    def counting_runner(
+        self,
+        code_object: CodeObject,
+        kernel: str | None,
+        grid: Dimensions,
+        block: Dimensions,
+        arguments: Sequence[KernelArgument],
+        dynamic_lds: int,
+    ) -> Runner:
+        """A runner for some workgroups of a launch, to count what they execute. Arguments and errors as for `launch`;
+        checks do not take part."""
+        program = self.program(code_object, kernel, flags=0)
+        return self._unchecked_runner(program, grid, block, arguments, dynamic_lds)
+
+    def _unchecked_runner(
+        self,
+        program: Program,
+        grid: Dimensions,
+        block: Dimensions,
+        arguments: Sequence[KernelArgument],
+        dynamic_lds: int,
+    ) -> Runner:
         lds = program.kernel.descriptor.group_segment_size + dynamic_lds
-        abi.check_geometry(program.kernel, grid, block, lds, code_object.target)
+        abi.check_geometry(program.kernel, grid, block, lds, program.code_object.target)
         surroundings = replace(self._surroundings, checks=frozenset())
         return Runner(surroundings, program, grid, block, arguments, dynamic_lds)

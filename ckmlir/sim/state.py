@@ -66,6 +66,7 @@ SHADOW_PROPERTIES, LDS_SHADOW = 360, 368  # of the allocation whose shadow was a
 CURRENT_GROUP = 376  # number of the workgroup that runs
 # `checks/wait_layout.py`: accesses to LDS that were in flight at the last barrier, how many, and the chunks they touch.
 WAIT_LATE, WAIT_LATE_COUNT, WAIT_LATE_CHUNKS = 384, 392, 400
+STOP = 504  # a Stop: what the thread that launched wants
 WAIT_CHUNK_SHIFT = 408  # a chunk of LDS has 1 << this many bytes; there are at most 64
 RACE_GROUPS = 416  # the race check's table of groups (`checks/race_table.py`), or 0
 # Where a recording goes (`step_recording.py`): rows of runs (and how many steps they are), of accesses and of patterns.
@@ -92,6 +93,14 @@ class Status:
     BARRIER = 1
     FAILED = 2
     YIELDED = 3
+
+
+class Stop:
+    """Values of STOP in the context; looked at wherever a wave branches and a workgroup begins."""
+
+    NO = 0
+    INTERRUPTED = 1
+    TOO_LONG = 2
 
 
 class ErrorKind:

@@ -101,6 +101,9 @@ def change_sign(b: Builder, x: Value, absolute: bool, negate: bool) -> Value:
     """Input modifiers act on the sign bit of whatever the operand is (v_cndmask and v_mov take them too)."""
     if not (absolute or negate):
         return x
+    if x.type.is_float:
+        x = b.absolute(x) if absolute else x
+        return -x if negate else x
     sign = 1 << (x.type.bits - 1)
     bits = x.bits()
     bits = bits & (sign - 1) if absolute else bits

@@ -1,7 +1,7 @@
 """Machine code for tests from assembly text, without an assembler: every line a test uses is in assembly.txt with its
 words, as LLVM's assembler made them.
 
-A test with new lines is run once with CKMLIR_RECORD_ASSEMBLY=1 where llvm-mc-22 is installed, which adds them.
+A test with new lines is run once with CKMLIR_RECORD_ASSEMBLY=1 where llvm-mc of LLVM 22 is installed, which adds them.
 """
 
 from __future__ import annotations
@@ -43,7 +43,9 @@ def words_of(line: str, target: str) -> bytes:
 
 
 def _llvm_mc(line: str, target: str) -> bytes:
-    command = ["llvm-mc-22", "-triple=amdgcn-amd-amdhsa", f"-mcpu={target}", "-show-encoding"]
+    import installed_tools  # only here: scripts of tests have this folder, and not the one above, in their path
+
+    command = [installed_tools.path_of("llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={target}", "-show-encoding"]
     done = subprocess.run(command, input=line, capture_output=True, text=True, check=True)
     found = re.search(r"encoding: \[(.*?)\]", done.stdout)
     assert found, done.stderr

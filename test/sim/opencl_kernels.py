@@ -2,18 +2,18 @@
 
 from __future__ import annotations
 
-import shutil
 import subprocess
 from functools import cache
 from pathlib import Path
 
+import installed_tools
 import pytest
 
 from ckmlir.codeobject import CodeObject
 
 SOURCES = Path(__file__).parent / "opencl"
-CLANG = shutil.which("clang-22")
-needs_clang = pytest.mark.skipif(CLANG is None, reason="clang-22 is not installed: nothing of another compiler is run")
+CLANG, _WHY_NOT = installed_tools.clang_with_linker()
+needs_clang = pytest.mark.skipif(CLANG is None, reason=f"{_WHY_NOT}: no other compiler's code is run")
 
 
 @cache

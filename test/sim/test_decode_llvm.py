@@ -5,18 +5,17 @@ What may differ is listed here with the reason; anything else fails.
 
 import os
 import re
-import shutil
 import subprocess
 from collections import Counter
 from collections.abc import Callable
 
+import installed_tools
 import pytest
 from decode_words import mutated_instructions, random_instructions, random_words
 
 from ckmlir.sim.decode import UnknownInstruction, decode
 from ckmlir.sim.decode.opcodes import TARGETS
 
-LLVM_MC = shutil.which("llvm-mc-22") or shutil.which("llvm-mc")
 CHUNK = 400
 
 # Every input is followed by s_nop words, so that an instruction that wants a literal takes one of those.
@@ -55,7 +54,13 @@ def disassemble(target: str, inputs: list[bytes]) -> list[str | None]:
     """LLVM's text of each input; None where it is no instruction, has another size, or makes LLVM crash."""
     lines = [",".join(f"0x{byte:02x}" for byte in item) for item in inputs]
     text = "".join("\n".join([line, *[FILLER] * (LINES_PER_INPUT - 2), END, ""]) for line in lines)
-    command = [str(LLVM_MC), "-disassemble", "-triple=amdgcn", f"-mcpu={target}", "-show-encoding"]
+    command = [
+        installed_tools.path_of("llvm-mc"),
+        "-disassemble",
+        "-triple=amdgcn",
+        f"-mcpu={target}",
+        "-show-encoding",
+    ]
     environment = {**os.environ, "LLVM_DISABLE_SYMBOLIZATION": "1"}
     run = subprocess.run(command, input=text, capture_output=True, text=True, timeout=60, env=environment)
     if run.returncode < 0 or "Stack dump" in run.stderr:  # it crashes on some words: narrow down which
@@ -140,9 +145,7 @@ def check(target: str, kind: str, times: int, seed: int) -> None:
     print(target, kind, dict(counts))
 
 
-needs_llvm = pytest.mark.skipif(
-    LLVM_MC is None, reason="llvm-mc is not installed: the decoder is not compared with LLVM"
-)
+needs_llvm = installed_tools.needs("llvm-mc", "the decoder is not compared with LLVM")
 
 
 @needs_llvm

@@ -37,6 +37,19 @@ def test_memory_holds_arrays_of_any_dtype_and_shape() -> None:
     assert memory.read(np.float16, 2, offset=4).tolist() == [7, 8]
 
 
+def test_limits_that_make_no_sense_are_refused() -> None:
+    simulator = Simulator()
+    memory = simulator.allocate(256)
+    for action, message in (
+        (lambda: Simulator(branch_budget=-1), "branch_budget -1: a launch needs at least 1 branch"),
+        (lambda: Simulator(checks="rece"), "checks: 'rece' is no checker"),
+        (lambda: simulator.allocate(1 << 60), "cannot allocate .* bytes: this machine has not that much memory"),
+        (lambda: simulator.launch(copy_kernel(), arguments=[memory, memory], dynamic_lds=-1), "dynamic_lds -1"),
+    ):
+        with pytest.raises(LaunchError, match=message):
+            action()
+
+
 def test_memory_refuses_what_does_not_fit() -> None:
     memory = Simulator().allocate(16)
     for action in (
@@ -335,6 +348,30 @@ def test_a_damaged_or_unwritable_cache_only_costs_time(tmp_path: Path) -> None:
     assert library.addresses([key])[key]
     unwritable = HandlerLibrary(tmp_path / "broken.handlers" / "below")
     assert unwritable.addresses([key])[key] and unwritable.compiled == 1
+
+
+@pytest.mark.parametrize("bytes_left", [0, 1, 700, -1])
+def test_a_truncated_file_of_handlers_is_made_anew(bytes_left: int, tmp_path: Path) -> None:
+    """LLVM ends the process on a damaged object, so nothing damaged may reach it."""
+    script = (
+        "import sys; from pathlib import Path\nfrom ckmlir.sim import semantics\n"
+        "from ckmlir.sim.handler import HandlerKey\nfrom ckmlir.sim.library import HandlerLibrary\n"
+        "library = HandlerLibrary(Path(sys.argv[1]))\n"
+        "library.addresses([HandlerKey('v_not_b32', ('v', 'v'))])\nprint(library.compiled)"
+    )
+
+    def compiled() -> str:
+        command = [sys.executable, "-c", script, str(tmp_path)]
+        return subprocess.run(command, cwd=Path(__file__).parents[2], capture_output=True, text=True, check=True).stdout
+
+    assert (compiled(), compiled()) == ("1\n", "0\n")
+    (file,) = tmp_path.iterdir()
+    whole = file.read_bytes()
+    file.write_bytes(whole[:bytes_left])
+    assert (compiled(), compiled()) == ("1\n", "0\n")
+    assert file.read_bytes() == whole
+    file.write_bytes(whole[: len(whole) // 2] + b"?" + whole[len(whole) // 2 + 1 :])
+    assert (compiled(), compiled()) == ("1\n", "0\n")
 
 
 def test_the_cache_can_be_turned_off(tmp_path: Path) -> None:

@@ -52,7 +52,7 @@ def library() -> HandlerLibrary:
     )
     text = DECLARATIONS + ATTRIBUTES + FIND_ENTRY + recording.NOTE_FINDING + "".join(race_memory.helpers().values())
     made = HandlerLibrary(None)
-    made._link(compile_object(text + wrappers), [f"check_{name}" for name in NAMES.values()])
+    made._link(compile_object(text + wrappers, made.processor), [f"check_{name}" for name in NAMES.values()])
     return made
 
 
@@ -213,8 +213,10 @@ def test_a_table_without_room_ends_in_an_error(monkeypatch: pytest.MonkeyPatch) 
     memory = simulator.upload(np.zeros(4096, np.uint8), "p")
     code = assembled(START + text + "\nglobal_store_byte v1, v0, s[2:3] offset:1", "gfx942")
     simulator.launch(code, "k", (1, 1, 1), (64, 1, 1), [memory])  # two histories a line: four lines, three groups
-    spread = START + "v_lshlrev_b32_e32 v1, 6, v0\n" + "".join(
-        f"global_store_byte v1, v0, s[2:3] offset:{k}\n" for k in range(4)
+    spread = (
+        START
+        + "v_lshlrev_b32_e32 v1, 6, v0\n"
+        + "".join(f"global_store_byte v1, v0, s[2:3] offset:{k}\n" for k in range(4))
     )
     with pytest.raises(SimulationError, match="race check"):
         simulator.launch(assembled(spread, "gfx942"), "k", (1, 1, 1), (64, 1, 1), [memory])

@@ -3,22 +3,20 @@
 from __future__ import annotations
 
 import re
-import shutil
 import subprocess
 
+import installed_tools
 import pytest
 from assembly import _recorded
 
 from ckmlir.sim.decode import decode
 
-LLVM_MC = shutil.which("llvm-mc-22")
 
-
-@pytest.mark.skipif(LLVM_MC is None, reason="llvm-mc-22 is not installed: recorded words are not assembled again")
+@installed_tools.needs("llvm-mc", "recorded words are not assembled again")
 @pytest.mark.parametrize("chip", ("gfx90a", "gfx942", "gfx950"))
 def test_recorded_words_are_llvm_s(chip: str) -> None:
     lines = {text: code for (target, text), code in _recorded().items() if target == chip}
-    command = [str(LLVM_MC), "-triple=amdgcn-amd-amdhsa", f"-mcpu={chip}", "-show-encoding"]
+    command = [installed_tools.path_of("llvm-mc"), "-triple=amdgcn-amd-amdhsa", f"-mcpu={chip}", "-show-encoding"]
     done = subprocess.run(command, input="\n".join(lines), capture_output=True, text=True, check=True)
     made = [
         bytes(int(byte, 0) for byte in found.split(",")) for found in re.findall(r"encoding: \[(.*?)\]", done.stdout)

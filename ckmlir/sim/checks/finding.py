@@ -20,7 +20,7 @@ class Finding:
         message: What is wrong, without the place; no full stop at the end.
         kernel: Name of the kernel.
         address: Byte offset of the instruction from the kernel's first byte.
-        instruction: Its assembly text.
+        instruction: Its assembly text; empty where the finding is about the launch, not about an instruction.
         source: File and line, where the code object has a line table.
         workgroup: Coordinates (x, y, z) of the workgroup in which it was seen first.
         wave: Number of the wave in its workgroup.
@@ -48,7 +48,7 @@ class Finding:
     @property
     def place(self) -> str:
         """Everything known about where, in one line."""
-        parts = [f"{self.instruction} at 0x{self.address:x} of {self.kernel}"]
+        parts = [f"{self.instruction} at 0x{self.address:x} of {self.kernel}" if self.instruction else self.kernel]
         if self.source is not None:
             parts.append(f"from {self.source[0]}:{self.source[1]}")
         if self.workgroup is not None:
@@ -101,6 +101,7 @@ CHECKERS: dict[str, Checker] = {
         Checker("barrier", "waves or lanes that miss a barrier at which others wait"),
         Checker("wait", "registers or LDS used before the counter that guards them was waited for"),
         Checker("hazard", "instructions closer together than the chip allows"),
+        Checker("promise", "promises of a kernel's author, such as `multiple_of`, that a launch does not keep"),
         Checker("clamped", "buffer accesses that the size of the buffer refuses", on_request=True),
         Checker("unaligned", "accesses of dwords that are not dword-aligned", on_request=True),
     )
@@ -108,15 +109,15 @@ CHECKERS: dict[str, Checker] = {
 """All checkers, in the order of reports."""
 
 
-def parse_checks(text: str) -> frozenset[str]:
-    """The names in a list separated by commas; "all" stands for every checker that is not on request.
+def parse_checks(chosen: str | Iterable[str]) -> frozenset[str]:
+    """The checkers of a list of names, or of names separated by commas; "all" stands for all but those on request.
 
     Raises:
-        ValueError: An unknown name, or no name at all.
+        ValueError: An unknown name, or an empty one.
     """
     names: set[str] = set()
-    for word in text.split(","):
-        name = word.strip()
+    for word in chosen.split(",") if isinstance(chosen, str) else chosen:
+        name = word.strip() if isinstance(word, str) else word
         if name == "all":
             names |= {one.name for one in CHECKERS.values() if not one.on_request}
             continue

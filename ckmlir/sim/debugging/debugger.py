@@ -155,6 +155,8 @@ class Debugger:
     def close(self) -> None:
         """Give the launch up where it stands; memory keeps what was stored so far."""
         if self._thread is not None and not self._over:
+            if self._stepper is not None:
+                self._stepper.runner.interrupt()  # it may run, when an interrupt ended the waiting for it
             self._go.put(False)
         self._end()
 

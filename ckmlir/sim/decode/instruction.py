@@ -3,6 +3,8 @@
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ckmlir.errors import CkmlirError
+
 if TYPE_CHECKING:
     from ckmlir.sim.decode.opcodes import Opcode
 
@@ -81,7 +83,7 @@ class Instruction(NamedTuple):
         return assembly(self)
 
 
-class UnknownInstruction(ValueError):
+class UnknownInstruction(CkmlirError, ValueError):
     """The words at an address are no instruction of the target.
 
     Attributes:

@@ -69,6 +69,39 @@ def power_of_two(b: Builder, exponent: Value, type: ElementType) -> Value:
     return ((exponent.to(ElementType("i", type.bits)).bits(bits) + format.bias) << format.mantissa_bits).bits(type)
 
 
+# -- sums and products -----------------------------------------------------------------------------------------------
+# Of two NaNs the host's instruction keeps that which the compiler happened to put first, and the C library's another.
+# Here the first operand that is a NaN makes the result, quieted: what stands behind it is replaced by it.
+
+
+def add(b: Builder, x: Value, y: Value) -> Value:
+    return x + b.select(b.is_nan(x), x, y)
+
+
+def subtract(b: Builder, x: Value, y: Value) -> Value:
+    return x - b.select(b.is_nan(x), x, y)
+
+
+def multiply(b: Builder, x: Value, y: Value) -> Value:
+    return x * b.select(b.is_nan(x), x, y)
+
+
+def multiply_add(b: Builder, x: Value, y: Value, z: Value) -> Value:
+    """x * y + z with one rounding."""
+    y = b.select(b.is_nan(x), x, y)
+    return b.fma(x, y, b.select(b.is_nan(y), y, z))
+
+
+def unfused(b: Builder, x: Value, y: Value, z: Value) -> Value:
+    """x * y + z with two roundings."""
+    return add(b, multiply(b, x, y), z)
+
+
+def same_nan(b: Builder, x: Value) -> Value:
+    """Any NaN becomes the same, for long sums."""
+    return b.select(b.is_nan(x), not_a_number(b, x.type), x)
+
+
 # -- minimum, maximum, median ----------------------------------------------------------------------------------------
 
 
@@ -77,10 +110,14 @@ def extremum(b: Builder, x: Value, y: Value, largest: bool) -> Value:
     result = b.select(x > y if largest else x < y, x, y)
     equal = x.bits() & y.bits() if largest else x.bits() | y.bits()
     result = b.select(x.eq(y), equal.bits(x.type), result)
-    result = b.select(b.is_nan(y), x, result)
-    ieee = b.mode_flag(IEEE_MODE)
-    result = b.select(is_signalling(b, y) & ieee & ~b.is_nan(x), quieted(y), result)
-    return b.select(is_signalling(b, x) & ieee, quieted(x), result)
+
+    def of_nans() -> Value:
+        ieee = b.mode_flag(IEEE_MODE)
+        chosen = b.select(b.is_nan(y), x, y)
+        chosen = b.select(is_signalling(b, y) & ieee & ~b.is_nan(x), quieted(y), chosen)
+        return b.select(is_signalling(b, x) & ieee, quieted(x), chosen)
+
+    return b.rarely(b.compare("unordered", x, y), of_nans, result)
 
 
 def maximum(b: Builder, x: Value, y: Value) -> Value:
@@ -211,9 +248,9 @@ def division_fma(b: Builder, x: Value, y: Value, z: Value, scale: Value) -> Valu
     type = x.type
     power = _DIVISION[type][1]
     exponent = b.select(exponent_field(z) > FORMATS[type].bias, b.constant(I32, power), b.constant(I32, -power))
-    result = b.fma(x, y, z)
+    result = multiply_add(b, x, y, z)
     if type is F32:
-        wide = b.fma(x.to(F64), y.to(F64), z.to(F64)) * power_of_two(b, exponent, F64)
+        wide = multiply_add(b, x.to(F64), y.to(F64), z.to(F64)) * power_of_two(b, exponent, F64)
         return b.select(scale, wide.to(F32), result)
     return b.select(scale, scale_by_power(b, result, exponent), result)
 
@@ -244,9 +281,9 @@ def division_fixup(b: Builder, quotient: Value, denominator: Value, numerator: V
 
 for name in ("f16", "f32", "f64"):
     unary, binary, ternary = f"{name} <- {name}", f"{name} <- {name} {name}", f"{name} <- {name} {name} {name}"
-    define(f"v_add_{name}", binary, lambda b, x, y: x + y)
-    define(f"v_mul_{name}", binary, lambda b, x, y: x * y)
-    define(f"v_fma_{name}", ternary, lambda b, x, y, z: b.fma(x, y, z))
+    define(f"v_add_{name}", binary, add)
+    define(f"v_mul_{name}", binary, multiply)
+    define(f"v_fma_{name}", ternary, multiply_add)
     define(f"v_min_{name}", binary, minimum)
     define(f"v_max_{name}", binary, maximum)
     define(f"v_trunc_{name}", unary, lambda b, x: b.unary("truncate", x))
@@ -259,23 +296,23 @@ for name in ("f16", "f32", "f64"):
 
 for name in ("f16", "f32"):
     binary, ternary = f"{name} <- {name} {name}", f"{name} <- {name} {name} {name}"
-    define(f"v_sub_{name}", binary, lambda b, x, y: x - y)
-    define(f"v_subrev_{name}", binary, lambda b, x, y: y - x)
+    define(f"v_sub_{name}", binary, subtract)
+    define(f"v_subrev_{name}", binary, lambda b, x, y: subtract(b, y, x))
     define(f"v_min3_{name}", ternary, lambda b, x, y, z: minimum(b, minimum(b, x, y), z))
     define(f"v_max3_{name}", ternary, lambda b, x, y, z: maximum(b, maximum(b, x, y), z))
     define(f"v_med3_{name}", ternary, median)
     keeps_high = name == "f16"
-    define(f"v_mac_{name}", f"{name} <- {name} {name} old:{name}", lambda b, x, y, z: x * y + z, keeps_high=keeps_high)
-    define(f"v_madmk_{name}", ternary, lambda b, x, k, y: x * k + y, keeps_high=keeps_high)
-    define(f"v_madak_{name}", ternary, lambda b, x, y, k: x * y + k, keeps_high=keeps_high)
-    define(f"v_mad_{name} v_mad_legacy_{name}", ternary, lambda b, x, y, z: x * y + z)
+    define(f"v_mac_{name}", f"{name} <- {name} {name} old:{name}", unfused, keeps_high=keeps_high)
+    define(f"v_madmk_{name}", ternary, unfused, keeps_high=keeps_high)
+    define(f"v_madak_{name}", ternary, unfused, keeps_high=keeps_high)
+    define(f"v_mad_{name} v_mad_legacy_{name}", ternary, unfused)
 
-define("v_fma_legacy_f16", "f16 <- f16 f16 f16", lambda b, x, y, z: b.fma(x, y, z))
+define("v_fma_legacy_f16", "f16 <- f16 f16 f16", multiply_add)
 define("v_div_fixup_legacy_f16", "f16 <- f16 f16 f16", division_fixup)
-define("v_fmamk_f32", "f32 <- f32 f32 f32", lambda b, x, k, y: b.fma(x, k, y))
-define("v_fmaak_f32", "f32 <- f32 f32 f32", lambda b, x, y, k: b.fma(x, y, k))
-define("v_fmac_f32", "f32 <- f32 f32 old:f32", lambda b, x, y, z: b.fma(x, y, z))
-define("v_fmac_f64", "f64 <- f64 f64 old:f64", lambda b, x, y, z: b.fma(x, y, z))
+define("v_fmamk_f32", "f32 <- f32 f32 f32", multiply_add)
+define("v_fmaak_f32", "f32 <- f32 f32 f32", multiply_add)
+define("v_fmac_f32", "f32 <- f32 f32 old:f32", multiply_add)
+define("v_fmac_f64", "f64 <- f64 f64 old:f64", multiply_add)
 define("v_frexp_exp_i16_f16", "i16 <- f16", fraction_exponent)
 define("v_frexp_exp_i32_f32", "i32 <- f32", fraction_exponent)
 define("v_frexp_exp_i32_f64", "i32 <- f64", fraction_exponent)
@@ -290,7 +327,7 @@ define("v_div_fmas_f64", "f64 <- f64 f64 f64 vcc", division_fma)
 
 def legacy_multiply(b: Builder, x: Value, y: Value) -> Value:
     """Zero times anything is zero."""
-    return b.select(is_zero(x) | is_zero(y), b.constant(x.type, 0.0), x * y)
+    return b.select(is_zero(x) | is_zero(y), b.constant(x.type, 0.0), multiply(b, x, y))
 
 
 define("v_mul_legacy_f32", "f32 <- f32 f32", legacy_multiply)

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from ckmlir.sim.builder import Builder, Value
 from ckmlir.sim.element import F16, F32, I32, I64, U16, U32, U64
 from ckmlir.sim.operation import define
-from ckmlir.sim.semantics.floating import maximum, minimum, propagating
+from ckmlir.sim.semantics.floating import add, maximum, minimum, multiply, multiply_add, propagating
 from ckmlir.sim.semantics.integer import add_saturated, left, mad_saturated, right, subtract_saturated
 from ckmlir.sim.semantics.small_floats import bf16_to_f32
 
@@ -38,9 +38,9 @@ define("v_pk_ashrrev_i16", "i16 <- u16 i16", lambda b, n, x: right(x, n), packed
 
 for type in ("f16", "f32"):
     binary, ternary = f"{type} <- {type} {type}", f"{type} <- {type} {type} {type}"
-    define(f"v_pk_add_{type}", binary, lambda b, x, y: x + y, packed=True)
-    define(f"v_pk_mul_{type}", binary, lambda b, x, y: x * y, packed=True)
-    define(f"v_pk_fma_{type}", ternary, lambda b, x, y, z: b.fma(x, y, z), packed=True)
+    define(f"v_pk_add_{type}", binary, add, packed=True)
+    define(f"v_pk_mul_{type}", binary, multiply, packed=True)
+    define(f"v_pk_fma_{type}", ternary, multiply_add, packed=True)
 define("v_pk_min_f16", "f16 <- f16 f16", minimum, packed=True)
 define("v_pk_max_f16", "f16 <- f16 f16", maximum, packed=True)
 
@@ -60,7 +60,8 @@ def halves(x: Value) -> tuple[Value, Value]:
 def fmac_both(b: Builder, x: Value, y: Value, z: Value) -> Value:
     """v_pk_fmac_f16 (VOP2): without selection modifiers."""
     results = [
-        b.fma(*(half.bits(F16) for half in group)).bits().to(U32) for group in zip(halves(x), halves(y), halves(z))
+        multiply_add(b, *(half.bits(F16) for half in group)).bits().to(U32)
+        for group in zip(halves(x), halves(y), halves(z))
     ]
     return results[0] | (results[1] << 16)
 
@@ -92,7 +93,7 @@ def mixed(b: Builder, x: Value, position: int, op_sel: int, op_sel_hi: int, neg_
 
 
 def mixed_fma(b: Builder, *operands: Value, **modifiers: int) -> Value:
-    return b.fma(*(mixed(b, x, position, **modifiers) for position, x in enumerate(operands)))
+    return multiply_add(b, *(mixed(b, x, position, **modifiers) for position, x in enumerate(operands)))
 
 
 def mixed_fma_high(b: Builder, x: Value, y: Value, z: Value, old: Value, **modifiers: int) -> Value:
@@ -128,7 +129,7 @@ def dot2_float(
 ) -> Value:
     selection = modifiers or _PLAIN
     for p, q in zip(selected_halves(b, x, 0, **selection), selected_halves(b, y, 1, **selection)):
-        z = b.fma(widen(b, p), widen(b, q), z)
+        z = multiply_add(b, widen(b, p), widen(b, q), z)
     return z
 
 

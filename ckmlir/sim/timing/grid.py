@@ -22,6 +22,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.events import Timeline, Unit
 from ckmlir.sim.timing.memory_shares import device_units, hbm_bytes_per_cycle
 from ckmlir.sim.timing.occupancy import trace_occupancy
+from ckmlir.sim.timing.parameters import Parameters
 from ckmlir.sim.timing.roofline import MatrixWork, Roofline, matrix_work, roofline
 from ckmlir.sim.timing.steady_loop import ONE_A_SIMD, SteadyLoop, steady_loop
 
@@ -56,6 +57,17 @@ class WorkgroupEstimate:
 
 
 @dataclass(frozen=True)
+class Spread:
+    """Of workgroups that are not alike: instructions of the shortest and of the longest, how many were counted to know
+    them all, and how many lengths were simulated."""
+
+    shortest: float
+    longest: float
+    counted: int
+    simulated: int
+
+
+@dataclass(frozen=True)
 class GridEstimate:
     """A launch on the whole device, by the model.
 
@@ -63,13 +75,17 @@ class GridEstimate:
         mode: How a round's cycles were found.
         workgroups, compute_units, workgroups_a_unit: Of the launch, of the device, and those that run on a compute unit
             at a time.
-        rounds: In which the workgroups run; the last may be partial.
-        fill: Share of the places in these rounds that have a workgroup: what wave quantisation leaves.
-        round_cycles, cycles: Of a full round, and altogether. microseconds: At the peak clock.
+        rounds: In which the workgroups run; the last may be partial. Of workgroups that are not alike, which follow
+            each other without rounds, the least number of workgroups in a place.
+        fill: Share of the places in these rounds, or of the time in the places, that has a workgroup: what wave
+            quantisation and unequal lengths leave.
+        round_cycles, cycles: Of a full round (of an average workgroup), and altogether. microseconds: At the peak
+            clock.
         matrix_share: Share of the peak of all matrix cores, for the instructions that the kernel uses.
         bandwidth_share: Share of what HBM delivers when well used.
         bytes: By level, of all workgroups.
         workgroup: What it was made from. roofline: Where it stands.
+        spread: Where workgroups are not alike.
     """
 
     mode: Mode
@@ -86,6 +102,7 @@ class GridEstimate:
     bytes: dict[str, float]
     workgroup: WorkgroupEstimate
     roofline: Roofline
+    spread: Spread | None = None
 
 
 def estimate_workgroup(
@@ -180,6 +197,7 @@ def estimate_grid(
     hertz = parameters.number("chip.clock") * 1e6
     moved = {level: value * count for level, value in one.bytes.items()}
     work = MatrixWork(one.work.operations * count, one.work.cycles * count)
+    cycles = within_peaks(parameters, cycles, work, moved.get("hbm", 0.0))
     place = roofline(parameters, work, moved.get("hbm", 0.0), cycles)
     return GridEstimate(
         mode=mode,
@@ -199,9 +217,18 @@ def estimate_grid(
     )
 
 
+def within_peaks(parameters: Parameters, cycles: float, work: MatrixWork, hbm_bytes: float) -> float:
+    """The cycles of a launch, but no fewer than all matrix cores, or all of HBM, need for what it does: a sample that
+    does not stand for the rest must not make the chip faster than it is."""
+    cores = device_units(parameters) * parameters.integer("compute_unit.simds")
+    return max(cycles, work.cycles / cores, hbm_bytes / hbm_bytes_per_cycle(parameters))
+
+
 def _round(cycles: float, one: WorkgroupEstimate, together: int) -> float:
     """Cycles of a round of `together` workgroups on a compute unit, which took `cycles` as they were simulated."""
     return max(cycles, together * one.limiter[1])
 
 
-__all__ = ["GridEstimate", "Mode", "WorkgroupEstimate", "estimate_grid", "estimate_workgroup"]
+__all__ = [
+    "GridEstimate", "Mode", "Spread", "WorkgroupEstimate", "estimate_grid", "estimate_workgroup", "within_peaks",
+]  # fmt: skip

@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from functools import partial
+from typing import TYPE_CHECKING, Protocol
 
 from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups_to_record
+from ckmlir.sim.timing.lengths import CountsWorkgroups, count_workgroups, survey
 from ckmlir.sim.timing.occupancy import kernel_occupancy
 from ckmlir.sim.timing.parameters import Parameters, load
 from ckmlir.sim.timing.recording import RecordsLaunches, record
@@ -17,8 +20,12 @@ if TYPE_CHECKING:
     from ckmlir.sim.timing.grid import Mode
 
 
+class MeasuresLaunches(RecordsLaunches, CountsWorkgroups, Protocol):
+    """What measuring asks of a simulator."""
+
+
 def measure(
-    simulator: RecordsLaunches,
+    simulator: MeasuresLaunches,
     code_object: CodeObject,
     kernel: str | None = None,
     grid: Dimensions = (1, 1, 1),
@@ -46,6 +53,8 @@ def measure(
     parameters = parameters or load(code_object.target)
     name = code_object.kernel(kernel).name
     fitting = kernel_occupancy(code_object, name, parameters, math.prod(block))
-    numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode)
-    trace = record(simulator, code_object, name, grid, block, arguments, dynamic_lds, numbers)
+    launch = (simulator, code_object, name, grid, block, arguments, dynamic_lds)
+    lengths = survey(shape or grid, partial(count_workgroups, *launch))
+    numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode, lengths)
+    trace = replace(record(*launch, numbers), lengths=lengths)
     return model_launch(trace, parameters, mode, shape)

@@ -30,6 +30,11 @@ def device_units(parameters: Parameters) -> int:
     return parameters.integer("chip.compute_units") // parameters.integer("chip.dies")
 
 
+def device_dies(parameters: Parameters) -> int:
+    """Dies with an L2 of their own, to which workgroups are dealt one after the other."""
+    return math.ceil(device_units(parameters) / parameters.integer("memory.l2.compute_units"))
+
+
 def hbm_bytes_per_cycle(parameters: Parameters) -> float:
     """What the device's HBM delivers in a cycle of the shader clock when well used, in bytes."""
     return parameters.number("memory.hbm.efficiency") * _per_cycle(parameters, "memory.hbm.bandwidth")
@@ -58,7 +63,7 @@ def new_memory(
         )
     sharing = sharing or Sharing()
     on_die = integer("memory.l2.compute_units")
-    dies = math.ceil(device / on_die)
+    dies = device_dies(parameters)
     busy_on_die = math.ceil(busy / dies)
     die_units = min(compute_units, on_die)
     # The shares of one of the modelled L2 caches, and of the modelled compute units in what is one for the device.

@@ -21,6 +21,7 @@ from ckmlir.sim import state
 from ckmlir.sim.decode import Instruction
 from ckmlir.sim.errors import SimulationError
 from ckmlir.sim.memory import aligned_bytes
+from ckmlir.sim.parallel import watch
 from ckmlir.sim.state import ErrorKind
 from ckmlir.sim.step_recording import ACCESS_ROW, NO_ADDRESS, RUN_ROW, TABLE_BITS
 from ckmlir.sim.timing.access_patterns import ACCESS, NO_LANES, AccessKind, lanes_of
@@ -31,6 +32,7 @@ if TYPE_CHECKING:
     from ckmlir.sim.launch import Dimensions, KernelArgument
     from ckmlir.sim.program import Program
     from ckmlir.sim.runner import Runner
+    from ckmlir.sim.timing.lengths import Lengths
 
 MOST_STEPS: Final = 1 << 24
 MOST_ACCESSES: Final = 1 << 21
@@ -75,6 +77,7 @@ class Trace:
         grid, block: Workgroups, and work-items of one, in x, y, z.
         vector_registers, scalar_registers: Allocated to a wave (vector: both kinds together).
         lds_bytes: Of a workgroup.
+        lengths: How long all workgroups of the launch are, where they are not alike.
     """
 
     target: str
@@ -90,6 +93,7 @@ class Trace:
     vector_registers: int
     scalar_registers: int
     lds_bytes: int
+    lengths: Lengths | None = None
 
     @cached_property
     def addresses(self) -> npt.NDArray[np.uint64]:
@@ -191,7 +195,7 @@ class _Recording:
     def run(self, workgroups: Sequence[int], dynamic_lds: int) -> Trace:
         for first, end in _stretches(workgroups):
             try:
-                self.runner.run(first, end)
+                watch([self.runner], [[(first, end)]])
             except SimulationError as error:
                 if self._count(state.ERROR_KIND) == ErrorKind.RECORDING_FULL:
                     done = workgroups.index(self._count(state.CURRENT_GROUP))

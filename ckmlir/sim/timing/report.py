@@ -134,18 +134,26 @@ def _text(one: Report) -> Iterator[str]:
     yield f"  bank conflicts: {one.conflict_cycles} cycles"
     yield "  bytes: " + ", ".join(f"{level} {one.bytes[level]}" for level in _LEVELS if one.bytes.get(level))
     if steady:
+        copies = f", {len(steady.loops)} copies for groups of waves" if len(steady.loops) > 1 else ""
         yield (
-            f"main loop: {steady.trips:g} iterations of {steady.cycles_per_iteration:.1f} cycles, "
+            f"main loop{copies}: {steady.trips:g} iterations of {steady.cycles_per_iteration:.1f} cycles, "
             f"{steady.prologue:.0f} before and {steady.epilogue:.0f} after"
         )
         yield f"  busy: {_shares(steady.busy)}"
         yield f"  stalls: {_shares(steady.stalls)}"
     yield from _places("instructions that waves wait at", one.instructions[:8], one.wave_cycles)
     yield from _places("lines that waves wait at", one.lines[:8], one.wave_cycles)
-    yield (
-        f"launch, {grid.mode}: {grid.workgroups} workgroups, {grid.workgroups_a_unit} on each of {grid.compute_units} "
-        f"compute units in {grid.rounds} rounds, {grid.fill:.0%} filled"
-    )
+    places = f"{grid.workgroups_a_unit} on each of {grid.compute_units} compute units"
+    if grid.spread:
+        yield f"launch, {grid.mode}: {grid.workgroups} workgroups, {places} at a time, {grid.fill:.0%} filled"
+        spread = grid.spread
+        yield (
+            f"  they execute {spread.shortest:.0f} to {spread.longest:.0f} instructions: {spread.counted} of them were "
+            f"counted, {spread.simulated} lengths simulated, and all dealt out in launch order"
+        )
+    else:
+        in_rounds = f"{places} in {grid.rounds} rounds, {grid.fill:.0%} filled"
+        yield f"launch, {grid.mode}: {grid.workgroups} workgroups, {in_rounds}"
     yield f"  {grid.cycles:.0f} cycles, {grid.microseconds:.1f} µs at the peak clock"
     yield f"  {grid.matrix_share:.1%} of the peak of the matrix cores, {grid.bandwidth_share:.1%} of HBM's bandwidth"
     place = grid.roofline

@@ -18,17 +18,18 @@ import numpy.typing as npt
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.step_recording import NO_ADDRESS
 from ckmlir.sim.timing.access_patterns import AccessKind, Lanes
-from ckmlir.sim.timing.memory_shares import Sharing, device_units
+from ckmlir.sim.timing.memory_shares import Sharing, device_dies, device_units
 from ckmlir.sim.timing.parameters import Parameters
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.recording import Trace
 
 
-def neighbours(shape: Sequence[int]) -> tuple[int, ...]:
-    """Workgroups to record for `measure_sharing`: number 0 and its neighbour along each axis that has one."""
-    steps = np.cumprod([1, *shape[:-1]])
-    return (0, *(int(step) for step, extent in zip(steps, shape) if extent > 1))
+def neighbours(shape: Sequence[int], base: int = 0) -> tuple[int, ...]:
+    """Workgroups to record for `measure_sharing`: one, and its neighbour along each axis that has one."""
+    steps, places = np.cumprod([1, *shape[:-1]]), np.unravel_index(base, tuple(shape), order="F")
+    beside = zip(steps.tolist(), places, shape)
+    return (base, *(base + (step if at + 1 < extent else -step) for step, at, extent in beside if extent > 1))
 
 
 def measure_sharing(
@@ -37,17 +38,20 @@ def measure_sharing(
     workgroups_a_unit: int,
     shape: Sequence[int] | None = None,
     simulated: Sequence[int] = (),
+    base: int | None = None,
 ) -> Sharing:
     """How many workgroups of a die, and how many dies, want each line that one workgroup reads at about the same time.
 
     Args:
-        trace: Of the workgroups `neighbours(shape)`; along an axis without a recorded neighbour nothing is shared.
+        trace: Of the workgroups `neighbours(shape, base)`; along an axis without a recorded neighbour nothing is
+            shared.
         parameters: Of the chip.
         workgroups_a_unit: That run on a compute unit at a time.
         simulated: Workgroups of the trace that will be simulated together; what these share is found by the simulation
             and left out here.
         shape: The grid as the kernel sees it, fastest axis first: for a product with a grid of one axis, its tiles
             along N and M. The launch's own grid by default.
+        base: The workgroup that is compared with its neighbours; by default the first that was recorded.
 
     Raises:
         CkmlirError: The shape has another number of workgroups than the grid.
@@ -57,13 +61,13 @@ def measure_sharing(
     if math.prod(shape) != count:
         raise CkmlirError(f"{trace.kernel}: a shape of {shape} has {math.prod(shape)} workgroups, the grid has {count}")
     read = lines_read(trace, parameters.integer("memory.l2.line"))
-    base = min(read)
+    base = min(read) if base is None else base
     shared = np.zeros(len(read[base]), np.int64)  # for each line, a bit for each axis
     for axis, neighbour in _recorded_neighbours(base, shape, read):
         shared |= np.isin(read[base], read[neighbour]).astype(np.int64) << axis
     masks, lines = np.unique(shared, return_counts=True)
 
-    units, dies = device_units(parameters), _dies(parameters)
+    units, dies = device_units(parameters), device_dies(parameters)
     running = np.arange(min(count, units * workgroups_a_unit))
     places = np.array(np.unravel_index(running, shape, order="F"))
     wanted = float(len(running) * lines.sum())
@@ -120,10 +124,6 @@ def _recorded_neighbours(
         differs = np.nonzero(np.array(np.unravel_index(group, shape, order="F")) != origin)[0]
         if len(differs) == 1:
             yield int(differs[0]), group
-
-
-def _dies(parameters: Parameters) -> int:
-    return math.ceil(device_units(parameters) / parameters.integer("memory.l2.compute_units"))
 
 
 def _distinct(places: npt.NDArray[np.int64], masks: npt.NDArray[np.int64], lines: npt.NDArray[np.int64]) -> float:

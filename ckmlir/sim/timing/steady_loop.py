@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -14,6 +15,8 @@ from ckmlir.sim.timing.events import Reason, Timeline, Unit
 if TYPE_CHECKING:
     from ckmlir.sim.timing.recording import Trace
 
+COPY = 0.5
+"""A wave's loop is a copy of the main loop if it takes at least this share of the steps of that."""
 ONE_A_SIMD = (Unit.MFMA, Unit.VALU, Unit.TRANS)
 
 
@@ -29,7 +32,7 @@ class SteadyLoop:
     """A kernel's main loop, as the model sees it.
 
     Attributes:
-        loop: Where it is in the program.
+        loops: Where it is in the program; several where groups of waves run copies of it, that of most waves first.
         trips: Iterations of a wave, on average.
         cycles_per_iteration: On average, without the first quarter of each wave's iterations, while memory and caches
             come to a steady state.
@@ -40,7 +43,7 @@ class SteadyLoop:
         stalls: Share of the waves' cycles there by reason, the largest first.
     """
 
-    loop: Loop
+    loops: tuple[Loop, ...]
     trips: float
     cycles_per_iteration: float
     prologue: float
@@ -56,20 +59,42 @@ class SteadyLoop:
         return self.prologue + trips * self.cycles_per_iteration + self.epilogue
 
 
-def find_loop(trace: Trace) -> Loop | None:
-    """The loop with most steps of its own in the first wave, steps of loops within it not counted; None where nothing
-    jumps back."""
-    order = trace.steps_of(0)["instruction"].astype(np.int64)
+def main_loops(trace: Trace) -> list[Loop | None]:
+    """For every wave the loop in which it spends its time; None where it has none.
+
+    That is the loop with most steps of its own, those of loops within it not counted, in all waves that run it. Groups
+    of waves may run copies of it: waves that do not run it have the loop with most of their steps, if it takes at least
+    half as many of each.
+    """
+    orders = [trace.steps_of(wave)["instruction"].astype(np.int64) for wave in range(trace.waves)]
+    counts = [np.bincount(order, minlength=len(trace.program)) for order in orders]
+    steps = [_own_steps(order, count) for order, count in zip(orders, counts, strict=True)]
+    found: list[Loop | None] = [None] * trace.waves
+    without, most = set(range(trace.waves)), 0.0
+    while any(steps[wave] for wave in without):
+        sums: Counter[Loop] = Counter()
+        for wave in without:
+            sums.update(steps[wave])
+        loop = max(sums, key=lambda one: (sums[one], -one.first))
+        running = [wave for wave in without if counts[wave][loop.first] and counts[wave][loop.last]]
+        if sums[loop] < COPY * most * len(running):
+            break
+        most = max(most, sums[loop] / len(running))
+        for wave in running:
+            found[wave] = loop
+        without.difference_update(running)
+    return found
+
+
+def _own_steps(order: npt.NDArray[np.int64], count: npt.NDArray[np.int64]) -> dict[Loop, int]:
+    """The loops that a wave goes round, and its steps in each that are not in one within it."""
     back = np.nonzero(order[1:] <= order[:-1])[0]
-    loops = {Loop(int(order[at + 1]), int(order[at])) for at in back}
-    if not loops:
-        return None
-    counts = np.bincount(order, minlength=len(trace.program))
-    own: dict[Loop, int] = {}
-    for loop in sorted(loops, key=lambda one: one.last - one.first):
+    jumps = np.unique(np.stack([order[back + 1], order[back]], axis=1), axis=0)
+    counts, own = count.copy(), {}
+    for loop in sorted((Loop(*jump) for jump in jumps.tolist()), key=lambda one: one.last - one.first):
         own[loop] = int(counts[loop.first : loop.last + 1].sum())
         counts[loop.first : loop.last + 1] = 0
-    return max(own, key=lambda one: (own[one], -one.first))
+    return own
 
 
 def headers(trace: Trace, wave: int, loop: Loop) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.bool_]]:
@@ -87,8 +112,8 @@ def headers(trace: Trace, wave: int, loop: Loop) -> tuple[npt.NDArray[np.int64],
 def steady_loop(timeline: Timeline) -> SteadyLoop | None:
     """The main loop of a timeline; None without a loop, or when no wave goes from one iteration to the next."""
     trace = timeline.trace
-    loop = find_loop(trace)
-    if loop is None:
+    loops = main_loops(trace)
+    if not any(loops):
         return None
     issue = np.zeros(len(trace.steps), np.int64)
     issue[timeline.events["step"]] = timeline.events["issue"]
@@ -96,7 +121,10 @@ def steady_loop(timeline: Timeline) -> SteadyLoop | None:
     steps: list[float] = []
     trips: list[int] = []
     begins, ends, starts = [], [], []
-    for wave in range(trace.waves):
+    for wave, loop in enumerate(loops):
+        if loop is None:
+            trips.append(0)
+            continue
         at, goes_on = headers(trace, wave, loop)
         kept = np.nonzero(goes_on)[0]
         kept = kept[len(kept) // 4 :]
@@ -115,7 +143,7 @@ def steady_loop(timeline: Timeline) -> SteadyLoop | None:
     trip, span = float(np.mean(trips)), float(np.mean(spans))
     prologue, total = _group_times(timeline, starts)
     return SteadyLoop(
-        loop=loop,
+        loops=tuple(loop for loop, _ in Counter(loop for loop in loops if loop is not None).most_common()),
         trips=trip,
         cycles_per_iteration=span,
         prologue=prologue,

@@ -6,14 +6,13 @@ latencies of arithmetic. That is sound for blocks without memory, waits, barrier
 """
 
 import re
-import shutil
 import subprocess
 from pathlib import Path
 
+import installed_tools
 import pytest
 from synthetic_traces import issue_cycles, time_of
 
-MCA = "llvm-mca-22"
 TARGETS = ("gfx90a", "gfx942", "gfx950")
 
 LARGE = {"gfx90a": "v_mfma_f32_32x32x8f16", "gfx942": "v_mfma_f32_32x32x8_f16", "gfx950": "v_mfma_f32_32x32x16_f16"}
@@ -87,7 +86,7 @@ def cycles_of_mca(chip: str, block: list[str], directory: Path) -> float:
     """Cycles of one repetition. llvm-mca counts turns."""
     file = directory / "block.s"
     file.write_text("\n".join(block) + "\n")
-    command = [MCA, "-mtriple=amdgcn", f"-mcpu={chip}", "-iterations=500", str(file)]
+    command = [installed_tools.path_of("llvm-mca"), "-mtriple=amdgcn", f"-mcpu={chip}", "-iterations=500", str(file)]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     found = re.search(r"Total Cycles:\s+(\d+)", done.stdout)
     assert found, done.stderr
@@ -100,9 +99,7 @@ def cycles_of_model(chip: str, block: list[str]) -> float:
     return (cycles[10 * len(block)] - cycles[4 * len(block)]) / 6
 
 
-@pytest.mark.skipif(
-    not shutil.which(MCA), reason=f"{MCA} is not installed: throughput is not compared with LLVM's model"
-)
+@installed_tools.needs("llvm-mca", "throughput is not compared with LLVM's model")
 @pytest.mark.parametrize("chip", TARGETS)
 @pytest.mark.parametrize("name", list(blocks("gfx942")))
 def test_throughput_is_that_of_llvm(chip: str, name: str, tmp_path: Path) -> None:

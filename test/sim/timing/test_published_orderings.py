@@ -35,7 +35,7 @@ def timeline_of(operator: str, chip: str, **keys: object) -> Timeline:
 
 @cache
 def gemm(chip: str, schedule: str, k: int = 2048) -> SteadyLoop:
-    loop = steady_loop(timeline_of("gemm", chip, m=128, n=128, k=k, schedule=schedule))
+    loop = steady_loop(timeline_of("gemm", chip, m=128, n=128, k=k, split_k=1, schedule=schedule))
     assert loop is not None
     return loop
 

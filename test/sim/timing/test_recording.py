@@ -16,6 +16,7 @@ from llvm_kernels import GLOBAL_ID, compile_kernel, elementwise
 from ckmlir.sim import Simulator
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.decode.decoder import decode_all
+from ckmlir.sim.library import HandlerLibrary
 from ckmlir.sim.step_recording import ACCESS_ROW, run_starts
 from ckmlir.sim.timing.access_patterns import ACCESS, lanes_of, set_lanes
 from ckmlir.sim.timing.placement import Places, place_accesses
@@ -120,6 +121,17 @@ def test_addresses_do_not_depend_on_the_process() -> None:
         for _ in range(2)
     }
     assert len(digests) == 1
+
+
+def test_what_is_recorded_and_its_helpers_declare_a_function_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A maximum asks whether any lane has a NaN, as the recording of an access asks whether any lane differs."""
+    fresh = HandlerLibrary(None)
+    monkeypatch.setattr("ckmlir.sim.simulator.library", lambda: fresh)
+    simulator = Simulator()
+    kernel = compile_kernel(elementwise("  %r = call float @llvm.maxnum.f32(float %x, float 1.0)", "float", "float"))
+    x, out = simulator.upload(np.array([np.nan, *range(63)], np.float32)), simulator.allocate(256)
+    record(simulator, kernel, arguments=[x, out])
+    np.testing.assert_array_equal(out.read(np.float32), [1, 1, *range(1, 63)])
 
 
 def test_recording_changes_no_result() -> None:

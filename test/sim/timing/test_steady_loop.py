@@ -17,7 +17,7 @@ from made_timelines import (
 )
 
 from ckmlir.sim.timing.events import Reason, Unit
-from ckmlir.sim.timing.steady_loop import Loop, find_loop, steady_loop, words_of
+from ckmlir.sim.timing.steady_loop import Loop, main_loops, steady_loop, words_of
 
 ITERATION = [LOAD, READ, PRODUCT, BACK]
 
@@ -34,7 +34,33 @@ ITERATION = [LOAD, READ, PRODUCT, BACK]
     ],
 )
 def test_the_loop_with_most_steps_of_its_own_is_found(order: list[int], loop: Loop | None) -> None:
-    assert find_loop(made_trace([order])) == loop
+    assert main_loops(made_trace([order])) == [loop]
+
+
+def test_groups_of_waves_run_copies_of_the_loop() -> None:
+    """Two waves go round one loop, two another: all four count, with the iterations of their own."""
+    first, second = [LOAD, READ], [PRODUCT, BACK]
+    orders = [[START, *body * trips, STORE, END] for body, trips in ((first, 8), (first, 8), (second, 6), (second, 6))]
+    trace = made_trace(orders, threads=256)
+    issue = [
+        cycle
+        for trips, iteration in ((8, 40), (8, 40), (6, 60), (6, 60))
+        for cycle in [0, *(100 + iteration * trip + 4 * step for trip in range(trips) for step in range(2)), 460, 500]
+    ]
+    assert main_loops(trace) == [Loop(LOAD, READ)] * 2 + [Loop(PRODUCT, BACK)] * 2
+    steady = steady_loop(made_timeline(trace, issue))
+    assert steady is not None
+    assert steady.loops == (Loop(LOAD, READ), Loop(PRODUCT, BACK))
+    assert (steady.trips, steady.cycles_per_iteration) == (7, 50)
+    assert steady.prologue == 100
+    assert (steady.begin, steady.end) == (160, 380)
+
+
+def test_waves_that_only_run_a_short_loop_have_no_copy() -> None:
+    orders = [[START, *ITERATION * 9, END], [START, *[STORE, START] * 2, END], [START, *ITERATION, END]]
+    loop = Loop(LOAD, BACK)
+    assert main_loops(made_trace(orders)) == [loop, None, loop]
+    assert main_loops(made_trace(orders[::-1])) == [loop, None, loop]
 
 
 def test_iterations_prologue_and_epilogue() -> None:
