@@ -17,6 +17,11 @@ if TYPE_CHECKING:
 
 OPERATORS = {
     "gemm": "ckmlir.ops.gemm.gemm",
+    "gemm_multi_d": "ckmlir.ops.gemm.gemm_multi_d",
+    "gated_gemm": "ckmlir.ops.gemm.gated_gemm",
+    "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
+    "batched_contraction": "ckmlir.ops.gemm.batched_contraction",
+    "sum_parts": "ckmlir.ops.contraction.sum_parts",
     "layernorm2d": "ckmlir.ops.normalization.layernorm2d",
     "rmsnorm2d": "ckmlir.ops.normalization.rmsnorm2d",
     "add_rmsnorm2d_rdquant": "ckmlir.ops.normalization.add_rmsnorm2d_rdquant",
@@ -43,9 +48,11 @@ OPERATORS = {
 
 def find_operator(name: str) -> Operator[Any, Any]:
     """The operator called `name`. Raises RequestError when there is none."""
-    if name not in OPERATORS:
+    if not isinstance(name, str) or name not in OPERATORS:
         from ckmlir.ops.request import RequestError
 
+        if not isinstance(name, str):
+            raise RequestError(f"an operator is named by text such as 'gemm', not by {type(name).__name__}")
         raise RequestError(f"unknown operator {name!r}; {suggest(name, OPERATORS)}")
     found: Operator[Any, Any] = importlib.import_module(OPERATORS[name]).OPERATOR
     return found

@@ -1,6 +1,8 @@
 """Comparing a kernel's output with its reference: |output - reference| <= atol + rtol * |reference|, elementwise.
 
-Where the reference, rounded to the output's dtype, is infinite or NaN, the output has to be the same.
+Where the reference, rounded to the output's dtype, is infinite or NaN, the output has to be the same. Elements of which
+an operator promises nothing (an overflow on the way that depends on the order of a sum, say) are counted and not
+compared.
 """
 
 from __future__ import annotations
@@ -16,11 +18,17 @@ Array = npt.NDArray[Any]
 
 @dataclass(frozen=True, eq=False)
 class Tolerance:
-    """The largest accepted error, and the one-line reason for it. `atol` may differ from element to element."""
+    """The largest accepted error, and the one-line reason for it.
+
+    Attributes:
+        atol: may differ from element to element.
+        unspecified: elements of which nothing is promised.
+    """
 
     rtol: float
     atol: float | Array
     reason: str
+    unspecified: bool | Array = False
 
     @property
     def largest_atol(self) -> float:
@@ -43,7 +51,8 @@ class Comparison:
     """The outcome for one array.
 
     Attributes:
-        elements: how many elements were compared.
+        elements: how many elements there are.
+        unspecified: how many of them were not compared, since nothing is promised of them.
         mismatches: how many of them are out of tolerance.
         max_abs_err: largest |output - reference|; infinite where only one of them is finite.
         max_rel_err: largest |output - reference| / |reference| of the elements whose reference exceeds their absolute
@@ -58,6 +67,7 @@ class Comparison:
     max_rel_err: float
     worst: Difference | None
     tolerance: Tolerance
+    unspecified: int = 0
 
     @property
     def ok(self) -> bool:
@@ -67,8 +77,10 @@ class Comparison:
         """One line: agreement with the largest errors, or where it disagrees and by how much."""
         limits = f"rtol {self.tolerance.rtol:.3g}, atol {self.tolerance.largest_atol:.3g}"
         errors = f"max abs err {self.max_abs_err:.3g}, max rel err {self.max_rel_err:.3g} ({limits})"
+        if self.unspecified:
+            errors += f"; nothing is promised of {self.unspecified} elements"
         if self.worst is None:
-            return f"{self.name}: {self.elements} elements agree, {errors}"
+            return f"{self.name}: {self.elements - self.unspecified} elements agree, {errors}"
         place = ", ".join(map(str, self.worst.index))
         return (
             f"{self.name}: {self.mismatches} of {self.elements} elements disagree, worst at [{place}]: "
@@ -88,10 +100,12 @@ def compare(name: str, actual: Array, reference: Array, tolerance: Tolerance) ->
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
         error = np.where(finite, error, np.where(same, 0.0, np.inf))
         error = np.where(np.isnan(error), np.inf, error)  # NaN where a number was expected
+        free = np.broadcast_to(np.asarray(tolerance.unspecified, np.bool_), error.shape)
+        error = np.where(free, 0.0, error)
         magnitude = np.where(finite, np.abs(wanted), 0.0)
         atol = np.nan_to_num(np.asarray(tolerance.atol, np.float64), nan=0.0, posinf=0.0)  # no bound: no error accepted
         excess = error - (atol + tolerance.rtol * magnitude)
-        counted = magnitude > atol
+        counted = (magnitude > atol) & ~free
         relative = error[counted] / magnitude[counted]
     mismatches = int(np.count_nonzero(excess > 0))
     worst = None
@@ -106,4 +120,5 @@ def compare(name: str, actual: Array, reference: Array, tolerance: Tolerance) ->
         max_rel_err=float(relative.max(initial=0.0)),
         worst=worst,
         tolerance=tolerance,
+        unspecified=int(np.count_nonzero(free)),
     )

@@ -5,7 +5,8 @@
 | read the user's keys | `problem` | nothing else |
 | what to compile | `spec`, `validate`, `kernels` | the chip's data; never a compiler |
 | the kernel itself | `build` | the authoring language and MLIR, imported on first use |
-| arrays and launch | `arrays`, `inputs`, `launch` | the problem |
+| arrays | `arrays`, `inputs` | the problem |
+| what is queued | `launch`; `steps` and `workspaces` where that is more | problem, specification and chip |
 | what is right | `reference`, `tolerances` | NumPy |
 """
 
@@ -24,8 +25,8 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import Key, RequestError, read_keys
-from ckmlir.ops.spec import Reason, Spec
-from ckmlir.ops.workspace import Fill, PackOnHost, Workspace
+from ckmlir.ops.spec import Reason, Spec, differences
+from ckmlir.ops.steps import OWN_KERNEL, Fill, OwnKernel, PackOnHost, Workspace
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ S = TypeVar("S", bound=Spec)
 
 MAXIMUM_ARRAY_BYTES = 2**31 - 1
 """Kernels address an array with 32-bit byte offsets from its start."""
+
+MAXIMUM_ADDRESS = 2**63 - 1
+ALIGNMENT = 16
+"""Bytes: kernels read whole vectors from an array's start (`ckmlir.lang.ptr`), unless a request says otherwise."""
 
 Argument = str | np.int32 | np.int64 | np.float32
 """A kernel argument: the name of an array or workspace, or a scalar of the type that the kernel takes."""
@@ -50,6 +55,7 @@ class ArraySpec:
         dtype: element type by name.
         role: "in" or "out".
         strides: distance of neighbours along each dimension, in elements; the last is 1.
+        align: bytes that divide the address of the first element.
     """
 
     name: str
@@ -57,13 +63,17 @@ class ArraySpec:
     dtype: str
     role: str
     strides: tuple[int, ...]
+    align: int = ALIGNMENT
 
     @property
     def elements(self) -> int:
         """Elements from the first to one past the last, gaps between rows included."""
         if 0 in self.shape:
             return 0
-        return 1 + sum((length - 1) * stride for length, stride in zip(self.shape, self.strides, strict=True))
+        found = 1
+        for length, stride in zip(self.shape, self.strides, strict=True):
+            found += (length - 1) * stride
+        return found
 
     @property
     def nbytes(self) -> int:
@@ -72,7 +82,14 @@ class ArraySpec:
 
 
 def array_spec(
-    name: str, shape: Sequence[int], dtype: str, role: str, pitch: int | None = None, *, limited: bool = True
+    name: str,
+    shape: Sequence[int],
+    dtype: str,
+    role: str,
+    pitch: int | None = None,
+    *,
+    limited: bool = True,
+    align: int = ALIGNMENT,
 ) -> ArraySpec:
     """An array whose rows lie `pitch` elements apart (default: packed); all other dimensions are packed.
 
@@ -80,10 +97,11 @@ def array_spec(
     kernels address it from the first row of each workgroup.
     """
     strides = [1] * len(shape)
+    step = pitch if pitch is not None else shape[-1] if shape else 1
     for place in range(len(shape) - 2, -1, -1):
-        row = shape[-1] if pitch is None else pitch
-        strides[place] = row if place == len(shape) - 2 else strides[place + 1] * shape[place + 1]
-    array = ArraySpec(name, tuple(shape), dtype, role, tuple(strides))
+        strides[place] = step
+        step *= shape[place]
+    array = ArraySpec(name, tuple(shape), dtype, role, tuple(strides), align)
     if limited and array.nbytes > MAXIMUM_ARRAY_BYTES:
         raise RequestError(
             f"array {name} of shape {'x'.join(map(str, shape))} takes {array.nbytes} bytes; "
@@ -96,18 +114,27 @@ def array_spec(
 class Launch:
     """How a kernel is started: workgroups, work-items a workgroup, and arguments in the kernel's order.
 
-    A grid with a zero means that there is nothing to launch. `shape` is the grid as the kernel sees it, where that has
-    more axes, the fastest first: along an axis, workgroups have a part of their inputs in common.
+    Attributes:
+        grid: with a zero in it there is nothing to launch.
+        shape: the grid as the kernel sees it, where that has more axes, the fastest first: along an axis, workgroups
+            have a part of their inputs in common.
+        resident: all workgroups have to run at a time, since they wait for each other. A launch of more than the
+            device's compute units hold of the compiled kernel is refused.
     """
 
     grid: tuple[int, int, int]
     block: tuple[int, int, int]
     arguments: tuple[Argument, ...]
     shape: tuple[int, ...] | None = None
+    resident: bool = False
 
     @property
     def is_empty(self) -> bool:
         return math.prod(self.grid) == 0
+
+
+NOTHING = Launch((0, 1, 1), (1, 1, 1), ())
+"""The launch of a problem that writes nothing."""
 
 
 class Operator(ABC, Generic[P, S]):
@@ -124,7 +151,10 @@ class Operator(ABC, Generic[P, S]):
         Raises RequestError naming the key, its value, what is wrong and what would be right.
         """
         try:
-            return self._problem(read_keys(self.keys, keys))
+            problem = self._problem(read_keys(self.keys, keys))
+            for array in self.arrays(problem):
+                _check_addressable(array)
+            return problem
         except RequestError as error:
             raise RequestError(f"{self.name}: {error}") from None
 
@@ -160,18 +190,35 @@ class Operator(ABC, Generic[P, S]):
     def arrays(self, problem: P) -> tuple[ArraySpec, ...]:
         """The arrays that take part in this problem, in the order of the kernel's arguments."""
 
+    def writes_nothing(self, problem: P) -> bool:
+        """Whether no output has an element: then there is nothing to launch, and sizes need not fit a kernel."""
+        return all(0 in array.shape for array in self.arrays(problem) if array.role == "out")
+
     def inputs(self, problem: P, target: Target, seed: int = 0) -> dict[str, Array]:
-        """Input arrays made from the seed; each depends on the seed and its own name and shape only."""
+        """Input arrays made from the seed. Each depends on the seed and its own name and shape only, but for those that
+        have to agree with each other (`_together`).
+        """
+        together = self._together(problem, np.random.default_rng([seed]))
         made = {}
         for array in self.arrays(problem):
             if array.role == "in":
                 generator = np.random.default_rng([seed, zlib.crc32(array.name.encode())])
-                made[array.name] = self._values(problem, array, generator).astype(numpy_dtype(array.dtype, target))
+                values = together.get(array.name)
+                if values is None:
+                    values = self._values(problem, array, generator)
+                made[array.name] = values.astype(numpy_dtype(array.dtype, target))
         return made
+
+    def _together(self, problem: P, generator: np.random.Generator) -> Mapping[str, Array]:
+        """Values of input arrays that have to agree with each other, such as lengths, where sequences begin, and page
+        tables; by name. The others are made one by one.
+        """
+        return {}
 
     @abstractmethod
     def _values(self, problem: P, array: ArraySpec, generator: np.random.Generator) -> Array:
-        """Values of an input array before rounding to its dtype; shape `array.shape`."""
+        """Values of an input array before rounding to its dtype; shape `array.shape`. Not asked for those made
+        together."""
 
     @abstractmethod
     def reference(self, problem: P, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -188,16 +235,29 @@ class Operator(ABC, Generic[P, S]):
         """How far each output may be from `reference` on a chip, given the input arrays."""
 
     @abstractmethod
-    def launch(self, problem: P, spec: S) -> Launch:
-        """How the kernel of `spec` is started for this problem."""
+    def launch(self, problem: P, spec: S, target: Target) -> Launch:
+        """How the kernel of `spec` is started for this problem.
 
-    def workspaces(self, problem: P, spec: S) -> tuple[Workspace, ...]:
-        """Device memory that the kernel needs besides its arrays; most need none."""
+        `target` is the chip with the compute units that the device really has: a persistent grid is those times the
+        workgroups that the specification puts on each.
+        """
+
+    def steps(self, problem: P, spec: S, target: Target) -> tuple[Step, ...]:
+        """All that is queued for a problem, in this order; `spec` is that of the operator's own kernel."""
+        return (OWN_KERNEL,)
+
+    def workspaces(self, problem: P, spec: S, target: Target) -> tuple[Workspace, ...]:
+        """Device memory that the steps need besides the operator's arrays; most need none."""
         return ()
 
-    def preparation(self, problem: P, spec: S) -> tuple[Step, ...]:
-        """What is queued before the kernel, in this order."""
-        return ()
+    def mismatches(self, problem: P, spec: S, target: Target) -> list[Reason]:
+        """Why the kernel of `spec` does not compute this problem; empty when it does.
+
+        By default it computes those for which `spec` would choose it. Operators override this where a kernel does more,
+        and where choosing takes longer than looking.
+        """
+        chosen = self.spec(problem, target)
+        return [] if chosen == spec else differences(spec, chosen)
 
     def flops(self, problem: P) -> int | None:
         """Floating-point operations that the problem takes, as speeds are counted; None where bytes alone matter."""
@@ -205,12 +265,12 @@ class Operator(ABC, Generic[P, S]):
 
 
 @dataclass(frozen=True)
-class PackOnDevice:
-    """Fill a workspace by another operator.
+class Run:
+    """Another operator with all its steps; or the same operator, for another problem.
 
     Attributes:
         operator, problem: what runs.
-        arrays: its arrays' names -> the arrays and workspaces here that stand for them.
+        arrays: its arrays' names -> the arrays and workspaces here that stand for them; others keep their names.
     """
 
     operator: Operator[Any, Any]
@@ -218,8 +278,8 @@ class PackOnDevice:
     arrays: Mapping[str, str]
 
 
-Step = Fill | PackOnHost | PackOnDevice
-"""What an operator may have queued before its kernel."""
+Step = Fill | PackOnHost | OwnKernel | Run
+"""What an operator may have queued. `ckmlir.ops.plan` resolves names and nested operators."""
 
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
@@ -227,6 +287,14 @@ def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
     reasons = operator.validate(spec, target)
     if reasons:
         raise RequestError(f"{operator.name} on {target.name}: " + " | ".join(map(str, reasons)))
+
+
+def _check_addressable(array: ArraySpec) -> None:
+    """Raise RequestError for an array that no address space holds; NumPy asks that of arrays without elements too."""
+    elements = math.prod(max(length, 1) for length in array.shape)
+    if max(elements * find_dtype(array.dtype).bytes, array.nbytes) > MAXIMUM_ADDRESS:
+        shape = "x".join(map(str, array.shape))
+        raise RequestError(f"array {array.name} of shape {shape}: its lengths span more than 2^63 - 1 bytes")
 
 
 def alignment(element_bytes: int, *sizes: int) -> int:

@@ -11,9 +11,13 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import SupportsFloat
+from random import Random
+from typing import ClassVar, SupportsFloat, SupportsIndex
+
+import numpy as np
 
 from ckmlir.errors import CkmlirError, suggest
+from ckmlir.ops import sampling
 
 MAXIMUM_SIZE = 2**31 - 1
 """Sizes and strides are passed to kernels as signed 32-bit integers."""
@@ -37,6 +41,9 @@ class Key(ABC):
     default: object
     help: str
 
+    separator: ClassVar[str] = "x"
+    """Between several values in a text."""
+
     @property
     @abstractmethod
     def form(self) -> str:
@@ -46,6 +53,19 @@ class Key(ABC):
     def read(self, value: object) -> object:
         """The value in its Python type. Raises RequestError."""
 
+    def text(self, value: object) -> str:
+        """A value as the command line writes it: the text that `read` takes back."""
+        if isinstance(value, (tuple, list)):
+            return self.separator.join(map(str, value))
+        return str(int(value) if isinstance(value, bool) else value)
+
+    @abstractmethod
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        """A value that this key takes, often from the ends of its range, for tests that ask for anything.
+
+        `request` has values for all keys: those drawn before, and defaults.
+        """
+
     def refuse(self, value: object) -> RequestError:
         """The error for a value that this key does not take."""
         return RequestError(f"{self.name}={show(value)}: expected {self.form}")
@@ -53,9 +73,10 @@ class Key(ABC):
 
 @dataclass(frozen=True)
 class Integer(Key):
-    """A whole number, `minimum` to 2^31 - 1."""
+    """A whole number, `minimum` to 2^31 - 1; `multiple` divides most of those that an operator takes."""
 
     minimum: int = 0
+    multiple: int = 1
 
     @property
     def form(self) -> str:
@@ -66,13 +87,37 @@ class Integer(Key):
             if not re.fullmatch(r"[+-]?[0-9]{1,20}", value):
                 raise self.refuse(value)
             number = int(value)
-        elif isinstance(value, bool) or not hasattr(value, "__index__"):
-            raise self.refuse(value)
         else:
-            number = operator.index(value)  # accepts NumPy integers
+            whole = None if isinstance(value, (bool, np.bool_)) else _whole(value)
+            if whole is None:
+                raise self.refuse(value)
+            number = whole
         if not self.minimum <= number <= MAXIMUM_SIZE:
             raise self.refuse(value)
         return number
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return sampling.whole_number(random, self.minimum, self.multiple, request)
+
+
+@dataclass(frozen=True)
+class PowerOfTwo(Integer):
+    """A whole number that an operator takes where it is a power of two: an alignment, say."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return max(2 ** random.randint(0, 5), self.minimum)
+
+
+@dataclass(frozen=True)
+class Pitch(Integer):
+    """Elements from one row of an array to the next, not less than the keys `of` say that it has."""
+
+    of: tuple[str, ...] = ("n",)
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        lengths = [length for name in self.of if isinstance(length := request[name], int)]
+        least = max(*lengths, self.minimum, 1)
+        return min(random.choice((least, least + 1, least + 7, -(-least // 8) * 8, 2 * least + 8)), MAXIMUM_SIZE)
 
 
 @dataclass(frozen=True)
@@ -91,12 +136,18 @@ class Real(Key):
             raise self.refuse(value)
         try:
             number = float(value)
-        except (ValueError, OverflowError):
+        except (TypeError, ValueError, OverflowError):
             raise self.refuse(value) from None
         representable = number == 0 or LEAST_NORMAL_F32 <= abs(number) <= GREATEST_F32
         if not math.isfinite(number) or number < self.minimum or not representable:
             raise self.refuse(value)
         return number
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        ends = (0.0, LEAST_NORMAL_F32, GREATEST_F32, -LEAST_NORMAL_F32, -GREATEST_F32)
+        usual = (1.0, 0.5, 1e-5, 3.0, -1.0, round(random.uniform(0, 4), 3))
+        numbers = usual if random.random() < 0.8 else ends
+        return random.choice([number for number in numbers if number >= self.minimum])
 
 
 @dataclass(frozen=True)
@@ -114,6 +165,9 @@ class Choice(Key):
             raise self.refuse(value)
         return value
 
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return random.choice(self.choices)
+
 
 @dataclass(frozen=True)
 class Flag(Key):
@@ -124,9 +178,16 @@ class Flag(Key):
         return "0|1"
 
     def read(self, value: object) -> bool:
-        if value in ("0", "1") or (isinstance(value, (bool, int)) and value in (0, 1)):
-            return bool(int(value))
-        raise self.refuse(value)
+        if isinstance(value, (str, bool)):
+            given = {"0": 0, "1": 1, True: 1, False: 0}.get(value)
+        else:
+            given = _whole(value)
+        if given not in (0, 1):
+            raise self.refuse(value)
+        return bool(given)
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return random.random() < 0.5
 
 
 @dataclass(frozen=True)
@@ -140,11 +201,7 @@ class Lengths(Key):
         return f"{self.count} positive whole numbers written as {'x'.join('ABC'[: self.count])}"
 
     def read(self, value: object) -> tuple[int, ...]:
-        parts: Sequence[object] = ()
-        if isinstance(value, str):
-            parts = value.split("x")
-        elif isinstance(value, Sequence):
-            parts = value
+        parts = _parts(value, "x")
         number = Integer(self.name, None, "", minimum=1)
         try:
             lengths = tuple(number.read(part) for part in parts)
@@ -154,6 +211,9 @@ class Lengths(Key):
             raise self.refuse(value)
         return lengths
 
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return tuple(2 ** random.randint(0, 8) for _ in range(self.count))
+
 
 @dataclass(frozen=True)
 class Words(Key):
@@ -161,6 +221,8 @@ class Words(Key):
 
     choices: tuple[str, ...]
     most: int
+
+    separator: ClassVar[str] = ","
 
     @property
     def form(self) -> str:
@@ -173,6 +235,9 @@ class Words(Key):
         if any(word not in self.choices for word in words):
             raise self.refuse(value)
         return tuple(words)
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return tuple(random.choices(self.choices, k=random.randint(1, self.most)))
 
 
 @dataclass(frozen=True)
@@ -187,21 +252,74 @@ class Numbers(Key):
         return f"1 to {self.most} whole numbers, {self.minimum} or more, written as AxBxC"
 
     def read(self, value: object) -> tuple[int, ...]:
-        parts: Sequence[object] = ()
-        if isinstance(value, str):
-            parts = value.split("x")
-        elif isinstance(value, Sequence):
-            parts = value
-        elif hasattr(value, "__index__"):
-            parts = (value,)
         number = Integer(self.name, None, "", minimum=self.minimum)
         try:
-            numbers = tuple(number.read(part) for part in parts)
+            numbers = tuple(number.read(part) for part in _parts(value, "x"))
         except RequestError:
             raise self.refuse(value) from None
         if not 1 <= len(numbers) <= self.most:
             raise self.refuse(value)
         return numbers
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return sampling.lengths(random, self.most, self.minimum, request)
+
+
+@dataclass(frozen=True)
+class Series(Key):
+    """Whole numbers from `minimum` to 2^31 - 1, as many as one likes: `5,0,17` or a sequence of integers.
+
+    For what a problem has a number of each of: lengths of sequences, rows of groups.
+    """
+
+    minimum: int = 0
+
+    separator: ClassVar[str] = ","
+
+    @property
+    def form(self) -> str:
+        return f"whole numbers, {self.minimum} or more, separated by commas"
+
+    def read(self, value: object) -> tuple[int, ...]:
+        number = Integer(self.name, None, "", minimum=self.minimum)
+        parts = _parts(value, ",")
+        for part in parts:
+            try:
+                number.read(part)
+            except RequestError:
+                what = f"{show(part)} is among them"
+                raise RequestError(f"{self.name}={show(value)}: {what}; expected {self.form}") from None
+        if not parts:
+            raise self.refuse(value)
+        return tuple(number.read(part) for part in parts)
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        count = random.choice((1, 2, 3, 5, 8))
+        return tuple(max(random.choice((0, 0, 1, 7, random.randint(0, 300))), self.minimum) for _ in range(count))
+
+
+def _parts(value: object, separator: str) -> Sequence[object]:
+    """The parts of text, of a sequence or of an array of one dimension; of a single number itself; else none."""
+    if isinstance(value, str):
+        return value.split(separator)
+    if isinstance(value, Sequence):
+        return value
+    if _whole(value) is not None:
+        return (value,)
+    listed = value.tolist() if hasattr(value, "tolist") else None  # NumPy's and PyTorch's
+    return listed if isinstance(listed, list) else ()
+
+
+def _whole(value: object) -> int | None:
+    """A whole number in Python's type, None for anything else."""
+    if isinstance(value, np.bool_):
+        return int(value)
+    if isinstance(value, SupportsIndex):
+        try:
+            return operator.index(value)
+        except TypeError:  # arrays have the method, whatever they hold
+            pass
+    return None
 
 
 def show(value: object) -> str:

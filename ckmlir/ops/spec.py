@@ -72,6 +72,23 @@ class Spec(abc.ABC):
         return cls.from_dict(values)
 
 
+def differences(spec: Spec, wanted: Spec) -> list[Reason]:
+    """A reason for every field in which a specification is not the wanted one, of the same type."""
+    return [
+        Reason(field.name, getattr(spec, field.name), "the kernel is another one", f"expected {show(value)}")
+        for field in dataclasses.fields(wanted)
+        if (value := getattr(wanted, field.name)) != getattr(spec, field.name)
+    ]
+
+
+def unlike(spec: Spec, **wanted: object) -> Iterator[Reason]:
+    """A reason for every named field that has not the wanted value; None wants nothing."""
+    for field, value in wanted.items():
+        given = getattr(spec, field)
+        if value is not None and given != value:
+            yield Reason(field, given, "the kernel is another one", f"expected {show(value)}")
+
+
 def by(lengths: tuple[int, ...]) -> str:
     """Lengths as the command line writes them: `128x128x64`."""
     return "x".join(map(str, lengths))

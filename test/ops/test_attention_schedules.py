@@ -84,6 +84,40 @@ def test_machine_code_of_direct_copies(chip: str, schedule: str, copies: int, wi
     assert any(one.mnemonic == "ds_read_b64_tr_b16" for one in code) == (chip == "gfx950")
 
 
+# -- computed orders
+
+COMPUTED = ("order interleave", "order interleave; reads 0; fences memory", "order chunks", "order interwave",
+            "order ping_pong; groups 2")  # fmt: skip
+RUNNING_AHEAD = "schedule computed 1; ahead load_k 2, load_v 2, k_lds 1, v_lds 1; {}; buffers 2"
+
+
+@pytest.mark.parametrize(("chip", "order"), [
+    ("gfx942", COMPUTED[0]), ("gfx950", COMPUTED[2]), ("gfx90a", COMPUTED[4]),
+    *(pytest.param(chip, one, marks=pytest.mark.full) for chip in ("gfx90a", "gfx942", "gfx950") for one in COMPUTED),
+])  # fmt: skip
+def test_computed_orders(chip: str, order: str) -> None:
+    """Q's operands are there before the loop, and one product is made of the other: every computed order is proved, and
+    right.
+    """
+    target = get_target(chip)
+    problem = FMHA.problem(h=1, sq=100, sk=330, d=64, dtype="f16", schedule="qr")
+    made = Workbench.of(FMHA, FMHA.spec(problem, target), target).compile(Schedule.parse(RUNNING_AHEAD.format(order)))
+    assert made.findings == () and made.compiled is not None
+    arrays = FMHA.inputs(problem, target, seed=1)
+    device = SimulatorDevice(target, checks=parse_checks("all"))
+    result = run_operator(FMHA, problem, arrays, target, device, compiled=made.compiled)
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
+
+
+def test_a_product_of_products_comes_behind_them() -> None:
+    """In chunks, V is read when Q times K is done, not beside the parts of K that have the same number."""
+    chunks = Schedule.parse(RUNNING_AHEAD.format("order chunks"))
+    fragments = bench("gfx942", "f16", "qr", d=64).compile(chunks, code=False).fragments
+    stages = re.findall(r"\"ck\.(?:lds_read|mfma)\".*ck\.stage = \"(\w+)\"", fragments)
+    step = stages[: stages.index("pv") + 1]
+    assert step.index("v_read") > len(step) - 1 - step[::-1].index("qk")
+
+
 # -- the next K tile's LDS read between PV and QK
 
 

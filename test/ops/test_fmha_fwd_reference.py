@@ -186,7 +186,7 @@ def test_launch(layout: str, swapped: bool) -> None:
         b=3, h=4, hk=2, sq=130, sk=77, d=64, dv=32, layout=layout, lse=1, mask="window_bottom_right:5,0", scale=0.5
     )
     spec = FMHA.spec(problem, GFX942)
-    launch = FMHA.launch(problem, spec)
+    launch = FMHA.launch(problem, spec, GFX942)
     assert launch.grid == (2, 4, 3)
     assert launch.block == (256, 1, 1)
     assert launch.arguments[:5] == ("q", "k", "v", "o", "lse")
@@ -201,7 +201,7 @@ def test_launch(layout: str, swapped: bool) -> None:
     assert [int(value) for value in strides] == expected
     assert [int(value) for value in launch.arguments[22:]] == [5 + 1 - (77 - 130), 0 + 1 + (77 - 130)]
     without = FMHA.problem(sq=0)
-    assert FMHA.launch(without, FMHA.spec(without, GFX942)).is_empty
+    assert FMHA.launch(without, FMHA.spec(without, GFX942), GFX942).is_empty
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from operator_runner import agree
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.choice import first_valid
-from ckmlir.ops.gemm.gemm_spec import LAYOUTS, OUTPUTS, GemmSpec
+from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import TARGETS, get_target
@@ -21,9 +21,9 @@ GEMM = find_operator("gemm")
 LARGE = {"m": 4096, "n": 4096, "k": 4096}
 
 
-def default(chip: str, **keys: Any) -> GemmSpec:
+def default(chip: str, **keys: Any) -> ContractionSpec:
     spec = GEMM.spec(GEMM.problem(**keys), get_target(chip))
-    assert isinstance(spec, GemmSpec)
+    assert isinstance(spec, ContractionSpec)
     return spec
 
 

@@ -19,8 +19,8 @@ from ckmlir.compiler import CompiledKernel, compile_kernel
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.shuffle import shuffle_b, shuffled_shape, tile_depth, unshuffle_b
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.gemm.shuffle import shuffle_b, shuffled_shape, tile_depth, unshuffle_b
 from ckmlir.ops.request import RequestError
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.sim.checks.finding import CHECKERS

@@ -130,7 +130,10 @@ def test_what_a_specification_promises(
     size = 4 if dtype == "f32" else 2
     assert n % spec.align == 0 and (n + more) % spec.align == 0 and max(base, size) % (spec.align * size) == 0
     assert spec.elements * spec.row_lanes * spec.row_waves == spec.length
-    launch = LAYERNORM.launch(problem, spec)
+    launch = LAYERNORM.launch(problem, spec, GFX942)
+    assert launch.is_empty == (m == 0 or (n == 0 and not save_stats))
+    if launch.is_empty:
+        return
     assert launch.grid[0] * spec.rows >= m > (launch.grid[0] - 1) * spec.rows
     names = [argument for argument in launch.arguments if isinstance(argument, str)]
     expected = ["x", *(["residual"] if add != "none" else []), *["bias"] * bias, "gamma", "beta", "y"]

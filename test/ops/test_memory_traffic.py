@@ -50,7 +50,7 @@ def bytes_of_memory(trace: Trace, *overrides: str) -> tuple[int, int]:
 def test_memory_moves_every_array_once(name: str, chip: str) -> None:
     operator, target = find_operator(name), get_target(chip)
     problem = operator.problem(**REQUESTS[name])
-    workgroups = math.prod(operator.launch(problem, operator.spec(problem, target)).grid)
+    workgroups = math.prod(operator.launch(problem, operator.spec(problem, target), target).grid)
     read, written = bytes_of_memory(record_operator(operator, problem, target, workgroups=workgroups))
     arrays = operator.arrays(problem)
     least_read = sum(array.nbytes for array in arrays if array.role != "out")
@@ -63,7 +63,7 @@ def test_it_is_the_caches_that_keep_what_belongs_to_columns() -> None:
     """With caches that hold no row, gamma and beta come from memory for every row."""
     operator, target = find_operator("layernorm2d"), get_target("gfx90a")
     problem = operator.problem(m=64, n=4096)
-    workgroups = math.prod(operator.launch(problem, operator.spec(problem, target)).grid)
+    workgroups = math.prod(operator.launch(problem, operator.spec(problem, target), target).grid)
     trace = record_operator(operator, problem, target, workgroups=workgroups)
     read, _ = bytes_of_memory(trace, "memory.l1.size=1024", "memory.l2.size=4096")
     assert read > 2.5 * 64 * 4096 * 2

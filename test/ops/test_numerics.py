@@ -9,8 +9,8 @@ import itertools
 import pytest
 from operator_runner import CHIPS, agree
 
+from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.gemm.gemm_spec import LAYOUTS, OUTPUTS
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 
 # -- gemm

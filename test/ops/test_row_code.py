@@ -92,7 +92,7 @@ def test_bytes_moved(name: str, n: int, dtype: str) -> None:
     run_operator(operator, problem, operator.inputs(problem, target), target, device)
     statistics, spec = device.last_statistics, operator.spec(problem, target)
     assert statistics is not None
-    groups = math.prod(operator.launch(problem, spec).grid)
+    groups = math.prod(operator.launch(problem, spec, target).grid)
     read = written = 0
     for array in operator.arrays(problem):
         if array.role == "out":

@@ -15,8 +15,8 @@ from hypothesis import strategies as st
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.precision import through_jumps
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.rows.precision import through_jumps
 from ckmlir.targets import all_targets, get_target
 
 GFX942, GFX950 = get_target("gfx942"), get_target("gfx950")

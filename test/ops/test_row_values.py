@@ -142,7 +142,7 @@ def test_rows_beyond_two_to_the_31_elements(name: str, stride: int) -> None:
     arrays = operator.inputs(near, GFX942, seed=4)
     spec = operator.spec(problem, GFX942)
     assert operator.validate(spec, GFX942) == []
-    compiled, launch = compile_kernel(operator, spec, GFX942), operator.launch(problem, spec)
+    compiled, launch = compile_kernel(operator, spec, GFX942), operator.launch(problem, spec, GFX942)
     simulator = Simulator("gfx942", seed=9)
     places, pointers = {}, {}
     for array in operator.arrays(problem):
@@ -178,7 +178,7 @@ def test_arrays_at_odd_addresses(name: str, options: dict[str, Any], base: int) 
     arrays = operator.inputs(problem, GFX942, seed=4)
     spec = operator.spec(problem, GFX942)
     assert spec.align * 2 == base
-    compiled, launch = compile_kernel(operator, spec, GFX942), operator.launch(problem, spec)
+    compiled, launch = compile_kernel(operator, spec, GFX942), operator.launch(problem, spec, GFX942)
     simulator = Simulator("gfx942", seed=3)
     places: dict[str, Any] = {}
     for array in operator.arrays(problem):

@@ -58,7 +58,7 @@ def launch_at(simulator: Simulator, chip: str, name: str, keys: dict[str, object
     spec = operator.spec(problem, target)
     assert operator.validate(spec, target) == []
     kernel = compile_kernel(operator, spec, target)
-    launch = operator.launch(problem, spec)
+    launch = operator.launch(problem, spec, target)
     arguments = [addresses[one] if isinstance(one, str) else one for one in launch.arguments]
     simulator.launch(CodeObject.parse(kernel.hsaco), kernel.kernel_name, launch.grid, launch.block, arguments)
 

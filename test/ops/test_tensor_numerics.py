@@ -15,7 +15,7 @@ import pytest
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.tensors.expression import function_names
+from ckmlir.ops.tensors.functions import function_names
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.targets import get_target

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
+from ckmlir.ops.precision import in_f32
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.ops.tensors.arrays import packed
@@ -162,6 +163,20 @@ def test_texts_of_functions_mean_what_they_approximate(name: str) -> None:
     np.testing.assert_allclose(
         evaluate_exactly(expression, {"x": x}), function.exact(x), rtol=1e-9, atol=1e-9 + function.error
     )
+
+
+@pytest.mark.parametrize("name", [name for name, one in FUNCTIONS.items() if one.text and name[0] != "_"])
+def test_texts_of_functions_agree_on_what_is_no_usual_number(name: str) -> None:
+    """NaN, infinities, zeros and numbers whose squares overflow, in every place."""
+    function = FUNCTIONS[name]
+    assert function.text is not None
+    special = [math.nan, math.inf, -math.inf, 0.0, -0.0, 1e30, -1e30, 1e20, 1.0, -2.5, 3.0]
+    arguments = np.array(list(itertools.product(special, repeat=function.arity))).T
+    variables = dict(zip("xyz", arguments, strict=False))
+    found = evaluate_exactly(parse(function.text, tuple(variables)), variables)
+    with np.errstate(all="ignore"):
+        wanted = in_f32(function.exact(*arguments))
+    np.testing.assert_allclose(found, wanted, rtol=1e-9, atol=1e-9 + function.error)
 
 
 # -- folding and tiles

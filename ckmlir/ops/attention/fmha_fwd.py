@@ -2,8 +2,11 @@
 
 Arrays have the shape of memory: with layout bhsd, q is (b, h, sq, d), k is (b, hk, sk, d), v is (b, hk, sk, dv) and o
 is (b, h, sq, dv); with bshd the sequence stands before the heads. lse is (b, h, sq) in f32: the natural logarithm of
-the sum of exponentials. Head i of Q uses head i / (h / hk) of K and V. A query with nothing to attend to gives O = 0
-and LSE = -inf.
+the sum of exponentials. Head i of Q uses head i / (h / hk) of K and V.
+
+A query with nothing to attend to, or with scores of minus infinity alone, gives O = 0 and LSE = -inf; one with a score
+of NaN or plus infinity among those it attends to gives NaN for both. Nothing is promised of a query with scores that
+f32 does not hold, and of O where V has NaN or infinities, but that it does not reach another head.
 
 With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
 Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels.
@@ -18,7 +21,6 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -28,68 +30,38 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     HEAD_TILES,
     MASK_KINDS,
     OUTPUTS,
-    WEIGHT_EXPONENT,
     FmhaFwdSpec,
     channel_multiple,
     choose_spec,
     invalid_fields,
 )  # fmt: skip
+from ckmlir.ops.attention.head_strides import HeadStrides
 from ckmlir.ops.attention.masks import Mask, MaskKey
+from ckmlir.ops.attention.problem import Problem
+from ckmlir.ops.attention.tolerance import fmha_tolerances
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import (
+    MAXIMUM_ARRAY_BYTES,
+    NOTHING,
+    Argument,
+    ArraySpec,
+    Launch,
+    Operator,
+    array_spec,
+    ceil_div,
+)
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Reason, by, unlike
+from ckmlir.ops.tensors.arrays import checked_strides
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 LAYOUTS = ("bhsd", "bshd")
 REFERENCE_ROWS = 512
 """Queries that the reference takes at a time, so that its scores stay small."""
-
-
-@dataclass(frozen=True)
-class Problem:
-    """An attention to compute."""
-
-    b: int
-    h: int
-    hk: int
-    sq: int
-    sk: int
-    d: int
-    dv: int
-    dtype: str
-    out: str
-    mask: Mask
-    layout: str
-    lse: bool
-    scale: float
-    q_scale: float
-    k_scale: float
-    v_scale: float
-    schedule: str | None
-
-    @property
-    def score_scale(self) -> float:
-        """What the products of stored queries and keys are multiplied with."""
-        return self.scale * self.q_scale * self.k_scale
-
-    def shape(self, name: str) -> tuple[int, int, int, int]:
-        """The shape of q, k, v or o in memory."""
-        heads, sequence, channels = {
-            "q": (self.h, self.sq, self.d),
-            "k": (self.hk, self.sk, self.d),
-            "v": (self.hk, self.sk, self.dv),
-            "o": (self.h, self.sq, self.dv),
-        }[name]
-        return (self.b, heads, sequence, channels) if self.layout == "bhsd" else (self.b, sequence, heads, channels)
-
-    def by_head(self, array: Array) -> Array:
-        """A view of q, k, v or o with the axes (batch, head, sequence, channel)."""
-        return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
 
 class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
@@ -104,8 +76,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Integer("hk", None, "heads of K and V; divides h, by default h", minimum=1),
         Integer("sq", 256, "queries"),
         Integer("sk", None, "keys; by default sq"),
-        Integer("d", 128, "channels of Q and K: a multiple of 8 (fp8: 16) up to 256", minimum=1),
-        Integer("dv", None, "channels of V and O: a multiple of 8 (fp8: 16) up to 256, by default d", minimum=1),
+        Integer("d", 128, "channels of Q and K: a multiple of 8 (fp8: 16) up to 256", minimum=1, multiple=8),
+        Integer("dv", None, "channels of V and O, as d, which is the default", minimum=1, multiple=8),
         Choice("dtype", "f16", "of Q, K and V", DTYPES),
         Choice("out", None, "of O: that of Q, K and V; with fp8 bf16 (default), f16 or f32", ("f16", "bf16", "f32")),
         MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
@@ -115,6 +87,12 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Real("q_scale", 1.0, "fp8: what the elements of Q are multiplied with"),
         Real("k_scale", 1.0, "fp8: what the elements of K are multiplied with"),
         Real("v_scale", 1.0, "fp8: what the elements of V are multiplied with"),
+        *(
+            HeadStrides(
+                f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3, array=name
+            )
+            for name in "qkvo"
+        ),
         Choice(
             "schedule",
             None,
@@ -150,7 +128,10 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             raise RequestError(
                 f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
             )
-        problem = Problem(**fields)
+        given = {name: values[f"{name}_strides"] for name in "qkvo"}
+        problem = Problem(**{**fields, **{f"{name}_strides": (0, 0, 0) for name in "qkvo"}})
+        strides = {f"{name}_strides": _strides(problem, name, given[name]) for name in "qkvo"}
+        problem = Problem(**{**fields, **strides})
         if not LEAST_NORMAL_F32 <= problem.score_scale * math.log2(math.e) <= GREATEST_F32:
             product = f"{problem.score_scale:g}"
             raise RequestError(f"scale times q_scale times k_scale, {product}, is no number that f32 can hold")
@@ -166,6 +147,17 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def chosen(self, problem: Problem, spec: FmhaFwdSpec) -> dict[str, object]:
         return chosen_keys(problem, spec, {"schedule": "schedule"})
+
+    def mismatches(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
+        reasons = list(unlike(
+            spec, dtype=problem.dtype, out=problem.out, d=problem.d, dv=problem.dv, mask=problem.mask.kind,
+            lse=problem.lse, schedule=problem.schedule,
+        ))  # fmt: skip
+        for name, length, block in (("sq", problem.sq, spec.block[0]), ("sk", problem.sk, spec.block[1])):
+            if length % block and not getattr(spec, f"pad_{name}"):
+                why = f"{name}={length} is no multiple of the block's {block}"
+                reasons.append(Reason(f"pad_{name}", False, why, "expected 1"))
+        return reasons
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         return invalid_fields(spec, target)
@@ -184,11 +176,12 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
-        roles = {"q": "in", "k": "in", "v": "in", "o": "out"}
-        arrays = [
-            array_spec(name, problem.shape(name), problem.out if role == "out" else problem.dtype, role)
-            for name, role in roles.items()
-        ]
+        arrays = []
+        for name in "qkvo":
+            dtype, role = (problem.out, "out") if name == "o" else (problem.dtype, "in")
+            batch, head, row = problem.strides(name)
+            middle = (head, row) if problem.layout == "bhsd" else (row, head)
+            arrays.append(ArraySpec(name, problem.shape(name), dtype, role, (batch, *middle, 1)))
         if problem.lse:
             arrays.append(array_spec("lse", (problem.b, problem.h, problem.sq), "f32", "out"))
         return tuple(arrays)
@@ -203,52 +196,28 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         o = np.zeros(problem.shape("o"))
         lse = np.zeros((problem.b, problem.h, problem.sq))
         outputs = problem.by_head(o)
+        if not o.size:
+            return {"o": o, "lse": lse} if problem.lse else {"o": o}
         for batch, head, key, value in _heads(problem, arrays):
             query = problem.by_head(arrays["q"])[batch, head].astype(np.float64)
             for start in range(0, problem.sq, REFERENCE_ROWS):
                 rows = range(start, min(start + REFERENCE_ROWS, problem.sq))
-                scores = problem.score_scale * (query[rows.start : rows.stop] @ key.T)
+                with np.errstate(invalid="ignore"):
+                    scores = problem.score_scale * (query[rows.start : rows.stop] @ key.T)
                 scores[~problem.mask.kept(rows, problem.sq, problem.sk)] = -np.inf
                 weights, total = _softmax(scores)
-                outputs[batch, head, rows.start : rows.stop] = problem.v_scale * (weights @ value)
+                with np.errstate(invalid="ignore"):
+                    outputs[batch, head, rows.start : rows.stop] = problem.v_scale * (weights @ value)
                 lse[batch, head, rows.start : rows.stop] = total
         return {"o": o, "lse": lse} if problem.lse else {"o": o}
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """First-order error bounds; u is f32's unit roundoff, every sum is over f32 products.
-
-        A score s = scale·q·k has error E = (d + 8) u scale |q| |k|, by Euclidean lengths: d products, the scaling and
-        the exponent's argument. The exponential, the running maximum's rescaling of every block of 32 keys and the row
-        sum add r = 2 (sk / 32 + 8) u, relative; so a weight has the relative error 2 E + r, and P, rounded to the dtype
-        towards zero at worst, up to 2 unit roundoffs more, and the absolute error of underflow, which dividing by the
-        row sum does not enlarge since that is at least one; where matrix instructions take denormals for zero, that is
-        the smallest normal number. With p the exact weights:
-
-            O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_out |o|
-            LSE  E + r + 4 u |lse|
-
-        In fp8 the weights are rounded to nearest, after multiplication by a power of two, which divides their
-        underflow. The scales of Q, K and V count as part of what they scale.
-        """
-        u, dtype, out = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype), find_dtype(problem.out)
-        score = (problem.d + 8) * u * problem.score_scale * _longest(arrays["q"]) * _longest(arrays["k"])
-        sums = 2 * (problem.sk / 32 + 8) * u
+        """See `fmha_tolerances`."""
         values = np.abs(arrays["v"].astype(np.float32))
         magnitude = self.reference(problem, {**arrays, "v": values})["o"]
-        smallest = dtype.underflow if target.has("mfma_denormals") else dtype.least_normal
-        if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
-            smallest = dtype.underflow / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
-        lost = problem.sk * problem.v_scale * float(values.max(initial=0.0)) * smallest + out.underflow
-        rounding = (1 if dtype.name == "fp8" else 2) * dtype.unit_roundoff
-        output = (2 * score + sums + rounding) * magnitude + lost
-        single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
-        rounded = f"P rounded to {problem.dtype} and O to {problem.out}, {single}"
-        found = {
-            "o": Tolerance(out.unit_roundoff, output, rounded),
-            "lse": Tolerance(4 * u, score + sums, single),
-        }
+        found = fmha_tolerances(problem, arrays, magnitude, target)
         return {name: found[name] for name in reference}
 
     def flops(self, problem: Problem) -> int:
@@ -259,20 +228,46 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         pairs = int(np.maximum(end - first, 0).sum())
         return 2 * problem.b * problem.h * pairs * (problem.d + problem.dv)
 
-    def launch(self, problem: Problem, spec: FmhaFwdSpec) -> Launch:
-        arguments: list[Argument] = [array.name for array in self.arrays(problem)]
+    def launch(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> Launch:
+        if 0 in (problem.b, problem.sq):
+            return NOTHING
+        arguments: list[Argument] = [*"qkvo", *["lse"] * problem.lse]
         arguments += map(np.int32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))
         arguments.append(np.float32(problem.score_scale * math.log2(math.e)))
         if spec.scaled:
             arguments.append(np.float32(problem.v_scale))
-        for array in self.arrays(problem)[:4]:
-            batch, *middle, _ = array.strides
-            head, sequence = middle if problem.layout == "bhsd" else reversed(middle)
-            arguments += (np.int32(sequence), np.int64(head), np.int64(batch))
+        for name in "qkvo":
+            batch, head, row = problem.strides(name)
+            arguments += (np.int32(row), np.int64(head), np.int64(batch))
         if spec.mask != "none":
             arguments += map(np.int32, problem.mask.coordinates(problem.sq, problem.sk))
         grid = (ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+
+
+def _strides(problem: Problem, name: str, given: tuple[int, ...] | None) -> tuple[int, int, int]:
+    """An array's strides along batches, heads and rows: those that were given, if a kernel can take them, or packed
+    ones."""
+    heads, rows, channels = problem.sizes(name)
+    dtype = find_dtype(problem.out if name == "o" else problem.dtype)
+    array_spec(name, problem.shape(name), dtype.name, "in")  # refuses what is too large
+    if given is None:
+        inner = (rows * channels, channels) if problem.layout == "bhsd" else (channels, heads * channels)
+        batch, head, row = heads * rows * channels, *inner
+    else:
+        batch, head, row = given
+        key, multiple = f"{name}_strides={by(given)}", channel_multiple(dtype.name)
+        if wrong := [stride for stride in given if stride % multiple]:
+            right = f"expected multiples of {multiple}, whole vectors of 16 bytes"
+            raise RequestError(f"{key}: {wrong[0]} elements of {dtype.name}; {right}")
+        if row < channels:
+            raise RequestError(f"{key}: rows have {channels} channels; expected at least that from one to the next")
+        checked_strides(f"{name}_strides", (problem.b, heads, rows, channels), (*given, 1))
+    reach = (max(rows - 1, 0) * row + channels) * dtype.bytes
+    if reach > MAXIMUM_ARRAY_BYTES:
+        what = f"a head of array {name} reaches over {reach} bytes"
+        raise RequestError(f"{what}; kernels address at most {MAXIMUM_ARRAY_BYTES} from its start")
+    return batch, head, row
 
 
 def _heads(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, Array, Array]]:
@@ -292,12 +287,6 @@ def _softmax(scores: Array) -> tuple[Array, Array]:
     total = weights.sum(axis=1)
     with np.errstate(divide="ignore"):
         return weights / np.where(total == 0, 1.0, total)[:, None], shift + np.log(total)
-
-
-def _longest(array: Array) -> float:
-    """The largest Euclidean length along the last axis."""
-    lengths = np.linalg.norm(np.nan_to_num(array.astype(np.float32), posinf=0, neginf=0), axis=-1)
-    return float(lengths.max(initial=0.0))
 
 
 OPERATOR = FmhaFwd()

@@ -112,8 +112,8 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
             step.carry(o, m1, l1)
         o, m, total = step.results
 
-        some = total > 0.0
-        inverse = where(some, 1.0 / where(some, total, 1.0), 0.0)
+        none = total.equals(0.0)  # not of a total that is NaN
+        inverse = where(none, 0.0, 1.0 / where(none, 1.0, total))
         factor = inverse * given.v_scale if spec.scaled else inverse
         row = channel_multiple(spec.out)
         output = view(_head(given, "o", head, batch, row), (sq, spec.dv), (given.o_seq.multiple_of(row), 1)).pad(
@@ -121,9 +121,9 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
         )
         store(cast(o * factor[:, None], spec.out), output.window((queries, spec.dv_tile), (first, 0)))
         if spec.lse:
-            power = m * given.scale + log2(where(some, total, 1.0))
+            power = m * given.scale + log2(where(none, 1.0, total))
             power = power - float(exponent) if exponent else power
-            logarithm = where(some, power * math.log(2), -INFINITY)
+            logarithm = where(none, -INFINITY, power * math.log(2))
             position = (batch * given.h + head).to("i64") * sq.to("i64")
             L = view(given.lse.offset(position), (sq,), (1,)).pad(queries)
             store(logarithm, L.window((queries,), (first,)))

@@ -17,7 +17,9 @@ generic attention mask).
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from dataclasses import dataclass
+from random import Random
 
 import numpy as np
 import numpy.typing as npt
@@ -107,3 +109,8 @@ class MaskKey(Key):
         if not isinstance(value, str):
             raise self.refuse(value)
         return Mask.parse(value)
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        kind = random.choice((*_NAMED, "window", "window_bottom_right"))
+        left, right = (random.choice((UNBOUNDED, 0, 1, 17, random.randrange(300), MAXIMUM_SIZE)) for _ in range(2))
+        return kind if kind in _NAMED else f"{kind}:{left},{right}"

@@ -16,6 +16,7 @@ from ckmlir.ops.dtypes import DTYPES
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, Numbers
 from ckmlir.ops.tensors.arrays import Operand, checked_strides
+from ckmlir.ops.tensors.keys import Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
 TYPES = tuple(DTYPES)
@@ -32,8 +33,8 @@ class Cast(MapOperator):
         Numbers("shape", (1024, 1024), "of x and y", most=5),
         Choice("dtype", "f32", "of x", TYPES),
         Choice("out", "f16", "of y", TYPES),
-        Numbers("strides", None, "of x, in elements", most=5),
-        Numbers("ystrides", None, "of y, in elements", most=5),
+        Strides("strides", None, "of x, in elements", most=5),
+        Strides("ystrides", None, "of y, in elements", most=5),
         ALIGN,
     )
 

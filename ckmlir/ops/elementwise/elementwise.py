@@ -11,12 +11,15 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from random import Random
+from typing import Any, ClassVar
 
 from ckmlir.ops.dtypes import DTYPES
 from ckmlir.ops.request import Choice, Key, Numbers, RequestError
 from ckmlir.ops.tensors.arrays import Operand, broadcast_axes, checked_strides
-from ckmlir.ops.tensors.expression import function_names, read_expression
+from ckmlir.ops.tensors.expression import read_expression
+from ckmlir.ops.tensors.functions import function_names, sample_expression
+from ckmlir.ops.tensors.keys import Broadcast, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
 NAMES = ("a", "b", "c", "d")
@@ -30,6 +33,8 @@ class ExpressionKey(Key):
 
     variables: tuple[str, ...] = NAMES
     many: bool = False
+
+    separator: ClassVar[str] = ";"
 
     @property
     def form(self) -> str:
@@ -50,11 +55,16 @@ class ExpressionKey(Key):
             raise RequestError(f"{self.name}: {error}") from None
 
 
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        text = sample_expression(random, self.variables)
+        return (text,) if self.many else text
+
+
 def _keys_of(name: str) -> tuple[Key, ...]:
     return (
-        Numbers(name, None, f"shape of {name}; default: that of y", most=MOST_DIMENSIONS),
+        Broadcast(name, None, f"shape of {name}; default: that of y", most=MOST_DIMENSIONS),
         Choice(f"{name}_dtype", None, f"of {name}; default: dtype", TYPES),
-        Numbers(f"{name}_strides", None, f"of {name}, in elements", most=MOST_DIMENSIONS),
+        Strides(f"{name}_strides", None, f"of {name}, in elements", most=MOST_DIMENSIONS, of=name),
     )
 
 
@@ -69,7 +79,7 @@ class Elementwise(MapOperator):
         Choice("dtype", "f16", "of the inputs", TYPES),
         Choice("out", None, "of y; default: dtype", TYPES),
         *(key for name in NAMES for key in _keys_of(name)),
-        Numbers("strides", None, "of y, in elements", most=MOST_DIMENSIONS),
+        Strides("strides", None, "of y, in elements", most=MOST_DIMENSIONS),
         ALIGN,
     )
 

@@ -103,7 +103,7 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
     ) -> dict[str, Tolerance]:
         return {"y": Tolerance(0.0, 0.0, "small integers are exact")}
 
-    def launch(self, problem: Problem, spec: UnpackSpec) -> Launch:
+    def launch(self, problem: Problem, spec: UnpackSpec, target: Target) -> Launch:
         tiles = ceil_div(problem.bytes, TILE)
         return Launch((tiles, 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("x", "y", np.int32(problem.bytes)))
 

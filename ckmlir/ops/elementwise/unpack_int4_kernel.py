@@ -38,7 +38,6 @@ def build(spec: UnpackSpec, target: Target) -> Kernel:
         twice = stretch(cast(x, "i32"), 1, 2, lies.expand(1, 2))
         half = (twice << ((WORD - HALF) - coordinates(twice, 1) * HALF)) >> (WORD - HALF)
         y = join_axes(cast(cast(half, "f32"), spec.out), 0)
-        elements = (given.bytes * 2).multiple_of(2 * spec.multiple)
-        store(y, view(given.y, (elements,), (1,)).pad(2 * TILE).window((2 * TILE,), (start * 2,)))
+        store(y, view(given.y, (count * 2,), (1,)).pad(2 * TILE).window((2 * TILE,), (start * 2,)))
 
     return unpack

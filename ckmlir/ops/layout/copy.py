@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.ops.layout.permute import MOVED
-from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.tensors.arrays import Operand, row_strides
 from ckmlir.ops.tensors.mapping import ALIGN, STAGING, MapOperator, MapProblem
 
@@ -27,8 +27,8 @@ class Copy(MapOperator):
         Integer("n", 1024, "elements of a row"),
         Choice("dtype", "f16", "element type", MOVED),
         Choice("through", "none", "LDS on the way: none, registers, or direct", STAGING),
-        Integer("stride", None, "elements from one row of x to the next", minimum=1),
-        Integer("ystride", None, "elements from one row of y to the next", minimum=1),
+        Pitch("stride", None, "elements from one row of x to the next", minimum=1),
+        Pitch("ystride", None, "elements from one row of y to the next", minimum=1),
         ALIGN,
     )
 

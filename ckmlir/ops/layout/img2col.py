@@ -23,24 +23,27 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.layout.permute import MOVED
-from ckmlir.ops.operator import ArraySpec, Launch, Operator
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
 from ckmlir.ops.request import Choice, Integer
-from ckmlir.ops.spec import Reason, by
+from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.tensors.arrays import packed
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.sliding import (
     Sliding,
     SlidingSpec,
+    check_sliding,
     index_strides,
     read_sliding,
     sliding_keys,
     sliding_scalars,
+    uncovered_windows,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
     BYTES_OF_THREAD,
     THREADS,
     array_fields,
+    check_tiles,
     choose_tile,
     invalid_tiles,
     launch_scalars,
@@ -101,20 +104,29 @@ class Img2col(Operator[Problem, Img2colSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        return Problem(values["n"], values["g"], values["c"], read_sliding(values), values["dtype"], values["align"])
+        same = {key: values[key] for key in ("n", "g", "c", "dtype", "align")}
+        problem = Problem(sliding=read_sliding(values), **same)
+        if not problem.folded.is_empty:
+            check_sliding(problem.sliding, problem.g, problem.c)
+            check_tiles(problem.folded, _tile(problem), ("y", "x"))
+        return problem
 
     def spec(self, problem: Problem, target: Target) -> Img2colSpec:
         dtypes = (problem.dtype, problem.dtype)
         folded = problem.folded
-        most = THREADS * min(MOST_OF_THREAD, BYTES_OF_THREAD // find_dtype(problem.dtype).bytes)
         return Img2colSpec(
             arrays=("y", "x"),
             dtypes=dtypes,
             spatial=problem.sliding.rank,
             padded=problem.sliding.padded,
             **array_fields(folded, dtypes, problem.align),
-            **tile_fields(folded, choose_tile(folded, dtypes, elements=most)),
+            **tile_fields(folded, _tile(problem)),
         )
+
+    def mismatches(self, problem: Problem, spec: Img2colSpec, target: Target) -> list[Reason]:
+        dtypes = (problem.dtype, problem.dtype)
+        different = list(unlike(spec, arrays=("y", "x"), dtypes=dtypes))
+        return different or list(uncovered_windows(spec, problem.sliding, problem.folded, problem.align))
 
     def validate(self, spec: Img2colSpec, target: Target) -> list[Reason]:
         return list(invalid_tiles(spec, target))
@@ -134,8 +146,8 @@ class Img2col(Operator[Problem, Img2colSpec]):
         rows, row = prod(problem.sliding.positions), prod(problem.sliding.window)
         y = (problem.g, problem.n * rows, row * problem.c)
         return (
-            ArraySpec("x", x, problem.dtype, "in", packed(x)),
-            ArraySpec("y", y, problem.dtype, "out", packed(y)),
+            ArraySpec("x", x, problem.dtype, "in", packed(x), problem.align),
+            ArraySpec("y", y, problem.dtype, "out", packed(y), problem.align),
         )
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
@@ -152,12 +164,19 @@ class Img2col(Operator[Problem, Img2colSpec]):
     ) -> dict[str, Tolerance]:
         return {"y": Tolerance(0.0, 0.0, "elements move unchanged")}
 
-    def launch(self, problem: Problem, spec: Img2colSpec) -> Launch:
+    def launch(self, problem: Problem, spec: Img2colSpec, target: Target) -> Launch:
         folded = problem.folded
+        if self.writes_nothing(problem):
+            return NOTHING
         counts = tile_counts(folded.lengths, spec.tile)
         scalars = launch_scalars(spec, folded.lengths, counts, {"y": folded.strides[0]})
         windows = sliding_scalars(problem.sliding, problem.g, problem.c)
         return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), ("y", "x", *scalars, *windows))
+
+
+def _tile(problem: Problem) -> tuple[int, ...]:
+    most = THREADS * min(MOST_OF_THREAD, BYTES_OF_THREAD // find_dtype(problem.dtype).bytes)
+    return choose_tile(problem.folded, (problem.dtype, problem.dtype), elements=most)
 
 
 OPERATOR = Img2col()

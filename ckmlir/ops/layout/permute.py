@@ -13,6 +13,7 @@ from typing import Any
 from ckmlir.ops.dtypes import DTYPES
 from ckmlir.ops.request import Choice, Numbers, RequestError, show
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
+from ckmlir.ops.tensors.keys import Order, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
 MOVED = tuple(DTYPES)
@@ -26,9 +27,9 @@ class Permute(MapOperator):
     summary = "dimensions of a tensor in another order, up to rank 8"
     keys = (
         Numbers("shape", (64, 96, 128), "of x", most=MOST_DIMENSIONS),
-        Numbers("perm", None, "the order of the dimensions of x in y; default: reversed", most=MOST_DIMENSIONS),
+        Order("perm", None, "the order of the dimensions of x in y; default: reversed", most=MOST_DIMENSIONS),
         Choice("dtype", "f16", "element type", MOVED),
-        Numbers("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
+        Strides("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
         ALIGN,
     )
 

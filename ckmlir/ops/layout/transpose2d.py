@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.ops.layout.permute import MOVED
-from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.request import Choice, Integer, Pitch
 from ckmlir.ops.tensors.arrays import Operand, row_strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
@@ -23,8 +23,8 @@ class Transpose2d(MapOperator):
         Integer("m", 1024, "rows of x"),
         Integer("n", 1024, "columns of x"),
         Choice("dtype", "f16", "element type", MOVED),
-        Integer("stride", None, "elements from one row of x to the next", minimum=1),
-        Integer("ystride", None, "elements from one row of y to the next", minimum=1),
+        Pitch("stride", None, "elements from one row of x to the next", minimum=1),
+        Pitch("ystride", None, "elements from one row of y to the next", minimum=1, of=("m",)),
         ALIGN,
     )
 

@@ -21,11 +21,11 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, ceil_div
+from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowProblem, stride_keys
-from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
     QUANTIZATION_KEYS,
     QuantizedOptions,
@@ -102,8 +102,8 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
         y = _smoothed(problem, arrays)
         return quantized_tolerances(problem.options, target, y, UNIT * np.abs(y), reference["yscale"])
 
-    def launch(self, problem: Problem, spec: MoeSmoothquantSpec) -> Launch:
-        launch, k = super().launch(problem, spec), problem.sizes["k"]
+    def launch(self, problem: Problem, spec: MoeSmoothquantSpec, target: Target) -> Launch:
+        launch, k = super().launch(problem, spec, target), problem.sizes["k"]
         return replace(launch, grid=(launch.grid[0], k if spec.slot_groups else min(k, 1), 1))
 
 
@@ -112,8 +112,9 @@ def _smoothed(problem: Problem, arrays: Mapping[str, Array]) -> Array:
     experts, ids = problem.sizes["experts"], arrays["topk_ids"].T
     table = np.vstack([arrays["smooth"].astype(np.float64), np.zeros((1, problem.sizes["n"]))])
     chosen = table[np.where((ids >= 0) & (ids < experts), ids, experts)]
-    product: Array = chosen * arrays["x"].astype(np.float64)
-    return product
+    with np.errstate(invalid="ignore"):
+        product: Array = chosen * arrays["x"].astype(np.float64)
+    return in_f32(product)
 
 
 OPERATOR = MoeSmoothquant()

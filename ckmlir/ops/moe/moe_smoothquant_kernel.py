@@ -36,9 +36,7 @@ def _slot(block: RowBlock, spec: MoeSmoothquantSpec, target: Target, x: Part, sl
         return scaled
 
     def store_q(tile: Tile, column: Column) -> None:
-        everything = view(
-            given.q, (given.k, block.m, block.n), ((block.m * block.n).multiple_of(block.n.multiple), block.n, 1)
-        )
+        everything = view(given.q, (given.k, block.m, block.n), (block.m * block.n, block.n, 1))
         rows = everything.freeze(0, slot).pad(*shape)
         store(cast(tile, spec.out), rows.window(shape, (block.first, column)))
 

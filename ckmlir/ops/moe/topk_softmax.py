@@ -22,11 +22,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.precision import UNIT, fold_steps
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
-from ckmlir.ops.rows.precision import UNIT, fold_steps
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
@@ -102,9 +102,14 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
         return super()._problem(values)
 
     def spec(self, problem: Problem, target: Target) -> TopkSoftmaxSpec:
-        strides = (problem.strides["weights"], problem.strides["indices"])
-        out_align = math.gcd(4, max(1, problem.base // 4), problem.sizes["k"], *strides)
-        return replace(super().spec(problem, target), out_align=out_align)
+        return replace(super().spec(problem, target), out_align=_out_align(problem))
+
+    def mismatches(self, problem: Problem, spec: TopkSoftmaxSpec, target: Target) -> list[Reason]:
+        reasons, align = super().mismatches(problem, spec, target), _out_align(problem)
+        if align % spec.out_align:
+            why = f"rows of weights and indices are aligned to {align} elements"
+            reasons.append(Reason("out_align", spec.out_align, why, f"expected at most {align}"))
+        return reasons
 
     def validate(self, spec: TopkSoftmaxSpec, target: Target) -> list[Reason]:
         if spec.out_align not in (1, 2, 4):
@@ -140,6 +145,12 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
             "weights": Tolerance(UNIT, error, "f32 exponentials and sums"),
             "indices": Tolerance(0.0, 0.0, "the choice is exact"),
         }
+
+
+def _out_align(problem: Problem) -> int:
+    """Elements of which the rows of the outputs are multiples, up to a vector."""
+    strides = (problem.strides["weights"], problem.strides["indices"])
+    return math.gcd(4, max(1, problem.base // 4), problem.sizes["k"], *strides)
 
 
 def _quotient(values: Array, all_values: Array) -> Array:

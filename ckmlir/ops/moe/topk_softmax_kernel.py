@@ -11,7 +11,8 @@ from typing import Any
 from ckmlir.lang import Kernel, Tile, coordinates, exp2, full, loop, reduce, where
 from ckmlir.ops.moe.topk_softmax import TopkSoftmaxSpec
 from ckmlir.ops.rows.block_kernel import RowBlock, row_kernel
-from ckmlir.ops.softmax.softmax_kernel import INFINITY, LOG2_E, row_maximum
+from ckmlir.ops.softmax.softmax import LOG2_E
+from ckmlir.ops.softmax.softmax_kernel import INFINITY, row_maximum
 from ckmlir.targets import Target
 
 NOBODY = 2**31 - 1

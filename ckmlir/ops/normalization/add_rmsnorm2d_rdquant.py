@@ -4,6 +4,8 @@
     y   = sum / sqrt(mean(sum²) + eps) * gamma, in f32, from the unrounded sum
     q   = y quantised by rows (`rows/quantization.py`)
 
+Rows of any magnitude are normalised; one with NaN or an infinity is NaN (`norm.py`).
+
 Rows of every length take the unrounded sum; long ones read a and b again. (CK Tile's kernel for long rows reads the
 rounded x back, so that its results depend on the length of a row.)
 
@@ -23,11 +25,11 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.normalization.norm import Normalized
 from ckmlir.ops.normalization.rmsnorm2d import rms_normalized
+from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Real
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowProblem, stride_keys
-from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
     QUANTIZATION_KEYS,
     QuantizedOptions,
@@ -84,12 +86,13 @@ class AddRmsnorm2dRdquant(QuantizingOperator[AddRmsnorm2dRdquantOptions, AddRmsn
 
     def _normalized(self, problem: Problem, arrays: Mapping[str, Array]) -> tuple[Array, Normalized]:
         a, b, gamma = (arrays[name].astype(np.float64) for name in ("a", "b", "gamma"))
-        error = UNIT * np.abs(a + b)
-        return a + b, rms_normalized(a + b, error, gamma, problem.sizes["n"], problem.numbers["eps"])
+        with np.errstate(invalid="ignore"):
+            x = in_f32(a + b)
+        return x, rms_normalized(x, UNIT * np.abs(x), gamma, problem.sizes["n"], problem.numbers["eps"])
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         x, found = self._normalized(problem, arrays)
-        outputs = {"x": x, **quantize(problem.options, target, found.y)}
+        outputs = {"x": x, **quantize(problem.options, target, in_f32(found.y))}
         return {name: outputs[name] for name in self.output_names(problem)}
 
     def tolerances(
@@ -102,7 +105,7 @@ class AddRmsnorm2dRdquant(QuantizingOperator[AddRmsnorm2dRdquantOptions, AddRmsn
             "x": Tolerance(
                 dtype.unit_roundoff + UNIT, dtype.underflow, f"one f32 addition, half an ulp of {dtype.name}"
             ),
-            **quantized_tolerances(problem.options, target, found.y, found.y_error, reference["yscale"]),
+            **quantized_tolerances(problem.options, target, in_f32(found.y), found.y_error, reference["yscale"]),
         }
         return {name: tolerances[name] for name in reference}
 

@@ -2,7 +2,8 @@
 
 from ckmlir.lang import Kernel, Tile
 from ckmlir.ops.normalization.add_rmsnorm2d_rdquant import AddRmsnorm2dRdquantSpec
-from ckmlir.ops.normalization.rmsnorm2d_kernel import inverse_rms
+from ckmlir.ops.normalization.rmsnorm2d_kernel import mean_square
+from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows
 from ckmlir.ops.rows.block_kernel import Column, RowBlock, row_kernel
 from ckmlir.ops.rows.quantize_kernel import store_quantized
 from ckmlir.targets import Target
@@ -13,14 +14,18 @@ def build(spec: AddRmsnorm2dRdquantSpec, target: Target) -> Kernel:
 
     def body(block: RowBlock) -> None:
         x = block.held(lambda column: block.load("a", column) + block.load("b", column))
-        inv_rms = inverse_rms(block, x)
+        at_once = spec.save_x and not spec.streamed
+        if at_once:
+            block.store(x(0), "x", 0)  # before rows are scaled, so that registers hold them once
+        rows = ScaledRows(block, x)
+        inv_rms = rows.inverse_root(mean_square(block, rows))
 
         def y(column: Column) -> Tile:
-            scaled: Tile = x(column) * inv_rms[:, None] * block.channels("gamma", column)
+            scaled: Tile = rows.part(column) * inv_rms[:, None] * block.channels("gamma", column)
             return scaled
 
         def store_x(column: Column) -> None:
-            if spec.save_x:
+            if spec.save_x and not at_once:
                 block.store(x(column), "x", column)
 
         store_quantized(block, spec, target, block.held(y), store_x)

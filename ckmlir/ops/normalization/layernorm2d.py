@@ -19,11 +19,11 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.normalization.norm import Norm, Normalized, NormOptions, NormSpec, norm_keys
+from ckmlir.ops.precision import DENORMAL, LEAST_NORMAL, UNIT, fold_steps, rows_of_numbers
 from ckmlir.ops.request import Choice
 from ckmlir.ops.rows.arrays import RowArray, channels_in
 from ckmlir.ops.rows.layout import MAXIMUM_WHOLE
 from ckmlir.ops.rows.operator import RowProblem
-from ckmlir.ops.rows.precision import UNIT, fold_steps
 
 VARIANCE = ("centred", "welford", "squares")
 
@@ -85,10 +85,12 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
             inv_std   r (variance error r² / 2 + 2 u), with r = 1 / sqrt(σ² + eps) and v_rsq_f32 right to one ulp
             y         |γ| r (|x - mean| relative error of inv_std + mean error + 2 u max|x|) + 3 u (|y| + |β|)
 
+        and what is lost where results are denormal.
+
         Each row has its own bounds, from its largest |x| and |x - mean|.
         """
         gamma, beta = (arrays[name].astype(np.float64) for name in ("gamma", "beta"))
-        steps, n = fold_steps(problem.sizes["n"]), problem.sizes["n"]
+        steps, n, x = fold_steps(problem.sizes["n"]), problem.sizes["n"], rows_of_numbers(x)
         with np.errstate(invalid="ignore", divide="ignore"):  # rows of one value without eps
             mean = x.sum(axis=1) / max(n, 1)
             centred = x - mean[:, None]
@@ -97,7 +99,7 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
             y = centred * inv_std[:, None] * gamma + beta
             extent, spread = (np.abs(part).max(axis=1, initial=0.0) for part in (x, centred))
             given_error = x_error.max(axis=1, initial=0.0)
-            mean_error = steps * UNIT * extent + given_error
+            mean_error = steps * UNIT * extent + given_error + DENORMAL
             variance_error = 4 * steps * UNIT * np.sqrt(variance * (variance + mean**2)) + mean_error**2
             variance_error += 2 * given_error * np.sqrt(variance)
             if problem.options.variance == "squares":
@@ -105,7 +107,8 @@ class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
             relative = variance_error * inv_std**2 / 2 + 2 * UNIT
             row_error = inv_std * (spread * relative + mean_error + given_error + 2 * UNIT * extent)
             y_error = np.abs(gamma) * row_error[:, None] + 3 * UNIT * (np.abs(y) + np.abs(beta))
-            errors = {"mean": mean_error, "inv_std": relative * inv_std}
+            y_error += (1 + np.abs(gamma)) * LEAST_NORMAL
+            errors = {"mean": mean_error, "inv_std": relative * inv_std + DENORMAL}
         return Normalized(y, y_error, {"mean": mean, "inv_std": inv_std}, errors)
 
 

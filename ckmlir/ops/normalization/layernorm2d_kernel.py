@@ -8,9 +8,10 @@ passes once for its statistics. Both take the mean of the squares instead where 
 from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.lang import Kernel, Tile, maximum, rsqrt
+from ckmlir.lang import Kernel, Tile, where
 from ckmlir.ops.normalization.layernorm2d import Layernorm2dSpec
 from ckmlir.ops.normalization.norm_kernel import Normalization, build_norm
+from ckmlir.ops.normalization.scaled_rows_kernel import ScaledRows, not_a_number_unless_finite
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
 from ckmlir.targets import Target
 
@@ -19,15 +20,17 @@ def build(spec: Layernorm2dSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
 
     def normalize(block: RowBlock, x: Part) -> Normalization:
-        mean, variance = _STATISTICS[spec.variance](block, x)
-        inv_std = rsqrt(variance + block.given.eps)
+        rows = ScaledRows(block, x)
+        mean, variance = _STATISTICS[spec.variance](block, rows.part)
+        inv_std = rows.inverse_root(variance)
 
         def y(column: Column) -> Tile:
-            normalized = (x(column) - mean[:, None]) * inv_std[:, None]
+            normalized = (rows.part(column) - mean[:, None]) * inv_std[:, None]
             scaled: Tile = normalized * block.channels("gamma", column) + block.channels("beta", column)
             return scaled
 
-        return Normalization(y, {"mean": mean, "inv_std": inv_std})
+        shown = rows.restored(mean) + not_a_number_unless_finite(variance)
+        return Normalization(y, {"mean": shown, "inv_std": rows.restored_inverse_root(variance)})
 
     return build_norm(spec, target, normalize)
 
@@ -53,7 +56,8 @@ def _squares(block: RowBlock, x: Part) -> tuple[Tile, Tile]:
 
     total, squares = block.fold(both, [0.0, 0.0], lambda a, b: [a[0] + b[0], a[1] + b[1]])
     mean = total * block.inverse_n
-    return mean, maximum(squares * block.inverse_n - mean * mean, 0.0)
+    difference = squares * block.inverse_n - mean * mean
+    return mean, where(difference < 0.0, 0.0, difference)  # NaN stays
 
 
 def _welford(block: RowBlock, x: Part) -> tuple[Tile, Tile]:

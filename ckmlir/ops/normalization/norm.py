@@ -5,6 +5,10 @@
     q   = y, with quant=smooth times smooth (one for every column), quantised by rows (`rows/quantization.py`)
 
 Without quantisation y is stored; with it q and yscale, and y too with keep_y.
+
+Finite rows of any magnitude are normalised: those of bf16 and f32, whose squares f32 may not hold, are scaled by a
+power of two first (`scaled_rows_kernel.py`). A row of acc with NaN or an infinity, also one that the addition makes,
+gives NaN for all of y and for its statistics.
 """
 
 from __future__ import annotations
@@ -18,11 +22,11 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Key, Real
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, channels_in, row_values_out, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowProblem, stride_keys
-from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
     QUANTIZATION_KEYS,
     QuantizedOptions,
@@ -145,7 +149,7 @@ class Norm(QuantizingOperator[C, R]):
         found = self.normalized(problem, arrays, x, x_error)
         outputs = {"y": found.y, "sum": x, **found.statistics}
         if problem.options.out != "none":
-            outputs.update(quantize(problem.options, target, _smoothed(found.y, arrays)))
+            outputs.update(quantize(problem.options, target, _smoothed(in_f32(found.y), arrays)))
         return {name: outputs[name] for name in self.output_names(problem)}
 
     def tolerances(
@@ -162,7 +166,7 @@ class Norm(QuantizingOperator[C, R]):
         for name, error in found.statistics_errors.items():
             tolerances[name] = Tolerance(UNIT, error, "f32 sums of a row, see the operator")
         if problem.options.out != "none":
-            y, y_error = _smoothed(found.y, arrays), _smoothed(found.y_error, arrays, magnitude=True)
+            y, y_error = _smoothed(in_f32(found.y), arrays), _smoothed(found.y_error, arrays, magnitude=True)
             y_error = y_error + UNIT * np.abs(y)
             scale = reference["yscale"]
             tolerances.update(quantized_tolerances(problem.options, target, y, y_error, scale))
@@ -171,15 +175,17 @@ class Norm(QuantizingOperator[C, R]):
 
 def _sum(arrays: Mapping[str, Array]) -> tuple[Array, Array]:
     """x with all that is added to it, in float64, and the bound of f32's error: a rounding for each addition."""
-    parts = [arrays[name].astype(np.float64) for name in ("x", "residual", "bias") if name in arrays]
+    parts = [arrays[name].astype(np.float64) for name in ("x", "bias", "residual") if name in arrays]
     x, size = parts[0], np.abs(parts[0])
-    for part in parts[1:]:
-        x, size = x + part, size + np.abs(part)
-    return x, (len(parts) - 1) * UNIT * size
+    with np.errstate(invalid="ignore"):
+        for part in parts[1:]:
+            x, size = in_f32(x + part), size + np.abs(part)
+        return x, (len(parts) - 1) * UNIT * size
 
 
 def _smoothed(y: Array, arrays: Mapping[str, Array], magnitude: bool = False) -> Array:
     if "smooth" not in arrays:
         return y
     smooth = arrays["smooth"].astype(np.float64)
-    return y * (np.abs(smooth) if magnitude else smooth)
+    with np.errstate(invalid="ignore"):
+        return y * np.abs(smooth) if magnitude else in_f32(y * smooth)

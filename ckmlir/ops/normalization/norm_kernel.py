@@ -22,11 +22,14 @@ def build_norm(spec: NormSpec, target: Target, normalize: Callable[[RowBlock, Pa
 
     def body(block: RowBlock) -> None:
         x = block.held(lambda column: _sum(block, spec, column))
+        at_once = spec.add == "store" and not spec.streamed
+        if at_once:
+            block.store(x(0), "sum", 0)  # before rows are scaled, so that registers hold them once
         found = normalize(block, x)
         y = block.held(found.y)
 
         def store_rows(column: Column) -> None:
-            if spec.add == "store":
+            if spec.add == "store" and not at_once:
                 block.store(x(column), "sum", column)
             if spec.quant == "none" or spec.keep_y:
                 block.store(y(column), "y", column)

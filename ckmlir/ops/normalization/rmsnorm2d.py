@@ -22,10 +22,10 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.normalization.norm import Norm, Normalized, NormOptions, NormSpec, norm_keys
+from ckmlir.ops.precision import DENORMAL, LEAST_NORMAL, UNIT, fold_steps, rows_of_numbers, through_jumps
 from ckmlir.ops.request import Flag
 from ckmlir.ops.rows.arrays import RowArray, channels_in
 from ckmlir.ops.rows.operator import RowProblem
-from ckmlir.ops.rows.precision import UNIT, fold_steps, through_jumps
 from ckmlir.targets import get_target
 
 
@@ -84,15 +84,19 @@ def rms_normalized(x: Array, x_error: Array, gamma: Array, n: int, eps: float) -
         mean square   (s + 2) u relative
         inv_rms r     relative error of the mean square / 2 + 2 u, with v_rsq_f32 right to one ulp
         y             |γ| r |x| (relative error of r + 3 u), and |γ| r times the error of x
+
+    and what is lost where results are denormal.
     """
     relative = (fold_steps(n) + 2) * UNIT / 2 + 2 * UNIT
+    x = rows_of_numbers(x)
     with np.errstate(invalid="ignore", divide="ignore"):  # rows of zeros without eps
         square = np.square(x).sum(axis=1) / max(n, 1)  # 0 of a row without elements
         inv_rms = 1 / np.sqrt(square + eps)
         given = x_error.max(axis=1, initial=0.0) * np.sqrt(square) * inv_rms**2  # the sum's errors within the square
         y = x * inv_rms[:, None] * gamma
         y_error = np.abs(y) * (relative + given + 3 * UNIT)[:, None] + x_error * inv_rms[:, None] * np.abs(gamma)
-    return Normalized(y, y_error, {"inv_rms": inv_rms}, {"inv_rms": inv_rms * (relative + given)})
+        y_error += (1 + np.abs(gamma)) * LEAST_NORMAL
+    return Normalized(y, y_error, {"inv_rms": inv_rms}, {"inv_rms": inv_rms * (relative + given) + DENORMAL})
 
 
 def _rounded(dtype: str, values: Array) -> Array:

@@ -2,8 +2,9 @@
 
 `op=max` may also give the index of the maximum, the first of equal ones: its element's number in the packed images, 0
 where a window meets nothing but -infinity. Without `propagate_nan` a NaN is passed over, with it the first one is the
-result. `op=average` divides by the elements of the window, those of the padding included (as zeros) or not (`count`).
-A window without elements gives -infinity, or NaN for an average that does not count padding.
+result. `op=average` divides by the elements of the window, those of the padding included (as zeros) or not (`count`). A
+window without elements gives -infinity, or NaN for an average that does not count padding. Averages add in f32; where
+the magnitudes of their terms add up to more than it holds, nothing is promised.
 
 Arrays: x (n, image…, c), y (n, positions…, c), index (i32, like y) with `index`; packed.
 
@@ -25,9 +26,10 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
+from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.spec import Reason, by, not_a_choice
+from ckmlir.ops.spec import Reason, by, not_a_choice, unlike
 from ckmlir.ops.tensors.arrays import packed
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.mapping import ALIGN
@@ -35,13 +37,16 @@ from ckmlir.ops.tensors.rounding import output_tolerance, saturated
 from ckmlir.ops.tensors.sliding import (
     Sliding,
     SlidingSpec,
+    check_sliding,
     index_strides,
     read_sliding,
     sliding_keys,
     sliding_scalars,
+    uncovered_windows,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
     array_fields,
+    check_tiles,
     choose_tile,
     invalid_tiles,
     launch_scalars,
@@ -55,6 +60,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 TYPES = ("f16", "bf16", "f32", "fp8", "bf8")
 OPS = ("max", "average")
 COUNTS = ("padding", "elements")
+TILE = 2048
+"""Elements of a workgroup."""
 
 
 @dataclass(frozen=True)
@@ -129,16 +136,15 @@ class Pooling(Operator[Problem, PoolingSpec]):
             raise RequestError(f"{key}=1: op=average has no maximum; expected op=max")
         if problem.op == "max" and problem.count != "padding":
             raise RequestError(f"count={problem.count}: op=max counts nothing; expected op=average")
+        if not problem.folded.is_empty:
+            check_sliding(problem.sliding, 1, problem.c)
+            check_tiles(problem.folded, _tile(problem), ("y", "x"))
         if problem.index and problem.n * prod(problem.sliding.image) * problem.c >= 2**31:
             raise RequestError("index=1: the images have 2^31 elements or more, which no i32 numbers")
         return problem
 
     def spec(self, problem: Problem, target: Target) -> PoolingSpec:
-        y, x = problem.folded.strides
-        arrays = ("y", "index", "x") if problem.index else ("y", "x")
-        dtypes = tuple({"index": "i32"}.get(name, problem.dtype) for name in arrays)
-        strides = tuple(x if name == "x" else y for name in arrays)
-        folded = Folded(problem.folded.lengths, strides, problem.folded.groups)
+        arrays, dtypes, folded = _by_array(problem)
         return PoolingSpec(
             arrays=arrays,
             dtypes=dtypes,
@@ -148,8 +154,15 @@ class Pooling(Operator[Problem, PoolingSpec]):
             propagate_nan=problem.propagate_nan,
             count=problem.count,
             **array_fields(folded, dtypes, problem.align),
-            **tile_fields(folded, choose_tile(folded, dtypes, elements=2048)),
+            **tile_fields(folded, _tile(problem)),
         )
+
+    def mismatches(self, problem: Problem, spec: PoolingSpec, target: Target) -> list[Reason]:
+        arrays, dtypes, folded = _by_array(problem)
+        different = list(unlike(
+            spec, arrays=arrays, dtypes=dtypes, op=problem.op, propagate_nan=problem.propagate_nan, count=problem.count
+        ))  # fmt: skip
+        return different or list(uncovered_windows(spec, problem.sliding, folded, problem.align))
 
     def validate(self, spec: PoolingSpec, target: Target) -> list[Reason]:
         return [*invalid_tiles(spec, target), *not_a_choice(spec, op=OPS, count=COUNTS)]
@@ -172,10 +185,10 @@ class Pooling(Operator[Problem, PoolingSpec]):
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         x = (problem.n, *problem.sliding.image, problem.c)
         y = problem.shape
-        index = [ArraySpec("index", y, "i32", "out", packed(y))] if problem.index else []
+        index = [ArraySpec("index", y, "i32", "out", packed(y), problem.align)] if problem.index else []
         return (
-            ArraySpec("x", x, problem.dtype, "in", packed(x)),
-            ArraySpec("y", y, problem.dtype, "out", packed(y)),
+            ArraySpec("x", x, problem.dtype, "in", packed(x), problem.align),
+            ArraySpec("y", y, problem.dtype, "out", packed(y), problem.align),
             *index,
         )
 
@@ -192,10 +205,12 @@ class Pooling(Operator[Problem, PoolingSpec]):
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The outputs in float64, and indices."""
+        if 0 in problem.shape:
+            return {name: np.zeros(problem.shape) for name in ("y", *["index"] * problem.index)}
         values, exists = self._windows(problem, arrays["x"].astype(np.float64))
         with np.errstate(all="ignore"):
             if problem.op == "average":
-                total = np.where(exists, values, 0.0).sum(axis=-1)
+                total = in_f32(np.where(exists, values, 0.0).sum(axis=-1))
                 return {"y": total / self._divisors(problem, exists)}
             usable = np.where(exists, values, -math.inf)
             ranked = np.where(np.isnan(usable), math.inf if problem.propagate_nan else -math.inf, usable)
@@ -230,18 +245,21 @@ class Pooling(Operator[Problem, PoolingSpec]):
         of magnitudes, and two roundings of its division.
         """
         exact = Tolerance(0.0, 0.0, "one of the elements")
-        if problem.op == "max":
+        if problem.op == "max" or 0 in problem.shape:
             return dict.fromkeys(reference, exact)
         values, exists = self._windows(problem, arrays["x"].astype(np.float64))
         places = prod(problem.sliding.window)
         u = find_dtype("f32").unit_roundoff
         with np.errstate(all="ignore"):
-            size = np.where(exists, np.abs(values), 0.0).sum(axis=-1) / self._divisors(problem, exists)
-        error = np.nan_to_num((places + 3) * u * size)
+            size = np.where(exists & np.isfinite(values), np.abs(values), 0.0).sum(axis=-1)
+            error = np.nan_to_num((places + 3) * u * size / self._divisors(problem, exists))
+            error = np.where(order_decides(np.where(exists, values, 0.0), -1), np.inf, error)
         return {"y": output_tolerance(error, problem.dtype, f"{places} f32 additions and a division", target)}
 
-    def launch(self, problem: Problem, spec: PoolingSpec) -> Launch:
+    def launch(self, problem: Problem, spec: PoolingSpec, target: Target) -> Launch:
         folded = problem.folded
+        if self.writes_nothing(problem):
+            return NOTHING
         counts = tile_counts(folded.lengths, spec.tile)
         scalars = launch_scalars(spec, folded.lengths, counts, dict.fromkeys(("y", "index"), folded.strides[0]))
         windows = sliding_scalars(problem.sliding, 1, problem.c)
@@ -249,6 +267,20 @@ class Pooling(Operator[Problem, PoolingSpec]):
         last = (np.int32(places), np.float32(1 / places))
         arguments = (*spec.arrays, *scalars, *windows, *last)
         return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), arguments)
+
+
+def _tile(problem: Problem) -> tuple[int, ...]:
+    _, dtypes, folded = _by_array(problem)
+    return choose_tile(folded, dtypes, elements=TILE)
+
+
+def _by_array(problem: Problem) -> tuple[tuple[str, ...], tuple[str, ...], Folded]:
+    """Names and element types of the arrays, and the index space with their strides."""
+    y, x = problem.folded.strides
+    arrays = ("y", "index", "x") if problem.index else ("y", "x")
+    dtypes = tuple({"index": "i32"}.get(name, problem.dtype) for name in arrays)
+    strides = tuple(x if name == "x" else y for name in arrays)
+    return arrays, dtypes, Folded(problem.folded.lengths, strides, problem.folded.groups)
 
 
 OPERATOR = Pooling()

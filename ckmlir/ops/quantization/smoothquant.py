@@ -13,11 +13,11 @@ from typing import ClassVar
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Integer
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, rows_in
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowProblem, stride_keys
-from ckmlir.ops.rows.precision import UNIT
 from ckmlir.ops.rows.quantization import (
     QUANTIZATION_KEYS,
     QuantizedOptions,
@@ -74,8 +74,9 @@ class Smoothquant(QuantizingOperator[SmoothquantOptions, SmoothquantSpec]):
 
 
 def _smoothed(arrays: Mapping[str, Array]) -> Array:
-    product: Array = arrays["x"].astype(np.float64) * arrays["smooth"].astype(np.float64)
-    return product
+    with np.errstate(invalid="ignore"):
+        product: Array = arrays["x"].astype(np.float64) * arrays["smooth"].astype(np.float64)
+    return in_f32(product)
 
 
 OPERATOR = Smoothquant()

@@ -6,7 +6,7 @@ last offset. The work is cut into tiles
 table of tiles is a workspace of the operator: `pack=host` packs it by a function on the host, `pack=device` by the
 kernel of ragged_tiles, which fills the same bytes.
 
-It is the smallest operator with everything that a preparation may need, and an example for those that do.
+It is the smallest operator with every kind of step, and an example for those that have some.
 
 Arrays: values (total) f32, offsets (rows + 1) i32, sums (rows) f32. Kernel arguments: values, the table, sums; rows and
 total (i32). Grid: the slots of the table.
@@ -15,6 +15,7 @@ total (i32). Grid: the slots of the table.
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -23,13 +24,14 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, PackOnDevice, Step, array_spec
-from ckmlir.ops.ragged.ragged_tiles import FIELDS, TILE, pack_table, random_offsets
+from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, Step, array_spec
+from ckmlir.ops.precision import OVERFLOW
+from ckmlir.ops.ragged.ragged_tiles import FIELDS, ROWS, TILE, made_offsets, pack_table
 from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES
 from ckmlir.ops.ragged.ragged_tiles import Problem as Tiles
-from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.request import Choice
 from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
-from ckmlir.ops.workspace import Fill, PackOnHost, Workspace
+from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -60,13 +62,12 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
     summary = "sums of rows of different lengths; an example of workspaces"
     spec_type = RaggedRowSumsSpec
     keys = (
-        Integer("rows", 16, "rows", minimum=1),
-        Integer("total", 4096, "elements of all rows"),
+        *ROWS,
         Choice("pack", "host", "where the table of tiles is made", ("host", "device")),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = Problem(TILES.problem(rows=values["rows"], total=values["total"]), values["pack"])
+        problem = Problem(TILES.problem(**{key.name: values[key.name] for key in ROWS}), values["pack"])
         self.arrays(problem)  # refuses what is too large
         return problem
 
@@ -88,7 +89,7 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name == "offsets":
-            return random_offsets(problem.tiles.rows, problem.tiles.total, generator)
+            return made_offsets(problem.tiles, generator)
         return generator.standard_normal(array.shape, dtype=np.float32)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -102,21 +103,25 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
         other."""
         offsets, u = arrays["offsets"], find_dtype("f32").unit_roundoff
         steps = np.diff(offsets) // problem.tiles.tile + 2 + problem.tiles.tile // WAVE_SIZE + 6
-        bound = steps * u * _row_sums(np.abs(arrays["values"].astype(np.float64)), offsets)
-        return {"sums": Tolerance(0.0, bound, "f32 sums of lanes, then of lanes together, then of tiles in any order")}
+        values = arrays["values"].astype(np.float64)
+        sizes = _row_sums(np.nan_to_num(np.abs(values), posinf=0), offsets)
+        free = (sizes >= OVERFLOW) & ~np.isnan(_row_sums(np.where(np.isnan(values), np.nan, 0.0), offsets))
+        reason = "f32 sums of lanes, then of lanes together, then of tiles in any order"
+        return {"sums": Tolerance(0.0, steps * u * sizes, reason, free)}
 
-    def launch(self, problem: Problem, spec: RaggedRowSumsSpec) -> Launch:
+    def launch(self, problem: Problem, spec: RaggedRowSumsSpec, target: Target) -> Launch:
         scalars = np.int32(problem.tiles.rows), np.int32(problem.tiles.total)
         return Launch((problem.tiles.slots, 1, 1), (WAVE_SIZE, 1, 1), ("values", "table", "sums", *scalars))
 
-    def workspaces(self, problem: Problem, spec: RaggedRowSumsSpec) -> tuple[Workspace, ...]:
+    def workspaces(self, problem: Problem, spec: RaggedRowSumsSpec, target: Target) -> tuple[Workspace, ...]:
         return (Workspace("table", problem.tiles.slots * FIELDS * 4),)
 
-    def preparation(self, problem: Problem, spec: RaggedRowSumsSpec) -> tuple[Step, ...]:
+    def steps(self, problem: Problem, spec: RaggedRowSumsSpec, target: Target) -> tuple[Step, ...]:
         if problem.pack == "device":
             arrays = {"offsets": "offsets", "table": "table"}
-            return (Fill("sums", 0), Fill("table", 0), PackOnDevice(TILES, problem.tiles, arrays))
-        return (Fill("sums", 0), PackOnHost("table", ("offsets",), functools.partial(_pack, problem.tiles.tile)))
+            return (Fill("sums", 0), Fill("table", 0), Run(TILES, problem.tiles, arrays), OWN_KERNEL)
+        pack = PackOnHost("table", ("offsets",), functools.partial(_pack, problem.tiles.tile))
+        return (Fill("sums", 0), pack, OWN_KERNEL)
 
 
 def _pack(tile: int, arrays: Mapping[str, Array], packed: Array) -> None:
@@ -124,9 +129,8 @@ def _pack(tile: int, arrays: Mapping[str, Array], packed: Array) -> None:
 
 
 def _row_sums(values: Array, offsets: Array) -> Array:
-    totals = np.concatenate([[0.0], np.cumsum(values)])
-    sums: Array = totals[offsets[1:]] - totals[offsets[:-1]]
-    return sums
+    with np.errstate(invalid="ignore"):
+        return np.array([values[start:end].sum() for start, end in itertools.pairwise(offsets)], np.float64)
 
 
 OPERATOR = RaggedRowSums()

@@ -20,7 +20,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
-from ckmlir.ops.request import Integer, RequestError
+from ckmlir.ops.request import Integer, PowerOfTwo, RequestError, Series, show
 from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -28,14 +28,26 @@ from ckmlir.targets.cdna import WAVE_SIZE
 TILE = 256
 FIELDS = 4
 
+ROWS = (
+    Integer("rows", None, "rows, by default as many as lengths has, or 16", minimum=1),
+    Integer("total", None, "elements of all rows at most; by default the sum of lengths, or 4096"),
+    Series("lengths", None, "of every row, for the inputs that are made; by default random"),
+)
+"""The keys of rows of different lengths."""
+
 
 @dataclass(frozen=True)
 class Problem:
-    """Rows of `total` elements together, cut into tiles of at most `tile`."""
+    """Rows of `total` elements together, cut into tiles of at most `tile`.
+
+    Attributes:
+        lengths: of every row, for the inputs that are made; None: random ones. No kernel depends on them.
+    """
 
     rows: int
     total: int
     tile: int
+    lengths: tuple[int, ...] | None = None
 
     @property
     def slots(self) -> int:
@@ -61,13 +73,12 @@ class RaggedTiles(Operator[Problem, RaggedTilesSpec]):
     summary = "the table of tiles of rows of different lengths"
     spec_type = RaggedTilesSpec
     keys = (
-        Integer("rows", 16, "rows", minimum=1),
-        Integer("total", 4096, "elements of all rows"),
-        Integer("tile", TILE, "most elements of a tile, a power of two", minimum=1),
+        *ROWS,
+        PowerOfTwo("tile", TILE, "most elements of a tile, a power of two", minimum=1),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = Problem(values["rows"], values["total"], values["tile"])
+        problem = Problem(*read_rows(values), values["tile"], values["lengths"])
         if problem.tile & (problem.tile - 1):
             raise RequestError(f"tile={problem.tile}: expected a power of two")
         self.arrays(problem)  # refuses what is too large
@@ -89,7 +100,7 @@ class RaggedTiles(Operator[Problem, RaggedTilesSpec]):
         )
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        return random_offsets(problem.rows, problem.total, generator)
+        return made_offsets(problem, generator)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         table = np.zeros((problem.slots, FIELDS), np.int32)
@@ -99,16 +110,33 @@ class RaggedTiles(Operator[Problem, RaggedTilesSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        return {"table": Tolerance(0.0, 0.0, "integers are exact")}
+        written = int(arrays["offsets"][-1]) // problem.tile + problem.rows
+        free = np.broadcast_to((np.arange(problem.slots) >= written)[:, None], (problem.slots, FIELDS))
+        return {"table": Tolerance(0.0, 0.0, "integers are exact", free)}
 
-    def launch(self, problem: Problem, spec: RaggedTilesSpec) -> Launch:
+    def launch(self, problem: Problem, spec: RaggedTilesSpec, target: Target) -> Launch:
         return Launch((problem.rows, 1, 1), (WAVE_SIZE, 1, 1), ("offsets", "table"))
 
 
-def random_offsets(rows: int, total: int, generator: np.random.Generator) -> Array:
-    """Where rows of random lengths begin, and at last the total; some rows are empty."""
-    inner = np.sort(generator.integers(0, total + 1, rows - 1))
-    return np.concatenate([[0], inner, [total]]).astype(np.int32)
+def read_rows(values: Mapping[str, Any]) -> tuple[int, int]:
+    """How many rows there are, and the elements of all of them. Raises RequestError where the keys do not agree."""
+    lengths = values["lengths"]
+    rows = len(lengths or ()) if values["rows"] is None else values["rows"]
+    if lengths is not None and len(lengths) != rows:
+        raise RequestError(f"lengths={show(','.join(map(str, lengths)))}: {len(lengths)} of them for rows={rows}")
+    total = (4096 if lengths is None else sum(lengths)) if values["total"] is None else values["total"]
+    if lengths is not None and sum(lengths) > total:
+        raise RequestError(f"total={total}: the rows have {sum(lengths)} elements; expected at least that")
+    return rows or 16, total
+
+
+def made_offsets(problem: Problem, generator: np.random.Generator) -> Array:
+    """Where rows begin, and the end of the last: of the lengths asked for, or of random ones, some of them empty, that
+    take the whole total."""
+    if problem.lengths is not None:
+        return np.concatenate([[0], np.cumsum(problem.lengths)]).astype(np.int32)
+    inner = np.sort(generator.integers(0, problem.total + 1, problem.rows - 1))
+    return np.concatenate([[0], inner, [problem.total]]).astype(np.int32)
 
 
 def pack_table(offsets: Array, tile: int, table: Array) -> None:

@@ -69,7 +69,7 @@ class ReduceProblem:
 
     def second_step(self, place: int) -> ReduceProblem:
         """The reduction of the parts of one output; its arrays are x and y."""
-        shape = (self.parts, max(prod(self.kept_shape), 1))
+        shape = (self.parts, prod(self.kept_shape))
         return replace(
             self,
             x=Operand("x", self.accumulator, shape, packed(shape), (0, 1)),

@@ -3,6 +3,10 @@
 `ops` names the reductions, `before` and `after` are expressions of `a`: applied to every element, and to every result;
 one for all, or one for each, separated by semicolons. Sums accumulate in f32, or in i32 where x and y hold integers.
 
+Extrema leave NaN out: max, min and amax of nothing but NaN are those of no elements, -inf, inf and 0 (of integers the
+smallest, the largest and 0). Sums of NaN are NaN; a sum of no elements is 0, its mean NaN. Where the magnitudes of a
+sum's terms add up to more than f32 holds, nothing is promised of it.
+
 `split` workgroups share the elements of each result: their partial results go to a workspace, which a second kernel
 reduces in a fixed order. With `atomic` they are combined in memory instead, in no fixed order.
 
@@ -26,13 +30,17 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, PackOnDevice, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
 from ckmlir.ops.request import Choice, Flag, Integer, Numbers, RequestError, Words, show
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
+from ckmlir.ops.tensors.folding import Folded
+from ckmlir.ops.tensors.keys import Dimensions, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapProblem
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, expression_error, output_tolerance, saturated
 from ckmlir.ops.tensors.tiling import (
@@ -44,8 +52,8 @@ from ckmlir.ops.tensors.tiling import (
     launch_scalars,
     tile_counts,
     tile_fields,
+    uncovered_tiles,
 )  # fmt: skip
-from ckmlir.ops.workspace import Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -53,6 +61,9 @@ TYPES = tuple(DTYPES)
 MOST_DIMENSIONS, MOST_OUTPUTS = 5, 6
 ROW_BYTES = 128
 """Bytes of a kept fastest dimension that a workgroup takes: whole cache lines, and many workgroups."""
+
+LONGEST, SPLIT = (256, 16384), 8
+"""Of the kernels that are listed: the longest rows, and the workgroups that share one."""
 
 
 class Reduce(Operator[ReduceProblem, ReduceSpec]):
@@ -63,13 +74,13 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
     spec_type = ReduceSpec
     keys = (
         Numbers("shape", (256, 1024), "of x", most=MOST_DIMENSIONS),
-        Numbers("dims", None, "dimensions to reduce; default: the last", most=MOST_DIMENSIONS),
+        Dimensions("dims", None, "dimensions to reduce; default: the last", most=MOST_DIMENSIONS),
         Words("ops", ("sum",), "reductions", tuple(KINDS), most=MOST_OUTPUTS),
         Choice("dtype", "f16", "of x", TYPES),
         Choice("out", None, "of the results; default: dtype, i32 for i8", TYPES),
         ExpressionKey("before", ("a",), "of every element", variables=("a",), many=True),
         ExpressionKey("after", ("a",), "of every result", variables=("a",), many=True),
-        Numbers("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
+        Strides("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
         Integer("split", 1, "workgroups that share a result", minimum=1),
         Flag("atomic", False, "combine their results in memory, in no fixed order"),
         ALIGN,
@@ -125,24 +136,18 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
             if any(text != "a" for text in problem.after):
                 raise RequestError("atomic=1: nothing can be applied to a result that others still change; drop after")
 
+    def mismatches(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> list[Reason]:
+        one = problem.first_step() if problem.two_steps else problem
+        different = unlike(spec, **_code(one))
+        return list(different) or list(uncovered_tiles(spec, _by_array(one), one.align))
+
     def spec(self, problem: ReduceProblem, target: Target) -> ReduceSpec:
-        """Of the only kernel, or of the last one in two steps."""
+        """Of the kernel that reads x: the only one, or that of the parts."""
         if problem.two_steps:
-            return self.spec(problem.second_step(0), target)
-        folded = problem.folded
-        dtypes = [problem.x.dtype, *([problem.out] * len(problem.kinds))]
-        outs = tuple(folded.strides[1] for _ in problem.kinds)
-        return ReduceSpec(
-            arrays=("x", *problem.outputs),
-            dtypes=tuple(dtypes),
-            kept=folded.groups.count(KEPT),
-            kinds=problem.kinds,
-            before=problem.before,
-            after=problem.after,
-            stores="partial" if problem.partial else "atomic" if problem.atomic else "write",
-            **array_fields(replace(folded, strides=(folded.strides[0], *outs)), dtypes, problem.align),
-            **tile_fields(folded, _tile(problem)),
-        )
+            return self.spec(problem.first_step(), target)
+        code = _code(problem)
+        fields = array_fields(_by_array(problem), code["dtypes"], problem.align)
+        return ReduceSpec(**code, **fields, **tile_fields(problem.folded, _tile(problem)))
 
     def validate(self, spec: ReduceSpec, target: Target) -> list[Reason]:
         return list(invalid_tiles(spec, target))
@@ -153,22 +158,25 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
             for ops in ("sum", "max", "amax", "sum,max,amax"):
                 for shape, dims in (
                     ((256, 1024), "1"),
-                    ((256, 16384), "1"),
+                    (LONGEST, "1"),
                     ((4096, 1024), "0"),
                     ((8, 32, 32, 64), "1x2"),
                 ):
-                    problem = self.problem(shape=shape, dims=dims, ops=ops, dtype=dtype)
-                    spec = self.spec(problem, target)
-                    if not self.validate(spec, target):
-                        found[spec.name] = spec
+                    whole = self.problem(shape=shape, dims=dims, ops=ops, dtype=dtype)
+                    split = [replace(whole, parts=SPLIT)] if shape == LONGEST else []
+                    problems = [whole, *(one.first_step() for one in split)]
+                    problems += [one.second_step(place) for one in split for place in range(len(one.kinds))]
+                    for spec in (self.spec(problem, target) for problem in problems):
+                        if not self.validate(spec, target):
+                            found[spec.name] = spec
         return list(found.values())
 
     def arrays(self, problem: ReduceProblem) -> tuple[ArraySpec, ...]:
         shape = problem.kept_shape or (1,)
         if problem.partial:
             shape = (problem.parts, prod(problem.kept_shape))
-        outputs = (ArraySpec(name, shape, problem.out, "out", packed(shape)) for name in problem.outputs)
-        return (problem.x.array("in"), *outputs)
+        outputs = (ArraySpec(name, shape, problem.out, "out", packed(shape), problem.align) for name in problem.outputs)
+        return (problem.x.array("in", problem.align), *outputs)
 
     def _values(self, problem: ReduceProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if find_dtype(array.dtype).is_integer:
@@ -180,10 +188,12 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         """(elements after `before` and the kind's own, results before `after`) of one output."""
         kind = KINDS[problem.kinds[place]]
         x = arrays["x"].astype(np.int32 if problem.integer else np.float64)
-        first = np.asarray(evaluate_exactly(parse(problem.before[place], ("a",)), {"a": x}))
-        elements = np.broadcast_to(evaluate_exactly(parse(kind.before, ("a",)), {"a": first}), x.shape)
+        first = np.asarray(_evaluated(problem, problem.before[place], x))
+        elements = np.broadcast_to(_evaluated(problem, kind.before, first), x.shape)
         with np.errstate(all="ignore"):
             result = kind.fold(elements, problem.reduced)
+            if not problem.integer:
+                result = in_f32(result)
             if kind.divides:
                 result = result / np.float64(problem.count)
         return elements, np.reshape(result, problem.kept_shape or (1,))
@@ -193,7 +203,7 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         found = {}
         for place, name in enumerate(problem.outputs):
             _, result = self._each(problem, arrays, place)
-            value = evaluate_exactly(parse(problem.after[place], ("a",)), {"a": result})
+            value = _evaluated(problem, problem.after[place], result)
             found[name] = np.broadcast_to(value, result.shape)
         return found
 
@@ -226,21 +236,25 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
             shape = result.shape
             with np.errstate(all="ignore"):
                 if kind.combine == "+":
-                    size = np.sum(np.abs(elements), axis=problem.reduced).reshape(shape)
+                    sizes = np.where(np.isfinite(elements), np.abs(elements), 0.0)
+                    size = np.sum(sizes, axis=problem.reduced).reshape(shape)
                     bound = np.sum(error, axis=problem.reduced).reshape(shape) + steps * u * size
+                    bound = np.where(order_decides(elements, problem.reduced).reshape(shape), np.inf, bound)
                     if kind.divides:
                         bound = bound / problem.count + 2 * u * np.abs(result)
                 else:
                     bound = np.max(error, axis=problem.reduced, initial=0.0).reshape(shape)
+            bound = np.where(np.isfinite(result) | np.isinf(bound), bound, 0.0)
             after = bounded_error(parse(problem.after[place], ("a",)), {"a": Bounded(result, bound)})
             what = f"{steps} f32 additions" if kind.combine == "+" else "an extremum"
             found[name] = output_tolerance(np.broadcast_to(after, shape), problem.out, what, target)
         return found
 
-    def launch(self, problem: ReduceProblem, spec: ReduceSpec) -> Launch:
+    def launch(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
         if problem.two_steps:
-            last = self.launch(problem.second_step(0), spec)
-            return replace(last, arguments=(problem.workspaces[0], problem.outputs[0], *last.arguments[2:]))
+            return self.launch(problem.first_step(), spec, target)
         folded = problem.folded
         counts = tile_counts(folded.lengths, spec.tile)
         tiles, steps = prod(counts[: spec.kept]), prod(counts[spec.kept :])
@@ -251,35 +265,48 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         parts = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(prod(problem.kept_shape)), share]
         return Launch((tiles, problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts))
 
-    def workspaces(self, problem: ReduceProblem, spec: ReduceSpec) -> tuple[Workspace, ...]:
+    def workspaces(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> tuple[Workspace, ...]:
         if not problem.two_steps:
             return ()
         size = problem.parts * prod(problem.kept_shape) * find_dtype(problem.accumulator).bytes
         return tuple(Workspace(name, size) for name in problem.workspaces)
 
-    def preparation(self, problem: ReduceProblem, spec: ReduceSpec) -> tuple[Step, ...]:
-        """With parts, the first step, and the second for all outputs but the first; with atomics, what fills y."""
+    def steps(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> tuple[Step, ...]:
+        """With parts, behind the kernel that reads x one for each output, which reduces the results of the parts; with
+        atomics, before it what fills the outputs."""
+        places = range(len(problem.kinds))
         if problem.two_steps:
-            first = problem.first_step()
-            own = PackOnDevice(self, first, {"x": "x", **{name: name for name in problem.workspaces}})
-            others = range(1, len(problem.kinds))
-            return (
-                own,
-                *(
-                    PackOnDevice(
-                        self,
-                        problem.second_step(place),
-                        {"x": problem.workspaces[place], "y": problem.outputs[place]},
-                    )
-                    for place in others
-                ),
-            )
+            names = zip(problem.workspaces, problem.outputs, strict=True)
+            arrays = [{"x": parts, "y": output} for parts, output in names]
+            return (OWN_KERNEL, *(Run(self, problem.second_step(place), arrays[place]) for place in places))
         if problem.atomic:
-            return tuple(
-                PackOnDevice(ELEMENTWISE, _filling(problem, place), {"y": problem.outputs[place]})
-                for place in range(len(problem.kinds))
-            )
-        return ()
+            fills = (Run(ELEMENTWISE, _filling(problem, place), {"y": problem.outputs[place]}) for place in places)
+            return (*fills, OWN_KERNEL)
+        return (OWN_KERNEL,)
+
+
+def _evaluated(problem: ReduceProblem, text: str, values: Array) -> Any:
+    """An expression of `a` on arrays, in the numbers of the problem."""
+    return evaluate_exactly(parse(text, ("a",)), {"a": values}, integer=problem.integer)
+
+
+def _code(problem: ReduceProblem) -> dict[str, Any]:
+    """The fields of a specification that follow from what is computed, not from the sizes."""
+    return {
+        "arrays": ("x", *problem.outputs),
+        "dtypes": (problem.x.dtype, *([problem.out] * len(problem.kinds))),
+        "kept": problem.folded.groups.count(KEPT),
+        "kinds": problem.kinds,
+        "before": problem.before,
+        "after": problem.after,
+        "stores": "partial" if problem.partial else "atomic" if problem.atomic else "write",
+    }
+
+
+def _by_array(problem: ReduceProblem) -> Folded:
+    """The folded index space with strides for x and every output."""
+    x, out = problem.folded.strides
+    return replace(problem.folded, strides=(x, *(out for _ in problem.kinds)))
 
 
 def _filling(problem: ReduceProblem, place: int) -> MapProblem:

@@ -105,6 +105,8 @@ class _Reduction(Block):
         for _ in spec.reduced_dims[1:]:  # one dimension, so that waves exchange their results once
             result = join_axes(result, spec.kept)
         result = FOLDS[kind.combine](result, spec.kept)
+        if kind.combine != "+" and not spec.integer:
+            result = _combined(kind.combine, result, self.identity(spec.kinds[place]))  # not NaN, whatever the length
         name = spec.arrays[1 + place]
         if spec.stores != "partial":
             if kind.divides:
@@ -125,6 +127,6 @@ class _Reduction(Block):
         return found.offset(workgroup_id(1) * self.given.part_results)
 
 
-def _combined(combine: str, left: Tile, right: Tile) -> Tile:
+def _combined(combine: str, left: Tile, right: Tile | float) -> Tile:
     found: Tile = left + right if combine == "+" else getattr(left, combine)(right)
     return found

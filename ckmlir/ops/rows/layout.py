@@ -14,6 +14,7 @@ from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.request import show
 from ckmlir.ops.rows.arrays import RowArray, RowOptions
 from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
@@ -114,7 +115,8 @@ def choose_layout(
         whole: rows have to fit into registers, whatever their length.
     """
     size = find_dtype(dtype).bytes
-    align = math.gcd(ACCESS_BYTES // size, max(1, base // size), n, *strides)
+    # A multiple of 1 for rows without elements: as a multiple of more they would fill their blocks, and be read.
+    align = math.gcd(ACCESS_BYTES // size, max(1, base // size), n or 1, *strides)
     streamed = n > MAXIMUM_WHOLE and not whole
     # At least 2: padding to a multiple of 1 is none, and rows without elements need one.
     length = STREAMED_LENGTH if streamed else max(align, 2, 1 << max(n - 1, 0).bit_length())
@@ -127,6 +129,27 @@ def choose_layout(
         "rows": rows, "length": length, "row_waves": row_waves, "streamed": streamed, "vector": align, "align": align,
         "base": base, "pad_m": m % rows != 0, "pad_n": n == 0 or n % length != 0,
     }  # fmt: skip
+
+
+def uncovered_rows(
+    spec: RowSpec, m: int, n: int, strides: Sequence[int], base: int, row_bytes: int
+) -> Iterator[Reason]:
+    """Why a kernel does not do m rows of n elements; the arguments are those of `choose_layout`."""
+    if base % spec.base:
+        yield Reason("base", spec.base, f"addresses are multiples of {base} bytes", f"expected at most {base}")
+    if n % spec.align or any(stride % spec.align for stride in strides):
+        why = f"not all of n={n} and the rows' distances {show(tuple(strides))} are multiples of it"
+        yield Reason("align", spec.align, why, "expected a number that divides them")
+    if m % spec.rows and not spec.pad_m:
+        yield Reason("pad_m", spec.pad_m, f"m={m} is no multiple of the {spec.rows} rows of a workgroup", "expected 1")
+    if (n == 0 or n % spec.length) and not spec.pad_n:
+        yield Reason("pad_n", spec.pad_n, f"n={n} is no multiple of the {spec.length} that are held", "expected 1")
+    if n > spec.length and not spec.streamed:
+        yield Reason("length", spec.length, f"rows of {n} are not held at a time", f"expected at least {n}")
+    if n <= MAXIMUM_WHOLE and spec.streamed:
+        yield Reason("streamed", spec.streamed, f"rows of {n} are held at a time", "expected 0")
+    if spec.rows > 1 and spec.rows * row_bytes > REACH:
+        yield Reason("rows", spec.rows, "the rows of a workgroup would span more than 2 GiB", "expected 1")
 
 
 def invalid_layout(spec: RowSpec, target: Target) -> list[Reason]:

@@ -9,17 +9,18 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
+from functools import cached_property
 from typing import Any, ClassVar, Generic, TypeVar
 
 import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.request import MAXIMUM_SIZE, Integer, Key, RequestError
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.request import MAXIMUM_SIZE, Key, Pitch, PowerOfTwo, RequestError
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
-from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
+from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -49,6 +50,23 @@ class RowProblem(Generic[C]):
     numbers: dict[str, float]
     base: int
 
+    @cached_property
+    def table(self) -> tuple[RowArray, ...]:
+        """The table of arrays."""
+        return self.options.arrays()
+
+    @cached_property
+    def arrays(self) -> tuple[ArraySpec, ...]:
+        """The same with their sizes. Raises RequestError for one that is too large."""
+        return tuple(
+            array_spec(
+                one.name, [self.sizes[size] for size in one.sizes], one.dtype, one.role, self.strides.get(one.name),
+                limited=not one.strided,
+                align=max(self.base, find_dtype(one.dtype).bytes),
+            )
+            for one in self.table
+        )  # fmt: skip
+
     @property
     def dtype(self) -> str:
         return self.options.dtype
@@ -57,6 +75,15 @@ class RowProblem(Generic[C]):
 def stride_key(array: str) -> str:
     """The key of an array's row stride."""
     return {"x": "stride", "y": "ystride"}.get(array, f"{array}_stride")
+
+
+def _rows(problem: RowProblem[Any]) -> tuple[int, int, list[int], int, int]:
+    """Rows, their length, the distances of rows of that length, what divides addresses, and the largest distance of any
+    rows in bytes."""
+    arrays = [array for array in problem.table if array.strided]
+    strides = [problem.strides[array.name] for array in arrays if array.sizes[1] == "n"]
+    row_bytes = max(problem.strides[array.name] * find_dtype(array.dtype).bytes for array in arrays)
+    return problem.sizes["m"], problem.sizes["n"], strides, problem.base, row_bytes
 
 
 def _row_stride(array: RowArray, sizes: Mapping[str, int], values: Mapping[str, Any]) -> int:
@@ -73,9 +100,9 @@ def _row_stride(array: RowArray, sizes: Mapping[str, int], values: Mapping[str, 
 def stride_keys(*arrays: str) -> tuple[Key, ...]:
     """Keys for row strides, and for how arrays are aligned."""
     own = [
-        Integer(stride_key(name), None, f"elements from one row of {name} to the next", minimum=1) for name in arrays
+        Pitch(stride_key(name), None, f"elements from one row of {name} to the next", minimum=1) for name in arrays
     ]
-    return (*own, Integer("base", ACCESS_BYTES, "bytes, 1 to 16, that divide the address of every array", minimum=1))
+    return (*own, PowerOfTwo("base", ACCESS_BYTES, "bytes, 1 to 16, that divide the address of every array", minimum=1))
 
 
 class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
@@ -120,15 +147,12 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         return values
 
     def spec(self, problem: RowProblem[C], target: Target) -> R:
-        chosen = {field.name: getattr(problem.options, field.name) for field in fields(problem.options)}
-        arrays = [array for array in problem.options.arrays() if array.strided]
-        layout = choose_layout(
-            problem.sizes["m"], problem.sizes["n"], problem.dtype,
-            [problem.strides[array.name] for array in arrays if array.sizes[1] == "n"], problem.base,
-            row_bytes=max(problem.strides[array.name] * find_dtype(array.dtype).bytes for array in arrays),
-            whole=self.whole_rows,
-        )  # fmt: skip
-        return self.spec_type(**chosen, **layout)
+        m, n, strides, base, row_bytes = _rows(problem)
+        layout = choose_layout(m, n, problem.dtype, strides, base, row_bytes=row_bytes, whole=self.whole_rows)
+        return self.spec_type(**vars(problem.options), **layout)
+
+    def mismatches(self, problem: RowProblem[C], spec: R, target: Target) -> list[Reason]:
+        return list(unlike(spec, **vars(problem.options))) or list(uncovered_rows(spec, *_rows(problem)))
 
     def validate(self, spec: R, target: Target) -> list[Reason]:
         return invalid_layout(spec, target)
@@ -140,24 +164,20 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def arrays(self, problem: RowProblem[C]) -> tuple[ArraySpec, ...]:
-        return tuple(
-            array_spec(
-                one.name, [problem.sizes[size] for size in one.sizes], one.dtype, one.role,
-                problem.strides.get(one.name), limited=not one.strided,
-            )
-            for one in problem.options.arrays()
-        )  # fmt: skip
+        return problem.arrays
 
     def output_names(self, problem: RowProblem[C]) -> list[str]:
         """The names of the outputs, in order."""
-        return [array.name for array in problem.options.arrays() if array.role == "out"]
+        return [array.name for array in problem.table if array.role == "out"]
 
     def _values(self, problem: RowProblem[C], array: ArraySpec, generator: np.random.Generator) -> Array:
         values: Array = generator.standard_normal(array.shape, dtype=np.float32)
         return {"gamma": 1 + values / 4, "beta": values / 4, "smooth": 1 + values / 4}.get(array.name, values + 0.5)
 
-    def launch(self, problem: RowProblem[C], spec: R) -> Launch:
-        arrays = problem.options.arrays()
+    def launch(self, problem: RowProblem[C], spec: R, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
+        arrays = problem.table
         scalars = [np.int32(problem.sizes[name]) for name in size_names(arrays)]
         scalars += [np.int32(problem.strides[name]) for name in strided(arrays)]
         reals = [np.float32(problem.numbers[name]) for name in self.numbers]

@@ -16,9 +16,9 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.precision import UNIT, through_jumps
 from ckmlir.ops.request import Choice
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, channels_in, row_values_out, rows_out
-from ckmlir.ops.rows.precision import UNIT, through_jumps
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
@@ -98,10 +98,11 @@ def quantized_tolerances(
 ) -> dict[str, Tolerance]:
     """Tolerances of q and yscale for rows y that may be wrong by `y_error`.
 
-    The scale is as wrong as the largest element, and by three roundings. q may differ from the reference only where the
-    error of y / scale (that of y, that of the scale, and four roundings) crosses a step of the rounding.
+    The scale is as wrong as the largest element that is a number, and by three roundings. q may differ from the
+    reference only where the error of y / scale (that of y, that of the scale, and four roundings) crosses a step of the
+    rounding.
     """
-    scale_error = y_error.max(axis=-1, initial=0.0) / options.largest(target)
+    scale_error = np.where(np.isnan(y), 0.0, y_error).max(axis=-1, initial=0.0) / options.largest(target)
     with np.errstate(invalid="ignore"):
         values = y / scale[..., None]
         relative = (scale_error / scale)[..., None] + 7 * UNIT

@@ -1,7 +1,8 @@
 """softmax: y = exp(scale (x - max)) / sum of the same, row by row, in f32, of the elements that a mask keeps.
 
 With mask=1 an element takes part where the mask is not 0; the others give 0. A row without elements that take part, or
-of minus infinities alone, gives zeros.
+of minus infinities alone, gives zeros; one with NaN or plus infinity among those is NaN. Infinite is also what
+scale log2(e) x makes so in f32.
 
 Arrays: x (m, n), mask (m, n, i8) with mask=1; y (m, n). They are the kernel's arguments in this order; then m, n, row
 strides and scale.
@@ -9,21 +10,24 @@ strides and scale.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec
-from ckmlir.ops.request import Choice, Flag, Integer, Real
+from ckmlir.ops.precision import UNIT, fold_steps, in_f32
+from ckmlir.ops.request import GREATEST_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
-from ckmlir.ops.rows.precision import UNIT, fold_steps
 from ckmlir.targets import Target
+
+LOG2_E = math.log2(math.e)
 
 
 @dataclass(frozen=True)
@@ -68,6 +72,11 @@ class Softmax(RowOperator[SoftmaxOptions, SoftmaxSpec]):
         *stride_keys("x", "mask", "y"),
     )
 
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        if abs(values["scale"]) * LOG2_E > GREATEST_F32:
+            raise RequestError(f"scale={values['scale']:g}: times log2(e) it is no number that f32 can hold")
+        return super()._problem(values)
+
     def requests(self) -> Iterable[Mapping[str, object]]:
         return [{"dtype": dtype, "mask": mask} for dtype in FLOATS for mask in (False, True)]
 
@@ -98,7 +107,8 @@ class Softmax(RowOperator[SoftmaxOptions, SoftmaxSpec]):
 
 
 def _exponents(problem: Problem, arrays: Mapping[str, Array]) -> Array:
-    scaled: Array = arrays["x"].astype(np.float64) * problem.numbers["scale"]
+    with np.errstate(invalid="ignore", over="ignore"):
+        scaled: Array = in_f32(arrays["x"].astype(np.float64) * problem.numbers["scale"] * LOG2_E) / LOG2_E
     return np.where(arrays["mask"] != 0, scaled, -np.inf) if problem.options.mask else scaled
 
 

@@ -5,18 +5,16 @@ position with a maximum and a sum of its own, rescaled when the maximum grows.
 """
 
 from collections.abc import Sequence
-from math import log2
 from typing import Any
 
 from ckmlir.lang import Kernel, Tile, exp2, where
 from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock, row_kernel
-from ckmlir.ops.softmax.softmax import SoftmaxSpec
+from ckmlir.ops.softmax.softmax import LOG2_E, SoftmaxSpec
 from ckmlir.targets import Target
 
 INFINITY = float("inf")
 LOWEST = -(2 - 2.0**-23) * 2.0**127
 """In place of minus infinity as the maximum of nothing: minus infinity less this is itself, less itself it is NaN."""
-LOG2_E = log2(2.718281828459045)
 
 
 def build(spec: SoftmaxSpec, target: Target) -> Kernel:

@@ -10,7 +10,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.operator import ALIGNMENT, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, show
 
 
@@ -31,12 +31,16 @@ class Operand:
 
     @property
     def index_strides(self) -> tuple[int, ...]:
-        """Distance of neighbours along every dimension of the index space, 0 where the array repeats."""
-        return tuple(self.strides[axis] if axis >= 0 and self.shape[axis] != 1 else 0 for axis in self.axes)
+        """Distance of neighbours along every dimension of the index space, 0 where the array repeats.
 
-    def array(self, role: str) -> ArraySpec:
-        """The array as kernels take it."""
-        return ArraySpec(self.name, self.shape, self.dtype, role, self.strides)
+        Between elements that do not exist it is 1: what was asked for need not fit a kernel's arguments.
+        """
+        strides = self.strides if 0 not in self.shape else (1,) * len(self.shape)
+        return tuple(strides[axis] if axis >= 0 and self.shape[axis] != 1 else 0 for axis in self.axes)
+
+    def array(self, role: str, align: int = ALIGNMENT) -> ArraySpec:
+        """The array as kernels take it, at an address that `align` bytes divide."""
+        return ArraySpec(self.name, self.shape, self.dtype, role, self.strides, align)
 
     def in_index_space(self, array: Array, lengths: Sequence[int]) -> Array:
         """The array's elements by the coordinates of the index space."""

@@ -3,6 +3,12 @@
 A function is either a primitive, with tile code and an error of its own, or a text over other functions, in the
 variables x, y and z. A text that is only an approximation also has the function that it approximates.
 
+The chip's transcendental functions (sqrt, rsqrt, exp2, log2 and what is made of them) take denormals of f32 for zeros.
+`pow` is that of C: negative numbers have powers where the exponent is whole, anything to the power of 0 is 1, and so is
+1 to any power, NaN included; -0 counts as 0. Whole exponents up to 64 that are written as numbers are multiplications.
+`maximum` and `minimum` give the number where one of both is NaN; so relu, clamp and hard_sigmoid of NaN are their lower
+bounds. The sign of NaN is 0. All others are NaN of it.
+
 Sources: the error function is formula 7.1.26 of Abramowitz and Stegun, "Handbook of Mathematical Functions" (absolute
 error below 1.5e-7); GELU by the hyperbolic tangent is that of Hendrycks and Gimpel, arXiv 1606.08415.
 """
@@ -10,8 +16,9 @@ error below 1.5e-7); GELU by the hyperbolic tangent is that of Hendrycks and Gim
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
+from random import Random
 from typing import Any
 
 import numpy as np
@@ -40,20 +47,35 @@ class Function:
     integer: bool = False
 
 
+def _flushing(function: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A function of the chip's transcendental unit, which takes denormals for zeros (CDNA3 ISA, 7.4)."""
+    return lambda x: function(np.where(np.abs(x) < LEAST_NORMAL, np.copysign(0.0, x), x))
+
+
+def _sign_below_zero(x: Any, y: Any) -> Any:
+    whole = np.where(y % 2 == 1, -1.0, 1.0)
+    return np.where(np.trunc(y) == y, whole, np.where(np.isinf(x), 1.0, np.nan))
+
+
+def _sign(x: Any) -> Any:
+    return np.where(np.isnan(x), 0, np.sign(x))
+
+
 def _where(condition: Any, yes: Any, no: Any) -> Any:
     return np.where(condition, yes, no)
 
 
 LOG2_E = math.log2(math.e)
+LEAST_NORMAL = 2.0**-126
 FUNCTIONS: dict[str, Function] = {
     # primitives
     "maximum": Function(2, np.fmax, integer=True),
     "minimum": Function(2, np.fmin, integer=True),
     "where": Function(3, _where, integer=True),
-    "sqrt": Function(1, np.sqrt, ulps=1),
-    "rsqrt": Function(1, lambda x: 1 / np.sqrt(x), ulps=1),
-    "exp2": Function(1, np.exp2, ulps=1),
-    "log2": Function(1, np.log2, ulps=1),
+    "sqrt": Function(1, _flushing(np.sqrt), ulps=1),
+    "rsqrt": Function(1, _flushing(lambda x: 1 / np.sqrt(x)), ulps=1),
+    "exp2": Function(1, _flushing(np.exp2), ulps=1),
+    "log2": Function(1, _flushing(np.log2), ulps=1),
     "floor": Function(1, np.floor),
     "ceil": Function(1, np.ceil),
     "trunc": Function(1, np.trunc),
@@ -66,18 +88,32 @@ FUNCTIONS: dict[str, Function] = {
     "clamp": Function(3, lambda x, y, z: np.fmin(np.fmax(x, y), z), "minimum(maximum(x, y), z)", integer=True),
     "relu": Function(1, lambda x: np.fmax(x, 0), "maximum(x, 0)", integer=True),
     "leaky_relu": Function(2, lambda x, y: np.where(x > 0, x, x * y), "where(x > 0, x, x * y)"),
-    "sign": Function(1, np.sign, "where(x > 0, 1, where(x < 0, -1, 0))", integer=True),
+    "sign": Function(1, _sign, "where(x > 0, 1, where(x < 0, -1, 0))", integer=True),
     "exp": Function(1, np.exp, f"exp2(x * {LOG2_E!r})"),
     "expm1": Function(1, np.expm1, "exp(x) - 1"),
-    "log": Function(1, np.log, f"log2(x) * {math.log(2)!r}"),
+    "log": Function(1, _flushing(np.log), f"log2(x) * {math.log(2)!r}"),
     "log1p": Function(1, np.log1p, "log(1 + x)"),
-    "pow": Function(2, np.power, "exp2(y * log2(x))"),
+    "pow": Function(
+        2,
+        lambda x, y: np.float_power(_flushing(np.abs)(x) * np.sign(x) + 0.0, y),
+        "_sign_of_power(x, y) * exp2(_exponent(x, y))",
+    ),
+    "_exponent": Function(  # 1 to any power and any number to the power of 0 are 1, NaN included
+        2,
+        lambda x, y: np.where((np.abs(x) == 1) | (y == 0), 0.0, y * np.log2(np.abs(x))),
+        "where(abs(x) == 1, 0, where(y == 0, 0, y * log2(abs(x))))",
+    ),
+    "_sign_of_power": Function(  # of a negative number: that of an odd exponent, NaN for a fraction
+        2,
+        lambda x, y: np.where(x < 0, _sign_below_zero(x, y), 1.0),
+        "where(x < 0, where(trunc(y) == y, where(trunc(y * 0.5) * 2 == y, 1, -1), where(x == -inf, 1, inf - inf)), 1)",
+    ),
     "sigmoid": Function(1, lambda x: 1 / (1 + np.exp(-x)), "1 / (1 + exp(-x))"),
     "tanh": Function(1, np.tanh, "1 - 2 / (1 + exp(2 * x))"),
     "silu": Function(1, lambda x: x / (1 + np.exp(-x)), "x / (1 + exp(-x))"),
     "softplus": Function(1, lambda x: np.logaddexp(x, 0), "maximum(x, 0) + log(1 + exp(-abs(x)))"),
     "elu": Function(2, lambda x, y: np.where(x > 0, x, y * np.expm1(x)), "where(x > 0, x, y * (exp(x) - 1))"),
-    "hard_sigmoid": Function(1, lambda x: np.clip(x / 6 + 0.5, 0, 1), f"clamp(x * {1 / 6!r} + 0.5, 0, 1)"),
+    "hard_sigmoid": Function(1, lambda x: np.fmin(np.fmax(x / 6 + 0.5, 0), 1), f"clamp(x * {1 / 6!r} + 0.5, 0, 1)"),
     "erf": Function(
         1,
         _erf,
@@ -108,3 +144,25 @@ def _horner(x: Any, *coefficients: float) -> Any:
     for coefficient in reversed(coefficients):
         total = x * (coefficient + total)
     return total
+
+
+def function_names() -> list[str]:
+    """The functions that users may name, sorted."""
+    return sorted(name for name in FUNCTIONS if not name.startswith("_"))
+
+
+def sample_expression(random: Random, variables: Sequence[str], depth: int = 2) -> str:
+    """An expression of some of the variables, for tests."""
+    if depth == 0 or random.random() < 0.15:
+        return random.choice((*variables, *variables, str(random.choice((0, 1, 2, 0.5, 3.25, 1e-3)))))
+
+    def part() -> str:
+        return sample_expression(random, variables, depth - 1)
+
+    if random.random() < 0.5:
+        return f"({part()} {random.choice('+-*/')} {part()})"
+    name = random.choice(function_names())
+    parts = [part() for _ in range(FUNCTIONS[name].arity)]
+    if name == "where":
+        parts[0] = f"{parts[0]} {random.choice(('<', '<=', '>', '>=', '==', '!='))} {part()}"
+    return f"{name}({', '.join(parts)})"

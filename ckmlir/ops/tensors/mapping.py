@@ -22,21 +22,23 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, Launch, Operator
-from ckmlir.ops.request import Integer, RequestError
-from ckmlir.ops.spec import Reason, not_a_choice
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
+from ckmlir.ops.request import PowerOfTwo, RequestError
+from ckmlir.ops.spec import Reason, not_a_choice, unlike
 from ckmlir.ops.tensors.arrays import Operand
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
 from ckmlir.ops.tensors.folding import Folded, fold
-from ckmlir.ops.tensors.mapping_spec import MapSpec, is_integer, transposes_itself
+from ckmlir.ops.tensors.mapping_spec import COPIED_BYTES, MapSpec, is_integer, transposes_itself
 from ckmlir.ops.tensors.rounding import expression_error, output_tolerance, saturated
 from ckmlir.ops.tensors.tiling import (
     array_fields,
+    check_tiles,
     choose_tile,
     invalid_tiles,
     launch_scalars,
     tile_counts,
     tile_fields,
+    uncovered_tiles,
 )  # fmt: skip
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
@@ -48,7 +50,7 @@ if TYPE_CHECKING:
 TRANSPOSED_BY_READS = 64
 """Side of a tile that LDS reads transpose."""
 STAGING = ("none", "registers", "direct")
-ALIGN = Integer("align", 16, "bytes that divide the addresses of all arrays", minimum=1)
+ALIGN = PowerOfTwo("align", 16, "bytes that divide the addresses of all arrays", minimum=1)
 """The key for misaligned arrays: kernels then access narrower vectors."""
 
 
@@ -82,6 +84,11 @@ def _reads_transpose(dtypes: Sequence[str], target: Target | None) -> bool:
     return target is not None and target.has("lds_transpose_read") and transposes_itself(dtypes)
 
 
+def _output_last(folded: Folded) -> Folded:
+    """With the arrays in the order of specifications."""
+    return Folded(folded.lengths, (*folded.strides[1:], folded.strides[0]), folded.groups)
+
+
 class MapOperator(Operator[MapProblem, MapSpec]):
     """An operator that is a mapping."""
 
@@ -100,19 +107,25 @@ class MapOperator(Operator[MapProblem, MapSpec]):
                 raise RequestError(
                     f"align={problem.align}: elements of {array.name} have {size} bytes; expected a multiple"
                 )
-        if 0 not in problem.lengths and prod(tile_counts(problem.folded.lengths, self._tile(problem))) >= 2**24:
-            raise RequestError(f"{prod(problem.lengths)} elements are more workgroups than one launch takes")
+        names = [array.name for array in (problem.output, *problem.inputs)]
+        check_tiles(problem.folded, self._tile(problem), names)
         return problem
 
     def _tile(self, problem: MapProblem, target: Target | None = None) -> tuple[int, ...]:
         dtypes = [array.dtype for array in (problem.output, *problem.inputs)]
-        return choose_tile(problem.folded, dtypes, side=TRANSPOSED_BY_READS if _reads_transpose(dtypes, target) else 0)
+        tile = choose_tile(problem.folded, dtypes, side=TRANSPOSED_BY_READS if _reads_transpose(dtypes, target) else 0)
+        if problem.staging != "direct":
+            return tile
+        unit = max((dim for row in problem.folded.strides for dim, step in enumerate(row) if step == 1), default=-1)
+        least = WAVE_SIZE * COPIED_BYTES // min(find_dtype(dtype).bytes for dtype in dtypes)
+        extents = list(tile)
+        extents[unit] *= max(least // prod(tile), 1)  # a wave copies whole rows of a tile, or a part of one
+        return tuple(extents)
 
     def spec(self, problem: MapProblem, target: Target) -> MapSpec:
         arrays = (*problem.inputs, problem.output)
         dtypes = [array.dtype for array in arrays]
-        folded = problem.folded
-        ordered = Folded(folded.lengths, (*folded.strides[1:], folded.strides[0]), folded.groups)
+        folded, ordered = problem.folded, _output_last(problem.folded)
         spec = MapSpec(
             arrays=tuple(array.name for array in arrays),
             dtypes=tuple(dtypes),
@@ -122,7 +135,17 @@ class MapOperator(Operator[MapProblem, MapSpec]):
             **array_fields(ordered, dtypes, problem.align),
             **tile_fields(folded, self._tile(problem, target)),
         )
+        if problem.staging == "direct":
+            return replace(spec, waves=spec.copying_waves)
         return spec if _reads_transpose(dtypes, target) else replace(spec, waves=spec.transposing_waves)
+
+    def mismatches(self, problem: MapProblem, spec: MapSpec, target: Target) -> list[Reason]:
+        arrays = (*problem.inputs, problem.output)
+        different = unlike(
+            spec, arrays=tuple(array.name for array in arrays), dtypes=tuple(array.dtype for array in arrays),
+            operator=self.name, expression=problem.expression, staging=problem.staging,
+        )  # fmt: skip
+        return list(different) or list(uncovered_tiles(spec, _output_last(problem.folded), problem.align))
 
     def validate(self, spec: MapSpec, target: Target) -> list[Reason]:
         return [*invalid_tiles(spec, target), *not_a_choice(spec, staging=STAGING), *self._staged(spec)]
@@ -130,7 +153,7 @@ class MapOperator(Operator[MapProblem, MapSpec]):
     def _staged(self, spec: MapSpec) -> list[Reason]:
         if spec.staging == "direct":
             for name, dtype in zip(spec.arrays[:-1], spec.dtypes, strict=False):
-                if spec.vector(name) * find_dtype(dtype).bytes < 4 or spec.unit(name) != spec.last:
+                if spec.vector(name) * find_dtype(dtype).bytes < COPIED_BYTES or spec.unit(name) != spec.last:
                     why = f"array {name} has no aligned pieces of 4 bytes along rows of the output"
                     return [Reason("staging", spec.staging, why, "expected none or registers")]
         return []
@@ -152,7 +175,8 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         return kernel
 
     def arrays(self, problem: MapProblem) -> tuple[ArraySpec, ...]:
-        return (*(operand.array("in") for operand in problem.inputs), problem.output.array("out"))
+        inputs = (operand.array("in", problem.align) for operand in problem.inputs)
+        return (*inputs, problem.output.array("out", problem.align))
 
     def _values(self, problem: MapProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         return moved_values(array, generator)
@@ -172,8 +196,9 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         if not problem.expression:
             (value,) = variables.values()
         else:
-            names = tuple(variables)
-            value = np.asarray(evaluate_exactly(parse(problem.expression, names), variables))
+            integer = is_integer([array.dtype for array in (*problem.inputs, problem.output)])
+            parsed = parse(problem.expression, tuple(variables))
+            value = np.asarray(evaluate_exactly(parsed, variables, integer=integer))
         value = np.broadcast_to(value, problem.lengths)
         return {problem.output.name: problem.output.from_index_space(value)}
 
@@ -196,8 +221,10 @@ class MapOperator(Operator[MapProblem, MapSpec]):
         shaped = output.from_index_space(np.broadcast_to(error, problem.lengths))
         return {output.name: output_tolerance(shaped, output.dtype, f"{problem.expression} in f32", target)}
 
-    def launch(self, problem: MapProblem, spec: MapSpec) -> Launch:
+    def launch(self, problem: MapProblem, spec: MapSpec, target: Target) -> Launch:
         folded = problem.folded
+        if self.writes_nothing(problem):
+            return NOTHING
         names = [*(operand.name for operand in problem.inputs), problem.output.name]
         strides = dict(zip([problem.output.name, *(item.name for item in problem.inputs)], folded.strides, strict=True))
         counts = tile_counts(folded.lengths, spec.tile)

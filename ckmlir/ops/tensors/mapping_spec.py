@@ -12,6 +12,9 @@ from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.tiling import TileSpec
 from ckmlir.targets.cdna import WAVE_SIZE
 
+COPIED_BYTES = 4
+"""What a lane copies to LDS at a time, at least (every chip can)."""
+
 
 @dataclass(frozen=True)
 class MapSpec(TileSpec):
@@ -60,6 +63,12 @@ class MapSpec(TileSpec):
         crossing = [self.vector(name) for name in self.arrays[:-1] if self.crosses(name)]
         block = self.vector(self.output) * max(crossing, default=1) if crossing else 1
         return min(self.waves, max(prod(self.tile) // (WAVE_SIZE * block), 1))
+
+    @property
+    def copying_waves(self) -> int:
+        """Waves that each have bytes of their own to copy to LDS: what two of them wrote would be a race."""
+        copied = prod(self.tile) * min(find_dtype(name).bytes for name in self.dtypes)
+        return min(self.waves, max(copied // (WAVE_SIZE * COPIED_BYTES), 1))
 
     @property
     def last(self) -> int:

@@ -16,6 +16,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype, numpy_dtype
+from ckmlir.ops.precision import OVERFLOW, in_f32
 from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded
 from ckmlir.ops.tensors.functions import FUNCTIONS
 from ckmlir.targets import Target
@@ -26,38 +27,54 @@ TINY = 2.0**-126
 
 
 class Bounded(NamedTuple):
-    """A value and how far what is computed may be from it."""
+    """A value and how far what is computed may be from it: infinitely far where nothing is known of it."""
 
     value: Any
     error: Any
+
+
+def _bounded(value: Any, error: Any, rounding: float) -> Bounded:
+    """A value of f32 with an error before its own rounding; infinities and NaN are exact unless operands are not."""
+    value = in_f32(value)
+    finite = np.isfinite(value)
+    error = np.where(np.isnan(error), np.where(finite, np.inf, 0.0), error)
+    rounded = error + np.where(np.isinf(error), 0.0, rounding * (np.where(finite, np.abs(value), 0.0) + error))
+    overflows = finite & (np.abs(value) + rounded >= OVERFLOW)
+    saved = ~finite & (error > 0)  # it may be finite after all
+    return Bounded(value, np.where(overflows | saved, np.inf, rounded))
+
+
+def _product(factor: Any, error: Any) -> Any:
+    """|factor| error, infinite where the error is, and 0 where there is none."""
+    product = np.where(error == 0, 0.0, np.abs(factor) * error)
+    return np.where(np.isinf(error), np.inf, product)
 
 
 class _Bounds:
     """The domain of values with error bounds."""
 
     def number(self, value: float) -> Bounded:
-        return Bounded(value, abs(float(np.float32(value)) - value))
+        return Bounded(np.float64(value), abs(float(np.float32(value)) - value) if np.isfinite(value) else 0.0)
 
     def binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         (a, ea), (b, eb) = left, right
         if symbol == "/":
             value = np.true_divide(a, b)
             room = np.abs(b) - eb
-            error = np.where(room > 0, (ea + np.abs(value) * eb) / np.where(room > 0, room, 1), np.inf)
-            return Bounded(value, error + 2 * U * np.abs(value) + TINY)
+            moved = (ea + _product(in_f32(value), eb)) / np.where(room > 0, room, 1)
+            error = np.where(room > 0, moved, np.where((ea > 0) | (eb > 0), np.inf, 0.0))
+            return _bounded(value, error + TINY, 2 * U)
         if symbol == "*":
             value = np.multiply(a, b)
-            error = np.abs(a) * eb + np.abs(b) * ea + ea * eb
-        else:
-            value = np.add(a, b) if symbol == "+" else np.subtract(a, b)
-            error = ea + eb
-        return Bounded(value, error + U * (np.abs(value) + error) + TINY * (symbol == "*"))
+            return _bounded(value, _product(a, eb) + _product(b, ea) + _product(ea, eb) + TINY, U)
+        value = np.add(a, b) if symbol == "+" else np.subtract(a, b)
+        return _bounded(value, ea + eb, U)
 
     def compare(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         """The condition; its "error" is whether it could come out the other way."""
         expression = evaluate_exactly(_COMPARISONS[symbol], {"a": left.value, "b": right.value})
         room = left.error + right.error
-        return Bounded(expression, (np.abs(left.value - right.value) <= room) & (room > 0))
+        return Bounded(expression, (room > 0) & ~(np.abs(left.value - right.value) > room))
 
     def negate(self, value: Bounded) -> Bounded:
         return Bounded(np.negative(value.value), value.error)
@@ -69,20 +86,25 @@ class _Bounds:
             value = np.where(condition.value == 1, yes.value, no.value)
             other = np.abs(np.subtract(yes.value, no.value)) + np.maximum(yes.error, no.error)
             chosen = np.where(condition.value == 1, yes.error, no.error)
-            return Bounded(value, np.where(condition.error, other, chosen))
+            return Bounded(value, np.where(condition.error, np.where(np.isnan(other), np.inf, other), chosen))
         if function.text is not None:
             found = expanded(name, self, arguments)
             value = function.exact(*(argument.value for argument in arguments))
-            return Bounded(value, found.error + function.error * 1.01)
+            # An infinity of the text's own, where the function is finite, is no rounding error.
+            return _bounded(value, found.error + function.error * 1.01, 0.0)
         value = function.exact(*(argument.value for argument in arguments))
         moved = [
             function.exact(*(argument.value + sign * argument.error for argument in arguments)) for sign in (-1, 1)
         ]
-        error = np.maximum(*(np.abs(end - value) for end in moved))
+        error = np.maximum(*(np.where(_same(end, value), 0.0, np.abs(end - value)) for end in moved))
         if len(arguments) > 1:  # maximum and minimum: no further than the argument that moves more
             error = np.maximum(*(argument.error for argument in arguments))
-        own = 2 * function.ulps * U * np.abs(value) + (TINY if function.ulps else 0.0)
-        return Bounded(value, error + own)
+        error = np.where(np.isnan(error), np.inf, error)  # a number on one side, none on the other
+        return _bounded(value, error + (TINY if function.ulps else 0.0), 2 * function.ulps * U)
+
+
+def _same(one: Any, other: Any) -> Any:
+    return (one == other) | (np.isnan(one) & np.isnan(other))
 
 
 def _comparison(symbol: str) -> Expression:
@@ -95,18 +117,27 @@ _COMPARISONS = {symbol: _comparison(symbol) for symbol in ("<", "<=", ">", ">=",
 
 
 def expression_error(expression: Expression, variables: Mapping[str, Array]) -> Array:
-    """How far the expression, computed in f32 from exact variables, may be from its value, element by element."""
+    """How far the expression, computed in f32 from exact variables, may be from its value, element by element; infinite
+    where rounding decides what it is: a comparison of what is nearly equal, a division by what may be zero, an
+    overflow.
+    """
     with np.errstate(all="ignore"):
-        exact = {name: Bounded(value, np.zeros(np.shape(value))) for name, value in variables.items()}
-        error = np.asarray(expression.evaluate(_Bounds(), exact).error, np.float64)
-    return np.where(np.isnan(error), np.inf, error)
+        bare = expression.text in variables  # converted as it is, by no way through f32
+        given = {name: Bounded(value, np.where(bare, 0.0, _f32_error(value))) for name, value in variables.items()}
+        error = np.asarray(expression.evaluate(_Bounds(), given).error, np.float64)
+    return error
+
+
+def _f32_error(values: Array) -> Array:
+    """How far f32 is from values: 0 but for large integers."""
+    error = np.abs(values.astype(np.float32).astype(np.float64) - values)
+    return np.nan_to_num(error, posinf=0)
 
 
 def bounded_error(expression: Expression, variables: Mapping[str, Bounded]) -> Array:
     """The same from variables that have errors of their own."""
     with np.errstate(all="ignore"):
-        error = np.asarray(expression.evaluate(_Bounds(), variables).error, np.float64)
-    return np.where(np.isnan(error), np.inf, error)
+        return np.asarray(expression.evaluate(_Bounds(), variables).error, np.float64)
 
 
 def saturated(value: Array, dtype: str, target: Target) -> Array:
@@ -132,11 +163,14 @@ def underflow(dtype: str, target: Target) -> float:
 
 
 def output_tolerance(error: Array, dtype: str, what: str, target: Target) -> Tolerance:
-    """The tolerance of an output that holds a value with this error, rounded to `dtype`."""
-    found = DTYPES[dtype]
+    """The tolerance of an output that holds a value with this error, rounded to `dtype`; where the error is infinite
+    nothing is promised.
+    """
+    found, free = DTYPES[dtype], np.isinf(error)
     if found.is_integer:
-        return Tolerance(0.0, np.where(error > 0, np.ceil(error), 0.0), f"{what}, then rounded to a whole number")
+        steps = np.where(error > 0, np.ceil(error), 0.0)
+        return Tolerance(0.0, steps, f"{what}, then rounded to a whole number", free)
     exact = not np.any(error)
     rounding = f"{what}, then half an ulp of {dtype}"
-    atol = np.where(np.isfinite(error), error * (1 + 2 * found.unit_roundoff), np.inf) + underflow(dtype, target)
-    return Tolerance(found.unit_roundoff, atol, f"half an ulp of {dtype}" if exact else rounding)
+    atol = np.where(free, 0.0, error) * (1 + 2 * found.unit_roundoff) + underflow(dtype, target)
+    return Tolerance(found.unit_roundoff, atol, f"half an ulp of {dtype}" if exact else rounding, free)

@@ -8,13 +8,18 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from functools import partial
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.request import Key, Numbers, RequestError, show
-from ckmlir.ops.tensors.tiling import TileSpec
+from ckmlir.ops.request import MAXIMUM_SIZE, Key, Numbers, RequestError, show
+from ckmlir.ops.spec import Reason
+from ckmlir.ops.tensors.folding import Folded
+from ckmlir.ops.tensors.keys import PerDimension
+from ckmlir.ops.tensors.tiling import TileSpec, uncovered_tiles
 
 if TYPE_CHECKING:
     from ckmlir.lang import Scalar, View
@@ -64,32 +69,33 @@ class Sliding:
         """Of images [n, spatial…, rest…] the elements [n, positions…, window…, rest…], zero outside, and which exist
         [positions…, window…].
         """
-        k = self.rank
+        k, rest = self.rank, images.ndim - 1 - self.rank
+        if images.size == 0 or 0 in self.positions:
+            places = (*self.positions, *self.window)
+            everywhere = (images.shape[0], *places, *images.shape[1 + k :])
+            return np.zeros(everywhere, images.dtype), np.broadcast_to(np.False_, places)
         index: list[Any] = [slice(None)]
         exists = np.ones((1,) * (2 * k), bool)
         for dim in range(k):
             shape = [1] * (2 * k)
             shape[dim], shape[k + dim] = self.positions[dim], self.window[dim]
-            places = self.image_places(dim).reshape(shape)
-            exists = exists & (places >= 0) & (places < self.image[dim])
-            index.append(np.clip(places, 0, max(self.image[dim] - 1, 0)))
-        rest = images.ndim - 1 - k
-        if 0 in self.image:
-            shape_of = (images.shape[0], *exists.shape, *images.shape[1 + k :])
-            return np.zeros(shape_of, images.dtype), exists
+            coordinates = self.image_places(dim).reshape(shape)
+            exists = exists & (coordinates >= 0) & (coordinates < self.image[dim])
+            index.append(np.clip(coordinates, 0, max(self.image[dim] - 1, 0)))
         found = images[tuple(index)]
         return np.where(exists.reshape(*exists.shape, *(1,) * rest), found, np.zeros((), images.dtype)), exists
 
 
 def sliding_keys(image: tuple[int, ...], window: tuple[int, ...], pad: int, stride: int) -> tuple[Key, ...]:
     """The keys that describe windows; `image`, `window`, `pad` and `stride` are defaults."""
+    key = partial(PerDimension, most=MOST_SPATIAL, of="image")
     return (
         Numbers("image", image, "spatial lengths, 1 to 3", most=MOST_SPATIAL),
-        Numbers("window", window, "lengths of the window", most=MOST_SPATIAL, minimum=1),
-        Numbers("strides", (stride,), "distance of neighbouring positions", most=MOST_SPATIAL, minimum=1),
-        Numbers("dilations", (1,), "distance of neighbours within the window", most=MOST_SPATIAL, minimum=1),
-        Numbers("pads", (pad,), "padding before the image", most=MOST_SPATIAL),
-        Numbers("right_pads", None, "padding behind the image; default: pads", most=MOST_SPATIAL),
+        key("window", window, "lengths of the window", minimum=1),
+        key("strides", (stride,), "distance of neighbouring positions", minimum=1),
+        key("dilations", (1,), "distance of neighbours within the window", minimum=1),
+        key("pads", (pad,), "padding before the image"),
+        key("right_pads", None, "padding behind the image; default: pads"),
     )
 
 
@@ -130,11 +136,36 @@ class SlidingSpec(TileSpec):
         return (*windows, "image_stride", *(f"space_stride{dim}" for dim in range(self.spatial)), "group_stride")
 
 
+def uncovered_windows(spec: SlidingSpec, sliding: Sliding, folded: Folded, base: int) -> Iterator[Reason]:
+    """Why a kernel does not do these windows; the other arguments are those of `uncovered_tiles`."""
+    if spec.spatial != sliding.rank:
+        yield Reason("spatial", spec.spatial, "images have other dimensions", f"expected {sliding.rank}")
+    elif sliding.padded and not spec.padded:
+        yield Reason("padded", spec.padded, "windows reach beyond the image", "expected 1")
+    else:
+        yield from uncovered_tiles(spec, folded, base)
+
+
 def sliding_scalars(sliding: Sliding, groups: int, channels: int) -> Iterator[np.int32]:
     """The values of `SlidingSpec.sliding_arguments` for packed images."""
     for name in PARAMETERS:
         yield from (np.int32(number) for number in getattr(sliding, name))
     yield from (np.int32(step) for step in (*_steps(sliding, groups, channels), channels))
+
+
+def check_sliding(sliding: Sliding, groups: int, channels: int) -> None:
+    """Raise RequestError for windows and images whose coordinates or distances a kernel does not count."""
+    window = [(places - 1) * dilation + 1 for places, dilation in zip(sliding.window, sliding.dilation, strict=True)]
+    padded = [sum(lengths) for lengths in zip(sliding.image, sliding.left, sliding.right, strict=True)]
+    numbers = {
+        "an image with its padding is as long as": max(padded),
+        "a window with its dilation is as long as": max(window),
+        "the elements of a window number": prod(sliding.window),
+        "the elements from one image to the next number": max(_steps(sliding, groups, channels)),
+    }
+    for what, number in numbers.items():
+        if number > MAXIMUM_SIZE:
+            raise RequestError(f"{what} {number}; kernels count to {MAXIMUM_SIZE}")
 
 
 def index_strides(sliding: Sliding, groups: int, channels: int) -> dict[str, tuple[int, ...]]:
@@ -151,6 +182,8 @@ def index_strides(sliding: Sliding, groups: int, channels: int) -> dict[str, tup
 
 def _steps(sliding: Sliding, groups: int, channels: int) -> list[int]:
     """Elements from one image to the next, and from one coordinate to the next along each spatial dimension."""
+    if 0 in sliding.image:
+        return [1] * (sliding.rank + 1)  # of no elements: the real ones need not fit a kernel's arguments
     steps = [groups * channels]
     for length in reversed(sliding.image):
         steps.insert(0, steps[0] * length)

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+import numpy as np
+
 from ckmlir.lang import Tile, ceil, exp2, floor, log2, round_even, rsqrt, sqrt, truncate, where
-from ckmlir.ops.tensors.expression import Expression, expanded
+from ckmlir.ops.tensors.expression import Exactly, Expression, expanded
 from ckmlir.ops.tensors.functions import FUNCTIONS
 
 _PRIMITIVES: dict[str, Any] = {
@@ -19,12 +21,26 @@ class _Tiles:
     """Tiles and numbers; what has no tile in it stays a number until it meets one."""
 
     def __init__(self, integer: bool) -> None:
-        self._integer = integer
+        self._exactly = Exactly(np.int32 if integer else np.float64)
+        self._python = int if integer else float
 
     def number(self, value: float) -> Any:
-        return int(value) if self._integer else float(value)
+        return self._python(value)
+
+    def _folded(self, value: Any) -> Any:
+        """A number made of numbers."""
+        return bool(value) if isinstance(value, np.bool_) else self._python(value)
+
+    def _meeting(self, value: Any) -> Any:
+        """A number as one of a tile's elements, f32 unless integers: infinite where it is too large for that."""
+        if isinstance(value, Tile) or self._python is int:
+            return value
+        return float(np.float32(value))
 
     def binary(self, symbol: str, left: Any, right: Any) -> Any:
+        if not isinstance(left, Tile) and not isinstance(right, Tile):
+            return self._folded(self._exactly.binary(symbol, self._exactly.number(left), self._exactly.number(right)))
+        left, right = self._meeting(left), self._meeting(right)
         if symbol == "+":
             return left + right
         if symbol == "-":
@@ -34,9 +50,10 @@ class _Tiles:
     def compare(self, symbol: str, left: Any, right: Any) -> Any:
         if not isinstance(left, Tile):
             if not isinstance(right, Tile):
-                raise ValueError("a comparison of two numbers; write what it gives instead")
+                return bool(self._exactly.compare(symbol, left, right))
             swapped = {"<": ">", "<=": ">=", ">": "<", ">=": "<="}
             return self.compare(swapped.get(symbol, symbol), right, left)
+        right = self._meeting(right)
         comparisons: dict[str, Any] = {
             "<": lambda: left < right, "<=": lambda: left <= right, ">": lambda: left > right,
             ">=": lambda: left >= right, "==": lambda: left.equals(right), "!=": lambda: left.differs(right),
@@ -44,13 +61,16 @@ class _Tiles:
         return comparisons[symbol]()
 
     def negate(self, value: Any) -> Any:
-        return -value
+        return -value if isinstance(value, Tile) else self._folded(-self._exactly.number(value))
 
     def call(self, name: str, arguments: Sequence[Any]) -> Any:
+        if name == "where" and not isinstance(arguments[0], Tile):
+            return arguments[1] if arguments[0] else arguments[2]
         if not any(isinstance(argument, Tile) for argument in arguments):
-            return float(FUNCTIONS[name].exact(*arguments)) if name != "where" else arguments[2 - bool(arguments[0])]
+            return self._folded(self._exactly.call(name, [self._exactly.number(argument) for argument in arguments]))
         if FUNCTIONS[name].text is not None:
             return expanded(name, self, arguments)
+        arguments = [self._meeting(argument) for argument in arguments]
         if name == "where":
             return _where(*arguments)
         if name in ("maximum", "minimum"):
@@ -71,4 +91,5 @@ def _where(condition: Tile, yes: Any, no: Any) -> Any:
 
 def evaluate_tiles(expression: Expression, tiles: Mapping[str, Tile], *, integer: bool) -> Any:
     """The expression on tiles of f32, or of i32 where `integer`; a number where it has no variable."""
-    return expression.evaluate(_Tiles(integer), tiles)
+    with np.errstate(all="ignore"):
+        return expression.evaluate(_Tiles(integer), tiles)

@@ -16,6 +16,7 @@ import numpy as np
 
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
 from ckmlir.ops.tensors.arrays import aligned_elements
 from ckmlir.ops.tensors.folding import Folded
@@ -35,6 +36,10 @@ SQUARES = {1: 128, 2: 128, 4: 64}
 its registers (of 8-bit elements that are only moved; a wave suffices for a tile of those)."""
 BYTES_HELD = 512
 """Most bytes of a tile that a work-item's registers hold."""
+MAXIMUM_WORKGROUPS = 2**24 - 1
+"""Of one launch: a grid counts work-items in 32 bits."""
+ANY_STRIDE = 16
+"""Of a dimension of length 1, of which no address depends; a multiple of every vector."""
 WASTE = 1.25
 """By how much tiles may exceed a dimension that is longer than one tile."""
 
@@ -208,8 +213,65 @@ def launch_scalars(
     spec: TileSpec, lengths: Sequence[int], tiles: Sequence[int], strides: Mapping[str, Sequence[int]]
 ) -> list[np.int32]:
     """The scalars of a launch in the order of `blocks.kernel_arguments`."""
-    given = [strides[name][dim] for name, dim in spec.arguments]
+    given = [strides[name][dim] if lengths[dim] > 1 else ANY_STRIDE for name, dim in spec.arguments]
     return [np.int32(number) for number in (*lengths, *tiles, *given)]
+
+
+def check_tiles(folded: Folded, tile: Sequence[int], arrays: Sequence[str]) -> None:
+    """Raise RequestError for more workgroups than a launch takes, and for lengths or strides beyond 32 bits.
+
+    `arrays` are the names of those that the rows of `folded.strides` belong to. What has no elements fits.
+    """
+    if folded.is_empty:
+        return
+    workgroups = prod(tile_counts(folded.lengths, tile))
+    if workgroups > MAXIMUM_WORKGROUPS:
+        raise RequestError(
+            f"{prod(folded.lengths)} elements take {workgroups} workgroups; one launch takes {MAXIMUM_WORKGROUPS}"
+        )
+    if max(folded.lengths) > MAXIMUM_SIZE:
+        raise RequestError(f"{max(folded.lengths)} elements along a dimension; kernels count to {MAXIMUM_SIZE}")
+    for name, strides in zip(arrays, folded.strides, strict=True):
+        far = max((step for step, length in zip(strides, folded.lengths, strict=True) if length > 1), default=0)
+        if far > MAXIMUM_SIZE:
+            raise RequestError(
+                f"array {name}: neighbours along a dimension lie {far} elements apart; kernels take at most "
+                f"{MAXIMUM_SIZE}"
+            )
+
+
+def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reason]:
+    """Why a kernel does not do an index space; `folded` has the strides of the specification's arrays, whose addresses
+    are divisible by `base` bytes.
+    """
+    if len(folded.lengths) != spec.rank:
+        why = f"the index space folds to {len(folded.lengths)} dimensions"
+        yield Reason("tile", spec.tile, why, f"expected {len(folded.lengths)} extents")
+        return
+    sizes = [find_dtype(dtype).bytes for dtype in spec.dtypes]
+    for name, steps, align, size, strides in zip(
+        spec.arrays, spec.steps, spec.aligns, sizes, folded.strides, strict=True
+    ):
+        aligned = base % (align * size) == 0
+        for step, stride in zip(steps, strides, strict=True):
+            if step == STRIDED:
+                aligned = aligned and stride % align == 0
+            elif stride != int(step):
+                yield Reason("steps", steps, f"array {name} has other strides", f"expected {steps_of(strides, ())}")
+                break
+        if not aligned:
+            yield Reason("aligns", spec.aligns, f"array {name} is not aligned to {align} elements", "expected less")
+    for length, extent, multiple, single in zip(folded.lengths, spec.tile, spec.multiples, spec.single, strict=True):
+        if length % multiple:
+            why = f"a length of {length} is no multiple of {multiple}"
+            yield Reason("multiples", spec.multiples, why, "expected numbers that divide the lengths")
+        if single and length > extent:
+            why = f"a length of {length} is more than the tile's {extent}"
+            yield Reason("single", spec.single, why, "expected a kernel of several tiles there")
+    if prod(tile_counts(folded.lengths, spec.tile)) > MAXIMUM_WORKGROUPS:
+        yield Reason("tile", spec.tile, "more workgroups than a launch takes", "expected larger extents")
+    if not _within_reach(folded, sizes, dict(enumerate(spec.tile))):
+        yield Reason("tile", spec.tile, "elements of a tile lie 2 GiB apart", "expected smaller extents")
 
 
 def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:

@@ -1,4 +1,4 @@
-"""Pieces of tolerances: how many roundings a sum over a row goes through, and functions that jump."""
+"""Pieces of references and tolerances: the range of f32, steps of a sum over a row, functions with jumps."""
 
 from __future__ import annotations
 
@@ -11,7 +11,32 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets.cdna import WAVE_SIZE
 
+LEAST_NORMAL, DENORMAL = 2.0**-126, 2.0**-149
+"""The smallest normal number of f32, and the smallest."""
+OVERFLOW = 2.0**128 - 2.0**103
 UNIT = find_dtype("f32").unit_roundoff
+
+
+def in_f32(values: Array) -> Array:
+    """Numbers as f32 has them where it has none: infinite beyond the largest that rounds to a finite one."""
+    found: Array = np.where(np.abs(values) >= OVERFLOW, np.copysign(np.inf, values), values)
+    return found
+
+
+def order_decides(terms: Array, axis: int | tuple[int, ...]) -> Array:
+    """Sums along `axis` of which a part may overflow in f32, so that it depends on the order what comes out.
+
+    A sum with NaN among its terms is NaN in any order.
+    """
+    sizes = np.where(np.isfinite(terms), np.abs(terms), 0.0).sum(axis=axis)
+    found: Array = (sizes >= OVERFLOW) & ~np.isnan(terms).any(axis=axis)
+    return found
+
+
+def rows_of_numbers(x: Array) -> Array:
+    """The rows, all NaN where one element is NaN or infinite."""
+    found: Array = np.where(np.isfinite(x).all(axis=1, keepdims=True), x, np.nan)
+    return found
 
 
 def fold_steps(n: int) -> int:

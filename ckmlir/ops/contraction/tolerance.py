@@ -8,6 +8,10 @@ CK Tile accepts |c - r| <= atol + rtol * |r| with, for a result of dtype `out` a
 Here `compute` is f32 for every float dtype: matrix instructions form the products of f16, bf16 and 8-bit floats
 exactly, so, unlike CK Tile, the mantissa of the inputs does not loosen the bound.
 
+Split-K rounds no more often where the parts are added in f32: K products take K - 1 additions in any order. Where
+memory adds f16 or bf16, each of P parts is rounded, and so is every sum of some of them: 2P roundings more, each of a
+number that is taken to be no larger than the scale of the absolute term.
+
 With few results the largest |r| can be small by cancellation although the partial sums were not. So e is taken of
 max(max |r|, max_i |a_i| * max_j |b_j| / sqrt(K)), |a_i| and |b_j| being the Euclidean lengths of A's rows and B's
 columns: the second term is what a sum of K products of random signs comes to.
@@ -21,12 +25,14 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.precision import OVERFLOW
 
 
-def gemm_tolerance(a: Array, b: Array, reference: Array, out: str, flushed: float = 0.0) -> Tolerance:
+def gemm_tolerance(a: Array, b: Array, reference: Array, out: str, flushed: float = 0.0, parts: int = 1) -> Tolerance:
     """The tolerance of `reference` = a @ b with a of shape (m, k) and b of shape (k, n), rounded to dtype `out`.
 
-    Elements of A and B below `flushed` may count as zero: the products that are then missing are added.
+    Elements of A and B below `flushed` may count as zero: the products that are then missing are added. With `parts`
+    memory adds so many partial sums in C's own type.
     """
     dtype = find_dtype(out)
     if dtype.is_integer:
@@ -36,16 +42,47 @@ def gemm_tolerance(a: Array, b: Array, reference: Array, out: str, flushed: floa
     scale = _exponent_scale(max(_largest(reference), _random_sum(a, b)))
     reason = f"CK Tile's rule: half an ulp of {out}, or {k} f32 roundings, of the element and of the largest result"
     absolute: float | Array = max(relative * scale, dtype.underflow)
+    if parts > 1 and out != "f32":  # additions in f32 are among the K roundings
+        absolute += 2 * parts * dtype.unit_roundoff * scale
+        reason += f"; {parts} partial sums rounded and added in {out}"
     if flushed:
         absolute = absolute + _missing(a, b, flushed)
         reason += "; denormal inputs count as zero"
-    return Tolerance(relative, absolute, reason)
+    return Tolerance(relative, absolute, reason, _unspecified(a, b, flushed))
+
+
+def _unspecified(a: Array, b: Array, flushed: float) -> Array | bool:
+    """Results whose products' magnitudes add up to more than f32 holds, so that it depends on the order whether a part
+    of the sum overflows, and products of infinities with what may count as zero; but those with NaN among their
+    operands.
+    """
+    sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
+    finite = [np.where(np.isfinite(size), size, 0.0) for size in sizes]
+    largest = [float(size.max(initial=0.0)) for size in finite]
+    if a.shape[1] * largest[0] * largest[1] < OVERFLOW and all(np.isfinite(size).all() for size in sizes):
+        return False
+    free: Array = np.asarray(finite[0] @ finite[1] >= OVERFLOW)
+    for one, other in ((0, 1), (1, 0)):
+        infinite = np.isinf(sizes[one]).astype(np.float64)
+        denormal = ((sizes[other] > 0) & (sizes[other] < flushed)).astype(np.float64)
+        free |= (infinite @ denormal if one == 0 else denormal @ infinite) > 0
+    rows, columns = np.isnan(sizes[0].sum(axis=1)), np.isnan(sizes[1].sum(axis=0))
+    found: Array = free & ~np.logical_or.outer(rows, columns)
+    return found
+
+
+def rounded_parts(reference: Array, parts: int, out: str) -> float:
+    """What rounding and adding so many parts of results in their own type adds to the error: two roundings each, of
+    numbers as large as the largest result.
+    """
+    return 2 * parts * find_dtype(out).unit_roundoff * _exponent_scale(_largest(reference)) * 2
 
 
 def _missing(a: Array, b: Array, flushed: float) -> Array | float:
     """The magnitude of all products that have a factor below `flushed`."""
     sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
     small = [np.where(size < flushed, size, 0.0) for size in sizes]
+    sizes = [np.where(np.isfinite(size), size, 0.0) for size in sizes]
     if not any(part.any() for part in small):
         return 0.0
     missing: Array = small[0] @ sizes[1] + sizes[0] @ small[1]
@@ -61,8 +98,8 @@ def _largest(values: Array) -> float:
 def _random_sum(a: Array, b: Array) -> float:
     if 0 in (*a.shape, *b.shape):
         return 0.0
-    rows = np.linalg.norm(np.nan_to_num(a.astype(np.float32), posinf=0, neginf=0), axis=1)
-    columns = np.linalg.norm(np.nan_to_num(b.astype(np.float32), posinf=0, neginf=0), axis=0)
+    rows = np.linalg.norm(np.nan_to_num(a.astype(np.float64), posinf=0, neginf=0), axis=1)
+    columns = np.linalg.norm(np.nan_to_num(b.astype(np.float64), posinf=0, neginf=0), axis=0)
     return float(rows.max()) * float(columns.max()) / math.sqrt(a.shape[1])
 
 

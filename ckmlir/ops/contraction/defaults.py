@@ -1,4 +1,4 @@
-"""What a GEMM kernel is where the request leaves it open: block, waves, matrix instruction, epilogue and schedule.
+"""What a kernel is where the request leaves it open: block, waves, matrix instruction, epilogue and schedule.
 
 What a request names is kept. For the rest there are candidates, the best first (`plans`), and the operator takes the
 first that the chip can run. docs/schedules.md has the rule in words, docs/timing.md what the model of time says of it.
@@ -15,6 +15,7 @@ from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
 from ckmlir.targets.timing import lds_cycles
 
 SMALL, MEDIUM, LARGE = 64, 128, 256
@@ -30,6 +31,16 @@ MOST_FOR_TWO_STEPS = 128
 transposed operands beside them do not find enough in the other."""
 MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
+MOST_AT_ONCE = 32
+"""Elements of a work-item that an expression takes at once, half of it beside more than `ACCUMULATORS_WITH_ROOM`: its
+terms and D tensors stand beside the accumulators that are still to come. With 64 of 128 at once, a GELU with bias and
+residual spills 157 registers on gfx950, with 32 it spills 30."""
+ACCUMULATORS_WITH_ROOM = 64
+LEAST_STEPS, STEPS_TO_SAVE = 3, 16
+"""Steps of the loop that a part of K has at least, and that parts have to save. By the model on gfx942, in cycles of
+both kernels without the time between them (no parts; the rule's choice; others): m=28 n=384 k=1536, 25365; 8 parts
+10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
+second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
 PING_PONG = "ping_pong"
 """The order of steps in which groups of waves take turns."""
 VECTOR_BYTES = 16
@@ -53,6 +64,7 @@ class Wish(NamedTuple):
         dtype: of A and B.
         layout: of A, B and C.
         load_bytes: of the widest load that the rows of both A and B allow.
+        products: matrices B, each with accumulators of its own.
     """
 
     m: int
@@ -64,6 +76,7 @@ class Wish(NamedTuple):
     schedule: str | None
     block: tuple[int, int, int] | None
     waves: tuple[int, int] | None
+    products: int = 1
 
 
 def plans(wish: Wish, target: Target) -> list[Plan]:
@@ -93,9 +106,45 @@ def default_waves(schedule: str) -> tuple[int, int]:
     return EIGHT_WAVES if parse_schedule(SCHEDULES[schedule]).order == PING_PONG else FOUR_WAVES
 
 
-def default_epilogue(block: tuple[int, int, int]) -> str:
-    """Through LDS; larger blocks of C than 128 x 128 may not fit there and go straight from the accumulators."""
-    return "cshuffle" if block[0] * block[1] <= MEDIUM * MEDIUM else "direct"
+def default_epilogue(block: tuple[int, int, int], *, computed: bool = False) -> str:
+    """Through LDS; larger blocks of C than 128 x 128 may not fit there and go straight from the accumulators. What an
+    expression computes goes through LDS in slices, since it reads D tensors as C is written.
+    """
+    return "cshuffle" if computed or block[0] * block[1] <= MEDIUM * MEDIUM else "direct"
+
+
+def default_slices(plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int) -> tuple[int, int]:
+    """Parts of the block's rows and columns for an expression: as few as take no more LDS than the loop does and no
+    more registers than there is room for, if there are such; a part has at least the rows and columns that all waves'
+    matrix instructions have at once.
+    """
+    rows, columns, depth = plan.block
+    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), find_dtype(dtype).bytes
+    sides = (("a", rows), *[("b", columns)] * products)
+    loop = sum(
+        schedule.buffers_of(tensor) * length * depth * size
+        for tensor, length in sides
+        if schedule.path_of(tensor) != "straight"
+    )
+    elements, threads = products * rows * columns, math.prod(plan.waves) * WAVE_SIZE
+    at_once = MOST_AT_ONCE if elements // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
+    room = min(loop // 4, at_once * threads)
+    parts = [1, 1]
+    for axis, length in enumerate((rows, columns)):
+        units = max(length // (plan.waves[axis] * mfma[axis]), 1)
+        while elements // math.prod(parts) > room and units % (2 * parts[axis]) == 0:
+            parts[axis] *= 2
+    return parts[0], parts[1]
+
+
+def default_parts(blocks: int, steps: int, target: Target) -> int:
+    """Parts of K that workgroups of their own sum, for so many blocks of C and steps of the loop; 1: none.
+
+    A part for every compute unit that would be idle, each with `LEAST_STEPS` of the loop at least, if that saves
+    `STEPS_TO_SAVE`: partial sums go through memory, and a second kernel adds them.
+    """
+    parts = min(target.compute_units // max(blocks, 1), steps // LEAST_STEPS)
+    return parts if parts > 1 and steps - ceil_div(steps, parts) >= STEPS_TO_SAVE else 1
 
 
 def default_mfma(
@@ -122,6 +171,8 @@ def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
     plan = parse_schedule(SCHEDULES[schedule])
     if min(wish.m, wish.n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS:
         return (SMALL,)
+    if wish.products > 1:
+        return (MEDIUM, SMALL)  # accumulators of both, and narrow loads beside them, may ask for the small one
     takes_turns = plan.order == PING_PONG and min(wish.m, wish.n) > MEDIUM
     return (LARGE, MEDIUM) if takes_turns or _pays_large(wish, schedule, target) else (MEDIUM,)
 

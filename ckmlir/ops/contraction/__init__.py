@@ -1,0 +1,13 @@
+"""What all products of matrices share: one loop over K whose parts are chosen, and the operators' common half.
+
+| part | file | what it decides |
+|---|---|---|
+| walk | `walks_kernel.py` | which block of which product a workgroup computes, and which part of K |
+| operand | `operands_kernel.py` | how a tile of A or B is found and brought to the matrix instruction |
+| loop | `loop_kernel.py` | the loop over K: the only one |
+| epilogue | `epilogue_kernel.py` | what becomes of the accumulators, and how they get to memory |
+
+`merged_kernel.py` shows the parts tensors as matrices, dimensions merged; `sum_parts.py` adds what workgroups have
+summed in parts. `contraction_spec.py` has what a kernel's code depends on, `defaults.py` chooses it, `problem.py` holds
+a request, `operator.py` is the operators' base.
+"""

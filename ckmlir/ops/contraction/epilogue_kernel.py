@@ -1,0 +1,109 @@
+"""What becomes of a block of accumulators: an expression with D tensors, rounding, and the way to memory.
+
+Where workgroups share the sums, a block has partial sums: these are written as they are, or memory adds them to C.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import (
+    Scalar,
+    Tile,
+    View,
+    atomic_add,
+    cast,
+    full,
+    load,
+    slice_tile,
+    store,
+    stretch,
+    to_lds,
+)  # fmt: skip
+from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec
+from ckmlir.ops.contraction.side import SideSpec
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.tensors.expression import Expression, parse
+from ckmlir.ops.tensors.tiles import evaluate_tiles
+
+STORE_BYTES = 16
+SINKS = {"store": store, "partial": store, "atomic": atomic_add}
+"""How a tile gets to its window, by the specification's sink."""
+
+
+@dataclass(frozen=True)
+class Output:
+    """C of the workgroup's product: its matrix, or one for each accumulator's partial sums; its D tensors by name, and
+    the numbers.
+    """
+
+    matrices: Sequence[View]
+    sides: Mapping[str, View]
+    numbers: Mapping[str, Scalar]
+
+
+def write_block(spec: ContractionSpec, output: Output, totals: Sequence[Tile], row: Scalar, column: Scalar) -> None:
+    """Store the block of C at (row, column) that the accumulators come to, slice by slice."""
+    rows, columns = (length // parts for length, parts in zip(spec.block[:2], spec.slices, strict=True))
+    matrices = [one.pad(rows, columns) for one in output.matrices]
+    for down, across in itertools.product(*map(range, spec.slices)):
+        at = row + down * rows if down else row, column + across * columns if across else column
+        parts = [_slice(one, (down * rows, across * columns), (rows, columns)) for one in totals]
+        values = [_expression(spec, output, parts, *at)] if spec.op else [_rounded(spec, one) for one in parts]
+        for value, matrix in zip(values, matrices, strict=True):
+            SINKS[spec.sink](value, matrix.window((rows, columns), at))
+
+
+def _slice(block: Tile, start: tuple[int, int], lengths: tuple[int, int]) -> Tile:
+    for axis in range(2):
+        if block.lengths[axis] != lengths[axis]:
+            block = slice_tile(block, axis, start[axis], lengths[axis])
+    return block
+
+
+def _rounded(spec: ContractionSpec, total: Tile) -> Tile:
+    """The accumulators in C's type; through LDS they are as small as they get."""
+    return _arranged(cast(total, spec.out), spec)
+
+
+def _expression(spec: ContractionSpec, output: Output, totals: Sequence[Tile], row: Scalar, column: Scalar) -> Tile:
+    """The expression in f32 of accumulators that lie as C is stored, so that D tensors are read as C is written."""
+    expression = parse(spec.op, (*spec.accumulators, *output.sides, *SCALARS))
+    values = [cast(_arranged(total, spec), "f32") for total in totals]
+    variables = dict(zip(spec.accumulators, values, strict=True))
+    used = expression.variables
+    for (name, seen), text in zip(output.sides.items(), spec.side, strict=True):
+        if name in used:
+            variables[name] = _side(SideSpec.parse(text), seen, values[0].lengths, row, column)
+    for name in SCALARS:
+        if name in used:
+            variables[name] = full(values[0].lengths, output.numbers[name], "f32", values[0].type.distribution)
+    return _evaluated(expression, variables, values[0], spec.out)
+
+
+def _evaluated(expression: Expression, variables: Mapping[str, Tile], like: Tile, out: str) -> Tile:
+    found = evaluate_tiles(expression, variables, integer=False)
+    if not isinstance(found, Tile):
+        return full(like.lengths, found, out, like.type.distribution)
+    return cast(found, out)
+
+
+def _side(side: SideSpec, seen: View, lengths: Sequence[int], row: Scalar, column: Scalar) -> Tile:
+    """A D tensor's part of the block, in f32."""
+    rows, columns = lengths
+    if side.kind == "full":
+        return cast(load(seen.pad(rows, columns).window((rows, columns), (row, column))), "f32")
+    if side.kind == "column":
+        return stretch(cast(load(seen.pad(rows).window((rows,), (row,))), "f32"), 1, columns)
+    return stretch(cast(load(seen.pad(columns).window((columns,), (column,))), "f32"), 0, rows)
+
+
+def _arranged(block: Tile, spec: ContractionSpec) -> Tile:
+    """A part of C for its store: as it lies, or through LDS so that every row is written in full vectors."""
+    if spec.epilogue == "direct":
+        return block
+    vector = min(spec.align[2], STORE_BYTES // find_dtype(spec.out).bytes)
+    return to_lds(block).read(coalesced(block.lengths, spec.wave_count, 1, vector))

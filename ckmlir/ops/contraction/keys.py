@@ -1,0 +1,245 @@
+"""The keys that operators of the contraction family share, and how they become a problem."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from ckmlir.ops.contraction.contraction_spec import (
+    COMPUTED,
+    EPILOGUES,
+    LAYOUTS,
+    OUTPUTS,
+    PRESHUFFLE,
+    SCALARS,
+    accumulator_names,
+)  # fmt: skip
+from ckmlir.ops.contraction.problem import REDUCTIONS, Batch, Problem
+from ckmlir.ops.contraction.shuffle import COLUMNS, vector_length
+from ckmlir.ops.contraction.side import KINDS, MOST, NAMES, TYPES, SideTensor
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Lengths, Numbers, Pitch, Real, RequestError, Words
+from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.tensors.arrays import checked_strides
+from ckmlir.ops.tensors.expression import read_expression
+
+SIZES = (
+    Integer("m", 512, "rows of C"),
+    Integer("n", 512, "columns of C"),
+    Integer("k", 512, "length of the sums; 0 gives zeros"),
+)
+TYPE_KEYS = (
+    Choice("dtype", "f16", "of A and B", tuple(OUTPUTS)),
+    Choice(
+        "out",
+        None,
+        "of C; by default dtype, or f16 for fp8 and bf8, i32 for i8; 8 bits and more for i8 take an expression",
+        ("f16", "bf16", "f32", "i32", "fp8", "bf8", "i8"),
+    ),
+    Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
+)
+PITCHES = (
+    Pitch("lda", None, "elements from one row of array a to the next", minimum=1, of=("m", "k")),
+    Pitch("ldb", None, "elements from one row of array b to the next", minimum=1, of=("n", "k")),
+    Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
+)
+PLAN_KEYS = (
+    Lengths("block", None, "tile m x n x k of a workgroup", 3),
+    Lengths("wave", None, "waves of a workgroup along m x n", 2),
+    Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
+    Choice(
+        "epilogue",
+        None,
+        "C through LDS (cshuffle) or straight from the accumulators; by default cshuffle for blocks up to 128x128",
+        EPILOGUES,
+    ),
+    Choice(
+        "schedule",
+        None,
+        "of the K loop; by default compv4 where its buffers fit, else compv3; for shuffled B preshuffle",
+        tuple(SCHEDULES),
+    ),
+)
+SPLIT_KEYS = (
+    Integer(
+        "split_k",
+        None,
+        "parts of the sums, computed by workgroups of their own; by default several where few blocks and a large k "
+        "leave compute units idle",
+        minimum=1,
+    ),
+    Choice(
+        "reduction",
+        None,
+        "how parts are combined: through a workspace by a second kernel, in a fixed order (the default); or by atomics "
+        "in C, in no fixed order",
+        tuple(REDUCTIONS),
+    ),
+)
+MOST_PARTS = 65535
+"""Workgroups along the third axis of a grid."""
+SHUFFLED = Integer(
+    "shuffled",
+    None,
+    "B in fragment order, by tiles of so many columns: 16 or 32, those of the matrix "
+    "instruction; 0: a plain matrix; by default 0, with schedule=preshuffle those of mfma, or 32",
+)
+
+
+def expression_keys(default: str | None, products: int = 1) -> tuple[Key, ...]:
+    """Keys of the epilogue's expression and its D tensors."""
+    names = accumulator_names(products)
+    return (
+        ExpressionKey("op", default, f"what is stored, from {' and '.join(names)}", (*names, *NAMES, *SCALARS)),
+        Words("d", None, f"types of the D tensors {', '.join(NAMES)} that op names; by default out", TYPES, MOST),
+        Words("d_kind", None, "of each D tensor: as C, one row, one column, one number; by default full", KINDS, MOST),
+        Numbers("ldd", None, "elements from one row of each D tensor to the next; 0: packed", most=MOST),
+        Real("alpha", 1.0, "a number that op may name"),
+        Real("beta", 1.0, "a number that op may name"),
+    )
+
+
+def read_problem(values: Mapping[str, Any], products: int = 1) -> Problem:
+    """The problem of keys that have been read. Raises RequestError where they do not fit each other."""
+    dtype, op = values["dtype"], values.get("op") or ""
+    out = values["out"] or (_computed_default(dtype) if op else OUTPUTS[dtype][0])
+    if not op and out not in OUTPUTS[dtype]:
+        also = f"; with an expression, such as op=acc, {', '.join(COMPUTED)}" if out in COMPUTED else ""
+        raise RequestError(f"out={out}: dtype={dtype} gives {' or '.join(OUTPUTS[dtype])}{also}")
+    if op and out not in COMPUTED:
+        raise RequestError(f"out={out}: an expression is computed in f32; expected {'|'.join(COMPUTED)}")
+    problem = Problem(
+        values["m"], values["n"], values["k"], dtype, out, values["layout"], 0, 0, 0, products, op, (),
+        values.get("alpha", 1.0), values.get("beta", 1.0), (), (), _shuffled(values),
+        values.get("split_k"), values.get("reduction"), values["block"], values["wave"], values["mfma"],
+        values["epilogue"], values["schedule"],
+    )  # fmt: skip
+    if (problem.split_k or 1) > MOST_PARTS:
+        raise RequestError(f"split_k={problem.split_k}: expected at most {MOST_PARTS}")
+    fields = {**vars(problem), **_pitches(values, problem)}
+    if op:
+        fields["side"] = _sides(values, problem)
+    return Problem(**fields)
+
+
+def batched(problem: Problem, batch: tuple[int, ...], values: Mapping[str, Any]) -> Problem:
+    """The problem for every place of a batch. `X_batch` is the shape of array X's own batch dimensions, broadcast to
+    `batch` by NumPy's rule; `X_batch_strides` their strides in elements, by default packed.
+
+    Raises RequestError for shapes that do not broadcast and strides that do not fit.
+    """
+    batches = []
+    for name in ("a", *problem.operands[1:], *(one.name for one in problem.side), "c"):
+        array = next(one for one in problem.arrays() if one.name == name)
+        shape = values.get(f"{name}_batch") or batch
+        shape = (1,) * (len(batch) - len(shape)) + shape
+        if len(shape) != len(batch) or any(own not in (1, whole) for own, whole in zip(shape, batch, strict=True)):
+            text = "x".join(map(str, shape))
+            raise RequestError(f"{name}_batch={text}: does not broadcast to batch={'x'.join(map(str, batch))}")
+        if name == "c" and shape != batch:
+            raise RequestError("c_batch: every product of the batch has a C of its own; expected batch, or nothing")
+        batches.append((name, Batch(shape, _batch_strides(array, shape, values))))
+    return _check_parts(Problem(**{**vars(problem), "batch": batch, "batches": tuple(batches)}))
+
+
+def check_sizes(problem: Problem) -> Problem:
+    """The problem, if each matrix can be addressed from its beginning. Raises RequestError."""
+    single = Problem(**{**vars(problem), "batch": (), "batches": ()})
+    partial = single.parted().arrays() if problem.asks_for_parts else ()
+    for array in (*single.arrays(), *partial):
+        if array.nbytes > MAXIMUM_ARRAY_BYTES:
+            raise RequestError(
+                f"array {array.name} of shape {'x'.join(map(str, array.shape))} takes {array.nbytes} bytes; "
+                f"kernels address at most {MAXIMUM_ARRAY_BYTES}"
+            )
+    return problem
+
+
+def _check_parts(problem: Problem) -> Problem:
+    """The problem, if kernels count to the outputs of a part that it asks for. Raises RequestError."""
+    if problem.asks_for_parts and problem.parted().part_outputs > MAXIMUM_SIZE:
+        raise RequestError(
+            f"split_k={problem.split_k}: a part has {problem.parted().part_outputs} partial sums; kernels count to "
+            f"{MAXIMUM_SIZE}: expected reduction=atomic, or a smaller batch"
+        )
+    return problem
+
+
+def _computed_default(dtype: str) -> str:
+    """The output of an expression: the inputs' type, or f16 where that is narrow."""
+    return dtype if find_dtype(dtype).bytes > 1 else "f16"
+
+
+def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
+    # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K.
+    shortest = vector_length(find_dtype(problem.dtype).bytes) if problem.shuffled else 1
+    found = {}
+    shapes = (("lda", problem.a_shape, 1), ("ldb", problem.b_shape, shortest), ("ldc", (problem.m, problem.n), 1))
+    for name, (_, row), least in shapes:
+        found[name] = max(row, least) if values[name] is None else values[name]
+        if found[name] < row:
+            wrong = f"rows of array {name[2]} have {row} elements; expected at least that"
+            raise RequestError(f"{name}={found[name]}: {wrong}")
+    pitch = max(problem.b_shape[1], shortest)
+    if problem.shuffled and found["ldb"] != pitch:
+        right = f"expected {pitch}, or nothing"
+        raise RequestError(f"ldb={found['ldb']}: shuffled tiles of B follow each other without gaps; {right}")
+    return found
+
+
+def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...]:
+    """The D tensors that the expression names, from d0 on."""
+    used = read_expression(problem.op, (*problem.accumulators, *NAMES, *SCALARS)).variables
+    if not set(used) & set(problem.accumulators):
+        wanted = " or ".join(problem.accumulators)
+        raise RequestError(f"op={problem.op}: it does not depend on the product; expected {wanted} in it")
+    count = max((place + 1 for place, name in enumerate(NAMES) if name in used), default=0)
+    missing = [name for name in NAMES[:count] if name not in used]
+    if missing:
+        raise RequestError(f"op={problem.op}: it names {NAMES[count - 1]} but not {missing[0]}; number them from d0 on")
+    given = {key: values[key] or () for key in ("d", "d_kind", "ldd")}
+    for key, found in given.items():
+        if found and len(found) != count:
+            raise RequestError(f"{key}: {len(found)} D tensors are described, op={problem.op} names {count}")
+    sides = []
+    for place, name in enumerate(NAMES[:count]):
+        dtype = given["d"][place] if given["d"] else problem.out
+        kind = given["d_kind"][place] if given["d_kind"] else "full"
+        least = max(problem.n, 1) if kind == "full" else 1
+        pitch = (given["ldd"][place] if given["ldd"] else 0) or least
+        if pitch < least:
+            raise RequestError(f"ldd={pitch}: rows of {name} have {problem.n} elements; expected at least that, or 0")
+        sides.append(SideTensor(name, dtype, kind, pitch))
+    return tuple(sides)
+
+
+def _batch_strides(array: ArraySpec, shape: Sequence[int], values: Mapping[str, Any]) -> tuple[int, ...]:
+    """Strides of an array's batch dimensions, packed behind each other unless they are given; 0 where it repeats."""
+    name = array.name
+    given = values.get(f"{name}_batch_strides")
+    if given is not None and len(given) != len(shape):
+        raise RequestError(f"{name}_batch_strides: {len(given)} strides; expected one for each of {len(shape)}")
+    strides, reach = [0] * len(shape), max(array.elements, 1)
+    for dim in reversed(range(len(shape))):
+        stride = reach if given is None else given[dim]
+        if shape[dim] > 1 and given is None:
+            reach *= shape[dim]
+        strides[dim] = stride if shape[dim] > 1 else 0
+    checked_strides(f"{name}_batch_strides", (*shape, *array.shape), (*strides, *array.strides))
+    return tuple(strides)
+
+
+def _shuffled(values: Mapping[str, Any]) -> int:
+    """Columns of B's tiles in memory, 0 for a plain matrix."""
+    asked, mfma = values.get("shuffled"), values["mfma"]
+    if asked is None:
+        if values["schedule"] != PRESHUFFLE or "shuffled" not in values:
+            return 0
+        return mfma[1] if mfma is not None and mfma[1] in COLUMNS else max(COLUMNS)
+    if asked not in (0, *COLUMNS):
+        raise RequestError(f"shuffled={asked}: B is in tiles of 16 or 32 columns, or plain; expected 0, 16 or 32")
+    if asked and values["layout"][1] != "C":
+        raise RequestError(f"layout={values['layout']}: shuffled B is made of rows along k; expected RCR or CCR")
+    return int(asked)

@@ -1,0 +1,92 @@
+"""Operands of a contraction and what stands beside them: how their tiles are found in memory."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from ckmlir.lang import Pointer, Scalar, Tile, View, load, view
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.merged_kernel import tensor_view
+from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
+from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.dtypes import find_dtype
+
+
+@dataclass(frozen=True)
+class Matrix:
+    """A matrix (rows, k) whose tile starts at a row."""
+
+    name: str
+    view: View
+    lengths: tuple[int, int]
+    row: Scalar
+
+    def load(self, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return load(self.view.window(self.lengths, (self.row, k)))
+
+    def prepared(self, tile: Tile) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return tile
+
+
+def operand_a(spec: ContractionSpec, seen: View, row: Scalar) -> Matrix:
+    """A, with K as its second dimension."""
+    bm, _, bk = spec.block
+    return Matrix("a", seen.pad(bm, bk), (bm, bk), row)
+
+
+def operand_b(spec: ContractionSpec, name: str, seen: View, column: Scalar) -> Matrix:
+    """A matrix B, with K as its second dimension."""
+    _, bn, bk = spec.block
+    return Matrix(name, seen.pad(bn, bk), (bn, bk), column)
+
+
+def array_view(
+    spec: ContractionSpec, name: str, pointer: Pointer, given: SimpleNamespace, sizes: Mapping[str, Scalar]
+) -> View:
+    """An array of a workgroup's product. A and B have K as their second dimension; B may be in tiles (n, k, lane along
+    k, column, element) that are seen as one matrix, with the zeros that fill the last tiles up. D tensors that are no
+    matrices have one dimension.
+    """
+    m, n, k = (sizes[letter] for letter in "mnk")
+    if spec.merged:
+        return tensor_view(spec, name, pointer, given, sizes)
+    if name == "a":
+        pitch = given.lda.multiple_of(spec.align[0])
+        return _with_k_second(pointer, m, k, pitch, k_contiguous=spec.layout[0] == "R")
+    if name in spec.tensors:
+        pitch = given.ldb.multiple_of(spec.align[1])
+        if spec.shuffled:
+            return _shuffled(spec, pointer, n, k, pitch)
+        return _with_k_second(pointer, n, k, pitch, k_contiguous=spec.layout[1] == "C")
+    if name in spec.outputs:
+        return view(pointer, (m, n), (given.ldc.multiple_of(spec.align[2]), 1))
+    side, pitch = SideSpec.parse(spec.side[NAMES.index(name)]), getattr(given, f"ld_{name}")
+    if side.kind == "full":
+        return view(pointer, (m, n), (pitch.multiple_of(side.align), 1))
+    if side.kind == "column":
+        return view(pointer, (m,), (pitch,))
+    return view(pointer, (n,), (1 if side.kind == "row" else 0,))
+
+
+def _with_k_second(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, k_contiguous: bool) -> View:
+    """A matrix with K as its second dimension, whichever of the two is contiguous."""
+    return view(pointer, (rows, k), (pitch, 1) if k_contiguous else (1, pitch))
+
+
+def _shuffled(spec: ContractionSpec, b: Pointer, n: Scalar, k: Scalar, pitch: Scalar) -> View:
+    size = find_dtype(spec.dtype).bytes
+    columns, vector, depth = spec.shuffled, vector_length(size), tile_depth(spec.shuffled, size)
+    tiles_n, tiles_k = _tiles(n, columns), _tiles(k, depth)
+    rows = view(b, (tiles_n, tiles_k * (depth * columns)), (pitch, 1))
+    tiles = rows.unmerge(1, (tiles_k, depth // vector, columns, vector)).permute(0, 3, 1, 2, 4)
+    return tiles.merge(0, 1).merge(1, 2, 3)
+
+
+def _tiles(length: Scalar, tile: int) -> Scalar:
+    """How many tiles hold a length, with what is known to divide their number."""
+    tiles: Scalar = (length + (tile - 1)) // tile
+    return tiles.multiple_of(max(length.multiple // tile, 1))

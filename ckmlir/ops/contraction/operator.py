@@ -1,0 +1,301 @@
+"""What the operators of the contraction family have in common: choice of a kernel, launch, reference, tolerance."""
+
+from __future__ import annotations
+
+import importlib
+import math
+from collections.abc import Iterator, Mapping
+from typing import TYPE_CHECKING
+
+import numpy as np
+
+from ckmlir.ops.choice import chosen_keys, first_valid
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, invalid_fields
+from ckmlir.ops.contraction.defaults import (
+    Plan,
+    Wish,
+    default_epilogue,
+    default_mfma,
+    default_parts,
+    default_slices,
+    plans,
+)  # fmt: skip
+from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
+from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product
+from ckmlir.ops.contraction.shuffle import arrange
+from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+from ckmlir.ops.contraction.sum_parts import cleared, sum_of
+from ckmlir.ops.contraction.tolerance import gemm_tolerance, rounded_parts
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.ops.tensors.expression import evaluate_exactly
+from ckmlir.ops.tensors.rounding import Bounded, bounded_error, output_tolerance, saturated
+from ckmlir.ops.tensors.values import moved_values
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Kernel
+
+
+class ContractionOperator(Operator[Problem, ContractionSpec]):
+    """A product of matrices with an epilogue."""
+
+    spec_type = ContractionSpec
+
+    def spec(self, problem: Problem, target: Target) -> ContractionSpec:
+        """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""
+        size = find_dtype(problem.dtype).bytes
+        a, b, _ = problem.aligned()
+        wish = Wish(
+            problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size,
+            problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
+            problem.products,
+        )  # fmt: skip
+        candidates = (
+            self._planned(problem, plan, sink, target)
+            for plan in plans(wish, target)
+            for sink in _sinks(problem, plan.block, target)
+        )
+        return first_valid(candidates, lambda one: self.validate(one, target))
+
+    def chosen(self, problem: Problem, spec: ContractionSpec) -> dict[str, object]:
+        found = chosen_keys(
+            problem, spec,
+            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
+        )  # fmt: skip
+        reduction = next((name for name, sink in REDUCTIONS.items() if sink == spec.sink), None)
+        return found if problem.reduction or not reduction else {**found, "reduction": reduction}
+
+    def _planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
+        problem = asked.parted() if sink == "partial" else asked
+        schedule, block, waves = plan
+        sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
+        mfma = problem.mfma or default_mfma(block, waves, problem.dtype, target, problem.shuffled)
+        return ContractionSpec(
+            operator=self.name,
+            dtype=problem.dtype,
+            out=problem.out,
+            layout=problem.layout,
+            products=problem.products,
+            op=problem.op,
+            side=problem.described_side(),
+            batch=len(problem.batch),
+            merged=problem.words(),
+            sink=sink,
+            block=block,
+            waves=waves,
+            mfma=mfma,
+            epilogue=problem.epilogue or default_epilogue(block, computed=bool(problem.op)),
+            slices=default_slices(plan, mfma, problem.dtype, problem.products) if problem.op else (1, 1),
+            schedule=schedule,
+            shuffled=problem.shuffled,
+            pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
+            align=problem.aligned(),
+        )
+
+    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
+        return invalid_fields(spec, target)
+
+    def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        reasons = list(_other_parts(problem, spec))
+        problem = problem.parted() if spec.sink == "partial" else problem
+        reasons += list(unlike(
+            spec, operator=self.name, dtype=problem.dtype, out=problem.out, layout=problem.layout,
+            products=problem.products, op=problem.op, merged=problem.words(), batch=len(problem.batch),
+            shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
+            epilogue=problem.epilogue, schedule=problem.schedule,
+        ))  # fmt: skip
+        for letter, size, length in zip("mnk", (problem.m, problem.n, problem.k), spec.block, strict=True):
+            if size % length and letter not in spec.pad:
+                why = f"{letter}={size} is no multiple of the block's {length}"
+                reasons.append(Reason("pad", spec.pad, why, f"expected {letter} among the letters"))
+        for name, given, needed in zip("abc", problem.aligned(), spec.align, strict=True):
+            if given % needed:
+                why = f"rows of array {name} are aligned to {given} elements"
+                reasons.append(Reason("align", spec.align, why, f"expected at most {given} for {name}"))
+        return reasons + list(_other_sides(problem, spec))
+
+    def build(self, spec: ContractionSpec, target: Target) -> Kernel:
+        kernel: Kernel = importlib.import_module("ckmlir.ops.contraction.contraction_kernel").build(spec, target)
+        return kernel
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        return problem.arrays()
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name not in problem.operands:
+            return moved_values(array, generator)
+        shuffled = array.name != "a" and problem.shuffled > 0
+        shape = (problem.n, problem.k) if shuffled else array.shape
+        values: Array
+        if problem.dtype == "i8":
+            values = generator.integers(-128, 128, shape, dtype=np.int16)
+        else:
+            values = generator.standard_normal(shape, dtype=np.float32)
+        return arrange(values, problem.shuffled, find_dtype(problem.dtype).bytes) if shuffled else values
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """C in float64 before it is rounded; exactly in i32 (sums beyond its range wrap around, as in the matrix
+        instruction).
+        """
+        c = np.zeros((*problem.batch, problem.m, problem.n), np.int32 if problem.out == "i32" else np.float64)
+        for place in np.ndindex(*problem.batch):
+            here = arrays_at(problem, arrays, place)
+            products = [product(*pair) for pair in matrices(problem, here)]
+            if problem.op:
+                variables = {**dict(zip(problem.accumulators, products, strict=True)), **beside(problem, here)}
+                c[place] = evaluate_exactly(expression_of(problem), variables)
+            else:
+                # Exact for i8: |c| < k * 2^14 < 2^53.
+                c[place] = products[0].astype(np.int64).astype(np.int32) if problem.out == "i32" else products[0]
+        return {"c": c}
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        c = self.reference(problem, arrays)["c"]
+        return {"c": saturated(c, problem.out, target) if problem.op else c}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """CK Tile's rule for the sums (`tolerance.py`); through an expression by the bounds of `tensors.rounding`."""
+        found = [
+            self._tolerance(problem, arrays_at(problem, arrays, place), reference["c"][place], target)
+            for place in np.ndindex(*problem.batch)
+        ]
+        if not found:
+            return {"c": Tolerance(0.0, 0.0, "nothing to compare")}
+        if not problem.batch:
+            return {"c": found[0]}
+        shape = reference["c"].shape[len(problem.batch) :]
+        atol, free = (
+            np.stack([np.broadcast_to(value, shape) for value in values]).reshape(reference["c"].shape)
+            for values in ([one.atol for one in found], [one.unspecified for one in found])
+        )
+        return {"c": Tolerance(max(one.rtol for one in found), atol, found[0].reason, free)}
+
+    def _tolerance(self, problem: Problem, arrays: Mapping[str, Array], reference: Array, target: Target) -> Tolerance:
+        flushes = problem.dtype in ("f16", "bf16") and not target.has("mfma_denormals")
+        flushed = find_dtype(problem.dtype).least_normal if flushes else 0.0
+        pairs = matrices(problem, arrays)
+        added = self._most_parts(problem, target) if problem.reduction == "atomic" else 1
+        if not problem.op:
+            return gemm_tolerance(*pairs[0], reference, problem.out, flushed, added)
+        variables = {name: Bounded(value, 0.0) for name, value in beside(problem, arrays).items()}
+        for name, (a, b) in zip(problem.accumulators, pairs, strict=True):
+            total = product(a, b)
+            if problem.dtype == "i8":
+                error = np.abs(total) * 2.0**-24  # exact in i32, then rounded to f32
+            else:
+                bound = gemm_tolerance(a, b, total, "f32", flushed)
+                error = bound.atol + bound.rtol * np.where(np.isfinite(total), np.abs(total), 0.0)
+                error = np.where(bound.unspecified, np.inf, error)
+            variables[name] = Bounded(total, error)
+        error = np.broadcast_to(bounded_error(expression_of(problem), variables), reference.shape)
+        if added > 1:
+            error = error + rounded_parts(reference, added, problem.out)
+        what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in f32"
+        return output_tolerance(error, problem.out, what, target)
+
+    def _most_parts(self, problem: Problem, target: Target) -> int:
+        """Parts that memory adds up at most."""
+        spec = self.spec(problem, target)
+        return 1 if spec.sink == "store" else _parts(problem, part_length(problem, spec, target))
+
+    def flops(self, problem: Problem) -> int:
+        """A multiplication and an addition for each product."""
+        return 2 * problem.m * problem.n * problem.k * problem.products * math.prod(problem.batch)
+
+    def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
+        tiles_m, tiles_n = ceil_div(problem.m, spec.block[0]), ceil_div(problem.n, spec.block[1])
+        parts, own = 1, problem
+        lies: tuple[int, ...] = ()
+        if spec.sink != "store":
+            length = part_length(problem, spec, target)
+            parts, lies = _parts(problem, length), (length,)
+        if spec.sink == "partial":
+            own = problem.parted()
+            lies = (*lies, own.part_outputs)
+        names = [array.name for array in own.arrays()]
+        strides = (stride for name in names for stride in own.batch_of(name).strides)
+        integers = (own.m, own.n, own.k, *own.distances(), *own.batch[1:], *strides, *lies)
+        numbers = (own.alpha, own.beta) if spec.op else ()
+        arguments = (*names, *map(np.int32, integers), *map(np.float32, numbers))
+        # The kernel numbers tiles row by row.
+        shape = (tiles_n, tiles_m, *reversed(own.batch), *([parts] if lies else []))
+        grid = (tiles_m * tiles_n, math.prod(own.batch), parts)
+        return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+    def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        """Behind the kernel that makes partial sums what adds them; before the one that adds them to C, zeros."""
+        if spec.sink == "store" or self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        if spec.sink == "atomic":
+            return (cleared(problem.arrays()[-1]), OWN_KERNEL)
+        parts = _parts(problem, part_length(problem, spec, target))
+        return (OWN_KERNEL, Run(SUM_PARTS, sum_of(problem, parts), {}))
+
+    def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        if spec.sink != "partial" or self.writes_nothing(problem):
+            return ()
+        parted = problem.parted()
+        size = _parts(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
+        return tuple(Workspace(name, size) for name in parted.outputs)
+
+
+def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
+    """How much of K each part sums: whole steps of the loop, so many that there are at most the parts asked for."""
+    depth = spec.block[2]
+    parts = problem.split_k or _default_parts(problem, spec.block, target)
+    return max(ceil_div(ceil_div(problem.k, depth), parts), 1) * depth
+
+
+def _parts(problem: Problem, length: int) -> int:
+    """Parts that have something to sum, at least one."""
+    return max(ceil_div(problem.k, length), 1)
+
+
+def _default_parts(problem: Problem, block: tuple[int, int, int], target: Target) -> int:
+    blocks = ceil_div(problem.m, block[0]) * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
+    return default_parts(blocks, ceil_div(problem.k, block[2]), target)
+
+
+def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Iterator[str]:
+    """What may become of the sums, the best first: parts where they are asked for, or pay."""
+    if 0 in (problem.m, problem.n):
+        yield "store"
+        return
+    split = problem.split_k or _default_parts(problem, block, target)
+    if split > 1:
+        yield REDUCTIONS[problem.reduction or "workspace"]
+    if split == 1 or problem.split_k is None:
+        yield "store"
+
+
+def _other_parts(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
+    """Parts that the kernel has not, or has, against the request's own words."""
+    if 0 in (problem.m, problem.n):
+        return
+    if problem.split_k is not None and (problem.split_k > 1) != (spec.sink != "store"):
+        what = "computes whole sums" if spec.sink == "store" else "computes parts of sums"
+        yield Reason("sink", spec.sink, f"the kernel {what}", f"expected split_k={2 if problem.split_k == 1 else 1}")
+    wanted = REDUCTIONS.get(problem.reduction or "", spec.sink)
+    if spec.sink not in ("store", wanted):
+        yield Reason("sink", spec.sink, "parts are combined in another way", f"expected {wanted}")
+
+
+def _other_sides(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
+    """D tensors that the kernel takes for something else."""
+    given = problem.described_side()
+    for have, known in zip(given, spec.side, strict=False):
+        (dtype, kind, align), (own_dtype, own_kind, own_align) = have.split(":"), known.split(":")
+        if (dtype, kind) != (own_dtype, own_kind) or int(align) % int(own_align):
+            yield Reason("side", spec.side, "the kernel takes other D tensors", f"expected {given}")
+            return
+    if len(given) != len(spec.side):
+        yield Reason("side", spec.side, "the kernel takes other D tensors", f"expected {given}")

@@ -1,0 +1,182 @@
+"""A product to compute: what a request of any operator of the contraction family comes to."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+from math import prod
+
+from ckmlir.ops.contraction.contraction_spec import (
+    accumulator_names,
+    accumulator_type,
+    operand_names,
+    output_names,
+)  # fmt: skip
+from ckmlir.ops.contraction.merged import Merged
+from ckmlir.ops.contraction.shuffle import shuffled_shape
+from ckmlir.ops.contraction.side import SideTensor
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec, alignment
+
+REDUCTIONS = {"workspace": "partial", "atomic": "atomic"}
+"""How partial sums are combined -> the sink of the kernels that make them: by a second kernel, which adds them in
+order; or by memory, in no fixed order."""
+
+
+@dataclass(frozen=True)
+class Batch:
+    """How an array lies in the batch.
+
+    Attributes:
+        shape: its own batch dimensions, as many as the batch has; 1 where it repeats.
+        strides: in elements; 0 where it repeats.
+    """
+
+    shape: tuple[int, ...] = ()
+    strides: tuple[int, ...] = ()
+
+
+@dataclass(frozen=True)
+class Problem:
+    """A product, its epilogue and its batch.
+
+    Attributes:
+        lda, ldb, ldc: elements from one row of an array to the next.
+        op: the expression of the epilogue; "" stores the accumulators.
+        side: the D tensors that the expression names.
+        batch: lengths of the batch's dimensions.
+        batches: of every array by name how it lies in the batch.
+        shuffled: columns of a tile of B in fragment order; 0: B is a plain matrix.
+        split_k, reduction: parts of the sums, and how they are combined (`REDUCTIONS`).
+        block, waves, mfma, epilogue, schedule: None where the operator chooses; so are split_k and reduction.
+        merged: the dimensions of tensors that are seen as matrices; None for matrices.
+        partial: its outputs are the partial sums of one part (`parted`).
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    out: str
+    layout: str
+    lda: int
+    ldb: int
+    ldc: int
+    products: int
+    op: str
+    side: tuple[SideTensor, ...]
+    alpha: float
+    beta: float
+    batch: tuple[int, ...]
+    batches: tuple[tuple[str, Batch], ...]
+    shuffled: int
+    split_k: int | None
+    reduction: str | None
+    block: tuple[int, int, int] | None
+    waves: tuple[int, int] | None
+    mfma: tuple[int, int, int] | None
+    epilogue: str | None
+    schedule: str | None
+    partial: bool = False
+    merged: Merged | None = None
+
+    @property
+    def operands(self) -> tuple[str, ...]:
+        """A and the matrices B by name."""
+        return operand_names(self.products)
+
+    @property
+    def accumulators(self) -> tuple[str, ...]:
+        """What the expression calls the accumulators."""
+        return accumulator_names(self.products)
+
+    def distances(self) -> tuple[int, ...]:
+        """How rows lie, as kernels take it: pitches; or lengths and strides of tensors."""
+        if self.merged is not None:
+            return self.merged.arguments([array.name for array in self.arrays()])
+        return (self.lda, self.ldb, self.ldc, *(one.pitch for one in self.side))
+
+    def words(self) -> tuple[str, ...]:
+        """How tensors lie, as a specification has it; () for matrices."""
+        return () if self.merged is None else tuple(self.merged.word(array.name) for array in self.arrays())
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """Names of C, or of the partial sums of every accumulator."""
+        return output_names(self.products, partial=self.partial)
+
+    @property
+    def a_shape(self) -> tuple[int, int]:
+        return (self.m, self.k) if self.layout[0] == "R" else (self.k, self.m)
+
+    @property
+    def b_shape(self) -> tuple[int, int]:
+        if self.shuffled:
+            return shuffled_shape(self.n, self.k, self.shuffled, find_dtype(self.dtype).bytes)
+        return (self.k, self.n) if self.layout[1] == "R" else (self.n, self.k)
+
+    def batch_of(self, name: str) -> Batch:
+        """How an array lies in the batch."""
+        return dict(self.batches).get(name, Batch((1,) * len(self.batch), (0,) * len(self.batch)))
+
+    def aligned(self) -> tuple[int, int, int]:
+        """Of A, all B and C the widest aligned vector that never crosses the end of a row, in elements."""
+        a, out = find_dtype(self.dtype).bytes, find_dtype(self.out).bytes
+        if self.merged is not None:
+            sizes = {"a": a, "b": a, "c": out}
+            widest = {
+                name: self.merged.aligned(name, size, self.batch_of(name).strides) for name, size in sizes.items()
+            }
+            return widest["a"], widest["b"], widest["c"]
+        matrices = [stride for name in self.operands[1:] for stride in self.batch_of(name).strides]
+        return (
+            alignment(a, self.lda, self.a_shape[1], *self.batch_of("a").strides),
+            alignment(a, self.ldb, self.b_shape[1], *matrices),
+            alignment(out, self.ldc, self.n, *self.batch_of(self.outputs[0]).strides),
+        )
+
+    def described_side(self) -> tuple[str, ...]:
+        """The D tensors as a specification has them."""
+        if self.merged is not None:
+            widths = [
+                self.merged.aligned(one.name, find_dtype(one.dtype).bytes, self.batch_of(one.name).strides)
+                for one in self.side
+            ]
+            return tuple(f"{one.dtype}:{one.kind}:{width}" for one, width in zip(self.side, widths, strict=True))
+        return tuple(one.described(self.n, *self.batch_of(one.name).strides) for one in self.side)
+
+    def arrays(self) -> tuple[ArraySpec, ...]:
+        """All arrays in the order of the kernel's arguments."""
+        if self.merged is not None:
+            return self.merged.arrays
+        sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
+        return (
+            self._array("a", self.a_shape, (self.lda, 1), self.dtype, "in"),
+            *(self._array(name, self.b_shape, (self.ldb, 1), self.dtype, "in") for name in self.operands[1:]),
+            *sides,
+            *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
+        )
+
+    @property
+    def asks_for_parts(self) -> bool:
+        """Whether partial sums go through a workspace by the request's own words."""
+        return (self.split_k or 1) > 1 and self.reduction != "atomic"
+
+    def parted(self) -> Problem:
+        """The partial sums of one part, packed in rows of whole vectors: what a kernel computes for a workspace."""
+        dtype = accumulator_type(self.dtype)
+        vector = 16 // find_dtype(dtype).bytes
+        pitch = max(-(-self.n // vector), 1) * vector
+        distances = tuple(pitch * max(self.m, 1) * prod(self.batch[place + 1 :]) for place in range(len(self.batch)))
+        names = output_names(self.products, partial=True)
+        inputs = tuple((name, self.batch_of(name)) for name in self.operands) if self.batch else ()
+        own = tuple((name, Batch(self.batch, distances)) for name in names) if self.batch else ()
+        return replace(self, op="", side=(), out=dtype, ldc=pitch, batches=inputs + own, partial=True)
+
+    @property
+    def part_outputs(self) -> int:
+        """Elements from one part's partial sums to those of the next."""
+        return self.ldc * self.m * prod(self.batch)
+
+    def _array(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, role: str) -> ArraySpec:
+        batch = self.batch_of(name)
+        return ArraySpec(name, (*batch.shape, *shape), dtype, role, (*batch.strides, *strides))

@@ -1,0 +1,65 @@
+"""A contraction in NumPy: the arrays of one product, their product in float64, and what meets it in an expression."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.shuffle import unshuffle_b
+from ckmlir.ops.precision import in_f32
+from ckmlir.ops.tensors.expression import Expression, parse
+
+
+def expression_of(problem: Problem) -> Expression:
+    """The expression of the epilogue."""
+    names = (*problem.accumulators, *(one.name for one in problem.side), "alpha", "beta")
+    return parse(problem.op, names)
+
+
+def arrays_at(problem: Problem, arrays: Mapping[str, Array], place: tuple[int, ...]) -> dict[str, Array]:
+    """The arrays of one product of the batch; outputs may be missing."""
+    return {
+        array.name: arrays[array.name][tuple(
+            at if own > 1 else 0 for at, own in zip(place, problem.batch_of(array.name).shape, strict=True)
+        )]
+        for array in problem.arrays()
+        if array.name in arrays
+    }  # fmt: skip
+
+
+def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array, Array]]:
+    """A as (m, k) and each B as (k, n), views of the arrays of one product."""
+    a = arrays["a"] if problem.layout[0] == "R" else arrays["a"].T
+    found = []
+    for name in problem.operands[1:]:
+        b = arrays[name]
+        if problem.shuffled:
+            b = unshuffle_b(b, problem.n, problem.k, problem.shuffled)
+        found.append((a, b if problem.layout[1] == "R" else b.T))
+    return found
+
+
+def product(a: Array, b: Array) -> Array:
+    """a · b in float64, infinite beyond the range of f32."""
+    c = np.zeros((a.shape[0], b.shape[1]), np.float64)
+    step = 1024  # bounds the float64 copies of parts of a and b
+    for n in range(0, b.shape[1], step):
+        columns = b[:, n : n + step].astype(np.float64)
+        for m in range(0, a.shape[0], step):
+            with np.errstate(invalid="ignore"):
+                c[m : m + step, n : n + step] = a[m : m + step].astype(np.float64) @ columns
+    return in_f32(c)
+
+
+def beside(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The D tensors of one product, and the numbers, as they meet C."""
+    found: dict[str, Array] = {
+        name: np.float64(np.float32(value)) for name, value in (("alpha", problem.alpha), ("beta", problem.beta))
+    }
+    for one in problem.side:
+        value = arrays[one.name].astype(np.float64)
+        found[one.name] = value[:, None] if one.kind == "column" else value
+    return found

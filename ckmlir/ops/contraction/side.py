@@ -1,0 +1,71 @@
+"""Tensors that an epilogue takes beside the accumulators (CK's D tensors): a matrix, a row, a column or one number.
+
+Source of the semantics: CK Tile, example/ck_tile/19_gemm_multi_d, where D tensors of any strides are combined with the
+accumulators element by element.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import alignment
+
+MOST = 4
+"""D tensors that an epilogue may take; CK Tile's examples have two."""
+NAMES = tuple(f"d{place}" for place in range(MOST))
+TYPES = ("f16", "bf16", "f32", "fp8", "bf8", "i8", "i32")
+KINDS = ("full", "row", "column", "scalar")
+"""One element for each of C; a row that repeats for all rows; a column for all columns; one for all."""
+
+
+@dataclass(frozen=True)
+class SideTensor:
+    """A D tensor of a problem.
+
+    Attributes:
+        name: `d0`, `d1`, …
+        kind: of `KINDS`.
+        pitch: elements from one row of a matrix to the next; of a column from one element to the next.
+    """
+
+    name: str
+    dtype: str
+    kind: str
+    pitch: int
+
+    def shape(self, m: int, n: int) -> tuple[int, ...]:
+        """Of the array."""
+        return {"full": (m, n), "row": (n,), "column": (m,), "scalar": (1,)}[self.kind]
+
+    def strides(self) -> tuple[int, ...]:
+        """Of the array, in elements."""
+        return {"full": (self.pitch, 1), "row": (1,), "column": (self.pitch,), "scalar": (1,)}[self.kind]
+
+    def aligned(self, n: int, *distances: int) -> int:
+        """The widest aligned vector along a row that never crosses its end, in elements; `distances` between parts."""
+        if self.kind in ("column", "scalar"):
+            return 1
+        pitch = (self.pitch,) if self.kind == "full" else ()
+        return alignment(find_dtype(self.dtype).bytes, n, *pitch, *distances)
+
+    def described(self, n: int, *distances: int) -> str:
+        """What a kernel has to know of it, as `ContractionSpec.side` has it."""
+        return f"{self.dtype}:{self.kind}:{self.aligned(n, *distances)}"
+
+
+@dataclass(frozen=True)
+class SideSpec:
+    """What a kernel knows of a D tensor: see `SideTensor`."""
+
+    dtype: str
+    kind: str
+    align: int
+
+    @staticmethod
+    def parse(text: str) -> SideSpec:
+        """The inverse of `SideTensor.described`. Raises ValueError for other texts."""
+        dtype, kind, align = text.split(":")
+        if dtype not in TYPES or kind not in KINDS:
+            raise ValueError(text)
+        return SideSpec(dtype, kind, int(align))

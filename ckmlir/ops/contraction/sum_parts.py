@@ -1,0 +1,327 @@
+"""sum_parts: C = op(p[0] + p[1] + …, D0, D1, …), the second step of products whose sums are shared by workgroups.
+
+Parts are added in their order, so two runs give the same bits. `op` is an expression of the sum, `acc`, and of up to
+four tensors d0 to d3 that broadcast to `shape`; it is computed in f32. Without one, C is the sum.
+
+Arrays: acc_parts (parts, shape), of f32 or i32; d0, d1, …; c (shape). A gated product has gate_parts and up_parts.
+
+Kernel arguments: the arrays; lengths, numbers of tiles, strides of the folded index space; parts, elements from one
+part to the next (i32); alpha, beta (f32). Grid: one dimension, tiles.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from functools import cached_property
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import COMPUTED, SCALARS, accumulator_names, output_names
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
+from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run
+from ckmlir.ops.precision import in_f32, order_decides
+from ckmlir.ops.request import Choice, Integer, Numbers, Real, RequestError, Words
+from ckmlir.ops.spec import Reason, by, unlike
+from ckmlir.ops.steps import Fill
+from ckmlir.ops.tensors.arrays import Operand, aligned_elements, broadcast_axes, checked_strides, packed
+from ckmlir.ops.tensors.expression import evaluate_exactly, parse, read_expression
+from ckmlir.ops.tensors.folding import Folded, fold
+from ckmlir.ops.tensors.keys import Broadcast, Strides
+from ckmlir.ops.tensors.mapping import MapProblem
+from ckmlir.ops.tensors.rounding import Bounded, bounded_error, output_tolerance, saturated
+from ckmlir.ops.tensors.tiling import (
+    MAXIMUM_REACH,
+    ArrayFields,
+    TileSpec,
+    array_fields,
+    check_tiles,
+    choose_tile,
+    invalid_tiles,
+    launch_scalars,
+    tile_counts,
+    tile_fields,
+    uncovered_tiles,
+)  # fmt: skip
+from ckmlir.ops.tensors.values import moved_values
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+MOST_DIMENSIONS = 5
+ELEMENTS = 1024
+"""Of a workgroup's tile: a vector of f32 for each work-item, since few results have many parts."""
+OUTPUTS = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",)}
+"""Type of the parts -> types of C without an expression."""
+
+
+@dataclass(frozen=True)
+class SumProblem:
+    """Parts to add.
+
+    Attributes:
+        lengths: of C.
+        sums: the parts of every accumulator; their first dimension counts parts, `axes` are those of the others.
+        side: the D tensors.
+        op: the expression; "" for none.
+    """
+
+    parts: int
+    lengths: tuple[int, ...]
+    sums: tuple[Operand, ...]
+    side: tuple[Operand, ...]
+    c: Operand
+    op: str
+    alpha: float
+    beta: float
+
+    @cached_property
+    def folded(self) -> Folded:
+        """The index space of C: its strides, those of the parts, those of D tensors."""
+        sums = [tuple(one.index_strides) for one in self.sums]
+        return fold(self.lengths, [self.c.index_strides, *sums, *(one.index_strides for one in self.side)])
+
+    @property
+    def ordered(self) -> Folded:
+        """With the arrays in the order of specifications: parts, D tensors, C."""
+        found = self.folded
+        return Folded(found.lengths, (*found.strides[1:], found.strides[0]), found.groups)
+
+    @property
+    def part_stride(self) -> int:
+        """Elements from one part to the next."""
+        return self.sums[0].strides[0]
+
+    @property
+    def operands(self) -> tuple[Operand, ...]:
+        """All arrays in the order of the kernel's arguments."""
+        return (*self.sums, *self.side, self.c)
+
+    @property
+    def variables(self) -> tuple[str, ...]:
+        """What the expression may name."""
+        return (*accumulator_names(len(self.sums)), *(one.name for one in self.side), *SCALARS)
+
+
+@dataclass(frozen=True)
+class SumSpec(TileSpec):
+    """What the kernel depends on; arrays are the parts of each accumulator, D tensors, C.
+
+    Attributes:
+        sums: accumulators.
+        op: see SumProblem.
+    """
+
+    sums: int
+    op: str
+
+    @property
+    def name(self) -> str:
+        digest = hashlib.sha256(self.to_json().encode()).hexdigest()[:10]
+        return "_".join(["sum_parts", self.dtypes[0], self.dtypes[-1], f"tile{by(self.tile)}", digest])
+
+
+class SumParts(Operator[SumProblem, SumSpec]):
+    """See the module's text."""
+
+    name = "sum_parts"
+    summary = "an expression of sums of parts and D tensors, in a fixed order; the second step of split-K"
+    spec_type = SumSpec
+    keys = (
+        Integer("parts", 4, "that are added", minimum=1),
+        Numbers("shape", (64, 1024), "of c", most=MOST_DIMENSIONS),
+        Choice("dtype", "f32", "of the parts", tuple(OUTPUTS)),
+        Choice("out", None, "of c; by default f16, i32 for i32", (*COMPUTED, "i32")),
+        Strides("strides", None, "of c, in elements", most=MOST_DIMENSIONS),
+        ExpressionKey("op", None, "what is stored", ("acc", *NAMES, *SCALARS)),
+        Words("d", None, "types of the D tensors that op names; by default out", TYPES, MOST),
+        *(Broadcast(name, None, f"shape of {name}; by default that of c", MOST_DIMENSIONS) for name in NAMES),
+        Real("alpha", 1.0, "a number that op may name"),
+        Real("beta", 1.0, "a number that op may name"),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> SumProblem:
+        parts, shape, dtype, op = values["parts"], values["shape"], values["dtype"], values["op"] or ""
+        out = values["out"] or ("f16" if op or dtype == "f32" else "i32")
+        if out not in (COMPUTED if op else OUTPUTS[dtype]):
+            raise RequestError(f"out={out}: expected {'|'.join(COMPUTED if op else OUTPUTS[dtype])}")
+        c = _operand("c", out, shape, checked_strides("strides", shape, values["strides"]))
+        whole = (parts, *shape)
+        sums = Operand("acc_parts", dtype, whole, packed(whole), tuple(range(1, len(whole))))
+        used = read_expression(op, ("acc", *NAMES, *SCALARS)).variables if op else ()
+        names = [name for name in NAMES if name in used]
+        types = values["d"] or (out,) * len(names)
+        if len(types) != len(names):
+            raise RequestError(f"d: {len(types)} D tensors are described, op={op} names {len(names)}")
+        side = []
+        for name, own in zip(names, types, strict=True):
+            lies = values[name] or shape
+            side.append(Operand(name, own, lies, packed(lies), broadcast_axes(name, lies, shape)))
+        problem = SumProblem(parts, shape, (sums,), tuple(side), c, op, values["alpha"], values["beta"])
+        check_tiles(problem.ordered, _tile(problem), [one.name for one in problem.operands])
+        return problem
+
+    def spec(self, problem: SumProblem, target: Target) -> SumSpec:
+        return SumSpec(
+            arrays=tuple(one.name for one in problem.operands),
+            dtypes=tuple(one.dtype for one in problem.operands),
+            sums=len(problem.sums),
+            op=problem.op,
+            **_array_fields(problem),
+            **tile_fields(problem.folded, _tile(problem)),
+        )
+
+    def mismatches(self, problem: SumProblem, spec: SumSpec, target: Target) -> list[Reason]:
+        different = unlike(
+            spec, arrays=tuple(one.name for one in problem.operands), sums=len(problem.sums), op=problem.op,
+            dtypes=tuple(one.dtype for one in problem.operands),
+        )  # fmt: skip
+        reasons = list(different) or list(uncovered_tiles(spec, problem.ordered, 16))
+        for name, align in zip(spec.arrays[: spec.sums], spec.aligns, strict=False):
+            if not reasons and problem.part_stride % align:
+                why = f"parts of {name} are not aligned to {align} elements"
+                reasons.append(Reason("aligns", spec.aligns, why, "expected less"))
+        return reasons
+
+    def validate(self, spec: SumSpec, target: Target) -> list[Reason]:
+        return list(invalid_tiles(spec, target))
+
+    def kernels(self, target: Target) -> list[SumSpec]:
+        requests: list[dict[str, object]] = [
+            {"out": "f16"}, {"out": "bf16"}, {"out": "f32"}, {"op": "relu(acc + d0)", "d0": (1024,)},
+            {"op": "gelu(acc + d0) + d1", "d0": (1024,)}, {"dtype": "i32"},
+            {"dtype": "i32", "out": "i8", "op": "acc * alpha"},
+        ]  # fmt: skip
+        problems = [self.problem(**keys) for keys in requests]
+        return list(dict.fromkeys(self.spec(problem, target) for problem in problems))
+
+    def arrays(self, problem: SumProblem) -> tuple[ArraySpec, ...]:
+        return (*(one.array("in") for one in (*problem.sums, *problem.side)), problem.c.array("out"))
+
+    def _values(self, problem: SumProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        return moved_values(array, generator)
+
+    def reference(self, problem: SumProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """C in float64 before it is rounded; sums of i32 wrap around."""
+        sums = _sums(problem, arrays)
+        if not problem.op:
+            return {"c": sums["acc"]}
+        value = evaluate_exactly(parse(problem.op, problem.variables), {**sums, **_beside(problem, arrays)})
+        return {"c": np.broadcast_to(value, problem.lengths)}
+
+    def expected(self, problem: SumProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        c = self.reference(problem, arrays)["c"]
+        return {"c": saturated(c, problem.c.dtype, target) if problem.op else c}
+
+    def tolerances(
+        self, problem: SumProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """P parts take P - 1 additions, each rounded in f32 (i32 is exact, and rounded once for an expression); then
+        the expression by the bounds of `tensors.rounding`."""
+        out = problem.c.dtype
+        if out == "i32":
+            return {"c": Tolerance(0.0, 0.0, "integers are exact")}
+        u, variables = find_dtype("f32").unit_roundoff, {}
+        for name, operand in zip(accumulator_names(len(problem.sums)), problem.sums, strict=True):
+            total = _sums(problem, arrays)[name].astype(np.float64)
+            parts = arrays[operand.name].astype(np.float64)
+            size = np.sum(np.where(np.isfinite(parts), np.abs(parts), 0.0), axis=0)
+            error = u * (np.abs(total) if operand.dtype == "i32" else problem.parts * size)
+            variables[name] = Bounded(total, np.where(order_decides(parts, 0), np.inf, error))
+        error = variables["acc"].error if not problem.op else bounded_error(
+            parse(problem.op, problem.variables),
+            {**variables, **{name: Bounded(one, 0.0) for name, one in _beside(problem, arrays).items()}},
+        )  # fmt: skip
+        what = f"{problem.parts} f32 additions" + (f", then {problem.op} in f32" if problem.op else "")
+        return {"c": output_tolerance(np.broadcast_to(error, problem.lengths), out, what, target)}
+
+    def launch(self, problem: SumProblem, spec: SumSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
+        folded = problem.folded
+        counts = tile_counts(folded.lengths, spec.tile)
+        strides = dict(zip(spec.arrays, problem.ordered.strides, strict=True))
+        scalars = launch_scalars(spec, folded.lengths, counts, strides)
+        parts = (np.int32(problem.parts), np.int32(problem.part_stride))
+        numbers = (np.float32(problem.alpha), np.float32(problem.beta))
+        return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts, *numbers))
+
+
+def sum_of(product: Problem, parts: int) -> SumProblem:
+    """What adds the partial sums of a product; its arrays are the product's workspaces, D tensors and C."""
+    parted, batch = product.parted(), product.batch
+    lengths, rank = (*batch, product.m, product.n), len(batch)
+    sums = []
+    for name in output_names(product.products, partial=True):
+        strides = (parted.part_outputs, *parted.batch_of(name).strides, parted.ldc, 1)
+        sums.append(Operand(name, parted.out, (parts, *lengths), strides, tuple(range(1, rank + 3))))
+    arrays = {array.name: array for array in product.arrays()}
+    lies = {"full": (rank, rank + 1), "row": (-1, rank), "column": (rank, -1), "scalar": (-1, rank)}
+    side = []
+    for one in product.side:
+        array = arrays[one.name]
+        side.append(Operand(one.name, one.dtype, array.shape, array.strides, (*range(rank), *lies[one.kind])))
+    c = _operand("c", product.out, lengths, arrays["c"].strides)
+    return SumProblem(parts, lengths, tuple(sums), tuple(side), c, product.op, product.alpha, product.beta)
+
+
+def cleared(array: ArraySpec) -> Fill | Run:
+    """What sets the elements of an array to zero, and nothing between them."""
+    if array.elements == prod(array.shape):
+        return Fill(array.name, 0)
+    output = _operand("y", array.dtype, array.shape, array.strides)
+    return Run(ELEMENTWISE, MapProblem(array.shape, (), output, "0"), {"y": array.name})
+
+
+def _operand(name: str, dtype: str, shape: tuple[int, ...], strides: tuple[int, ...]) -> Operand:
+    return Operand(name, dtype, shape, strides, tuple(range(len(shape))))
+
+
+def _tile(problem: SumProblem) -> tuple[int, ...]:
+    """Extents as C and the parts ask for them, none where a D tensor's elements lie too far apart for a tile."""
+    folded, own = problem.folded, 1 + len(problem.sums)
+    dtypes = [problem.c.dtype, *(one.dtype for one in problem.sums)]
+    near = MAXIMUM_REACH // (4 * ELEMENTS * len(folded.lengths))
+    free = [dim for dim in range(len(folded.lengths)) if all(row[dim] <= near for row in folded.strides[own:])]
+    return choose_tile(replace(folded, strides=folded.strides[:own]), dtypes, free, ELEMENTS)
+
+
+def _array_fields(problem: SumProblem) -> ArrayFields:
+    """Fields of a specification that follow from the arrays; parts too begin at aligned places."""
+    dtypes = [one.dtype for one in problem.operands]
+    fields = array_fields(problem.ordered, dtypes, 16)
+    aligns = [
+        min(align, aligned_elements(one.dtype, 16, problem.part_stride)) if one in problem.sums else align
+        for align, one in zip(fields["aligns"], problem.operands, strict=True)
+    ]
+    return {"steps": fields["steps"], "aligns": tuple(aligns)}
+
+
+def _sums(problem: SumProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """Every accumulator: in float64, or in i32."""
+    found: dict[str, Array] = {}
+    for name, operand in zip(accumulator_names(len(problem.sums)), problem.sums, strict=True):
+        dtype: type[np.generic] = np.int32 if operand.dtype == "i32" else np.float64
+        with np.errstate(invalid="ignore"):
+            total = np.asarray(np.sum(arrays[operand.name], axis=0, dtype=dtype))
+        found[name] = total if operand.dtype == "i32" else in_f32(total)
+    return found
+
+
+def _beside(problem: SumProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The D tensors and numbers, as they meet C."""
+    numbers = (("alpha", problem.alpha), ("beta", problem.beta))
+    found: dict[str, Array] = {name: np.asarray(np.float32(value), np.float64) for name, value in numbers}
+    for one in problem.side:
+        found[one.name] = one.in_index_space(arrays[one.name], problem.lengths).astype(np.float64)
+    return found
+
+
+OPERATOR = SumParts()

@@ -1,0 +1,70 @@
+"""Rows scaled by a power of two, so that their squares neither overflow nor vanish, in tile code.
+
+A factor for every row brings its largest magnitude, or the square root of eps where that is more, to [2, 4): products
+with it are exact, sums of squares stay between 1 / n and 16 n, and eps times its square is representable. Rows of f16
+need none: their squares are below 2^36. An infinity makes the factor 0, and so NaN of itself.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ckmlir.lang import Scalar, Tile, absolute, bitcast, rsqrt, sqrt, where
+from ckmlir.ops.precision import LEAST_NORMAL
+from ckmlir.ops.rows.block_kernel import Column, Part, RowBlock
+
+EXPONENT = 0x7F800000
+"""The exponent of an f32."""
+LEAST = 2.0**-125
+"""The smallest magnitude that is brought to [2, 4); its factor is 2^126."""
+
+
+class ScaledRows:
+    """The rows of one workgroup, scaled, and the way back.
+
+    Attributes:
+        part: the scaled rows, zero behind their end.
+        eps: in the units of scaled squares; a scalar, or one for every row.
+    """
+
+    def __init__(self, block: RowBlock, x: Part) -> None:
+        """The rows `x` of a kernel that takes eps; what lies behind their end must be zero."""
+        self.part, self.eps, self._given_eps = x, block.given.eps, block.given.eps
+        self._factor: Tile | None = None
+        if block.spec.dtype == "f16":
+            return
+        largest = block.fold(lambda column: [absolute(x(column))], [0.0], lambda a, b: [a[0].maximum(b[0])])[0]
+        root: Scalar = sqrt(block.given.eps)
+        exponent = bitcast(largest.maximum(root).maximum(LEAST), "i32") & EXPONENT
+        factor = bitcast(EXPONENT - exponent, "f32")
+        self._factor = factor
+        self._inverse = bitcast(exponent - (1 << 23), "f32")
+        # Not zero unless eps is: a row of equal large elements has no variance, and still is no reason for NaN.
+        self.eps = (block.given.eps * factor * factor).maximum(block.given.eps.minimum(LEAST_NORMAL))
+
+        def scaled(column: Column) -> Tile:
+            product: Tile = x(column) * factor[:, None]
+            return product
+
+        self.part = block.held(scaled)
+
+    def inverse_root(self, squares: Tile) -> Tile:
+        """1 / sqrt(squares + eps) of a scaled mean of squares; NaN where that is infinite."""
+        inverse: Tile = rsqrt(squares + self.eps) + not_a_number_unless_finite(squares)
+        return inverse
+
+    def restored_inverse_root(self, squares: Tile) -> Tile:
+        """The same in the units of 1 / x."""
+        inverse = self.inverse_root(squares)
+        if self._factor is None:
+            return inverse
+        return where(squares.equals(0.0), rsqrt(self._given_eps), inverse * self._factor)
+
+    def restored(self, values: Tile) -> Tile:
+        """Values of rows, such as means, in the units of x."""
+        return values if self._factor is None else values * self._inverse
+
+
+def not_a_number_unless_finite(value: Any) -> Any:
+    """0, or NaN where a value is NaN or infinite."""
+    return value * 0.0

@@ -1,0 +1,49 @@
+"""Input values that are seldom thought of: NaN, infinities, denormals, the ends of a type, and whole rows of them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec
+
+KINDS = ("ordinary", "special", "huge", "tiny")
+"""What `special_values` makes: what was given; single elements and rows that are special; all multiplied by 2^66, or by
+2^-100."""
+SPECIAL = (
+    *[np.nan] * 4, np.inf, -np.inf, 0.0, -0.0, 2.0**-149, -(2.0**-140), 2.0**-126, 2.0**-20, 65504.0, -3e38, 1e20, 1.0,
+)  # fmt: skip
+ROWS, SINGLE = 8, 24
+"""One row, and one element, in so many are special."""
+
+
+def special_values(
+    kind: str, specs: Mapping[str, ArraySpec], arrays: Mapping[str, Array], seed: int
+) -> dict[str, Array]:
+    """Input arrays with other values of a kind, made from the seed; integers stay as they are."""
+    return {
+        name: array if find_dtype(specs[name].dtype).is_integer else _changed(kind, array, seed)
+        for name, array in arrays.items()
+    }
+
+
+def _changed(kind: str, array: Array, seed: int) -> Array:
+    if kind == "ordinary" or not array.size:
+        return array
+    wide = array.astype(np.float64)
+    if kind != "special":
+        wide *= 2.0**66 if kind == "huge" else 2.0**-100
+    else:
+        generator = np.random.default_rng([seed, array.size])
+        rows = wide.reshape(-1, wide.shape[-1])
+        whole = generator.integers(0, ROWS, len(rows)) == 0
+        rows[whole] = generator.choice(SPECIAL, (int(whole.sum()), 1))
+        single = generator.integers(0, SINGLE, rows.shape) == 0
+        rows[single] = generator.choice(SPECIAL, int(single.sum()))
+        wide = rows.reshape(array.shape)
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        changed: Array = wide.astype(np.float32).astype(array.dtype)
+    return changed

@@ -1,0 +1,66 @@
+"""What an operator queues besides its kernel: workspaces, and the steps before and behind it that no kernel makes.
+
+Everything here is queued on the caller's stream. No size depends on what device memory holds, only on upper bounds, so
+nothing waits for the device. Where a step needs numbers from device memory, such as the lengths of sequences, it is
+packed by a function on the host, in the stream's order; or by a kernel (`ckmlir.ops.operator.Run`) where streams are
+captured into graphs, which host functions cannot be part of on every version of HIP.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from ckmlir.ops.comparison import Array
+
+
+@dataclass(frozen=True)
+class Workspace:
+    """Device memory of an operator's own; kernel arguments and steps name it as they name arrays. Its contents start
+    undefined.
+
+    Attributes:
+        nbytes: an upper bound that follows from the problem, the specification and the chip alone.
+    """
+
+    name: str
+    nbytes: int
+
+
+@dataclass(frozen=True)
+class Fill:
+    """Set every byte of an array or workspace.
+
+    Raises ValueError for a byte that is none.
+    """
+
+    buffer: str
+    byte: int
+
+    def __post_init__(self) -> None:
+        if not 0 <= self.byte <= 255:
+            raise ValueError(f"{self.buffer} cannot be filled with {self.byte}: expected a byte, 0 to 255")
+
+
+@dataclass(frozen=True)
+class PackOnHost:
+    """Fill a workspace by a function on the host.
+
+    Attributes:
+        workspace: what is filled, all of it.
+        inputs: arrays that the function reads, copied to the host before.
+        function: called as `function(arrays, packed)` on a thread of the driver: the arrays by name, in their shapes,
+            and the workspace's bytes (uint8), zeros at first, to be filled. It must not use the device.
+    """
+
+    workspace: str
+    inputs: tuple[str, ...]
+    function: Callable[[Mapping[str, Array], Array], None]
+
+
+@dataclass(frozen=True)
+class OwnKernel:
+    """The operator's own kernel, that of its specification, as `Operator.launch` says."""
+
+
+OWN_KERNEL = OwnKernel()

@@ -1,0 +1,63 @@
+"""Keys of numbers that belong to the shape of an array: they read as any numbers do, and know what they go with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from random import Random
+
+from ckmlir.ops import sampling
+from ckmlir.ops.request import Numbers
+
+
+@dataclass(frozen=True)
+class ShapeKey(Numbers):
+    """Numbers that go with the lengths of key `of`, or, where that was not given, of key `otherwise`."""
+
+    of: str = "shape"
+    otherwise: str = "shape"
+
+    def lengths(self, request: Mapping[str, object]) -> tuple[int, ...]:
+        """Those lengths in a request."""
+        found = request.get(self.of) or request[self.otherwise]
+        assert isinstance(found, tuple)
+        return found
+
+
+class Strides(ShapeKey):
+    """Distances of neighbours along every dimension of an array, in elements."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return sampling.strides(random, self.lengths(request))
+
+
+class Order(ShapeKey):
+    """Dimensions of an array in another order."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        rank = len(self.lengths(request))
+        return tuple(random.sample(range(rank), rank))
+
+
+class Dimensions(ShapeKey):
+    """Some of an array's dimensions."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        rank = len(self.lengths(request))
+        return tuple(random.sample(range(rank), random.randint(1, rank)))
+
+
+class Broadcast(ShapeKey):
+    """The shape of an array that repeats along others' dimensions."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return tuple(max(length, self.minimum) for length in sampling.broadcast(random, self.lengths(request)))
+
+
+class PerDimension(ShapeKey):
+    """One number for every dimension, or one for all of them; small ones, mostly."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        rank = random.choice((1, len(self.lengths(request))))
+        small = (0, 1, 1, 2, 2, 3, 5, random.randint(0, 40))
+        return tuple(max(random.choice(small), self.minimum) for _ in range(rank))

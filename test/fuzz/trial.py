@@ -1,0 +1,149 @@
+"""One request of a fuzz, and what comes of it: refused in words, too large to run, right, known, or a failure."""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import re
+import shlex
+import signal
+import traceback
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.plan import KernelStep, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.special_values import special_values
+from ckmlir.runtime import FindingsFault, run_operator
+from ckmlir.runtime.run import check_outputs
+from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.sim.checks import parse_checks
+from ckmlir.targets import get_target
+
+MOST_BYTES, MOST_WORK_ITEMS, MOST_FLOPS = 1 << 21, 1 << 20, 1 << 30
+"""Of all arrays, of all launches, and of what an operator counts: larger requests are made and not run."""
+LONGEST = 90.0
+"""Seconds that a run may take, reference included; what takes longer counts as too large."""
+REFUSED, LARGE, RIGHT, KNOWN, FAILED = "refused", "large", "right", "known", "failed"
+KNOWN_FAILURES = (
+    # The static check does not tell the buffers of a ring in LDS apart; a run through the loop shows nothing.
+    (r"schedule=\S*async", r"^wait: LDS .*(can be in flight|may not have arrived)"),
+)
+"""What trials are known to report, by their commands and the lines of the report: it is counted, and no failure."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """A request with all that decides what it does.
+
+    Attributes:
+        keys: texts, as the command line takes them.
+        values: see `special_values`.
+        guarded: arrays lie between guard bytes.
+        checks: of the simulator, "" or "all".
+    """
+
+    operator: str
+    keys: Mapping[str, str]
+    arch: str
+    seed: int = 0
+    values: str = "ordinary"
+    guarded: bool = False
+    checks: str = ""
+
+    def command(self) -> str:
+        """The command that does the same."""
+        words = ["ckmlir", "run", self.operator, *(f"{key}={text}" for key, text in self.keys.items())]
+        words += ["--arch", self.arch, "--seed", str(self.seed)]
+        words += ["--values", self.values] * (self.values != "ordinary") + ["--guard"] * self.guarded
+        return shlex.join(words + ["--check", self.checks] * bool(self.checks))
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """What came of a trial: its kind, and the reason in words.
+
+    Attributes:
+        traceback: of an exception, "" where there was none.
+    """
+
+    kind: str
+    reason: str = ""
+    traceback: str = ""
+
+
+class TakesTooLong(Exception):
+    """A run was given up."""
+
+
+def attempt(trial: Trial) -> Outcome:
+    """Run a trial. Whatever it raises but RequestError is a failure."""
+    try:
+        with np.errstate(all="ignore"), time_limit(LONGEST):
+            return _attempt(trial)
+    except RequestError as error:
+        return Outcome(REFUSED, str(error))
+    except (TakesTooLong, MemoryError) as error:
+        return Outcome(LARGE, repr(error))
+    except FindingsFault as fault:
+        return Outcome(KNOWN if _is_known(trial, fault) else FAILED, str(fault))
+    except Exception as error:  # whatever it is, it is what the fuzz looks for
+        return Outcome(FAILED, f"{type(error).__name__}: {error}", traceback.format_exc())
+
+
+def _is_known(trial: Trial, fault: FindingsFault) -> bool:
+    lines = [line for line in str(fault).splitlines()[1:] if not line.startswith(" ")]
+    return any(
+        re.search(command, trial.command()) and all(re.search(report, line) for line in lines)
+        for command, report in KNOWN_FAILURES
+    )
+
+
+def _attempt(trial: Trial) -> Outcome:
+    operator, target = find_operator(trial.operator), get_target(trial.arch)
+    problem = operator.problem(**trial.keys)
+    require_valid(operator, operator.spec(problem, target), target)
+    plan = make_plan(operator, problem, target)
+    launches = [step.launch for step in plan.steps if isinstance(step, KernelStep)]
+    specs = {array.name: array for array in operator.arrays(problem)}
+    if not any(array.nbytes for array in specs.values() if array.role == "out") and launches:
+        return Outcome(FAILED, "no output has an element, and a kernel is launched")
+    work_items = sum(math.prod((*launch.grid, *launch.block)) for launch in launches)
+    if sum(array.nbytes for array in specs.values()) > MOST_BYTES or work_items > MOST_WORK_ITEMS:
+        return Outcome(LARGE)
+    if (operator.flops(problem) or 0) > MOST_FLOPS:
+        return Outcome(LARGE)
+    arrays = special_values(trial.values, specs, operator.inputs(problem, target, trial.seed), trial.seed)
+    device = SimulatorDevice(target, seed=trial.seed, checks=parse_checks(trial.checks) if trial.checks else ())
+    result = run_operator(operator, problem, arrays, target, device, guarded=trial.guarded)
+    return _compared(operator, problem, arrays, result.outputs, target)
+
+
+def _compared(operator: Operator[Any, Any], problem: Any, arrays: Any, outputs: Any, target: Any) -> Outcome:
+    comparisons = check_outputs(operator, problem, arrays, outputs, target)
+    missing = outputs.keys() - {one.name for one in comparisons}
+    if missing:
+        return Outcome(FAILED, f"output {min(missing)} has no reference")
+    wrong = [str(one) for one in comparisons if not one.ok]
+    return Outcome(FAILED, "; ".join(wrong)) if wrong else Outcome(RIGHT)
+
+
+@contextlib.contextmanager
+def time_limit(seconds: float) -> Iterator[None]:
+    """Give up what takes longer, in the main thread."""
+
+    def stop(*_: object) -> None:
+        raise TakesTooLong(f"more than {seconds:g} seconds")
+
+    before = signal.signal(signal.SIGALRM, stop)
+    signal.setitimer(signal.ITIMER_REAL, seconds)
+    try:
+        yield
+    finally:
+        signal.setitimer(signal.ITIMER_REAL, 0)
+        signal.signal(signal.SIGALRM, before)

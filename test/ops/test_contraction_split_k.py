@@ -1,0 +1,256 @@
+"""Products whose sums are shared by workgroups: through a workspace and a second kernel, and by atomics."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import compare
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import default_parts
+from ckmlir.ops.plan import FillStep, KernelStep, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.linearity import is_linear
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+GEMM = find_operator("gemm")
+GFX942 = get_target("gfx942")
+SIZES = ((100, 72, 333), (37, 66, 190), (1, 1, 1), (64, 64, 128), (5, 130, 65))
+
+WORKSPACE: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gemm", {}),
+    ("gemm", {"dtype": "i8", "layout": "CRR"}),
+    ("gemm", {"dtype": "bf16", "op": "gelu(acc + d0) * d1 - d2 * d3", "d_kind": "row,column,full,scalar"}),
+    ("gemm", {"dtype": "i8", "op": "acc * alpha", "out": "i8", "alpha": 0.001, "layout": "RRR"}),
+    ("gemm", {"out": "f32", "layout": "CCR", "epilogue": "direct"}),
+    ("gemm", {"schedule": "preshuffle"}),
+    ("gemm_multi_d", {"d": "f32,f16"}),
+    ("gated_gemm", {}),
+    ("batched_gemm", {"batch": "2x3", "b_batch": 3, "op": "relu(acc + d0)", "d_kind": "row", "d0_batch": "2x1"}),
+    ("batched_gemm", {"batch": 3, "ldc": 3 * 136, "c_batch_strides": 136}),
+)
+ATOMIC: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gemm", {"out": "f32"}),
+    ("gemm", {"out": "f32", "dtype": "bf16", "op": "(acc - acc * d0) / 2", "epilogue": "direct"}),
+    ("gemm", {"dtype": "i8"}),
+    ("gemm", {"layout": "CRR", "ldc": 138}),
+    ("gemm", {"dtype": "bf16", "op": "alpha * acc", "alpha": 0.25}),
+    ("gemm_multi_d", {}),
+    ("gated_gemm", {"op": "gate - up * 2", "out": "f32"}),
+    ("batched_gemm", {"batch": "2x2", "a_batch": 2, "ldc": 4 * 136, "c_batch_strides": "272x136"}),
+)
+
+
+@pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(WORKSPACE)))))
+def test_parts_through_a_workspace(chip: str, number: int) -> None:
+    """Ragged sizes, one size and number of parts each in turn; more parts than K has steps are fewer."""
+    name, keys = WORKSPACE[number]
+    place = number + CHIPS.index(chip)
+    m, n, k = SIZES[place % len(SIZES)]
+    agree(name, chip, m=m, n=n, k=k, split_k=(2, 3, 50)[place % 3], **keys)
+
+
+@pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(ATOMIC)))))
+def test_parts_by_atomics(chip: str, number: int) -> None:
+    """The same, where the chip can; columns of 16 bits in pairs."""
+    name, keys = ATOMIC[number]
+    m, n, k = SIZES[(number + CHIPS.index(chip)) % len(SIZES)]
+    if keys.get("dtype") == "bf16" and "out" not in keys and chip == "gfx90a":
+        with pytest.raises(RequestError, match="gfx90a has no global packed bf16 atomic add"):
+            agree(name, chip, m=m, n=n + n % 2, k=k, split_k=2, reduction="atomic", **keys)
+        return
+    agree(name, chip, m=m, n=n + n % 2, k=k, split_k=3, reduction="atomic", **keys)
+
+
+@pytest.mark.parametrize("reduction", ["workspace", "atomic"])
+@pytest.mark.parametrize("keys", [{"m": 0}, {"n": 0}, {"k": 0}, {"k": 1}, {"m": 0, "k": 0}])
+def test_empty_products(reduction: str, keys: dict[str, int]) -> None:
+    """Nothing to compute, and sums of nothing, which are zero also where C was not."""
+    agree("gemm", "gfx942", **{"m": 5, "n": 6, "k": 7, "split_k": 4, "reduction": reduction, **keys})
+
+
+def outputs(problem: Any, seed: int) -> np.ndarray:
+    arrays = GEMM.inputs(problem, GFX942)
+    return run_operator(GEMM, problem, arrays, GFX942, open_device("sim", GFX942, seed=seed)).outputs["c"]
+
+
+def test_a_workspace_gives_the_same_bits_in_any_order() -> None:
+    """Two runs with workgroups in different order."""
+    problem = GEMM.problem(m=100, n=72, k=1000, split_k=5, out="f32")
+    assert len({outputs(problem, seed).tobytes() for seed in range(4)}) == 1
+
+
+def test_parts_are_added_in_order() -> None:
+    """Numbers of which only one order gives this sum."""
+    operator = find_operator("sum_parts")
+    problem = operator.problem(parts=4, shape=(3, 5), out="f32")
+    parts = np.empty((4, 3, 5), np.float32)
+    parts[:] = np.array([2.0**24, 1.0, 1.0, -(2.0**24)], np.float32)[:, None, None]
+    run = run_operator(operator, problem, {"acc_parts": parts}, GFX942, open_device("sim", GFX942))
+    assert (run.outputs["c"] == 0).all()  # from the end it would be 2
+
+
+SUMS: tuple[dict[str, Any], ...] = (
+    {"parts": 1, "shape": "7"},
+    {"parts": 9, "shape": "33x70", "out": "bf16"},
+    {"parts": 2, "shape": "3x1x5", "strides": "40x40x7", "out": "f32"},
+    {"parts": 5, "shape": "2x9x64", "op": "silu(acc + d0) * d1 + beta", "d0": "64", "d1": "2x1x1", "d": "f32,i8"},
+    {"parts": 3, "shape": "65x3", "dtype": "i32"},
+    {"parts": 3, "shape": "0x3"},
+)
+
+
+@pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(SUMS)))))
+def test_sums_of_parts(chip: str, number: int) -> None:
+    """The second kernel alone: shapes, strides, D tensors that broadcast."""
+    agree("sum_parts", chip, **SUMS[number])
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("name", "keys"), [
+    ("gemm", {"op": "gelu(acc + d0) + d1", "d": "f32,f16", "d_kind": "column,full"}),
+    ("gemm", {"reduction": "atomic", "out": "f32"}),
+    ("gated_gemm", {}),
+    ("batched_gemm", {"batch": "2x2", "b_batch": 2}),
+])  # fmt: skip
+def test_checkers_find_nothing(chip: str, name: str, keys: dict[str, Any]) -> None:
+    """Ragged sizes under all checkers of the simulator."""
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(m=131, n=67, k=199, split_k=3, **keys)
+    arrays = operator.inputs(problem, target)
+    result = run_operator(operator, problem, arrays, target, open_device("sim", target, checks="all"))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, target))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_both_kernels_are_proved_and_spill_nothing(chip: str) -> None:
+    """The schedule of each loop, and its registers."""
+    target = get_target(chip)
+    for reduction in ("workspace", "atomic"):
+        problem = GEMM.problem(m=28, n=384, k=1536, split_k=4, reduction=reduction, op="acc * d0")
+        for step in make_plan(GEMM, problem, target).kernels:
+            bench = Workbench.of(step.operator, step.spec, target)
+            assert bench.compile(bench.schedule, code=False).findings == ()
+            kernel = compile_kernel(step.operator, step.spec, target)
+            found = kernel.code_object.kernel(kernel.kernel_name).metadata
+            assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+def test_steps() -> None:
+    """What is queued: partial sums and what adds them; or zeros, in C's elements alone, and what adds to them."""
+    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, op="relu(acc + d0)"), GFX942)
+    first, second = plan.steps
+    assert isinstance(first, KernelStep) and isinstance(second, KernelStep)
+    assert first.arrays == ("a", "b", "acc_parts") and second.arrays == ("acc_parts", "d0", "c")
+    assert first.launch.grid == (1, 1, 3)
+    assert [one.nbytes for one in plan.workspaces] == [3 * 100 * 72 * 4]
+    again = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, op="gelu(acc)"), GFX942)
+    assert again.kernels[0].spec == first.spec  # the epilogue is not its own
+
+    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, reduction="atomic"), GFX942)
+    assert isinstance(plan.steps[0], FillStep) and plan.kernels[0].is_own and not plan.workspaces
+    plan = make_plan(GEMM, GEMM.problem(m=100, n=70, k=512, split_k=3, reduction="atomic", ldc=80), GFX942)
+    assert [step.operator.name for step in plan.kernels] == ["elementwise", "gemm"]
+
+
+def test_parts_by_default() -> None:
+    """Where few blocks and a large K leave compute units idle, and by the deterministic form alone."""
+
+    def sink(**keys: object) -> tuple[str, int]:
+        problem = GEMM.problem(**keys)
+        spec = GEMM.spec(problem, GFX942)
+        assert isinstance(spec, ContractionSpec)
+        return spec.sink, GEMM.launch(problem, spec, GFX942).grid[2]
+
+    assert sink(m=28, n=384, k=1536) == ("partial", 8)
+    assert sink(m=16, n=1024, k=8192)[0] == "partial"
+    assert sink(m=28, n=384, k=1536, split_k=1) == ("store", 1)
+    assert sink(m=28, n=384, k=1536, reduction="atomic")[0] == "atomic"
+    for keys in ({"m": 1024, "n": 1024, "k": 1024}, {"m": 64, "n": 64, "k": 512}, {"m": 4096, "n": 4096, "k": 8192}):
+        assert sink(**keys) == ("store", 1)
+    assert default_parts(0, 1000, GFX942) > 1 and default_parts(304, 1000, GFX942) == default_parts(1, 0, GFX942) == 1
+    problem = GEMM.problem(m=28, n=384, k=1536)
+    assert GEMM.chosen(problem, GEMM.spec(problem, GFX942))["reduction"] == "workspace"
+
+
+@pytest.mark.parametrize(("name", "keys", "words"), [
+    ("gemm", {"op": "relu(acc)"}, "does not add up to op of their sum; expected reduction=workspace"),
+    ("gemm", {"op": "acc + d0"}, "does not add up to op of their sum"),
+    ("gated_gemm", {}, "does not add up to op of their sum"),
+    ("gemm", {"op": "acc * 2", "out": "fp8"}, "memory does not add fp8; expected reduction=workspace, or out=f32"),
+    ("gemm", {"n": 67}, "memory adds f16 in pairs, and n, ldc or a stride of C is odd"),
+    ("gemm", {"ldc": 513}, "memory adds f16 in pairs"),
+    ("gemm", {"split_k": 0}, "expected a whole number from 1"),
+    ("gemm", {"split_k": 100000}, "split_k=100000: expected at most 65535"),
+    ("gemm", {"m": 30000, "n": 30000, "k": 0, "reduction": "workspace", "op": "acc", "dtype": "i8", "out": "i8"},
+     "array acc_parts .* bytes; kernels address at most"),
+    ("batched_gemm", {"batch": "100x1000", "m": 1000, "n": 1000, "k": 0, "reduction": "workspace"},
+     "partial sums; kernels count to"),
+    ("gemm", {"reduction": "tree"}, "expected workspace|atomic"),
+])  # fmt: skip
+def test_requests_that_are_refused(name: str, keys: dict[str, Any], words: str) -> None:
+    """Each is one error that says what is wrong."""
+    operator = find_operator(name)
+    with pytest.raises(RequestError, match=words):
+        problem = operator.problem(**{"split_k": 2, "reduction": "atomic", **keys})
+        reasons = operator.validate(operator.spec(problem, GFX942), GFX942)
+        if reasons:
+            raise RequestError(str(reasons[0]))
+
+
+def test_a_kernel_serves_other_numbers_of_parts_and_no_other_form() -> None:
+    """What a specification covers: parts and epilogues are the launch's, what becomes of the sums is the code's."""
+    keys = {"m": 100, "n": 72, "k": 512}
+    specs = {
+        sink: GEMM.spec(GEMM.problem(**keys, **form), GFX942)
+        for sink, form in (
+            ("store", {"split_k": 1}),
+            ("partial", {"split_k": 3}),
+            ("atomic", {"split_k": 3, "reduction": "atomic"}),
+        )
+    }
+    fitting = {
+        "store": ({"split_k": 1}, {}),
+        "partial": ({"split_k": 2}, {}, {"op": "relu(acc)", "split_k": 2}, {"reduction": "workspace"}),
+        "atomic": ({"split_k": 2, "reduction": "atomic"}, {"reduction": "atomic"}),
+    }
+    for sink, spec in specs.items():
+        assert spec.sink == sink
+        for form in fitting[sink]:
+            assert not GEMM.mismatches(GEMM.problem(**keys, **form), spec, GFX942), (sink, form)
+    others = (
+        ("store", {"split_k": 2}), ("partial", {"split_k": 1}), ("partial", {"split_k": 2, "reduction": "atomic"}),
+        ("atomic", {"split_k": 2, "reduction": "workspace"}),
+    )  # fmt: skip
+    for sink, form in others:
+        assert GEMM.mismatches(GEMM.problem(**keys, **form), specs[sink], GFX942), (sink, form)
+
+
+@pytest.mark.parametrize(("op", "linear"), [
+    ("acc", True), ("-acc * d0 / alpha", True), ("acc * 2 - acc", True), ("where(d0 > 0, acc, acc * 2)", True),
+    ("exp(d0) * acc", True), ("acc + 1", False), ("acc * acc", False), ("1 / acc", False), ("d0", False),
+    ("relu(acc)", False), ("where(acc > 0, acc, acc)", False), ("pow(acc, 2)", False), ("acc * d0 + d1", False),
+])  # fmt: skip
+def test_which_expressions_are_linear(op: str, linear: bool) -> None:
+    assert is_linear(parse(op, ("acc", "d0", "d1", "alpha")), ("acc",)) == linear
+
+
+def test_a_result_without_one_part_is_out_of_tolerance() -> None:
+    """The tolerance of atomics in f16 is wider, not blind."""
+    problem = GEMM.problem(m=64, n=64, k=512, split_k=8, reduction="atomic")
+    arrays = GEMM.inputs(problem, GFX942)
+    reference = GEMM.expected(problem, arrays, GFX942)
+    tolerance = GEMM.tolerances(problem, arrays, reference, GFX942)
+    without = reference["c"] - arrays["a"][:, :64].astype(np.float64) @ arrays["b"][:, :64].astype(np.float64).T
+    assert compare("c", reference["c"].astype(np.float16), reference["c"], tolerance["c"]).ok
+    assert not compare("c", without.astype(np.float16), reference["c"], tolerance["c"]).ok

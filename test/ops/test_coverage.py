@@ -1,0 +1,141 @@
+"""What a specification covers: its own problem, those that it computes right, and no others."""
+
+from __future__ import annotations
+
+import dataclasses
+import random
+from typing import Any
+
+import pytest
+
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import check_outputs, open_device
+from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.strided import elements, to_memory, untouched
+from ckmlir.targets import TARGETS, get_target
+
+GFX942 = get_target("gfx942")
+
+SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
+    "gemm": {"m": (1, 64, 128, 129), "n": (8, 64, 100, 192), "k": (0, 32, 40, 96), "block": ("64x64x32",)},
+    "gemm_multi_d": {"m": (1, 64, 129), "n": (8, 64, 100), "k": (32, 40), "block": ("64x64x32",)},
+    "gated_gemm": {"m": (1, 64, 129), "n": (8, 64, 100), "k": (32, 40), "block": ("64x64x32",)},
+    "batched_gemm": {"batch": ("1", "3", "2x2"), "m": (1, 129), "n": (8, 64), "k": (32, 40), "block": ("64x64x32",),
+                     "split_k": (None, 1, 2)},
+    "batched_contraction": {"g": ("1", "2x2"), "m": ("3", "2x33"), "n": ("8", "4x8"), "k": ("40", "2x16"),
+                            "block": ("64x64x32",)},
+    "sum_parts": {"parts": (1, 3, 9), "shape": ("64x64", "33x70", "2x3x64", "5"), "out": ("f16", "f32")},
+    "layernorm2d": {"m": (0, 1, 4, 33), "n": (0, 1, 60, 64, 72, 500, 9000, 10240), "stride": (None, 10304)},
+    "rmsnorm2d": {"m": (1, 5, 16), "n": (7, 128, 1000, 1024)},
+    "add_rmsnorm2d_rdquant": {"m": (1, 6), "n": (64, 96, 100)},
+    "smoothquant": {"m": (1, 8, 31), "n": (64, 72, 256)},
+    "moe_smoothquant": {"m": (1, 9), "n": (64, 100), "k": (1, 3), "experts": (2, 5)},
+    "topk_softmax": {"m": (1, 20), "n": (8, 30, 64), "k": (2, 4)},
+    "softmax": {"m": (0, 3, 17), "n": (16, 30, 1024, 1500, 8200, 12000)},
+    "fmha_fwd": {"b": (1, 2), "h": (1, 2), "sq": (1, 128, 130), "sk": (0, 33, 64, 128), "d": (64,),
+                 "mask": ("none", "top_left", "bottom_right", "window:7,9"), "layout": ("bhsd", "bshd")},
+    "reduce": {"shape": ("3x100", "3x4096", "8x9000", "3x5000", "16x70x8"), "dims": ("1",), "split": (1, 3),
+               "ops": ("sum", "max")},
+    "elementwise": {"shape": ("100", "4096", "70x64", "33x128", "3x5x7"), "dtype": ("f32",)},
+    "cast": {"shape": ("100", "4096", "70x64", "33x129"), "strides": (None,)},
+    "permute": {"shape": ("8x64x32", "9x64x30", "16x128x64"), "perm": ("0x2x1", "2x1x0")},
+    "transpose2d": {"m": (1, 64, 128, 100), "n": (64, 128, 72)},
+    "batched_transpose": {"n": (1, 2, 5), "c": (64, 128), "h": (8, 10), "w": (8, 16)},
+    "copy": {"m": (0, 1, 64, 100), "n": (64, 128, 100), "ystride": (None, 256)},
+    "img2col": {"n": (1, 2), "c": (4, 8, 3), "image": ("14x14", "9x10"), "pads": (0, 1), "window": (3, 2)},
+    "pooling": {"n": (1, 2), "c": (8, 32, 5), "image": ("14x14", "9x10"), "pads": (0, 1), "window": (3, 2)},
+    "ragged_tiles": {"rows": (1, 5), "total": (0, 100, 900)},
+    "ragged_row_sums": {"rows": (1, 5), "total": (0, 100, 900), "pack": ("host", "device")},
+}  # fmt: skip
+"""Keys that sizes and strides are drawn from; not every combination is a request. Others have defaults."""
+
+
+def drawn(name: str, seed: int) -> Any:
+    """A problem of an operator, None where the keys do not fit together."""
+    generator = random.Random(f"{name} {seed}")
+    keys = {key: generator.choice(values) for key, values in SIZES.get(name, {}).items()}
+    try:
+        return find_operator(name).problem(**keys)
+    except RequestError:
+        return None
+
+
+def computed_right(executable: Executable, operator: Any, device: Any) -> bool:
+    """On arrays that lie as the problem says, gaps included."""
+    problem, memories = executable.problem, {}
+    inputs = operator.inputs(problem, GFX942, 1)
+    for spec in executable.arrays.values():
+        contents = to_memory(inputs[spec.name], spec) if spec.role == "in" else untouched(spec)
+        memories[spec.name] = device.allocate(spec.nbytes)
+        device.write(memories[spec.name], contents)
+    executable.launch(memories)
+    outputs = {}
+    for spec in executable.arrays.values():
+        if spec.role == "out":
+            contents = untouched(spec)
+            device.read(contents, memories[spec.name])
+            outputs[spec.name] = elements(contents, spec, numpy_dtype(spec.dtype, GFX942))
+    return all(one.ok for one in check_outputs(operator, problem, inputs, outputs, GFX942))
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_a_specification_covers_the_problem_that_chose_it(name: str) -> None:
+    operator = find_operator(name)
+    for chip in TARGETS:
+        target = get_target(chip)
+        for problem in filter(None, (drawn(name, seed) for seed in range(40))):
+            spec = operator.spec(problem, target)
+            assert operator.mismatches(problem, spec, target) == [], (problem, spec)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_what_is_covered_is_computed_right(name: str) -> None:
+    """Problems that a kernel was not chosen for, but that it covers."""
+    operator, device = find_operator(name), open_device("sim", GFX942, checks=("memory",))
+    problems = [one for one in (drawn(name, seed) for seed in range(40)) if one is not None]
+    assert len(problems) > 20
+
+    chosen = {operator.spec(problem, GFX942): problem for problem in problems}
+    covered = {
+        spec: [one for one in problems if one != own and not operator.mismatches(one, spec, GFX942)]
+        for spec, own in chosen.items()
+    }
+    several = sorted((spec for spec in covered if covered[spec]), key=lambda spec: -len(covered[spec]))
+    assert several
+    # The kernel that covers most, and those that cover least, which promise most.
+    for spec in dict.fromkeys((several[0], *several[-3:])):
+        first = Executable(device, operator, chosen[spec], spec=spec)
+        for problem in covered[spec][:4]:
+            with_it = first.bind(problem)
+            assert computed_right(with_it, operator, device), problem
+            with_it.close()
+        refused = [one for one in problems if operator.mismatches(one, spec, GFX942)]
+        for problem in refused[:3]:
+            with pytest.raises(RequestError, match=f"{name}: kernel "):
+                first.bind(problem)
+
+
+@pytest.mark.parametrize("name", SIZES)
+def test_other_choices_are_not_covered(name: str) -> None:
+    """Whatever field names what is computed: a kernel of another one is refused, with the field's name."""
+    operator = find_operator(name)
+    problem = operator.problem()
+    spec = operator.spec(problem, GFX942)
+    changed = 0
+    for field in ("dtype", "out", "layout", "mask", "kinds", "expression", "op", "lse", "quant", "dtypes", "tile"):
+        value = getattr(spec, field, None)
+        if isinstance(value, str):
+            other = dataclasses.replace(spec, **{field: value + "x"})
+        elif isinstance(value, bool):
+            other = dataclasses.replace(spec, **{field: not value})
+        elif isinstance(value, int):
+            other = dataclasses.replace(spec, **{field: value * 2})
+        elif field in ("dtypes", "kinds") and value is not None:
+            other = dataclasses.replace(spec, **{field: ("other", *value[1:])})
+        else:
+            continue
+        assert field in {reason.field for reason in operator.mismatches(problem, other, GFX942)}, field
+        changed += 1
+    assert changed or name in ("ragged_row_sums", "unpack_int4")

@@ -1,0 +1,123 @@
+"""Empty arrays, and sizes at the end of what a kernel counts: no access outside, no traceback, RequestError where a
+request cannot be met."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.runtime import run_operator
+from ckmlir.runtime.run import check_outputs
+from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.sim.checks import parse_checks
+from ckmlir.targets import get_target
+
+ALL = parse_checks("all")
+EMPTY: list[tuple[str, dict[str, Any]]] = [
+    ("reduce", {"shape": (0, 3, 9), "dims": (2,), "split": 16}),
+    ("reduce", {"shape": (0, 3, 9), "dims": (2,), "ops": "sum,max", "split": 3}),
+    ("reduce", {"shape": (3, 0, 9), "dims": (1,), "split": 4, "ops": "mean,max"}),
+    ("reduce", {"shape": (5, 0), "atomic": 1, "out": "f32", "ops": "amax", "split": 2}),
+    ("reduce", {"shape": (0,)}),
+    ("reduce", {"shape": (3, 0, 70000, 70000), "dims": (1, 2, 3)}),
+    ("moe_smoothquant", {"m": 17, "n": 0, "k": 5, "stride": 2}),
+    ("moe_smoothquant", {"m": 17, "n": 5, "k": 0}),
+    ("moe_smoothquant", {"m": 17, "n": 5, "experts": 0}),
+    ("layernorm2d", {"m": 17, "n": 0, "stride": 8, "ystride": 16, "save_stats": 1}),
+    ("rmsnorm2d", {"m": 3, "n": 0, "stride": 4, "quant": "dynamic", "q_stride": 16}),
+    ("softmax", {"m": 300, "n": 0, "stride": 8, "mask": 1, "mask_stride": 16}),
+    ("permute", {"shape": (0, 65536, 65536), "perm": (1, 0, 2)}),
+    ("cast", {"shape": (0, 65536, 65536), "strides": (1, 65536, 1)}),
+    ("cast", {"shape": (65536, 65536, 0), "dtype": "f32", "out": "f16"}),
+    ("elementwise", {"op": "a + b", "shape": (70000, 0, 70000, 70000), "b": (1,)}),
+    ("batched_transpose", {"n": 0, "c": MAXIMUM_SIZE, "h": 70000}),
+    ("img2col", {"n": 0, "image": (70000, 70000)}),
+    ("img2col", {"image": (0, 70000), "pads": (1, 0), "window": (2, 3), "strides": (1, 7000), "c": 2}),
+    ("pooling", {"n": 0, "image": (70000, 70000)}),
+    ("pooling", {"image": (0, 700), "pads": (1, 0), "c": 3, "index": 1}),
+    ("fmha_fwd", {"sq": 0, "h": MAXIMUM_SIZE, "layout": "bshd", "lse": 1}),
+    ("fmha_fwd", {"b": 0, "h": MAXIMUM_SIZE}),
+    ("fmha_fwd", {"sk": 0, "sq": 5, "lse": 1}),
+    ("gemm", {"m": 5, "n": 7, "k": 0, "lda": 8, "ldb": 16}),
+    ("gemm", {"m": 0, "n": 70000, "k": 5000}),
+    ("unpack_int4", {"shape": (0, MAXIMUM_SIZE - 1)}),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("name", "keys"), EMPTY)
+def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -> None:
+    """Under all checkers, and compared with the reference; nothing to launch where no output has elements."""
+    chip = CHIPS[len(keys) % len(CHIPS)]
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(**keys)
+    arrays = operator.inputs(problem, target)
+    device = SimulatorDevice(target, checks=ALL)
+    result = run_operator(operator, problem, arrays, target, device)
+    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    if not any(array.nbytes for array in operator.arrays(problem) if array.role == "out"):
+        assert not result.plan.steps
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "words"),
+    [
+        ("cast", {"shape": (0, *[MAXIMUM_SIZE] * 3)}, "its lengths span more than 2^63 - 1 bytes"),
+        ("img2col", {"n": 1, "image": (70000, 70000), "strides": (40000,)}, "from one image to the next"),
+        ("img2col", {"image": (MAXIMUM_SIZE,), "window": (1,), "pads": (5,), "strides": (MAXIMUM_SIZE,), "c": 1},
+         "an image with its padding is as long as 2147483657"),
+        ("img2col", {"image": (9,), "window": (1,), "g": 70000, "c": 70000}, "from one image to the next"),
+        ("pooling", {"image": (9,), "window": (3,), "dilations": (2**30,), "pads": (MAXIMUM_SIZE,)}, "as long as"),
+        ("pooling", {"image": (2**20, 2**20), "window": (2**16, 2**16), "strides": (2**20,), "c": 1}, "number"),
+        ("copy", {"m": MAXIMUM_SIZE, "n": MAXIMUM_SIZE}, "workgroups; one launch takes"),
+        ("elementwise", {"op": "+".join("a" * 1000)}, "characters; expected at most 2000"),
+        ("elementwise", {"op": "a + 3000000000", "dtype": "i32"}, "3000000000 is no 32-bit integer"),
+        ("elementwise", {"op": lambda a: a * float("nan")}, "nan is no part of an expression"),
+    ],
+)  # fmt: skip
+def test_sizes_that_kernels_do_not_count_are_refused(name: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as error:
+        find_operator(name).problem(**keys)
+    assert words in str(error.value)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_every_size_is_read_or_refused(name: str) -> None:
+    """Each key of a size at its ends, alone and with all others small: a problem with a launch, or a RequestError."""
+    operator, target = find_operator(name), get_target("gfx942")
+    sizes = [key.name for key in operator.keys if type(key).__name__ == "Integer"]
+    for size in sizes:
+        for number in (0, 1, 65537, MAXIMUM_SIZE):
+            for others in (0, 1, None):
+                keys = dict.fromkeys(sizes, others) if others is not None else {}
+                try:
+                    problem = operator.problem(**{**keys, size: number})
+                    spec = operator.spec(problem, target)
+                except RequestError:
+                    continue
+                if not operator.validate(spec, target):
+                    operator.launch(problem, spec, target)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(
+    "keys",
+    [
+        {"m": 16, "n": 16, "dtype": "i8"},
+        {"m": 100, "n": 1, "dtype": "i8", "ystride": 4},
+        {"m": 1, "n": 4, "dtype": "f32"},
+        {"m": 3, "n": 1028, "dtype": "i8"},
+        {"m": 33, "n": 24, "dtype": "f16", "stride": 32, "ystride": 40},
+    ],
+)
+def test_small_copies_straight_to_lds(keys: dict[str, Any], chip: str) -> None:
+    """Every wave copies bytes of its own, a whole instruction's at least."""
+    operator, target = find_operator("copy"), get_target(chip)
+    problem = operator.problem(through="direct", **keys)
+    arrays = operator.inputs(problem, target)
+    result = run_operator(operator, problem, arrays, target, SimulatorDevice(target, checks=ALL))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, target))
