@@ -44,6 +44,12 @@ class CompiledKernel:
 
         return CodeObject.parse(self.hsaco)
 
+    def workgroups_a_unit(self, work_items: int) -> int:
+        """How many workgroups of so many work-items a compute unit holds at a time (`codeobject.occupancy`)."""
+        from ckmlir.lowering.occupancy import kernel_occupancy
+
+        return kernel_occupancy(self.code_object, self.kernel_name, workgroup_size=work_items).workgroups
+
 
 def compile_kernel(
     operator: "Operator[Any, Any]",
@@ -100,11 +106,12 @@ def compile_traced(
     if unknown:
         raise ValueError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
 
+    from ckmlir.dialect.context import exclusive
     from ckmlir.lowering.accumulator_form import has_accumulator_form
     from ckmlir.lowering.codeobject import emit_code_object
     from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 
-    with kernel.module.context:
+    with exclusive(kernel.module.context):
         run = run_pipeline(
             kernel.module,
             PIPELINE,
@@ -113,7 +120,12 @@ def compile_traced(
             keep=keep,
             dump_on_failure=reproducer,
         )
-        compiled = emit_code_object(kernel.module, kernel.target.name, keep=set(keep) & set(OBJECT_STAGES))
+        compiled = emit_code_object(
+            kernel.module,
+            kernel.target.name,
+            keep=set(keep) & set(OBJECT_STAGES),
+            argument_names={kernel.name: kernel.arguments},
+        )
         checked = has_accumulator_form(kernel.module)
     if checked:
         _check_distances(compiled.code_object, kernel.name)
@@ -163,13 +175,14 @@ def tile_operations(operator: "Operator[Any, Any]", spec: Any, target: Target) -
         RequestError: the chip cannot run it.
     """
     from ckmlir.diagnostics import position_of
+    from ckmlir.dialect.context import exclusive
     from ckmlir.ops.operator import require_valid
     from ckmlir.passes.walk import functions, operations
 
     require_valid(operator, spec, target)
     kernel = operator.build(spec, target)
     found: dict[tuple[str, int], dict[str, None]] = {}
-    with kernel.module.context:
+    with exclusive(kernel.module.context):
         for function in functions(kernel.module):
             for op in operations(function):
                 place = position_of(op.location)

@@ -19,7 +19,8 @@ def suggest(name: str, choices: Iterable[str]) -> str:
     'did you mean gfx942?'
     """
     known = sorted(choices)
-    near = difflib.get_close_matches(name, known, n=1)
+    lowered = {choice.lower(): choice for choice in known}
+    near = difflib.get_close_matches(name.lower(), lowered, n=1)
     if near:
-        return f"did you mean {near[0]}?"
+        return f"did you mean {lowered[near[0]]}?"
     return f"known: {', '.join(known)}" if known else "none is known"

@@ -1,25 +1,152 @@
-"""Files that ckmlir writes: always whole or not at all, and in directories that only the user can write to."""
+"""Files that ckmlir writes: always whole or not at all, and in directories that only the user can write to.
 
+What is no regular file is never replaced: devices, pipes, sockets' files, links to them, `/dev/stdout` and what a shell
+puts for `>(…)` are written to as they are. A link to a regular file stays, and what it points to is replaced.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
 import os
+import re
+import stat
+import sys
 import tempfile
+from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 from ckmlir.errors import CkmlirError
 
+CACHE_SWITCH = "CKMLIR_CACHE"
+
+# -- results that the user names -------------------------------------------------------------------------------------
+
+
+def check_writable(paths: Sequence[Path]) -> None:
+    """Raise CkmlirError unless all `paths` can be written, no two of them the same file. Creates nothing."""
+    for path in paths:
+        if path.is_dir():
+            raise CkmlirError(f"cannot write {path}: it is a directory")
+        if is_stream(path):
+            continue
+        whole = Path(os.path.realpath(path))
+        if not whole.parent.is_dir():
+            raise CkmlirError(f"cannot write {path}: there is no directory {whole.parent}")
+        if not os.access(whole.parent, os.W_OK | os.X_OK):
+            raise CkmlirError(f"cannot write {path}: the directory {whole.parent} is not writable")
+        if whole.exists() and not os.access(whole, os.W_OK):
+            raise CkmlirError(f"cannot write {path}: it is write-protected")
+        if sum(whole == Path(os.path.realpath(other)) for other in paths) > 1:
+            raise CkmlirError(f"two results would be written to {path}")
+
+
+def write_file(path: Path, content: bytes) -> None:
+    """Write a result: a regular file whole or not at all, anything else as it is. Raises CkmlirError."""
+    try:
+        if is_stream(path):
+            _write_through(path, content)
+        else:
+            write_atomically(path, content)
+    except OSError as error:
+        raise CkmlirError(f"cannot write {path}: {error.strerror or error}") from None
+
+
+def is_stream(path: Path) -> bool:
+    """Whether a path leads to something that takes bytes but cannot be replaced by another file: a device, a pipe, a
+    descriptor of a process."""
+    if _descriptor(path) is not None:
+        return True
+    try:
+        mode = path.stat().st_mode
+    except OSError:
+        return False
+    return not (stat.S_ISREG(mode) or stat.S_ISDIR(mode))
+
+
+def _descriptor(path: Path) -> Path | None:
+    """The entry of /proc/…/fd that a path is, or is a link to: /dev/stdout, /dev/fd/63."""
+    for _ in range(40):  # as many links as the kernel follows
+        here = Path(os.path.realpath(path.parent), path.name)
+        if re.fullmatch(r"/proc/\d+(/task/\d+)?/fd/\d+", str(here)):
+            return here
+        if not here.is_symlink():
+            return None
+        path = here.parent / os.readlink(here)
+    return None
+
+
+def _write_through(path: Path, content: bytes) -> None:
+    entry = _descriptor(path)
+    if entry is not None and entry.parts[2] == str(os.getpid()):
+        # Behind what this process printed before, and not over the file that a shell has opened for it.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        opened = os.dup(int(entry.name))
+    else:
+        opened = os.open(path, os.O_WRONLY | os.O_NOCTTY)
+    with os.fdopen(opened, "wb") as file:
+        file.write(content)
+
 
 def write_atomically(path: Path, content: bytes, *, executable: bool = False) -> None:
-    """Write `content` to `path`: readers see the old file or the whole new one. Raises OSError and leaves nothing."""
+    """Write `content` to the regular or new file `path`: readers see the old file or the whole new one.
+
+    An existing file's permissions stay. Raises OSError and leaves nothing.
+    """
+    path = Path(os.path.realpath(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
         with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        umask = os.umask(0)
-        os.umask(umask)
-        os.chmod(temporary, (0o777 if executable else 0o666) & ~umask)
+        os.chmod(temporary, _mode(path, 0o777 if executable else 0o666))
         os.replace(temporary, path)
     except BaseException:
         os.unlink(temporary)
         raise
+
+
+def _mode(path: Path, new: int) -> int:
+    """The permissions of an existing file, or those of a new one under the process's mask."""
+    with contextlib.suppress(FileNotFoundError):
+        return stat.S_IMODE(path.stat().st_mode)
+    umask = os.umask(0)
+    os.umask(umask)
+    return new & ~umask
+
+
+# -- files of the cache ----------------------------------------------------------------------------------------------
+
+
+def write_with_digest(path: Path, header: dict[str, Any], content: bytes) -> None:
+    """Write a line of JSON and a content, whole or not at all; `read_with_digest` knows damage. Raises OSError."""
+    line = json.dumps({**header, "sha256": _digest(header, content)}).encode()
+    write_atomically(path, line + b"\n" + content)
+
+
+def read_with_digest(path: Path) -> tuple[dict[str, Any], bytes]:
+    """The header and the content of a file. Raises OSError, and ValueError for all that was not written so."""
+    line, _, content = path.read_bytes().partition(b"\n")
+    header = json.loads(line)
+    if not isinstance(header, dict) or header.pop("sha256", None) != _digest(header, content):
+        raise ValueError(f"{path} is damaged")
+    return header, content
+
+
+def _digest(header: dict[str, Any], content: bytes) -> str:
+    digest = hashlib.sha256(json.dumps(header).encode())
+    digest.update(content)
+    return digest.hexdigest()
+
+
+def keeps_files() -> bool:
+    """Whether the cache may be used: `$CKMLIR_CACHE` is not off. Raises CkmlirError for a value that means nothing."""
+    value = os.environ.get(CACHE_SWITCH, "on").lower()
+    if value not in ("on", "1", "off", "0", ""):
+        raise CkmlirError(f"{CACHE_SWITCH}={value}: expected on or off")
+    return value not in ("off", "0")
 
 
 def cache_directory() -> Path:

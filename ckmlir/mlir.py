@@ -23,6 +23,7 @@ from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ckmlir import _irdl
+from ckmlir.errors import CkmlirError
 
 if TYPE_CHECKING:
     from flydsl._mlir import ir, passmanager
@@ -70,6 +71,10 @@ __all__ = [
 DialectLoader = Callable[[Any], None]
 
 
+class BindingsError(CkmlirError, ImportError):
+    """The MLIR bindings are missing, or `CKMLIR_BINDINGS` names none."""
+
+
 class _Deferred(ModuleType):
     """A package whose own module runs when something of it is asked for, not when a package inside is imported."""
 
@@ -103,12 +108,12 @@ def _is_complete(package: str) -> bool:
 def _choose_bindings() -> str:
     forced = os.environ.get("CKMLIR_BINDINGS")
     if forced is not None and forced not in PACKAGES:
-        raise ImportError(f"CKMLIR_BINDINGS={forced}: there is no such choice; it is one of {', '.join(PACKAGES)}")
+        raise BindingsError(f"CKMLIR_BINDINGS={forced}: there is no such choice; it is one of {', '.join(PACKAGES)}")
     for name in [forced] if forced else PACKAGES:
         _defer_wheel(PACKAGES[name])
         if _is_complete(PACKAGES[name]):
             return name
-    raise ImportError(
+    raise BindingsError(
         f"no MLIR Python bindings found (looked for {', '.join([PACKAGES[forced]] if forced else PACKAGES.values())}); "
         "`pip install flydsl==0.4.2` provides them"
     )

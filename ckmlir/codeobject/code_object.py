@@ -10,7 +10,7 @@ from ckmlir.codeobject.elf import ET_REL, ElfFile
 from ckmlir.codeobject.errors import CodeObjectError
 from ckmlir.codeobject.image import Image, make_image
 from ckmlir.codeobject.lines import LineTable, read_line_table
-from ckmlir.codeobject.metadata import Argument, KernelMetadata, kernels_metadata, unpack_metadata
+from ckmlir.codeobject.metadata import Argument, KernelMetadata, chip_in_metadata, kernels_metadata, unpack_metadata
 
 _METADATA_NOTE = ("AMDGPU", 32)
 _ABI_VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}
@@ -90,8 +90,12 @@ class CodeObject:
         notes = [contents for owner, kind, contents in elf.notes() if (owner, kind) == _METADATA_NOTE]
         if not notes:
             raise CodeObjectError("code object without AMDGPU metadata")
+        root = unpack_metadata(notes[0])
+        named = chip_in_metadata(root)
+        if named and named != target and machine in _TARGETS:
+            raise CodeObjectError(f"damaged code object: its ELF header is for {target}, its metadata for {named}")
         memory = image.load(0)
-        kernels = [_kernel(metadata, image, memory) for metadata in kernels_metadata(unpack_metadata(notes[0]))]
+        kernels = [_kernel(metadata, image, memory) for metadata in kernels_metadata(root)]
         return cls(data, target, _features(elf.flags), version, {kernel.name: kernel for kernel in kernels}, image)
 
     @property

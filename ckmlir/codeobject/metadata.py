@@ -4,12 +4,15 @@ Source: LLVM's AMDGPUUsage, "Code Object V3 Metadata" to "Code Object V5 Metadat
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
 
 from ckmlir.codeobject.errors import CodeObjectError
+
+NOTE = "ckmlir."
+"""What the keys of this package's own entries begin with."""
 
 
 @dataclass(frozen=True)
@@ -60,6 +63,7 @@ class KernelMetadata:
         required_workgroup_size: x, y, z if the kernel demands a size.
         wavefront_size: Lanes.
         uses_dynamic_stack: The scratch size is not known statically.
+        notes: What the compiler said besides: entries whose keys begin with `ckmlir.`, by the rest of the key.
     """
 
     name: str
@@ -78,6 +82,7 @@ class KernelMetadata:
     required_workgroup_size: tuple[int, int, int] | None
     wavefront_size: int
     uses_dynamic_stack: bool
+    notes: Mapping[str, Any] = field(default_factory=dict, compare=False)
 
 
 def unpack_metadata(note: bytes) -> dict[str, Any]:
@@ -93,6 +98,17 @@ def unpack_metadata(note: bytes) -> dict[str, Any]:
     if not isinstance(root, dict):
         raise CodeObjectError("damaged code object: the metadata note is not a map")
     return root
+
+
+def chip_in_metadata(root: Mapping[str, Any]) -> str:
+    """The chip that a metadata map is for, which follows the triple's four parts: "amdgcn-amd-amdhsa--gfx942:sramecc+".
+    "" where it names none, as before code object version 4.
+
+    Raises:
+        CodeObjectError: The target is no text.
+    """
+    parts = _Reader(root, "the metadata").text("amdhsa.target").partition(":")[0].split("-", 4)
+    return parts[4] if len(parts) == 5 else ""
 
 
 def kernels_metadata(root: Mapping[str, Any]) -> list[KernelMetadata]:
@@ -174,4 +190,9 @@ def _kernel(reader: _Reader) -> KernelMetadata:
         required_workgroup_size=(sizes[0], sizes[1], sizes[2]) if sizes else None,
         wavefront_size=reader.integer(".wavefront_size", 64),
         uses_dynamic_stack=reader.fields.get(".uses_dynamic_stack") is True,
+        notes={
+            key.removeprefix(NOTE): value
+            for key, value in reader.fields.items()
+            if isinstance(key, str) and key.startswith(NOTE)
+        },
     )

@@ -15,12 +15,14 @@ from ckmlir.runtime.device import (
     Module,
     Stream,
 )
+from ckmlir.runtime.device_array import DeviceArray, download, empty, typed, upload
 from ckmlir.runtime.findings import FindingsFault
 from ckmlir.runtime.run import RunResult, check_outputs, run_operator
 from ckmlir.runtime.selection import open_device
 
 __all__ = [
     "Device",
+    "DeviceArray",
     "DeviceError",
     "DeviceProperties",
     "Event",
@@ -33,6 +35,10 @@ __all__ = [
     "RunResult",
     "Stream",
     "check_outputs",
+    "download",
+    "empty",
     "open_device",
     "run_operator",
+    "typed",
+    "upload",
 ]

@@ -6,13 +6,15 @@
 | `__cuda_array_interface__` (CuPy, Numba, hip-python) | memory of a GPU |
 | `__dlpack__` (JAX, NumPy and others) | memory of the host or of a GPU, as its DLPack device says |
 
-NumPy's own arrays are memory of the host. Memory of a GPU is passed as it is, views with strides too; what a kernel
+NumPy's own arrays are memory of the host, in any byte order: what is copied is converted. Masked arrays are refused,
+since nobody here looks at the mask. Memory of a GPU is passed as it is, views with strides too; what a kernel
 cannot take is refused.
 """
 
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,9 +26,6 @@ from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.device import DeviceError
 from ckmlir.runtime.dlpack import DLPACK_DEVICES, read_dlpack
 from ckmlir.targets import Target
-
-ALIGNMENT = 16
-"""Bytes: kernels read whole vectors from an array's start (`ckmlir.lang.ptr`)."""
 
 
 @dataclass(frozen=True)
@@ -69,6 +68,7 @@ def view_of(array: Any) -> ArrayView:
 
 
 def _of_numpy(array: Array) -> ArrayView:
+    check_unmasked(array)
     size = array.itemsize
     if any(stride % size for stride in array.strides):
         raise DeviceError(f"an array with strides of {array.strides} bytes has none in elements of {size}")
@@ -91,6 +91,8 @@ def _of_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
         dtype = np.dtype(interface["typestr"])
     except TypeError:
         raise DeviceError(f"{type(array).__name__}: element type {interface['typestr']!r} is not known") from None
+    if not dtype.isnative:
+        raise DeviceError(f"{type(array).__name__}: elements of type {dtype} have the bytes of another machine's order")
     if interface.get("mask") is not None:
         raise DeviceError(f"{type(array).__name__}: masked arrays are not taken")
     shape = tuple(interface["shape"])
@@ -111,6 +113,47 @@ def _of_dlpack(array: Any) -> ArrayView:
     strides = packed_strides(read.shape) if read.strides is None else read.strides
     on_gpu = place == "gpu"
     return ArrayView(read.address, read.shape, strides, read.dtype, on_gpu, ordinal if on_gpu else None, read.owner)
+
+
+def check_unmasked(array: object) -> None:
+    """Raise DeviceError for a masked array."""
+    if isinstance(array, np.ma.MaskedArray):
+        raise DeviceError("a masked array: the mask would be ignored; pass array.filled(value), or array.data")
+
+
+def as_host_array(array: Any) -> Array:
+    """An array of the host as NumPy's, in this machine's byte order: shared where it has that, else a copy.
+
+    Raises DeviceError for what is no array, a masked one, and memory of a GPU.
+    """
+    view = view_of(array)
+    if view.on_gpu:
+        raise DeviceError(f"{type(array).__name__} is memory of a GPU; expected an array of the host")
+    if isinstance(array, np.ndarray):
+        return array.astype(array.dtype.newbyteorder("="), copy=False)
+    try:
+        dtype = np.dtype(view.dtype)
+    except TypeError:
+        raise DeviceError(f"{type(array).__name__}: NumPy has no elements of type {view.dtype}") from None
+    return host_array(view, dtype)
+
+
+def reach_of(shape: Sequence[int], strides: Sequence[int]) -> int:
+    """Elements from the first to one past the last."""
+    if 0 in shape:
+        return 0
+    return 1 + sum((length - 1) * stride for length, stride in zip(shape, strides, strict=True))
+
+
+def may_overlap(array: Array) -> bool:
+    """Whether elements may share a place, as those of a dimension with stride 0 do: nobody can write such an array."""
+    reach = 0
+    steps = zip(map(abs, array.strides), array.shape, strict=True)
+    for stride, length in sorted((stride, length) for stride, length in steps if length > 1):
+        if stride < reach + array.itemsize:
+            return array.size > 0
+        reach += (length - 1) * stride
+    return False
 
 
 def packed_strides(shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -144,8 +187,13 @@ def check_place(view: ArrayView, spec: ArraySpec, ordinal: int | None) -> None:
             f"array {spec.name} has strides {view.strides}; the problem asks for {spec.strides}: say so in the "
             "problem's keys, or pass a contiguous copy"
         )
-    if view.address % ALIGNMENT and spec.elements:
-        raise DeviceError(f"array {spec.name} starts at 0x{view.address:x}; kernels need a multiple of {ALIGNMENT}")
+    check_alignment(view.address, spec)
+
+
+def check_alignment(address: int, spec: ArraySpec) -> None:
+    """Raise DeviceError for an array that begins where its kernel does not expect it to."""
+    if address % spec.align and spec.elements:
+        raise DeviceError(f"array {spec.name} starts at 0x{address:x}; the kernel needs a multiple of {spec.align}")
 
 
 def host_array(view: ArrayView, dtype: np.dtype[Any]) -> Array:

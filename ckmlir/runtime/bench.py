@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import statistics
+from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
@@ -11,6 +12,7 @@ from typing import Any
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
+from ckmlir.ops.plan import KernelStep, PlanStep
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import Device, Event, Memory
 from ckmlir.runtime.executable import Executable
@@ -26,7 +28,7 @@ COLD = ("no", "rotate", "flush")
 
 @dataclass(frozen=True)
 class Times:
-    """Seconds of every repeat, from events around the launch; preparation of workspaces included."""
+    """Seconds of every repeat, from events around all steps, or around one."""
 
     seconds: tuple[float, ...]
 
@@ -48,15 +50,29 @@ class Times:
 
 
 @dataclass(frozen=True)
+class StepMeasurement:
+    """What was measured of a step: times on a GPU; on the simulator what its launch did, None of what launches nothing.
+
+    Times of single steps come from runs of their own, with an event between every two steps, which costs a little: they
+    add up to somewhat more than the whole.
+    """
+
+    step: PlanStep
+    times: Times | None
+    counts: Mapping[str, int] | None
+
+
+@dataclass(frozen=True)
 class Measurement:
     """What was measured.
 
     Attributes:
-        kernel: name of the kernel.
+        kernel: name of the operator's own kernel.
         flops: floating-point operations of the problem, None where they do not matter.
         nbytes: bytes of all its arrays, each counted once.
         times: on a GPU, else None.
-        counts: on the simulator, else None: what one launch did, by name.
+        counts: on the simulator, else None: what one launch of every kernel did, by name.
+        steps: the same of every step.
     """
 
     kernel: str
@@ -64,6 +80,7 @@ class Measurement:
     nbytes: int
     times: Times | None
     counts: Mapping[str, int] | None
+    steps: tuple[StepMeasurement, ...]
 
     @property
     def tflops(self) -> float | None:
@@ -101,7 +118,8 @@ def measure(
     with ExitStack() as cleanup:
         executable = Executable(device, operator, problem, target=target)
         cleanup.callback(executable.close)
-        if executable.kernel is None:
+        steps = executable.plan.steps
+        if not executable.plan.kernels:
             raise RequestError(f"{operator.name}: there is nothing to launch")
         nbytes = sum(spec.nbytes for spec in executable.arrays.values())
         is_simulated = isinstance(device, SimulatorDevice)
@@ -109,14 +127,19 @@ def measure(
         if cold == "rotate" and not is_simulated:
             copies = 1 + -(-_cache_bytes(device) // max(nbytes, 1))
         buffers = [_upload(executable, arrays, device, cleanup) for _ in range(min(copies, warm_up + repeats))]
-        times, counts = None, None
+        times: Times | None = None
+        counts: Counter[str] | None = None
         if isinstance(device, SimulatorDevice):
-            executable.launch(buffers[0])
-            device.synchronize()
-            counts = _counts(device)
+            found = _counted(executable, buffers[0], device)
+            counts = Counter[str]()
+            for one in found:
+                counts.update(one.counts or {})
         else:
-            times = _time(executable, buffers, device, warm_up, repeats, flush=cold == "flush")
-        return Measurement(executable.kernel.kernel_name, operator.flops(problem), nbytes, times, counts)
+            options = (executable, buffers, device, warm_up, repeats)
+            (times,) = _time(*options, flush=cold == "flush")
+            each = _time(*options, flush=cold == "flush", by_step=True) if len(steps) > 1 else [times]
+            found = [StepMeasurement(step, seconds, None) for step, seconds in zip(steps, each, strict=True)]
+        return Measurement(executable.spec.name, operator.flops(problem), nbytes, times, counts, tuple(found))
 
 
 def _cache_bytes(device: Device) -> int:
@@ -143,30 +166,50 @@ def _time(
     repeats: int,
     *,
     flush: bool,
-) -> Times:
+    by_step: bool = False,
+) -> list[Times]:
+    """Times of all steps together, or of each."""
     with ExitStack() as cleanup:
         other = device.allocate(_cache_bytes(device)) if flush else None
         if other is not None:
             cleanup.callback(device.free, other)
         stream = device.create_stream()
         cleanup.callback(stream.close)
-        pairs: list[tuple[Event, Event]] = []
+        repeated: list[list[Event]] = []
+
+        def mark() -> None:
+            event = device.create_event()
+            cleanup.callback(event.close)
+            event.record(stream)
+            repeated[-1].append(event)
+
         for number, memories in zip(range(warm_up + repeats), itertools.cycle(buffers)):
             if other is not None:
                 device.fill(other, number % 256, other.size, stream)
-            start, end = device.create_event(), device.create_event()
-            cleanup.callback(start.close)
-            cleanup.callback(end.close)
-            start.record(stream)
-            executable.launch(memories, stream)
-            end.record(stream)
-            pairs.append((start, end))
+            repeated.append([])
+            mark()
+            executable.launch(memories, stream, after=(lambda _: mark()) if by_step else None)
+            if not by_step:
+                mark()
         stream.synchronize()
-        return Times(tuple(end.seconds_since(start) for start, end in pairs[warm_up:]))
+        spans = [[later.seconds_since(one) for one, later in itertools.pairwise(events)] for events in repeated]
+        return [Times(seconds) for seconds in zip(*spans[warm_up:], strict=True)]
+
+
+def _counted(executable: Executable, memories: Mapping[str, Memory], device: Device) -> list[StepMeasurement]:
+    """What the simulator counts in one launch of every kernel."""
+    found: list[StepMeasurement] = []
+
+    def note(step: PlanStep) -> None:
+        device.synchronize()
+        found.append(StepMeasurement(step, None, _counts(device) if isinstance(step, KernelStep) else None))
+
+    executable.launch(memories, after=note)
+    return found
 
 
 def _counts(device: Any) -> dict[str, int]:
-    """What the simulator counted in the launch of the operator's own kernel."""
+    """What the simulator counted in the last launch."""
     found = device.last_statistics
     return {
         "wave_instructions": found.wave_instructions,

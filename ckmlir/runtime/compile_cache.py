@@ -1,8 +1,10 @@
 """Kernels that were compiled before, in this process and in files.
 
-A file is named by the SHA-256 of everything that its code depends on: the operator and its specification (the schedule
-included), the chip, the sources of this package, the versions of Python's MLIR bindings and of the linker. It holds a
-line of JSON and the code object, with the code object's own digest: a damaged file counts as none.
+A file is named by two digests of everything that its code depends on: the operator and its specification (the schedule
+included), the chip, and the sources of this package; and behind a dash the versions of Python's MLIR bindings and of
+the linker. It holds a line of JSON and the code object, with a digest of both: a damaged file counts as none.
+
+Where there are no bindings nothing can be compiled, and a kernel that any of them made is right.
 
 Files are written whole or not at all, under a name of their own first, so that processes may share the directory and
 die at any moment. What was not used for longest goes first when the files exceed the limit.
@@ -25,19 +27,20 @@ import threading
 import time
 import warnings
 from collections import OrderedDict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.errors import CkmlirError
-from ckmlir.files import cache_directory, write_atomically
+from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files, read_with_digest, write_with_digest
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
     from ckmlir.compiler import CompiledKernel
     from ckmlir.ops.operator import Operator
 
-SWITCH, LIMIT = "CKMLIR_CACHE", "CKMLIR_CACHE_MEGABYTES"
+LIMIT = "CKMLIR_CACHE_MEGABYTES"
 SUFFIX = ".kernel"
 DEFAULT_MEGABYTES = 512
 KEPT_IN_MEMORY = 256
@@ -49,6 +52,10 @@ WITHOUT_INFLUENCE = ("codeobject", "runtime", "sim", "tools")
 
 _memory: OrderedDict[tuple[str, Any, str], CompiledKernel] = OrderedDict()
 _lock = threading.RLock()
+_turns: dict[tuple[str, Any, str], threading.Lock] = {}
+"""Who compiles a kernel that is not in memory holds its lock."""
+_found = threading.Lock()
+"""Stands for the turn at a kernel that is there; nobody takes it."""
 
 
 @dataclass(frozen=True)
@@ -69,20 +76,55 @@ def compile_cached(operator: Operator[Any, Any], spec: Any, target: Target) -> C
     A kernel from a file has no timings but "cache", the seconds that reading took. Raises what
     `ckmlir.compiler.compile_kernel` raises, and CkmlirError for settings that make no sense.
     """
-    if not is_on():
+    if not keeps_files():
         from ckmlir.compiler import compile_kernel
 
         return compile_kernel(operator, spec, target)
     key = (operator.name, spec, target.name)
-    with _lock:  # one compilation at a time: it would only compete with itself for Python
-        known = _memory.get(key)
+    known, turn = _recall(key)
+    if known is not None:
+        return known
+    with turn:  # threads that want one kernel compile it once; who wants another one does not wait
+        known, _ = _recall(key)
         if known is None:
             known = _from_file_or_compiler(operator, spec, target)
-            _memory[key] = known
-            if len(_memory) > KEPT_IN_MEMORY:
-                _memory.popitem(last=False)
+            remember(operator, spec, target, known)
+    return known
+
+
+def lookup(operator: Operator[Any, Any], spec: Any, target: Target) -> CompiledKernel | None:
+    """The kernel of a specification if it is in memory or in a file; None else, and where nothing is kept."""
+    if not keeps_files():
+        return None
+    known, _ = _recall((operator.name, spec, target.name))
+    if known is None:
+        start = time.perf_counter()
+        with contextlib.suppress(ImportError):  # no bindings: nothing could say which tools made a file
+            known = _read(directory() / f"{key_of(operator, spec, target)}{SUFFIX}", start)
+        if known is not None:
+            remember(operator, spec, target, known)
+    return known
+
+
+def remember(operator: Operator[Any, Any], spec: Any, target: Target, kernel: CompiledKernel) -> None:
+    """Keep a kernel in memory, which forgets what was not used for longest; files are not touched."""
+    key = (operator.name, spec, target.name)
+    with _lock:
+        _memory[key] = kernel
         _memory.move_to_end(key)
-        return known
+        if len(_memory) > KEPT_IN_MEMORY:
+            _memory.popitem(last=False)
+        _turns.pop(key, None)
+
+
+def _recall(key: tuple[str, Any, str]) -> tuple[CompiledKernel | None, threading.Lock]:
+    """The kernel if it is in memory, and whose turn it is to compile it if it is not."""
+    with _lock:
+        known = _memory.get(key)
+        if known is None:
+            return None, _turns.setdefault(key, threading.Lock())
+        _memory.move_to_end(key)
+        return known, _found
 
 
 def forget() -> None:
@@ -96,21 +138,19 @@ def _from_file_or_compiler(operator: Operator[Any, Any], spec: Any, target: Targ
 
     limit = limit_bytes()
     start = time.perf_counter()
-    path = directory() / f"{key_of(operator, spec, target)}{SUFFIX}"
+    try:
+        path = directory() / f"{key_of(operator, spec, target)}{SUFFIX}"
+    except ImportError:  # no bindings
+        found = _of_any_tools(operator, spec, target, start)
+        if found is not None:
+            return found
+        raise
     found = _read(path, start)
     if found is not None:
         return found
     compiled = compile_kernel(operator, spec, target)
     _write(path, operator.name, compiled, limit)
     return compiled
-
-
-def is_on() -> bool:
-    """Whether anything is kept. Raises CkmlirError for a value of the switch that means nothing."""
-    value = os.environ.get(SWITCH, "on").lower()
-    if value not in ("on", "1", "off", "0", ""):
-        raise CkmlirError(f"{SWITCH}={value}: expected on or off")
-    return value not in ("off", "0")
 
 
 def limit_bytes() -> int:
@@ -127,18 +167,35 @@ def directory() -> Path:
 
 
 def key_of(operator: Operator[Any, Any], spec: Any, target: Target) -> str:
-    """The name of a specification's file: a digest of everything that the code depends on."""
+    """The name of a specification's file: digests of what the code depends on, and of the tools that make it. Raises
+    ImportError where there are no bindings."""
     from ckmlir.compiler import toolchain
 
-    parts = {
+    return f"{_key_without_tools(operator, spec, target)}-{_digest(toolchain())[:16]}"
+
+
+def _key_without_tools(operator: Operator[Any, Any], spec: Any, target: Target) -> str:
+    return _digest({
         "operator": operator.name,
         "spec": spec.to_dict(),
         "schedule": getattr(spec, "schedule_text", ""),
         "target": target.name,
         "sources": sources_digest(),
-        "toolchain": toolchain(),
-    }
+    })  # fmt: skip
+
+
+def _digest(parts: Mapping[str, object]) -> str:
     return hashlib.sha256(json.dumps(parts, sort_keys=True).encode()).hexdigest()
+
+
+def _of_any_tools(operator: Operator[Any, Any], spec: Any, target: Target, start: float) -> CompiledKernel | None:
+    """The kernel of a specification from the latest of its files, whichever tools made it."""
+    files = directory().glob(f"{_key_without_tools(operator, spec, target)}-*{SUFFIX}") if directory().is_dir() else ()
+    for path in sorted(files, key=lambda path: path.stat().st_mtime, reverse=True):
+        found = _read(path, start)
+        if found is not None:
+            return found
+    return None
 
 
 @functools.cache
@@ -157,7 +214,7 @@ def _read(path: Path, start: float) -> CompiledKernel | None:
     from ckmlir.compiler import CompiledKernel
 
     try:
-        header, content = _parse(path.read_bytes())
+        header, content = read_with_digest(path)
     except OSError:
         return None
     except ValueError:
@@ -169,29 +226,20 @@ def _read(path: Path, start: float) -> CompiledKernel | None:
     return CompiledKernel(content, header["kernel"], header["target"], timings={"cache": seconds})
 
 
-def _parse(data: bytes) -> tuple[dict[str, str], bytes]:
-    """The first line and the code object of a file. Raises ValueError for anything that was not written here."""
-    line, _, content = data.partition(b"\n")
-    header = json.loads(line)
-    if not isinstance(header, dict) or header.get("sha256") != hashlib.sha256(content).hexdigest():
-        raise ValueError("damaged")
-    return header, content
-
-
 def _write(path: Path, operator: str, compiled: CompiledKernel, limit: int) -> None:
     header = {
         "operator": operator,
         "kernel": compiled.kernel_name,
         "target": compiled.target,
-        "sha256": hashlib.sha256(compiled.hsaco).hexdigest(),
     }
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
-        write_atomically(path, json.dumps(header).encode() + b"\n" + compiled.hsaco)
+        write_with_digest(path, header, compiled.hsaco)
         _shrink(limit)
     except OSError as error:
         warnings.warn(
-            f"compiled kernels are not kept: {path.parent}: {error.strerror}; {SWITCH}=off stops trying", stacklevel=2
+            f"compiled kernels are not kept: {path.parent}: {error.strerror}; {CACHE_SWITCH}=off stops trying",
+            stacklevel=2,
         )
 
 

@@ -7,6 +7,7 @@ is queued on it follows everything queued before on any stream, and everything q
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -66,6 +67,26 @@ class Memory(Protocol):
         """In bytes."""
 
 
+class Allocation:
+    """What `Device.allocate` gives: bytes, which remember what was put there last.
+
+    Attributes:
+        dtype: what the host or the call of an operator wrote, as NumPy and ml_dtypes call it; None where that was
+            nothing, or where a fill, a copy or a launch of the user's may have written since.
+    """
+
+    __slots__ = ("dtype",)
+
+    def __init__(self) -> None:
+        self.dtype: str | None = None
+
+
+def remember(memory: object, dtype: str | None) -> None:
+    """Note what memory holds, if it is a whole allocation."""
+    if isinstance(memory, Allocation):
+        memory.dtype = dtype
+
+
 @dataclass(frozen=True)
 class MemoryPart:
     """`size` bytes of device memory from `offset` on; it stands wherever memory does, but is not given back."""
@@ -75,6 +96,12 @@ class MemoryPart:
     size: int
 
     def __post_init__(self) -> None:
+        for name in ("offset", "size"):
+            given = getattr(self, name)
+            try:
+                object.__setattr__(self, name, operator.index(given))  # NumPy's integers become Python's
+            except TypeError:
+                raise DeviceError(f"{name} of a part of memory: expected a whole number, got {given!r}") from None
         if self.offset < 0 or self.size < 0 or self.offset + self.size > self.whole.size:
             raise DeviceError(f"bytes {self.offset} to {self.offset + self.size} are not within {self.whole.size}")
 
@@ -174,10 +201,16 @@ class Device(Protocol):
         """Give memory back; it must not be in use."""
 
     def write(self, destination: Memory, source: Array, stream: Stream | None = None) -> None:
-        """Copy a contiguous array to the start of device memory; the array may be changed afterwards."""
+        """Copy a contiguous array of the host to the start of device memory; it may be changed afterwards.
+
+        Arrays of NumPy, PyTorch and others (`ckmlir.runtime.arguments`); of another byte order than this machine's they
+        are converted, masked ones are refused.
+        """
 
     def read(self, destination: Array, source: Memory, stream: Stream | None = None) -> None:
-        """Copy from the start of device memory into a contiguous array, and wait until it is there."""
+        """Copy from the start of device memory into a contiguous NumPy array of this machine's byte order, and wait
+        until it is there.
+        """
 
     def copy(
         self, destination: Memory | HostMemory, source: Memory | HostMemory, size: int, stream: Stream | None = None

@@ -3,28 +3,40 @@
     gemm = Executable(device, find_operator("gemm"), problem)
     gemm(a=a, b=b, c=c, stream=torch.cuda.current_stream())
 
-A call checks every array against the problem, queues the preparation of workspaces and the kernel, and returns. What a
-call finds right is remembered, so that the next one with arrays of the same kind only compares.
+    larger = gemm.bind(gemm_operator.problem(m=8192, n=4096, k=4096))
+
+A call checks every array against the problem, queues the operator's steps, and returns. What a call finds right is
+remembered, so that the next one with arrays of the same kind only compares. Kernels depend on a specification, not on a
+problem: `bind` takes them to another problem that the specification covers.
 """
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
-from ckmlir.ops.operator import ArraySpec, Operator, require_valid
-from ckmlir.runtime.arguments import ALIGNMENT, ArrayView, check_kind, check_place, host_array, view_of
-from ckmlir.runtime.compile_cache import compile_cached
-from ckmlir.runtime.device import Device, DeviceError, Memory, MemoryPart, Stream
-from ckmlir.runtime.pool import Pool
-from ckmlir.runtime.preparation import Preparation
+from ckmlir.ops.operator import ArraySpec, Operator
+from ckmlir.ops.spec import Spec
+from ckmlir.runtime.arguments import (
+    ArrayView,
+    check_alignment,
+    check_kind,
+    check_place,
+    host_array,
+    may_overlap,
+    view_of,
+)
+from ckmlir.runtime.bound_plan import After, BoundPlan
+from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, Stream
+from ckmlir.runtime.device_array import DeviceArray
+from ckmlir.runtime.loaded import LoadedKernel
+from ckmlir.runtime.operator_kernels import OperatorKernels
 from ckmlir.runtime.strided import elements, to_memory
 from ckmlir.targets import Target, get_target
 
@@ -39,12 +51,37 @@ class GpuArray:
         self.size = size
 
 
-class Executable:
-    """An operator's kernel for one problem, loaded on one device.
+class _Checked(NamedTuple):
+    """What a call compares an array with.
 
     Attributes:
+        kind: its element type as NumPy calls it.
+        accepted: what may have been written to bare memory of an input: its type, or bits of the same size.
+    """
+
+    name: str
+    spec: ArraySpec
+    size: int
+    kind: str
+    accepted: frozenset[str] | None
+
+    @staticmethod
+    def of(spec: ArraySpec, target: Target) -> _Checked:
+        kind = numpy_dtype(spec.dtype, target)
+        accepted = frozenset((kind.name, "uint8", f"uint{8 * kind.itemsize}")) if spec.role == "in" else None
+        return _Checked(spec.name, spec, spec.nbytes, kind.name, accepted)
+
+
+class Executable:
+    """An operator bound to one problem on one device, its kernels loaded.
+
+    Attributes:
+        problem: what it computes.
+        spec: of the operator's own kernel.
         arrays: what the problem asks for, by name.
-        kernel: what was compiled, None where there is nothing to launch.
+        plan: what a call queues.
+        loaded, kernel: the operator's own kernel as the device and as the compiler knows it; None where nothing is
+            launched of it.
     """
 
     def __init__(
@@ -54,73 +91,78 @@ class Executable:
         problem: Any,
         *,
         target: Target | None = None,
+        spec: Spec | None = None,
         compiled: CompiledKernel | None = None,
     ) -> None:
-        """Compile and load.
+        """Compile and load, each only where nobody has yet.
 
         Args:
             target: the device's chip, which it must be.
-            compiled: the kernel of this problem's specification if the caller has it already; default: through the
-                cache.
+            spec: of the operator's own kernel, which must cover the problem; default: what the operator chooses.
+            compiled: the kernel of that specification if the caller has it already; default: through the cache.
 
         Raises:
-            RequestError: the chip cannot run the problem.
+            RequestError: the chip cannot run the problem, or `spec` or `compiled` are for another one.
             DeviceError: the device refuses the code object.
         """
-        self._device = device
-        self._target = target or get_target(device.properties.target)
-        self.arrays = {array.name: array for array in operator.arrays(problem)}
-        spec = operator.spec(problem, self._target)
-        require_valid(operator, spec, self._target)
-        self._launch = operator.launch(problem, spec)
-        self._pointers = [one for one in self._launch.arguments if isinstance(one, str)]
-        self._sizes = {name: array.nbytes for name, array in self.arrays.items()}
-        self.kernel: CompiledKernel | None = None
-        self._cleanup = ExitStack()
+        target = target or get_target(device.properties.target)
+        chosen = spec or operator.spec(problem, target)
+        self._bind(OperatorKernels(device, operator, chosen, target, compiled), problem, chosen=spec is None)
+
+    def bind(self, problem: Any) -> Executable:
+        """The same kernels for another problem of the operator: nothing is compiled or loaded that is there already.
+
+        Both have to be closed, in any order.
+
+        Raises:
+            RequestError: the kernel's specification does not cover the problem; the text says why.
+        """
+        other = object.__new__(type(self))
+        other._bind(self._kernels, problem)
+        return other
+
+    def _bind(self, kernels: OperatorKernels, problem: Any, *, chosen: bool = False) -> None:
+        self._kernels, self._device, self._target = kernels, kernels.device, kernels.target
+        self.problem, self.spec = problem, kernels.spec
+        self._arrays: dict[str, ArraySpec] = {}
+        self._checked: list[_Checked] | None = None
         self._remembered: dict[str, tuple[Any, tuple[Any, ...]]] = {}
-        self._ordinal = getattr(getattr(device, "gpu", None), "ordinal", None)
-        if self._launch.is_empty:
-            return
-        self.kernel = compiled or compile_cached(operator, spec, self._target)
-        with ExitStack() as cleanup:
-            self._module = device.load(self.kernel.hsaco)
-            cleanup.callback(device.unload, self._module)
-            self._prepared = device.prepare(
-                self._module,
-                self.kernel.kernel_name,
-                self._launch.grid,
-                self._launch.block,
-                [None if isinstance(one, str) else one for one in self._launch.arguments],
-            )
-            self._workspaces = operator.workspaces(problem, spec)
-            self._preparation: Preparation | None = None
-            if self._workspaces or operator.preparation(problem, spec):
-                self._pool: Pool[Memory] = Pool(device, device.allocate)
-                cleanup.callback(self._pool.close)
-                steps = operator.preparation(problem, spec)
-                self._preparation = Preparation(device, self.arrays, steps, functools.partial(Executable, device))
-                cleanup.callback(self._preparation.close)
-            self._cleanup = cleanup.pop_all()
+        self._ordinal = kernels.ordinal
+        self._is_closed = False
+        kernels.retain()
+        try:
+            self.plan = kernels.plan(problem, chosen=chosen)
+            self._bound = BoundPlan(kernels, self.plan)
+        except BaseException:
+            kernels.release()
+            raise
+
+    @property
+    def arrays(self) -> Mapping[str, ArraySpec]:
+        """See the class."""
+        if not self._arrays:  # made when a call first checks against them: launches do not need them
+            self._arrays = {array.name: array for array in self._kernels.operator.arrays(self.problem)}
+        return self._arrays
+
+    @property
+    def loaded(self) -> LoadedKernel | None:
+        """See the class."""
+        own = next((step for step in self.plan.kernels if step.is_own), None)
+        return None if own is None else self._kernels.kernel(own)
+
+    @property
+    def kernel(self) -> CompiledKernel | None:
+        """See the class."""
+        return None if self.loaded is None else self.loaded.compiled
 
     # -- launches ------------------------------------------------------------------------------------------------------
 
-    def launch(self, buffers: Mapping[str, Memory], stream: Stream | None = None) -> None:
-        """Queue everything on memory of the device, by array name; nothing is checked but the launch itself."""
-        if self.kernel is None:
-            return
-        if self._preparation is None:
-            self._launch_kernel(buffers, stream)
-            return
-        with ExitStack() as borrowed:
-            everything = dict(buffers)
-            for workspace in self._workspaces:
-                block = borrowed.enter_context(self._pool.borrow(workspace.nbytes, stream))
-                everything[workspace.name] = MemoryPart(block, 0, workspace.nbytes)
-            self._preparation.queue(everything, stream)
-            self._launch_kernel(everything, stream)
+    def launch(self, buffers: Mapping[str, Memory], stream: Stream | None = None, after: After | None = None) -> None:
+        """Queue everything on memory of the device, by array name; nothing is checked but the launch itself.
 
-    def _launch_kernel(self, buffers: Mapping[str, Memory], stream: Stream | None) -> None:
-        self._prepared([buffers[name] for name in self._pointers], stream)
+        `after` is called with every step of the plan when it has been queued.
+        """
+        self._bound.queue(buffers, stream, after)
 
     def __call__(self, stream: object = None, **arrays: Any) -> None:
         """Queue the operator on arrays by name, inputs and outputs.
@@ -137,25 +179,36 @@ class Executable:
             KernelFault: as the device.
         """
         own = stream if stream is None else self._device.stream_of(stream)
-        if len(arrays) != len(self.arrays):
+        if self._checked is None:
+            self._checked = [_Checked.of(spec, self._target) for spec in self.arrays.values()]
+        if len(arrays) != len(self._checked):
             self._check_names(arrays)
         buffers: dict[str, Memory] = {}
         copied: list[tuple[ArraySpec, Array]] = []
-        for name, size in self._sizes.items():
+        written: list[tuple[Allocation, str]] = []
+        for checked in self._checked:
+            name, spec, size, kind, accepted = checked
             try:
                 array = arrays[name]
             except KeyError:
                 self._check_names(arrays)
                 raise
-            memory = self._like_before(array, name, size) or self._passed_as_it_is(array, self.arrays[name])
+            if isinstance(array, Allocation):
+                buffers[name] = self._own_memory(array, checked)
+                if accepted is None:
+                    written.append((array, kind))
+                continue
+            memory = self._like_before(array, spec, size) or self._passed_as_it_is(array, checked)
             if memory is None:
-                copied.append((self.arrays[name], self._host_array(array, self.arrays[name])))
+                copied.append((spec, self._host_array(array, spec)))
             else:
                 buffers[name] = memory
         if copied:
             self._launch_with_copies(buffers, copied, own)
         else:
             self.launch(buffers, own)
+        for allocation, kind in written:
+            allocation.dtype = kind
 
     def _check_names(self, arrays: Mapping[str, object]) -> None:
         missing, unknown = self.arrays.keys() - arrays.keys(), arrays.keys() - self.arrays.keys()
@@ -166,23 +219,23 @@ class Executable:
 
     # -- arrays --------------------------------------------------------------------------------------------------------
 
-    def _like_before(self, array: Any, name: str, size: int) -> Memory | None:
+    def _like_before(self, array: Any, spec: ArraySpec, size: int) -> Memory | None:
         """Memory of a tensor that differs from one that was found right in nothing but its address, if it is one."""
-        kind = self._remembered.get(name)
+        kind = self._remembered.get(spec.name)
         if kind is None or kind[0] is not type(array):
             return None
         if (array.dtype, array.device, array.shape, array.stride()) != kind[1]:
             return None
         address = array.data_ptr()
-        return None if address % ALIGNMENT else GpuArray(address, size)
+        return None if address % spec.align else GpuArray(address, size)
 
-    def _passed_as_it_is(self, array: Any, spec: ArraySpec) -> Memory | None:
+    def _passed_as_it_is(self, array: Any, checked: _Checked) -> Memory | None:
         """Memory of the device for an array, or None for one of the host that is copied."""
+        spec, size = checked.spec, checked.size
         if isinstance(array, np.ndarray):
             return None
-        address = getattr(array, "address", None)
-        if address is not None:
-            return self._own_memory(array, address, spec)
+        if getattr(array, "address", None) is not None:
+            return self._own_memory(array, checked)
         view = view_of(array)
         check_kind(view, spec, self._target)
         if not view.on_gpu:
@@ -192,16 +245,28 @@ class Executable:
         if hasattr(array, "data_ptr"):
             kind = array.dtype, array.device, array.shape, array.stride()
             self._remembered[spec.name] = (type(array), kind)
-        return GpuArray(view.address, spec.nbytes)
+        return GpuArray(view.address, size)
 
-    def _own_memory(self, memory: Memory, address: int, spec: ArraySpec) -> Memory:
-        if memory.size < self._sizes[spec.name]:
-            raise DeviceError(f"array {spec.name} takes {spec.nbytes} bytes, its memory has {memory.size}")
-        if address % ALIGNMENT and spec.nbytes:
-            raise DeviceError(f"array {spec.name} starts at 0x{address:x}; kernels need a multiple of {ALIGNMENT}")
+    def _own_memory(self, memory: Any, checked: _Checked) -> Memory:
+        spec, size, accepted, address = checked.spec, checked.size, checked.accepted, memory.address
+        if isinstance(memory, DeviceArray):
+            view = ArrayView(address, memory.shape, memory.strides, memory.dtype, True, self._ordinal, memory)
+            check_kind(view, spec, self._target)
+            check_place(view, spec, self._ordinal)
+        elif accepted is not None and isinstance(memory, Allocation):
+            written = memory.dtype
+            if written is not None and written not in accepted:
+                raise DeviceError(
+                    f"array {spec.name}: {written} was written to its memory; the problem's {spec.dtype} is "
+                    f"{checked.kind}: pass MemoryPart(memory, 0, memory.size) if its bytes are meant"
+                )
+        if memory.size < size:
+            raise DeviceError(f"array {spec.name} takes {size} bytes, its memory has {memory.size}")
+        check_alignment(address, spec)
         if getattr(memory, "ordinal", self._ordinal) != self._ordinal:
             raise DeviceError(f"array {spec.name} is {memory!r}, the kernel runs on GPU {self._ordinal}")
-        return memory
+        own: Memory = memory
+        return own
 
     def _check_there_is_a_gpu(self, spec: ArraySpec) -> None:
         if self._ordinal is None:
@@ -226,6 +291,11 @@ class Executable:
             for spec, array in copied:
                 if spec.role == "out" and not array.flags.writeable:
                     raise DeviceError(f"array {spec.name} is read-only and would be written")
+                if spec.role == "out" and may_overlap(array):
+                    raise DeviceError(
+                        f"array {spec.name} would be written, and elements of it share a place: shape {array.shape}, "
+                        f"strides of {array.strides} bytes; pass one of its own"
+                    )
                 memory = device.allocate(spec.nbytes)
                 cleanup.callback(device.free, memory)
                 device.write(memory, to_memory(array, spec), stream)
@@ -235,8 +305,11 @@ class Executable:
                 if spec.role == "out":
                     contents = np.empty(spec.nbytes, np.uint8)
                     device.read(contents, buffers[spec.name], stream)
-                    array[...] = elements(contents, spec, array.dtype)
+                    array[...] = elements(contents, spec, array.dtype.newbyteorder("="))
 
     def close(self) -> None:
-        """Give the module and the workspaces back, after waiting for them. Again: nothing."""
-        self._cleanup.close()
+        """Give the kernels and the workspaces back, after waiting for them, unless others that were bound use them.
+        Again: nothing."""
+        if not self._is_closed:
+            self._is_closed = True
+            self._kernels.release()

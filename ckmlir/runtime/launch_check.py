@@ -7,11 +7,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from typing import Any
 
 import numpy as np
 
 from ckmlir.codeobject import Argument as ArgumentMetadata
 from ckmlir.codeobject import CodeObject, Kernel
+from ckmlir.runtime.arguments import as_host_array, check_unmasked
 from ckmlir.runtime.device import Argument, Array, DeviceError, DeviceProperties, Extent, Memory
 
 MAXIMUM_GRID_ITEMS = 2**32 - 1
@@ -70,8 +72,10 @@ def check_geometry(
         raise DeviceError(f"{kernel}: a workgroup of {size} work-items; the kernel takes at most {most}")
     if metadata.required_workgroup_size not in (None, block):
         raise DeviceError(f"{kernel}: block {block}; the kernel requires {metadata.required_workgroup_size}")
+    if dynamic_lds < 0:
+        raise DeviceError(f"{kernel}: dynamic_lds {dynamic_lds}; it is at least 0")
     lds = metadata.group_segment_size + dynamic_lds
-    if dynamic_lds < 0 or lds > properties.lds_bytes:
+    if lds > properties.lds_bytes:
         raise DeviceError(f"{kernel}: {lds} bytes of LDS; {properties.name} has {properties.lds_bytes} a workgroup")
 
 
@@ -94,6 +98,25 @@ def check_arguments(kernel: str, expected: Sequence[ArgumentMetadata], arguments
             raise DeviceError(f"{kernel}: argument {name} is a scalar ({kinds}), got {given!r}")
         if isinstance(given, np.generic) and given.nbytes != wanted.size:
             raise DeviceError(f"{kernel}: argument {name} takes {wanted.size} bytes, {given.dtype} has {given.nbytes}")
+
+
+def source_of_copy(memory: Memory, array: Any) -> Array:
+    """An array of the host that is copied to device memory, as NumPy's. Raises DeviceError where it cannot be."""
+    found = as_host_array(array)
+    check_copy(memory, found)
+    return found
+
+
+def check_destination(memory: Memory, array: Any) -> None:
+    """Raise DeviceError for an array that device memory cannot be copied to as it is."""
+    if not isinstance(array, np.ndarray):
+        raise DeviceError(f"memory is read into NumPy's arrays, not into {type(array).__name__}")
+    check_unmasked(array)
+    if not array.dtype.isnative:
+        raise DeviceError(f"memory cannot be read into elements of type {array.dtype}, of another byte order")
+    if not array.flags.writeable:
+        raise DeviceError("the array to read into is read-only")
+    check_copy(memory, array)
 
 
 def check_copy(memory: Memory, array: Array) -> None:

@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,26 +14,43 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import Extent
-from ckmlir.runtime.run import compile_kernel, run_operator
+from ckmlir.runtime.run import run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim import DeviceMemory
+from ckmlir.sim.timing.lengths import Lengths, count_workgroups, survey
 from ckmlir.sim.timing.recording import Trace, record
 from ckmlir.targets import Target
 
+Choice = Callable[[Lengths | None], Sequence[int]]
+"""Which workgroups to record, from the lengths of all, None where these are alike."""
 
-class RecordingDevice(SimulatorDevice):
-    """A simulator that records some workgroups of launches of one kernel; of these launches nothing else is run.
 
-    Attributes:
-        traces: one for each launch.
+@dataclass(frozen=True)
+class Recorded:
+    """What is done with a launch: these workgroups are recorded, or those that are chosen once it is known how long all
+    are; `runs`: beside that all of it is run as ever. `shape`: the grid as the kernel sees it, for the choice.
     """
 
-    def __init__(self, target: Target, kernel: str, workgroups: Sequence[int], seed: int = 0) -> None:
+    workgroups: Sequence[int] | Choice
+    runs: bool = False
+    shape: Sequence[int] | None = None
+
+
+class RecordingDevice(SimulatorDevice):
+    """A simulator that records some workgroups of some launches.
+
+    Attributes:
+        traces: one for each launch that was recorded, by the launch's number.
+    """
+
+    def __init__(self, target: Target, launches: Mapping[int, Recorded], seed: int = 0) -> None:
+        """`launches`: what is recorded, by the launch's number from 0. The others run."""
         super().__init__(target, seed=seed)
-        self._kernel, self._workgroups = kernel, workgroups
-        self.traces: list[Trace] = []
+        self._chosen, self._number = launches, 0
+        self.traces: dict[int, Trace] = {}
 
     def _run(
         self,
@@ -43,11 +61,23 @@ class RecordingDevice(SimulatorDevice):
         arguments: Sequence[np.generic | DeviceMemory | int],
         dynamic_lds: int,
     ) -> None:
-        if kernel != self._kernel:  # what prepares workspaces
+        number, self._number = self._number, self._number + 1
+        chosen = self._chosen.get(number)
+        if chosen is None:
             super()._run(code_object, kernel, grid, block, arguments, dynamic_lds)
             return
-        simulator, chosen = self._simulator, self._workgroups
-        self.traces.append(record(simulator, code_object, kernel, grid, block, arguments, dynamic_lds, chosen))
+        before = [(one, one.read()) for one in arguments if isinstance(one, DeviceMemory)] if chosen.runs else []
+        given = (code_object, kernel, grid, block, arguments, dynamic_lds)
+        if callable(chosen.workgroups):
+            lengths = survey(chosen.shape or grid, partial(count_workgroups, self._simulator, *given))
+            trace = record(self._simulator, *given, chosen.workgroups(lengths))
+            self.traces[number] = replace(trace, lengths=lengths)
+        elif chosen.workgroups:
+            self.traces[number] = record(self._simulator, *given, chosen.workgroups)
+        if chosen.runs:
+            for memory, contents in before:
+                memory.write(contents)
+            super()._run(*given)
 
 
 def record_operator(
@@ -57,15 +87,16 @@ def record_operator(
     *,
     compiled: CompiledKernel | None = None,
     arrays: Mapping[str, Array] | None = None,
-    workgroups: int | Sequence[int] = 1,
+    workgroups: int | Sequence[int] | Choice = 1,
     seed: int = 0,
 ) -> Trace:
-    """What the waves of some of an operator's workgroups execute.
+    """What the waves of some workgroups of an operator's own kernel execute. The steps before it run, kernels behind it
+    do not.
 
     Args:
         compiled: the kernel of the problem's specification, possibly under another schedule; default: compiled here.
         arrays: inputs; default: those that the operator makes from `seed`.
-        workgroups: how many, from number 0, or their numbers.
+        workgroups: how many, from number 0, or their numbers, or who chooses them by the lengths of all.
 
     Raises:
         RequestError: the chip cannot run it, there is nothing to launch, or there are fewer workgroups.
@@ -74,22 +105,74 @@ def record_operator(
     """
     spec = operator.spec(problem, target)
     require_valid(operator, spec, target)
-    grid = operator.launch(problem, spec).grid
-    count = math.prod(grid)
+    launch = operator.launch(problem, spec, target)
+    count = math.prod(launch.grid)
     if isinstance(workgroups, int) and not 1 <= workgroups <= count:
         raise RequestError(
             f"{operator.name}: {workgroups} workgroups cannot be recorded; the launch has {count}"
             + ("" if count else ", since there is nothing to compute")
         )
     numbers = range(workgroups) if isinstance(workgroups, int) else workgroups
-    kernel = compiled or compile_kernel(operator, spec, target)
-    device = RecordingDevice(target, kernel.kernel_name, numbers, seed)
+    plan = make_plan(operator, problem, target, spec)
+    own = own_number(plan)
+    behind = range(own + 1, len(plan.kernels))
+    chosen = {own: Recorded(numbers, shape=launch.shape), **dict.fromkeys(behind, Recorded(()))}
+    given = operator.inputs(problem, target, seed) if arrays is None else arrays
+    return _traces(operator, problem, target, chosen, compiled, given, seed)[own]
+
+
+def record_kernels(
+    operator: Operator[Any, Any],
+    problem: Any,
+    target: Target,
+    workgroups: Callable[[KernelStep], Sequence[int] | Choice],
+    *,
+    compiled: CompiledKernel | None = None,
+    seed: int = 0,
+) -> list[tuple[KernelStep, Trace]]:
+    """What the waves of some workgroups of every kernel of an operator's plan execute, in the plan's order.
+
+    The kernels before the operator's own are also run, so that it finds what they prepare. Those behind it, whose
+    inputs would take a whole run, are recorded by themselves, on inputs that their operators make.
+
+    Args:
+        workgroups: numbers of the workgroups to record of a kernel, or who chooses them.
+        compiled, seed: as `record_operator`, as are the errors.
+    """
+    plan = make_plan(operator, problem, target)
+    own = own_number(plan)
+    chosen = {
+        number: Recorded(workgroups(step) if number <= own else (), runs=number < own, shape=step.launch.shape)
+        for number, step in enumerate(plan.kernels)
+    }
+    given = operator.inputs(problem, target, seed)
+    traces = _traces(operator, problem, target, chosen, compiled, given, seed)
+    for number, step in list(enumerate(plan.kernels))[own + 1 :]:
+        numbers = workgroups(step)
+        traces[number] = record_operator(step.operator, step.problem, target, workgroups=numbers, seed=seed)
+    return [(step, traces[number]) for number, step in enumerate(plan.kernels)]
+
+
+def own_number(plan: Plan) -> int:
+    """The number of the operator's own kernel among those of its plan; how many there are if it is not launched."""
+    return next((number for number, step in enumerate(plan.kernels) if step.is_own), len(plan.kernels))
+
+
+def _traces(
+    operator: Operator[Any, Any],
+    problem: Any,
+    target: Target,
+    chosen: Mapping[int, Recorded],
+    compiled: CompiledKernel | None,
+    arrays: Mapping[str, Array],
+    seed: int,
+) -> dict[int, Trace]:
+    device = RecordingDevice(target, chosen, seed)
     try:
-        given = operator.inputs(problem, target, seed) if arrays is None else arrays
-        run_operator(operator, problem, given, target, device, compiled=kernel)
+        run_operator(operator, problem, arrays, target, device, compiled=compiled)
     finally:
         device.close()
-    return device.traces[-1]
+    return device.traces
 
 
 def with_tile_operations(trace: Trace, operations: Mapping[tuple[str, int], str]) -> Trace:

@@ -5,16 +5,20 @@ from __future__ import annotations
 import time
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack, closing
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
+
+import numpy as np
 
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator, require_valid
+from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
-from ckmlir.runtime.device import Device, KernelFault, LabelsMemory, Memory
+from ckmlir.runtime.device import Device, KernelFault
 from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.places import Place
 from ckmlir.runtime.strided import elements, to_memory, touched_gap, untouched
 from ckmlir.targets import Target
 
@@ -31,15 +35,17 @@ class RunResult:
 
     Attributes:
         outputs: the operator's output arrays by name.
-        kernel: what ran; None when there was nothing to launch.
-        compile_seconds: 0 when the kernel was given or there was none.
-        run_seconds: the launch, without copies.
+        kernel: the operator's own kernel that ran; None when there was nothing of it to launch.
+        compile_seconds: until all kernels were loaded; next to nothing when they were given or there were none.
+        run_seconds: all steps, without copies.
+        plan: all that ran.
     """
 
     outputs: dict[str, Array]
     kernel: CompiledKernel | None
     compile_seconds: float
     run_seconds: float
+    plan: Plan = field(default_factory=lambda: Plan((), ()))
 
 
 def run_operator(
@@ -50,14 +56,18 @@ def run_operator(
     device: Device,
     *,
     compiled: CompiledKernel | None = None,
+    guarded: bool = False,
 ) -> RunResult:
     """Run `operator` on input `arrays`, each with the shape and NumPy type that the problem asks for.
 
-    `compiled` is the kernel of this problem's specification if the caller has it already.
+    Args:
+        compiled: the kernel of this problem's specification if the caller has it already.
+        guarded: arrays begin where they are no better aligned than the problem promises, between guard bytes that are
+            compared after the run, and so are inputs.
 
     Raises:
         RequestError: the chip cannot run the kernel, or an array is missing or has the wrong shape or type.
-        KernelFault: the kernel went out of bounds or wrote between the rows of an output.
+        KernelFault: the kernel went out of bounds, wrote between the rows of an output, or around an array.
     """
     spec = operator.spec(problem, target)
     require_valid(operator, spec, target)
@@ -68,19 +78,13 @@ def run_operator(
     memories = {
         array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array) for array in specs
     }
-    compile_seconds = run_seconds = 0.0
-    if operator.launch(problem, spec).is_empty:
-        compiled = None
-    else:
-        if compiled is None:
-            start = time.perf_counter()
-            compiled = compile_kernel(operator, spec, target)
-            compile_seconds = time.perf_counter() - start
-        outputs = [array.name for array in specs if array.role == "out"]
-        with closing(Executable(device, operator, problem, target=target, compiled=compiled)) as executable:
-            run_seconds = _run(device, executable, memories, outputs)
+    start = time.perf_counter()
+    with closing(Executable(device, operator, problem, target=target, spec=spec, compiled=compiled)) as executable:
+        compile_seconds = time.perf_counter() - start
+        run_seconds = _run(device, executable, specs, memories, guarded) if executable.plan.steps else 0.0
+        kernel, plan = executable.kernel, executable.plan
     results = {array.name: _output(memories[array.name], array, target) for array in specs if array.role == "out"}
-    return RunResult(results, compiled, compile_seconds, run_seconds)
+    return RunResult(results, kernel, compile_seconds, run_seconds, plan)
 
 
 def compile_kernel(operator: Operator[P, S], spec: S, target: Target) -> CompiledKernel:
@@ -90,23 +94,23 @@ def compile_kernel(operator: Operator[P, S], spec: S, target: Target) -> Compile
     return compile_cached(operator, spec, target)
 
 
-def _run(device: Device, executable: Executable, memories: Mapping[str, Array], outputs: Sequence[str]) -> float:
-    """Copy `memories` to the device, launch, and copy `outputs` back into them. Returns the seconds of the launch."""
+def _run(
+    device: Device, executable: Executable, specs: Sequence[ArraySpec], memories: dict[str, Array], guarded: bool
+) -> float:
+    """Copy `memories` to the device, launch, and copy outputs back into them. Returns the seconds of the launch."""
     with ExitStack() as cleanup:
-        buffers: dict[str, Memory] = {}
-        for name, memory in memories.items():
-            buffers[name] = device.allocate(memory.nbytes)
-            cleanup.callback(device.free, buffers[name])
-            device.write(buffers[name], memory)
-            if isinstance(device, LabelsMemory):
-                device.label(buffers[name], name, is_output=name in outputs)
+        places: dict[str, Place] = {}
+        for spec in specs:
+            places[spec.name] = Place(device, spec, memories[spec.name], guarded=guarded)
+            cleanup.callback(places[spec.name].free)
         device.synchronize()
         start = time.perf_counter()
-        executable.launch(buffers)
+        executable.launch({name: place.memory for name, place in places.items()})
         device.synchronize()
         seconds = time.perf_counter() - start
-        for name in outputs:
-            device.read(memories[name], buffers[name])
+        for spec in specs:
+            if guarded or spec.role == "out":
+                memories[spec.name] = places[spec.name].contents()
     return seconds
 
 
@@ -124,6 +128,8 @@ def check_array(spec: ArraySpec, array: Array | None, target: Target) -> None:
     if array is None:
         raise RequestError(f"array {spec.name} is missing")
     dtype: Any = numpy_dtype(spec.dtype, target)
+    if isinstance(array, np.ma.MaskedArray):
+        raise RequestError(f"array {spec.name} is masked, and the mask would be ignored; pass its filled(value)")
     if array.shape != spec.shape:
         raise RequestError(f"array {spec.name} has shape {array.shape}; these keys ask for {spec.shape}")
     if array.dtype != dtype:

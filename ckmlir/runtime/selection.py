@@ -15,7 +15,7 @@ from dataclasses import dataclass
 
 from ckmlir.errors import suggest
 from ckmlir.runtime.device import Device, DeviceError
-from ckmlir.targets import Target
+from ckmlir.targets import Target, get_target
 
 DEVICES = ("sim", "hip", "auto")
 VARIABLE = "CKMLIR_DEVICE"
@@ -29,27 +29,32 @@ class Selection:
     reason: str
 
 
-def open_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Device:
-    """A device that runs code for `target`: "sim", "hip", or "auto" for whatever is there.
+def open_device(
+    kind: str, target: Target | str, *, seed: int = 0, checks: str | Iterable[str] = (), jobs: int = 1
+) -> Device:
+    """A device that runs code for `target`, a chip or its name: "sim", "hip", or "auto" for whatever is there.
 
     "auto" takes a GPU of the target's chip where there is one, else the simulator; `CKMLIR_DEVICE` overrides it. Which
     it was and why is `select_device`'s to say. The seed varies what the simulator leaves open: the content of memory
     nobody wrote, the order of waves and of streams. `checks` are names of the simulator's checkers
-    (`ckmlir.sim.checks`); a GPU has none, so that with checks "auto" is the simulator. `jobs` threads of the simulator
-    share the workgroups of a launch.
+    (`ckmlir.sim.checks`), or "all"; a GPU has none, so that with checks "auto" is the simulator. `jobs` threads of the
+    simulator share the workgroups of a launch.
 
-    Raises DeviceError when there is no such device.
+    Raises DeviceError when there is no such device, UnsupportedTarget for a chip that is none.
     """
     return select_device(kind, target, seed=seed, checks=checks, jobs=jobs).device
 
 
-def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> Selection:
+def select_device(
+    kind: str, target: Target | str, *, seed: int = 0, checks: str | Iterable[str] = (), jobs: int = 1
+) -> Selection:
     """The device for code of `target`; the arguments are those of `open_device`.
 
     Raises DeviceError for an unknown kind, and for "hip" without a suitable GPU: a subclass of
     `ckmlir.runtime.hip.errors.Unavailable` says whether the library is missing or too old, or no device or permission.
     """
-    reason, wanted = "asked for", frozenset(checks)
+    target = target if isinstance(target, Target) else get_target(target)
+    reason, wanted = "asked for", _named(checks)
     if wanted and kind == "hip":
         raise DeviceError("device hip: a GPU has no checkers; run them on the simulator")
     if wanted and kind == "auto":
@@ -69,6 +74,15 @@ def select_device(kind: str, target: Target, *, seed: int = 0, checks: Iterable[
             raise
         return Selection(_simulator(target, seed, wanted, jobs), f"no GPU to use ({_first_words(error)})")
     return Selection(device, reason if kind == "hip" else "a GPU of this chip is there")
+
+
+def _named(checks: str | Iterable[str]) -> frozenset[str]:
+    from ckmlir.sim.checks import parse_checks
+
+    try:
+        return parse_checks(checks or ())
+    except ValueError as error:
+        raise DeviceError(f"checks: {error}") from None
 
 
 def _simulator(target: Target, seed: int, checks: frozenset[str], jobs: int) -> Device:

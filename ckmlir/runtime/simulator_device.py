@@ -12,6 +12,7 @@ import numpy as np
 
 from ckmlir.codeobject import CodeObject, CodeObjectError
 from ckmlir.runtime.device import (
+    Allocation,
     Argument,
     Array,
     DeviceError,
@@ -25,9 +26,10 @@ from ckmlir.runtime.device import (
     Module,
     PreparedLaunch,
     Stream,
+    remember,
 )
 from ckmlir.runtime.findings import FindingsFault
-from ckmlir.runtime.launch_check import check_copy, check_launch, check_target
+from ckmlir.runtime.launch_check import check_destination, check_launch, check_target, source_of_copy
 from ckmlir.runtime.simulator_streams import Queues, SimulatorEvent, SimulatorStream
 from ckmlir.sim import CheckFailure, DeviceMemory, LaunchError, RunStatistics, SimulationError, Simulator
 from ckmlir.sim.runner import Observer
@@ -45,7 +47,7 @@ class SimulatorModule:
         return tuple(self.code_object.kernels)
 
 
-class SimulatorMemory:
+class SimulatorMemory(Allocation):
     """Memory of the simulator. What is queued keeps it alive; when nobody does, it is given back.
 
     Attributes:
@@ -53,6 +55,7 @@ class SimulatorMemory:
     """
 
     def __init__(self, contents: DeviceMemory) -> None:
+        super().__init__()
         self.contents = contents
 
     @property
@@ -92,11 +95,12 @@ class SimulatorHostMemory:
 class SimulatorDevice:
     """A `Device` for one chip on `ckmlir.sim`.
 
-    `checks` are names of checkers (`ckmlir.sim.checks.CHECKERS`); a launch that they find something wrong with raises
-    FindingsFault. `jobs` threads share the workgroups of a launch. Raises DeviceError for an unknown name, or no job.
+    `checks` are names of checkers (`ckmlir.sim.checks.CHECKERS`), or "all"; a launch that they find something wrong
+    with raises FindingsFault. `jobs` threads share the workgroups of a launch. Raises DeviceError for an unknown name,
+    or no job.
     """
 
-    def __init__(self, target: Target, *, seed: int = 0, checks: Iterable[str] = (), jobs: int = 1) -> None:
+    def __init__(self, target: Target, *, seed: int = 0, checks: str | Iterable[str] = (), jobs: int = 1) -> None:
         self._target = target
         try:
             self._simulator = Simulator(target=target.name, seed=seed, checks=checks, jobs=jobs)
@@ -130,7 +134,10 @@ class SimulatorDevice:
         self._check_usable(size)
         while self._abandoned:  # not freed where they were collected: that may be anywhere
             self._abandoned.popleft().free()
-        memory = SimulatorMemory(self._simulator.allocate(size))
+        try:
+            memory = SimulatorMemory(self._simulator.allocate(size))
+        except LaunchError as error:
+            raise DeviceError(str(error)) from None
         weakref.finalize(memory, self._abandoned.append, memory.contents).atexit = False
         self._live.add(memory)
         return memory
@@ -138,7 +145,10 @@ class SimulatorDevice:
     def allocate_host(self, size: int) -> HostMemory:
         """See `Device`."""
         self._check_usable(size)
-        return SimulatorHostMemory(size)
+        try:
+            return SimulatorHostMemory(size)
+        except (MemoryError, ValueError):
+            raise DeviceError(f"cannot allocate {size} bytes: this machine has not that much memory") from None
 
     def _check_usable(self, size: int = 0) -> None:
         if self._is_closed:
@@ -158,14 +168,15 @@ class SimulatorDevice:
 
     def write(self, destination: Memory, source: Array, stream: Stream | None = None) -> None:
         """See `Device`."""
-        check_copy(destination, source)
+        given = source_of_copy(destination, source)
         own, offset = self._locate(destination)
-        contents = source if stream is None else source.copy()
+        contents = given if stream is None else given.copy()
+        remember(destination, given.dtype.name)
         self._queues.submit(lambda: own.contents.write(contents, offset), stream)
 
     def read(self, destination: Array, source: Memory, stream: Stream | None = None) -> None:
         """See `Device`."""
-        check_copy(source, destination)
+        check_destination(source, destination)
         own, offset = self._locate(source)
 
         def copy() -> None:
@@ -184,6 +195,7 @@ class SimulatorDevice:
         for memory in (destination, source):
             if not isinstance(memory, SimulatorHostMemory):
                 self._locate(memory)
+        remember(destination, None)
         self._queues.submit(lambda: self._put(destination, self._bytes(source, size)), stream)
 
     def _bytes(self, memory: Memory | HostMemory, size: int) -> Array:
@@ -204,6 +216,7 @@ class SimulatorDevice:
         if not 0 <= byte <= 255 or not 0 <= size <= destination.size:
             raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
         own, offset = self._locate(destination)
+        remember(destination, None)
         self._queues.submit(lambda: own.contents.write(np.full(size, byte, np.uint8), offset), stream)
 
     def _locate(self, memory: Memory | HostMemory) -> tuple[SimulatorMemory, int]:
@@ -251,6 +264,20 @@ class SimulatorDevice:
         dynamic_lds: int = 0,
         stream: Stream | None = None,
     ) -> None:
+        self._launch(module, kernel, grid, block, arguments, dynamic_lds, stream)
+        for argument in arguments:
+            remember(argument, None)  # the kernel may write anything
+
+    def _launch(
+        self,
+        module: Module,
+        kernel: str,
+        grid: Extent,
+        block: Extent,
+        arguments: Sequence[Argument],
+        dynamic_lds: int,
+        stream: Stream | None,
+    ) -> None:
         if not isinstance(module, SimulatorModule):
             raise DeviceError(f"{type(module).__name__} was not loaded by this device")
         check_launch(module.code_object, kernel, grid, block, arguments, dynamic_lds, self.properties)
@@ -273,7 +300,7 @@ class SimulatorDevice:
                 raise DeviceError(f"{arguments.count(None)} memories are needed, not {len(memories)}")
             rest = iter(memories)
             given = [next(rest) if one is None else cast("Argument", one) for one in arguments]
-            self.launch(module, kernel, grid, block, given, stream=stream)
+            self._launch(module, kernel, grid, block, given, 0, stream)
 
         return launch
 

@@ -231,3 +231,6 @@ class Queues:
                 work()
             except CkmlirError as error:
                 stream.failure = error
+            except KeyboardInterrupt:  # what follows needs what was not done
+                stream.waiting = deque(work for work in stream.waiting if isinstance(work, Mark))
+                raise

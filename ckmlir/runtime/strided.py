@@ -22,9 +22,9 @@ def untouched(spec: ArraySpec) -> Array:
 
 
 def to_memory(array: Array, spec: ArraySpec) -> Array:
-    """The bytes of device memory that hold `array`, which has the specification's shape."""
+    """The bytes of device memory that hold `array`, of any byte order, which has the specification's shape."""
     memory = untouched(spec)
-    elements(memory, spec, array.dtype)[...] = array
+    elements(memory, spec, array.dtype.newbyteorder("="))[...] = array
     return memory
 
 

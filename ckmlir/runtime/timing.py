@@ -1,14 +1,16 @@
-"""An operator's launch by the timing model: compile, record a few workgroups, simulate a compute unit, estimate."""
+"""An operator's launches by the timing model: compile, record a few workgroups, simulate a compute unit, estimate."""
 
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
-from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.operator import Launch, Operator, require_valid
+from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime.recording import record_operator
+from ckmlir.runtime.recording import Choice, record_kernels, record_operator
 from ckmlir.runtime.run import compile_kernel
 from ckmlir.sim.timing.grid import Mode
 from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups_to_record
@@ -18,8 +20,59 @@ from ckmlir.sim.timing.recording import Trace
 from ckmlir.targets import Target
 
 
+@dataclass(frozen=True)
+class KernelModel:
+    """A kernel of a plan, recorded once, to be modelled under any parameters of the chip.
+
+    Attributes:
+        step: the launch.
+        trace: of the workgroups that the model needs.
+        mode: "analytic", "sampled", or how many workgroups (`launch_model.model_launch`).
+    """
+
+    step: KernelStep
+    trace: Trace
+    mode: Mode | int
+
+    @property
+    def is_own(self) -> bool:
+        """Whether it is the operator's own kernel."""
+        return self.step.is_own
+
+    def under(self, parameters: Parameters) -> LaunchModel:
+        """The launch with these numbers."""
+        return model_launch(self.trace, parameters, self.mode, _shape(self.step.launch))
+
+
+def model_kernels(
+    operator: Operator[Any, Any],
+    problem: Any,
+    target: Target,
+    parameters: Parameters,
+    *,
+    mode: Mode | int = "analytic",
+    seed: int = 0,
+) -> list[KernelModel]:
+    """Every kernel that a problem takes, in order. Fills and what is packed on the host have no model.
+
+    Raises:
+        RequestError: The chip cannot run a kernel, or there is nothing to launch.
+        RecordingError: More executed instructions than a recording has room for.
+        CkmlirError: A workgroup does not fit on a compute unit.
+    """
+    if not make_plan(operator, problem, target).kernels:
+        raise _nothing(operator)
+
+    def numbers(step: KernelStep) -> Choice:
+        compiled = compile_kernel(step.operator, step.spec, target)
+        return _numbers(step.launch, compiled, parameters, mode)
+
+    recorded = record_kernels(operator, problem, target, numbers, seed=seed)
+    return [KernelModel(step, trace, mode) for step, trace in recorded]
+
+
 class OperatorModel:
-    """An operator's launch, recorded once, to be modelled under any parameters of the chip.
+    """The launch of an operator's own kernel, recorded once, to be modelled under any parameters of the chip.
 
     Attributes:
         trace: Of the workgroups that the model needs. shape: The grid as the kernel sees it.
@@ -44,16 +97,29 @@ class OperatorModel:
     ) -> None:
         spec = operator.spec(problem, target)
         require_valid(operator, spec, target)
-        launch = operator.launch(problem, spec)
+        launch = operator.launch(problem, spec, target)
         if launch.is_empty:
-            raise RequestError(f"{operator.name}: nothing is launched for this problem, so there is no time to model")
+            raise _nothing(operator)
         self.mode: Mode | int = mode
-        self.shape = launch.shape or launch.grid
+        self.shape = _shape(launch)
         kernel = compiled or compile_kernel(operator, spec, target)
-        fitting = kernel_occupancy(kernel.code_object, kernel.kernel_name, parameters, math.prod(launch.block))
-        numbers = workgroups_to_record(self.shape, parameters, fitting.workgroups, mode)
+        numbers = _numbers(launch, kernel, parameters, mode)
         self.trace: Trace = record_operator(operator, problem, target, compiled=kernel, workgroups=numbers, seed=seed)
 
     def under(self, parameters: Parameters) -> LaunchModel:
         """The launch with these numbers."""
         return model_launch(self.trace, parameters, self.mode, self.shape)
+
+
+def _shape(launch: Launch) -> tuple[int, ...]:
+    return launch.shape or launch.grid
+
+
+def _numbers(launch: Launch, kernel: CompiledKernel, parameters: Parameters, mode: Mode | int) -> Choice:
+    """The workgroups that the model wants."""
+    fitting = kernel_occupancy(kernel.code_object, kernel.kernel_name, parameters, math.prod(launch.block)).workgroups
+    return lambda lengths: workgroups_to_record(_shape(launch), parameters, fitting, mode, lengths)
+
+
+def _nothing(operator: Operator[Any, Any]) -> RequestError:
+    return RequestError(f"{operator.name}: nothing is launched for this problem, so there is no time to model")

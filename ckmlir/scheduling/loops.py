@@ -5,14 +5,14 @@ from dataclasses import dataclass
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import producer, registers_of, text_of
-from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.fragment_lds import tensor_bytes
 from ckmlir.dialect.loop import LOOP, schedule_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import FRAGMENTS, handed_on, operands_of, source_of, stage_of
+from ckmlir.passes.loop_body import FRAGMENTS, handed_on, holds_loop, operands_of, source_of, stage_of
 from ckmlir.passes.walk import functions, operations, target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
@@ -44,7 +44,7 @@ def problem_of(loop: ir.Operation) -> Problem:
     """The problem of a loop.
 
     Raises:
-        ProblemError: the loop holds another one.
+        ProblemError: the loop holds another one, or a branch.
         ValueError: its schedule cannot be read.
         PassFailure: no chip is named for its kernel.
     """
@@ -62,8 +62,10 @@ class _Builder:
         target, waves = target_of(function), waves_of(function)
         block = self.loop.regions[0].blocks[0]
         body = [op.operation for op in block.operations][:-1]
-        if any(len(op.regions) for op in body):
+        if holds_loop(self.loop):
             raise ProblemError("only innermost loops are scheduling problems; this one holds another")
+        if any(len(op.regions) for op in body):
+            raise ProblemError("this loop holds a branch: how long its steps take depends on the way that is taken")
         schedule = schedule_of(self.loop)
         inside = [op for op in body if not op.name.startswith(FREE)]
         number = {op: place for place, op in enumerate(inside)}
@@ -152,10 +154,7 @@ def _tensor(op: ir.Operation) -> tuple[str, int]:
     alloc = producer(traffic.tensor) if traffic else None
     if alloc is None:
         return "", 0
-    lds = describe(alloc.results[0].type)
-    assert isinstance(lds, LdsType)
-    name = text_of(alloc, "name") if "name" in alloc.attributes else "unnamed"
-    return name, LdsLayout.parse(text_of(alloc, "layout")).elements * bits(lds.element) // 8
+    return text_of(alloc, "name") if "name" in alloc.attributes else "unnamed", tensor_bytes(alloc)
 
 
 Dependence = tuple[ir.Operation, ir.Operation, int]

@@ -9,12 +9,15 @@ import argparse
 import json
 
 from ckmlir.ops.operator import require_valid
-from ckmlir.runtime.bench import COLD, Measurement, measure
+from ckmlir.ops.plan import described
+from ckmlir.runtime.bench import COLD, Measurement, StepMeasurement, measure
 from ckmlir.runtime.selection import DEVICES, Selection, select_device
-from ckmlir.tools.request import Request, add_operator_arguments, progress, read_request
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import Request, add_operator_arguments, read_request
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser)
     add = parser.add_argument
     add("--device", default="auto", metavar="|".join(DEVICES), help="where to run; auto takes what is there")
@@ -66,10 +69,23 @@ def _text(request: Request, selection: Selection, found: Measurement) -> str:
         if found.tflops is not None:
             speed.insert(0, f"{found.tflops:.2f} TFLOPS")
         lines.append(", ".join(speed))
+        if len(found.steps) > 1:
+            lines += [_step_time(number, one) for number, one in enumerate(found.steps, 1)]
     if found.counts is not None:
         lines += [f"{count:>16,}  {name.replace('_', ' ')}" for name, count in found.counts.items()]
-        lines.append("counts of one launch; the simulator has no times")
+        counted = sum(one.counts is not None for one in found.steps)
+        if counted > 1:
+            for number, one in enumerate(found.steps, 1):
+                done = f"{one.counts['wave_instructions']:>16,}  wave instructions: " if one.counts else " " * 18
+                lines.append(f"{done}step {number}, {one.step}")
+        what = "one launch" if counted == 1 else f"one launch of each of {counted} kernels together"
+        lines.append(f"counts of {what}; the simulator has no times")
     return "\n".join(lines)
+
+
+def _step_time(number: int, one: StepMeasurement) -> str:
+    median = 0.0 if one.times is None else one.times.median
+    return f"{1e6 * median:>12.2f} µs  step {number}, {one.step}"
 
 
 def _json(request: Request, selection: Selection, found: Measurement) -> str:
@@ -89,5 +105,14 @@ def _json(request: Request, selection: Selection, found: Measurement) -> str:
         "tflops": found.tflops,
         "gb_per_s": found.gigabytes_a_second,
         "counts": found.counts,
+        "steps": [
+            {
+                **described(one.step),
+                "median_s": None if one.times is None else one.times.median,
+                "least_s": None if one.times is None else one.times.least,
+                "counts": one.counts,
+            }
+            for one in found.steps
+        ],
     }
     return json.dumps(report, allow_nan=False)

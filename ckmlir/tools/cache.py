@@ -1,45 +1,93 @@
-"""`ckmlir cache [show|clear]`: the kernels that were compiled before."""
+"""`ckmlir cache [show|clear]`: what ckmlir keeps between runs: kernels, and what it makes to compile and run them."""
 
 from __future__ import annotations
 
 import argparse
 import json
+import shutil
 import time
+from dataclasses import dataclass
+from pathlib import Path
 
 from ckmlir.errors import CkmlirError
+from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files
 from ckmlir.runtime import compile_cache
+
+OTHERS = {
+    "simulator": "machine code of the simulator",
+    "toolkit": "a script that stands for a linker",
+}
+"""Directories of the cache beside the kernels' -> what is in them. Nobody looks into them one by one."""
+
+
+@dataclass(frozen=True)
+class Content:
+    """A directory of the cache: how many files it has and how many bytes they take."""
+
+    path: Path
+    files: int
+    nbytes: int
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("action", nargs="?", default="show", choices=("show", "clear"), help="default: show")
     parser.add_argument("--json", action="store_true", help="one JSON object on stdout")
     parser.epilog = (
-        f"{compile_cache.SWITCH}=off: use no files; {compile_cache.LIMIT}: their limit; XDG_CACHE_HOME: their place"
+        f"{CACHE_SWITCH}=off: use no files; {compile_cache.LIMIT}: the kernels' limit; XDG_CACHE_HOME: their place"
     )
 
 
 def execute(options: argparse.Namespace) -> int:
-    where = compile_cache.directory()
-    if options.action == "clear":
-        try:
-            count = compile_cache.clear()
-        except OSError as error:
-            raise CkmlirError(f"cannot clear {where}: {error.strerror}") from None
-        print(json.dumps({"directory": str(where), "removed": count}) if options.json else f"{count} kernels removed")
-        return 0
-    entries, limit = compile_cache.entries(), compile_cache.limit_bytes()
-    if options.json:
+    return _clear(options.json) if options.action == "clear" else _show(options.json)
+
+
+def _show(as_json: bool) -> int:
+    entries, limit, others = compile_cache.entries(), compile_cache.limit_bytes(), other_contents()
+    if as_json:
         kernels = [
             {"op": one.operator, "kernel": one.kernel, "arch": one.target, "bytes": one.nbytes, "used": one.used}
             for one in entries
         ]
-        report = {"directory": str(where), "on": compile_cache.is_on(), "limit_bytes": limit, "kernels": kernels}
+        report = {
+            "directory": str(compile_cache.directory()), "on": keeps_files(), "limit_bytes": limit, "kernels": kernels,
+            "others": {name: {"files": one.files, "bytes": one.nbytes} for name, one in others.items()},
+        }  # fmt: skip
         print(json.dumps(report))
         return 0
     for entry in entries:
         used = time.strftime("%Y-%m-%d %H:%M", time.localtime(entry.used))
         print(f"{used}  {entry.nbytes:>9}  {entry.target}  {entry.kernel}")
     total = sum(entry.nbytes for entry in entries)
-    state = "" if compile_cache.is_on() else f"; switched off by {compile_cache.SWITCH}"
-    print(f"{len(entries)} kernels, {total} of {limit} bytes, in {where}{state}")
+    state = "" if keeps_files() else f"; switched off by {CACHE_SWITCH}"
+    print(f"{len(entries)} kernels, {total} of {limit} bytes, in {compile_cache.directory()}{state}")
+    for name, one in others.items():
+        print(f"{OTHERS.get(name, 'not known to this version')}: {one.nbytes} bytes in {one.path}")
     return 0
+
+
+def _clear(as_json: bool) -> int:
+    others = other_contents()
+    try:
+        count = compile_cache.clear()
+        for one in others.values():
+            shutil.rmtree(one.path)
+    except OSError as error:
+        raise CkmlirError(f"cannot clear {error.filename or cache_directory()}: {error.strerror}") from None
+    freed = sum(one.nbytes for one in others.values())
+    if as_json:
+        removed = {"directory": str(compile_cache.directory()), "removed": count, "other_bytes": freed}
+        print(json.dumps(removed))
+    else:
+        print(f"{count} kernels removed, and {freed} bytes beside them" if freed else f"{count} kernels removed")
+    return 0
+
+
+def other_contents() -> dict[str, Content]:
+    """The directories of the cache beside the kernels', by name; those of other versions of ckmlir among them."""
+    root = cache_directory()
+    found = {}
+    for path in sorted(root.iterdir()) if root.is_dir() else ():
+        if path.is_dir() and not path.is_symlink() and path != compile_cache.directory():
+            sizes = [file.lstat().st_size for file in path.rglob("*") if not file.is_dir()]
+            found[path.name] = Content(path, len(sizes), sum(sizes))
+    return found

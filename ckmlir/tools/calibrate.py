@@ -11,10 +11,12 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from ckmlir.errors import CkmlirError
+from ckmlir.files import check_writable, write_file
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import parse_assignments
 from ckmlir.targets import TARGETS
-from ckmlir.tools.request import check_writable, find_target, progress, write_file
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import find_target
 from ckmlir.tools.time import MODES, add_parameter_arguments, read_parameters
 
 
@@ -35,7 +37,7 @@ def execute(options: argparse.Namespace) -> int:
         check_writable([options.output])
     parameters = read_parameters(options, target.name)
     try:
-        from ckmlir.runtime.timing import OperatorModel
+        from ckmlir.runtime.timing import model_kernels
         from ckmlir.sim.timing.calibration import calibrate, read_measurements
     except ImportError as error:
         raise CkmlirError(str(error)) from None
@@ -48,10 +50,10 @@ def execute(options: argparse.Namespace) -> int:
         operator = find_operator(name)
         problem = operator.problem(**parse_assignments(keys))
         with progress(f"compiling and recording {one.kernel}"):
-            models.append(OperatorModel(operator, problem, target, parameters, mode=options.mode))
+            models.append(model_kernels(operator, problem, target, parameters, mode=options.mode))
 
     def predict(tried: Parameters) -> Sequence[float]:
-        return [model.under(tried).grid.microseconds for model in models]
+        return [sum(one.under(tried).grid.microseconds for one in kernels) for kernels in models]
 
     source = f"fitted to {options.measurements}"
     with progress("fitting"):

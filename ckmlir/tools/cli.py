@@ -8,15 +8,15 @@ from __future__ import annotations
 
 import argparse
 import importlib
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, suggest
+from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, with_standard_output
 
-DISAGREES, BAD_REQUEST = 1, 2
+DISAGREES = 1
 
 COMMANDS = {
     "list": "operators and their kernels, without compiling anything",
@@ -38,7 +38,7 @@ COMMANDS = {
 class Command(Protocol):
     """What the module of a command offers."""
 
-    def add_arguments(self, parser: argparse.ArgumentParser) -> None:
+    def add_arguments(self, parser: Parser) -> None:
         """Declare its arguments."""
 
     def execute(self, options: argparse.Namespace) -> int:
@@ -46,9 +46,14 @@ class Command(Protocol):
 
 
 class Parser(argparse.ArgumentParser):
-    """argparse, with errors as exceptions and without guessing abbreviated options."""
+    """argparse, with errors as exceptions and without guessing abbreviated options.
 
-    def __init__(self, prog: str, description: str, epilog: str | None = None) -> None:
+    Attributes:
+        words: what it will parse, so that help can speak of what is named there.
+    """
+
+    def __init__(self, prog: str, description: str, epilog: str | None = None, words: Sequence[str] = ()) -> None:
+        self.words = tuple(words)
         super().__init__(
             prog=prog,
             description=description,
@@ -63,10 +68,14 @@ class Parser(argparse.ArgumentParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool with `arguments` (default: the process's); returns the exit status."""
+    words = sys.argv[1:] if arguments is None else list(arguments)
+    return with_standard_output("ckmlir", lambda: _status(words))
+
+
+def _status(words: list[str]) -> int:
+    """The exit status of a run; errors become a message."""
     try:
-        status = _run(sys.argv[1:] if arguments is None else list(arguments))
-        sys.stdout.flush()
-        return status
+        return _run(words)
     except CkmlirError as error:
         from ckmlir.runtime.device import KernelFault
 
@@ -75,11 +84,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except MemoryError:
         print("ckmlir: error: not enough memory for arrays of this size", file=sys.stderr)
         return BAD_REQUEST
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone; flush nowhere at exit
-        return BAD_REQUEST
     except KeyboardInterrupt:
-        return 130
+        print("ckmlir: interrupted", file=sys.stderr)
+        return INTERRUPTED
 
 
 def _run(arguments: list[str]) -> int:
@@ -92,9 +99,9 @@ def _run(arguments: list[str]) -> int:
     if options.command not in COMMANDS:
         raise CkmlirError(f"unknown command {options.command!r}; {suggest(options.command, COMMANDS)}")
     command: Command = importlib.import_module(f"ckmlir.tools.{options.command}")
-    parser = Parser(
-        f"ckmlir {options.command}", COMMANDS[options.command][:1].upper() + COMMANDS[options.command][1:] + "."
-    )
+    summary = COMMANDS[options.command]
+    description = summary[:1].upper() + summary[1:] + "."
+    parser = Parser(f"ckmlir {options.command}", description, words=options.arguments)
     command.add_arguments(parser)
     # Intermixed: keys of an operator may stand before and after options.
     return command.execute(parser.parse_intermixed_args(options.arguments))

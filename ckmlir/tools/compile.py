@@ -1,15 +1,32 @@
-"""`ckmlir compile`: the kernel that a problem needs, as a code object and in the forms on the way to it."""
+"""`ckmlir compile`: the kernels that a problem needs, as code objects and in the forms on the way to them.
+
+An operator's own kernel goes to FILE, those of its other steps beside it: to x.step3.hsaco where FILE is x.hsaco.
+"""
 
 from __future__ import annotations
 
 import argparse
 import sys
 from pathlib import Path
+from typing import Any
 
 from ckmlir.compiler import IR_STAGES, compile_kernel
 from ckmlir.errors import CkmlirError, suggest
-from ckmlir.ops.operator import require_valid
-from ckmlir.tools.request import add_operator_arguments, check_writable, chosen_text, progress, read_request, write_file
+from ckmlir.files import check_writable, is_stream, write_file
+from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.plan import KernelStep, make_plan
+from ckmlir.ops.spec import Spec
+from ckmlir.targets import Target
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import (
+    Request,
+    add_operator_arguments,
+    add_step_argument,
+    at_step,
+    chosen_text,
+    read_request,
+)
 
 ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm": ".s", "obj": ".o"}
 """What --keep takes -> the ending of its file, in place of that of -o."""
@@ -17,8 +34,9 @@ ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm"
 REPORTS = ("lds",)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser)
+    add_step_argument(parser)
     parser.add_argument("-o", dest="output", required=True, metavar="FILE", type=Path, help="the code object")
     kept = ", ".join(f"{name} ({ending})" for name, ending in ENDINGS.items())
     parser.add_argument("--keep", default="", metavar="NAME,…", help=f"write beside FILE: {kept}")
@@ -30,19 +48,53 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    request = read_request(options)
-    operator, problem, target = request
+    request = at_step(read_request(options), options.step)
     kept = _kept(options.keep)
-    output: Path = options.output
-    artifacts = {name: output.with_suffix(ENDINGS[name]) for name in kept}
-    check_writable([output, *artifacts.values()])
+    kernels = _kernels(request, options.output, alone=options.step is not None)
+    if is_stream(options.output) and (kept or len(kernels) > 1):
+        what = "--keep names" if kept else f"{len(kernels)} kernels need"
+        raise CkmlirError(f"{what} files beside that of -o, and {options.output} is no regular file")
+    check_writable([path for output in kernels for path in (output, *_artifacts(output, kept).values())])
+    _check_passes(options.print_after)
+    for output, (operator, spec) in kernels.items():
+        _compile(operator, spec, request.target, output, kept, options)
+    if chosen := chosen_text(request, next(iter(kernels.values()))[1]):
+        print(chosen)
+    if options.report == "lds":
+        from ckmlir.scheduling import lds_report
+
+        for operator, spec in kernels.values():
+            print(lds_report(operator, spec, request.target))
+    return 0
+
+
+def _kernels(request: Request, output: Path, *, alone: bool) -> dict[Path, tuple[Operator[Any, Any], Spec]]:
+    """The file of every kernel that the request takes: the operator's own, and beside it, unless that is wanted alone,
+    those of its other steps, each once, with the number of the step in its name.
+    """
+    operator, problem, target = request
     spec = operator.spec(problem, target)
     require_valid(operator, spec, target)
-    _check_passes(options.print_after)
+    found: dict[Path, tuple[Operator[Any, Any], Spec]] = {output: (operator, spec)}
+    if alone:
+        return found
+    for number, step in enumerate(make_plan(operator, problem, target, spec).steps, 1):
+        if isinstance(step, KernelStep) and (step.operator, step.spec) not in found.values():
+            found[output.with_suffix(f".step{number}{output.suffix}")] = (step.operator, step.spec)
+    return found
 
+
+def _artifacts(output: Path, kept: list[str]) -> dict[str, Path]:
+    return {name: output.with_suffix(ENDINGS[name]) for name in kept}
+
+
+def _compile(
+    operator: Operator[Any, Any], spec: Spec, target: Target, output: Path, kept: list[str], options: argparse.Namespace
+) -> None:
+    """Compile one kernel, write its files, and say what it takes."""
     with progress(f"compiling {spec.name} for {target.name}"):
         compiled = compile_kernel(operator, spec, target, keep=kept, print_after=options.print_after)
-    for name, path in artifacts.items():
+    for name, path in _artifacts(output, kept).items():
         content = compiled.artifacts[name]
         write_file(path, content if isinstance(content, bytes) else content.encode())
     write_file(output, compiled.hsaco)
@@ -55,13 +107,6 @@ def execute(options: argparse.Namespace) -> int:
         f"{metadata.vgpr_count} vector registers ({metadata.vgpr_spill_count} spilled), "
         f"{metadata.sgpr_count} scalar registers, {metadata.group_segment_size} bytes of LDS"
     )
-    if chosen := chosen_text(request, spec):
-        print(chosen)
-    if options.report == "lds":
-        from ckmlir.scheduling import lds_report
-
-        print(lds_report(operator, spec, target))
-    return 0
 
 
 def _kept(text: str) -> list[str]:

@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError
-from ckmlir.tools.cli import BAD_REQUEST
+from ckmlir.tools.output import BAD_REQUEST
 
 
 @dataclass(frozen=True)
@@ -99,10 +99,11 @@ def _linker() -> str:
 
 
 def _cache() -> str:
+    from ckmlir.files import CACHE_SWITCH, keeps_files
     from ckmlir.runtime import compile_cache
 
     entries = compile_cache.entries()
-    state = "on" if compile_cache.is_on() else f"switched off by {compile_cache.SWITCH}"
+    state = "on" if keeps_files() else f"switched off by {CACHE_SWITCH}"
     return f"{state}, {len(entries)} kernels in {compile_cache.directory()}"
 
 

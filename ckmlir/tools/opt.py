@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import argparse
 import dataclasses
-import os
 import re
 import sys
 from collections.abc import Sequence
@@ -19,8 +18,9 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 from ckmlir.errors import CkmlirError
-from ckmlir.files import write_atomically
+from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
+from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, with_standard_output
 
 if TYPE_CHECKING:
     from ckmlir.diagnostics import Diagnostic
@@ -68,22 +68,19 @@ def main(arguments: Sequence[str] | None = None) -> int:
     own, pass_texts = _split_arguments(parser, sys.argv[1:] if arguments is None else arguments)
     options = parser.parse_args(own)
     try:
-        if options.list_passes:
-            print(list_passes())
-            return 0
-        return _run(options, pass_texts)
+        return with_standard_output("ckmlir-opt", lambda: _run(options, pass_texts))
     except CkmlirError as error:
         print(f"ckmlir-opt: error: {error}", file=sys.stderr)
-        return 2
-    except BrokenPipeError:
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # the reader is gone; flush nowhere at exit
-        return 2
+        return BAD_REQUEST
+    except KeyboardInterrupt:
+        print("ckmlir-opt: interrupted", file=sys.stderr)
+        return INTERRUPTED
     except Exception as error:  # whatever it is becomes one line, unless asked otherwise
         if options.traceback:
             raise
         what = f"{type(error).__name__}: {error}"
         print(f"ckmlir-opt: error: {what}; this is a defect of ckmlir, --traceback shows where", file=sys.stderr)
-        return 2
+        return BAD_REQUEST
 
 
 def _split_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) -> tuple[list[str], list[str]]:
@@ -116,6 +113,9 @@ def _run(options: argparse.Namespace, pass_texts: list[str]) -> int:
     from ckmlir.dialect.context import ck_context
     from ckmlir.passes.syntax import parse_pipeline
 
+    if options.list_passes:
+        print(list_passes())
+        return 0
     if options.pass_pipeline is not None and pass_texts:
         raise CkmlirError("--pass-pipeline and single passes exclude each other; put them all into the pipeline")
     pipeline = ",".join(pass_texts) if options.pass_pipeline is None else options.pass_pipeline
@@ -226,10 +226,7 @@ def _write(file: str, text: str) -> None:
         sys.stdout.write(text)
         sys.stdout.flush()
         return
-    try:
-        write_atomically(Path(file), text.encode())
-    except OSError as error:
-        raise CkmlirError(f"cannot write {file}: {error.strerror}") from None
+    write_file(Path(file), text.encode())
 
 
 if __name__ == "__main__":

@@ -3,20 +3,17 @@
 from __future__ import annotations
 
 import argparse
-import os
-import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
-from ckmlir.errors import CkmlirError, suggest
-from ckmlir.files import write_atomically
-from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.errors import CkmlirError
+from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
+from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import parse_assignments, show
 from ckmlir.ops.spec import Spec
 from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.operator_help import operator_help
 
 
 class Request(NamedTuple):
@@ -27,19 +24,12 @@ class Request(NamedTuple):
     target: Target
 
 
-def add_operator_arguments(parser: argparse.ArgumentParser) -> None:
-    """OP, key=value … and --arch; the help lists every operator's keys."""
-    parser.add_argument("operator", metavar="OP", help=", ".join(OPERATORS))
+def add_operator_arguments(parser: Parser) -> None:
+    """OP, key=value … and --arch; the help describes the operator that is named, or says which there are."""
+    parser.add_argument("operator", metavar="OP", help="the operator, see below")
     parser.add_argument("keys", nargs="*", metavar="key=value", help="see below")
     parser.add_argument("--arch", required=True, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
-    lines = []
-    for name in OPERATORS:
-        operator = find_operator(name)
-        lines += ["", f"{name}: {operator.summary}"]
-        for key in operator.keys:
-            default = "derived" if key.default is None else _text(key.default)
-            lines.append(f"  {key.name:<16}{key.help} [{default}]; {key.form}")
-    parser.epilog = "keys and their defaults:" + "\n".join(lines)
+    parser.epilog = operator_help(parser.prog, parser.words)
 
 
 def read_request(options: argparse.Namespace) -> Request:
@@ -47,6 +37,38 @@ def read_request(options: argparse.Namespace) -> Request:
     operator = find_operator(options.operator)
     target = find_target(options.arch)
     return Request(operator, operator.problem(**parse_assignments(options.keys)), target)
+
+
+def add_step_argument(parser: argparse.ArgumentParser) -> None:
+    """--step, for commands that look at one kernel."""
+    parser.add_argument(
+        "--step", type=int, metavar="N", help="of an operator of several kernels the one in step N, as `list` counts"
+    )
+
+
+def at_step(request: Request, number: int | None) -> Request:
+    """The request whose own kernel is that of a step of another, numbered from 1; None: the same request.
+
+    Raises CkmlirError for a step that there is not or that launches no kernel.
+    """
+    if number is None:
+        return request
+    steps = make_plan(request.operator, request.problem, request.target).steps
+    kernels = [place for place, step in enumerate(steps, 1) if isinstance(step, KernelStep)]
+    if number not in kernels:
+        what = f"is no kernel but: {steps[number - 1]}" if 1 <= number <= len(steps) else "does not exist"
+        right = f"expected {'|'.join(map(str, kernels))}" if kernels else "there is nothing to launch"
+        raise CkmlirError(f"--step {number}: step {number} of {request.operator.name} {what}; {right}")
+    step = steps[number - 1]
+    assert isinstance(step, KernelStep)
+    return Request(step.operator, step.problem, request.target)
+
+
+def steps_text(plan: Plan) -> str:
+    """The steps, a line each, numbered; "" where there is only a kernel."""
+    if len(plan.steps) < 2:
+        return ""
+    return "\n".join(f"step {number}: {step}" for number, step in enumerate(plan.steps, 1))
 
 
 def chosen_text(request: Request, spec: Spec) -> str:
@@ -60,49 +82,4 @@ def find_target(name: str) -> Target:
     try:
         return get_target(name)
     except UnsupportedTarget as error:
-        hint = suggest(name, TARGETS)
-        raise CkmlirError(f"--arch {name}: {error}" + (f"; {hint}" if hint.startswith("did") else "")) from None
-
-
-def check_writable(paths: Sequence[Path]) -> None:
-    """Raise CkmlirError unless all `paths` can be written as new or existing regular files, no two of them the same."""
-    for path in paths:
-        if path.exists() and not path.is_file():
-            raise CkmlirError(f"cannot write {path}: it is no regular file")
-        if not path.parent.is_dir():
-            raise CkmlirError(f"cannot write {path}: there is no directory {path.parent}")
-        if not os.access(path.parent, os.W_OK | os.X_OK):
-            raise CkmlirError(f"cannot write {path}: the directory {path.parent} is not writable")
-        if sum(os.path.abspath(path) == os.path.abspath(other) for other in paths) > 1:
-            raise CkmlirError(f"two results would be written to {path}")
-
-
-def write_file(path: Path, content: bytes) -> None:
-    """Write a file whole or not at all. Raises CkmlirError."""
-    try:
-        write_atomically(path, content)
-    except OSError as error:
-        raise CkmlirError(f"cannot write {path}: {error.strerror or error}") from None
-
-
-@contextmanager
-def progress(text: str) -> Iterator[None]:
-    """Show `text` on stderr while the block runs, if that is a terminal; silent in a pipe."""
-    show = sys.stderr.isatty()
-    if show:
-        print(f"{text} …", end="", file=sys.stderr, flush=True)
-    try:
-        yield
-    finally:
-        if show:
-            print("\r\033[K", end="", file=sys.stderr, flush=True)
-
-
-def _text(value: object) -> str:
-    return (
-        str(int(value))
-        if isinstance(value, bool)
-        else "x".join(map(str, value))
-        if isinstance(value, tuple)
-        else str(value)
-    )
+        raise CkmlirError(f"--arch {name}: {error}") from None

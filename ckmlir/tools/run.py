@@ -9,33 +9,35 @@ from __future__ import annotations
 import argparse
 import json
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ckmlir.errors import CkmlirError
+from ckmlir.files import check_writable, write_file
 from ckmlir.ops.comparison import Comparison
 from ckmlir.ops.operator import require_valid
+from ckmlir.ops.plan import described
 from ckmlir.ops.spec import Spec
+from ckmlir.ops.special_values import KINDS, special_values
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.selection import DEVICES
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
-from ckmlir.tools.cli import DISAGREES
+from ckmlir.tools.cli import DISAGREES, Parser
+from ckmlir.tools.progress import progress
 from ckmlir.tools.request import (
     Request,
     add_operator_arguments,
-    check_writable,
     chosen_text,
-    progress,
     read_request,
-    write_file,
+    steps_text,
 )
 from ckmlir.tools.trace_option import add_trace_arguments, make_tracer, report_trace
 
 MOST_JOBS = 256
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser)
     add = parser.add_argument
     add("--device", default="auto", metavar="|".join(DEVICES), help="where to run; auto takes what is there")
@@ -45,6 +47,11 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--output", nargs="+", action="extend", default=[], metavar="name=file.npy", help="arrays to write")
     add("--seed", type=_seed, default=0, metavar="N", help="of arrays and of the simulator")
     add("--jobs", type=_jobs, default=1, metavar="N", help="threads of the simulator that share the workgroups")
+    add(
+        "--values", choices=KINDS, default="ordinary",
+        help="of arrays made from the seed: special has NaN, infinities, denormals and the ends of types in them",
+    )  # fmt: skip
+    add("--guard", action="store_true", help="put arrays between guard bytes, no better aligned than promised")
     add("--no-check", action="store_true", help="do not compare with the reference")
     add(
         "--check",
@@ -79,11 +86,11 @@ def execute(options: argparse.Namespace) -> int:
 
     arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}
     with progress("making arrays"):
-        made = operator.inputs(problem, target, options.seed)
+        made = special_values(options.values, specs, operator.inputs(problem, target, options.seed), options.seed)
     arrays = {**made, **arrays}
     with progress(f"compiling and running {kernel.name} on the {device.properties.name}"):
         try:
-            result = run_operator(operator, problem, arrays, target, device)
+            result = run_operator(operator, problem, arrays, target, device, guarded=options.guard)
         except FindingsFault as fault:
             print(_findings_json(request, kernel, device, fault.findings) if options.json else str(fault))
             return DISAGREES
@@ -98,7 +105,7 @@ def execute(options: argparse.Namespace) -> int:
         write_file(path, npy_bytes({**arrays, **result.outputs}[name]))
 
     report = _json if options.json else _text
-    print(report(request, kernel, device, result, comparisons))
+    print(report(request, kernel, device, result, comparisons, options.check))
     return 0 if comparisons is None or all(one.ok for one in comparisons) else DISAGREES
 
 
@@ -122,15 +129,30 @@ def _jobs(text: str) -> int:
 
 
 def _text(
-    request: Request, kernel: Spec, device: Device, result: RunResult, comparisons: list[Comparison] | None
+    request: Request,
+    kernel: Spec,
+    device: Device,
+    result: RunResult,
+    comparisons: list[Comparison] | None,
+    checks: Collection[str],
 ) -> str:
     what = f"{request.operator.name} on the {device.properties.name}: {kernel.name}"
     times = f"compiled in {result.compile_seconds:.3f} s, ran in {result.run_seconds:.3f} s"
-    if result.kernel is None:
+    if not result.plan.steps:
         times = "nothing to launch"
     outcome = ["not compared"] if comparisons is None else [str(one) for one in comparisons]
-    chosen = chosen_text(request, kernel)
-    return "\n".join([what, *([chosen] if chosen else []), times, *outcome])
+    chosen = "\n".join(filter(None, (chosen_text(request, kernel), steps_text(result.plan))))
+    return "\n".join([what, *([chosen] if chosen else []), times, *outcome, *_clean(checks, result)])
+
+
+def _clean(checks: Collection[str], result: RunResult) -> Iterator[str]:
+    """What the checkers looked at that found nothing; a run with findings has ended before."""
+    if not checks:
+        return
+    if result.kernel is None:
+        yield "checked: nothing, since nothing was launched"
+        return
+    yield "nothing found by the checkers " + ", ".join(name for name in CHECKERS if name in checks)
 
 
 def _findings_json(request: Request, kernel: Spec, device: Device, findings: Sequence[Finding]) -> str:
@@ -148,7 +170,12 @@ def _findings_json(request: Request, kernel: Spec, device: Device, findings: Seq
 
 
 def _json(
-    request: Request, kernel: Spec, device: Device, result: RunResult, comparisons: list[Comparison] | None
+    request: Request,
+    kernel: Spec,
+    device: Device,
+    result: RunResult,
+    comparisons: list[Comparison] | None,
+    checks: Collection[str],
 ) -> str:
     """The report of `--json`. Errors are the largest of all outputs; infinite ones are written as text, "inf"."""
     checked = comparisons or []
@@ -158,6 +185,7 @@ def _json(
         "arch": request.target.name,
         "kernel": kernel.name,
         "spec": kernel.to_dict(),
+        "steps": [described(step) for step in result.plan.steps],
         "chosen": request.operator.chosen(request.problem, kernel),
         "device": device.properties.name,
         "compile_s": result.compile_seconds,
@@ -166,6 +194,7 @@ def _json(
         "max_rel_err": _number(max(one.max_rel_err for one in checked)) if checked else None,
         "tolerance": None if worst is None else _tolerance(worst),
         "ok": None if comparisons is None else all(one.ok for one in checked),
+        "checked": [name for name in CHECKERS if name in checks],
         "findings": [],
         "outputs": {one.name: _comparison(one) for one in checked},
     }
@@ -177,6 +206,7 @@ def _comparison(one: Comparison) -> Mapping[str, object]:
         "ok": one.ok,
         "elements": one.elements,
         "mismatches": one.mismatches,
+        "unspecified": one.unspecified,
         "max_abs_err": _number(one.max_abs_err),
         "max_rel_err": _number(one.max_rel_err),
         "tolerance": _tolerance(one),

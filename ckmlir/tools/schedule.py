@@ -13,16 +13,25 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
-from ckmlir.tools.cli import DISAGREES
-from ckmlir.tools.request import add_operator_arguments, check_writable, chosen_text, progress, read_request, write_file
+from ckmlir.files import check_writable, write_file
+from ckmlir.tools.cli import DISAGREES, Parser
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import (
+    add_operator_arguments,
+    add_step_argument,
+    at_step,
+    chosen_text,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
     from ckmlir.scheduling import Evaluation, Workbench
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser)
+    add_step_argument(parser)
     add = parser.add_argument
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--use", metavar="FILE", type=Path, help="the schedule in a file instead of the kernel's")
@@ -43,7 +52,7 @@ def execute(options: argparse.Namespace) -> int:
     from ckmlir.passes.framework import PassFailure
     from ckmlir.scheduling import Workbench
 
-    request = read_request(options)
+    request = at_step(read_request(options), options.step)
     operator, problem, target = request
     if options.export is not None:
         check_writable([options.export])

@@ -6,19 +6,24 @@ Every number is the model's; no GPU is asked.
 from __future__ import annotations
 
 import argparse
+import json
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
-from ckmlir.tools.request import add_operator_arguments, progress, read_request
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import add_operator_arguments, read_request
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.parameters import Parameters
+    from ckmlir.sim.timing.report import Report
 
 MODES = ("analytic", "sampled")
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser)
     add = parser.add_argument
     add_parameter_arguments(parser)
@@ -59,15 +64,43 @@ def execute(options: argparse.Namespace) -> int:
     operator, problem, target = read_request(options)
     parameters = read_parameters(options, target.name)
     try:
-        from ckmlir.runtime.timing import OperatorModel
+        from ckmlir.runtime.timing import model_kernels
     except ImportError as error:
         raise CkmlirError(str(error)) from None
     from ckmlir.sim.timing.report import report
 
     with progress("compiling and recording"):
-        model = OperatorModel(operator, problem, target, parameters, mode=options.mode, seed=options.seed)
+        models = model_kernels(operator, problem, target, parameters, mode=options.mode, seed=options.seed)
     with progress("modelling"):
-        launch = model.under(parameters)
-    found = report(launch.timeline, launch.grid)
-    print(found.to_json() if options.json else found.to_text())
+        launches = [model.under(parameters) for model in models]
+    reports = [report(launch.timeline, launch.grid) for launch in launches]
+    own = next((number for number, model in enumerate(models) if model.is_own), 0)
+    print(_json(reports, own) if options.json else _text(reports))
     return 0
+
+
+def _text(reports: Sequence[Report]) -> str:
+    """Every kernel's report and, of several kernels, the sum."""
+    texts = [one.to_text() for one in reports]
+    if len(reports) > 1:
+        parts = [f"  {one.grid.cycles:.0f} cycles, {one.grid.microseconds:.1f} µs: {one.kernel}" for one in reports]
+        cycles, microseconds = _sums(reports)
+        left_out = "fills, packing on the host and the time between launches are not modelled"
+        total = f"  {cycles:.0f} cycles, {microseconds:.1f} µs together; {left_out}"
+        texts.append("\n".join([f"{len(reports)} kernels one after another, by the model", *parts, total]))
+    return "\n\n".join(texts)
+
+
+def _json(reports: Sequence[Report], own: int) -> str:
+    """The report of the operator's own kernel; with it those of all kernels in order, and the sum."""
+    cycles, microseconds = _sums(reports)
+    found = reports[own].to_dict()
+    kernels = [one.to_dict() for one in reports]
+    return json.dumps(
+        {**found, "kernels": kernels, "sum": {"cycles": cycles, "microseconds": microseconds}}, allow_nan=False
+    )
+
+
+def _sums(reports: Sequence[Report]) -> tuple[float, float]:
+    """Cycles and microseconds."""
+    return sum(one.grid.cycles for one in reports), sum(one.grid.microseconds for one in reports)

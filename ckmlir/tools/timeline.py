@@ -9,11 +9,13 @@ import argparse
 from pathlib import Path
 
 from ckmlir.errors import CkmlirError
-from ckmlir.tools.request import check_writable, progress, write_file
+from ckmlir.files import check_writable, write_file
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
 from ckmlir.tools.timing_options import add_timing_arguments, read_timing_request, record_request, title_of
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_timing_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="HTML page, one file that a browser opens")
     parser.add_argument("--perfetto", type=Path, metavar="FILE", help="JSON for ui.perfetto.dev or chrome://tracing")

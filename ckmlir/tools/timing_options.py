@@ -8,7 +8,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
-from ckmlir.tools.request import Request, add_operator_arguments, progress, read_request
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import (
+    Request,
+    add_operator_arguments,
+    add_step_argument,
+    at_step,
+    read_request,
+)
 
 if TYPE_CHECKING:
     from ckmlir.compiler import CompiledKernel
@@ -19,9 +27,10 @@ if TYPE_CHECKING:
 MOST_WORKGROUPS = 256
 
 
-def add_timing_arguments(parser: argparse.ArgumentParser) -> None:
+def add_timing_arguments(parser: Parser) -> None:
     """OP, key=value …, --arch; which workgroups are recorded; where the model's numbers come from."""
     add_operator_arguments(parser)
+    add_step_argument(parser)
     add = parser.add_argument
     add(
         "--workgroups",
@@ -40,7 +49,7 @@ def read_timing_request(options: argparse.Namespace) -> tuple[Request, Parameter
     Raises:
         CkmlirError: as `read_request`; a file of parameters that cannot be used; packages that are not installed.
     """
-    request = read_request(options)
+    request = at_step(read_request(options), options.step)
     try:
         importlib.import_module("ckmlir.sim.timing.compute_unit")  # before long work: are its packages installed?
         from ckmlir.sim.timing.parameters import load
@@ -72,7 +81,8 @@ def record_request(
 
 def title_of(request: Request, options: argparse.Namespace) -> str:
     """ "gemm m=512 n=512 k=512 on gfx942"."""
-    return f"{' '.join([request.operator.name, *options.keys])} on {request.target.name}"
+    words = [options.operator, *options.keys, *([] if options.step is None else [f"(step {options.step})"])]
+    return f"{' '.join(words)} on {request.target.name}"
 
 
 def _workgroups(text: str) -> int | str:

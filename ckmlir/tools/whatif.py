@@ -16,7 +16,9 @@ from typing import TYPE_CHECKING, Any
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import parse_assignments
-from ckmlir.tools.request import Request, progress
+from ckmlir.tools.cli import Parser
+from ckmlir.tools.progress import progress
+from ckmlir.tools.request import Request
 from ckmlir.tools.timing_options import add_timing_arguments, read_timing_request, record_request, title_of
 
 if TYPE_CHECKING:
@@ -45,7 +47,7 @@ class _Collect(argparse.Action):
         namespace.changes = [*(namespace.changes or []), (kind, values or "")]
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
+def add_arguments(parser: Parser) -> None:
     add_timing_arguments(parser)
     changes = {
         "--scale": ("NAME=F", "a parameter of the model times F; patterns such as memory.*latency=2 scale several"),

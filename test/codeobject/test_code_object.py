@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, SourceLine
+from ckmlir.codeobject.metadata import chip_in_metadata
 from ckmlir.sim.decode import CATEGORIES, disassemble, instruction_mix
 
 DATA = Path(__file__).parent / "data"
@@ -157,6 +158,34 @@ def test_foreign_files_are_refused_by_name(data: bytes, message: str) -> None:
     with pytest.raises(CodeObjectError, match=message) as error:
         CodeObject.parse(data)
     assert "\n" not in str(error.value)
+
+
+@pytest.mark.parametrize("target", ["gfx90a", "gfx942", "gfx950"])
+def test_header_and_metadata_are_for_the_same_chip(target: str) -> None:
+    """What would run the code is chosen by one of them, and the code may be the other's."""
+    data = (DATA / f"kernels_{target}.hsaco").read_bytes()
+    other = {"gfx90a": 0x4C, "gfx942": 0x4F, "gfx950": 0x3F}[target]
+    named = {0x4C: "gfx942", 0x4F: "gfx950", 0x3F: "gfx90a"}[other]
+    message = f"its ELF header is for {named}, its metadata for {target}"
+    with pytest.raises(CodeObjectError, match=message):
+        CodeObject.parse(data[:48] + bytes([other]) + data[49:])
+    swapped = data.replace(f"amdhsa--{target}".encode(), f"amdhsa--{named}".encode())
+    assert swapped != data
+    with pytest.raises(CodeObjectError, match=f"its ELF header is for {target}, its metadata for {named}"):
+        CodeObject.parse(swapped)
+
+
+@pytest.mark.parametrize(
+    ("target", "chip"),
+    [
+        ("amdgcn-amd-amdhsa--gfx942:sramecc+:xnack-", "gfx942"),
+        ("amdgcn-amd-amdhsa-unknown-gfx90a", "gfx90a"),
+        ("amdgcn-amd-amdhsa--gfx9-4-generic", "gfx9-4-generic"),
+        ("", ""),
+    ],
+)
+def test_the_chip_in_a_target(target: str, chip: str) -> None:
+    assert chip_in_metadata({"amdhsa.target": target}) == chip
 
 
 def test_a_missing_file_is_a_code_object_error(tmp_path: Path) -> None:

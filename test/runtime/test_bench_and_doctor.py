@@ -147,3 +147,13 @@ def test_doctor_without_hip_python() -> None:
     assert done.returncode == 0, done.stderr
     assert "absent   hip-python" in done.stdout and "-> pip install 'ckmlir[hip]'" in done.stdout
     assert "GPUs " not in done.stdout
+
+
+def test_bench_times_every_step(driver: Any, capsys: pytest.CaptureFixture[str]) -> None:
+    """And all of them together; no event is left."""
+    request = ["bench", "reduce", "shape=3x20000", "split=3", "ops=sum,max", "--arch", "gfx942", "--device", "hip"]
+    assert main([*request, "--repeats", "3", "--warm-up", "1", "--json"]) == 0
+    found = json.loads(capsys.readouterr().out)
+    assert len(found["steps"]) == 3 and found["median_s"] > 0 and all(step["median_s"] > 0 for step in found["steps"])
+    assert main([*request, "--repeats", "1", "--warm-up", "0"]) == 0
+    assert "µs  step 3, kernel reduce_f32_max" in capsys.readouterr().out

@@ -21,8 +21,10 @@ from ckmlir import compiler
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory
 from ckmlir.ops import find_operator
+from ckmlir.ops.plan import make_plan
 from ckmlir.runtime import compile_cache
 from ckmlir.targets import get_target
+from ckmlir.tools.cache import OTHERS
 from ckmlir.tools.cli import main
 
 ROOT = Path(__file__).parent.parent.parent
@@ -200,6 +202,7 @@ FILLER = """
 import dataclasses, sys, time
 from ckmlir import compiler
 from ckmlir.ops import find_operator
+from ckmlir.ops.plan import make_plan
 from ckmlir.runtime import compile_cache
 from ckmlir.targets import get_target
 operator, target = find_operator("layernorm2d"), get_target("gfx942")
@@ -274,3 +277,78 @@ def test_no_warnings_in_ordinary_use(compiled: list[str]) -> None:
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         compile_anew()
+
+
+def test_all_that_is_kept_is_shown_and_cleared(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A run in a process of its own leaves kernels, handlers and the linker's stand-in, and nothing else."""
+    environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "CKMLIR_CACHE": "on", "PYTHONPATH": str(ROOT)}
+    command = [sys.executable, "-m", "ckmlir.tools.cli", "run", "layernorm2d", "m=4", "n=64", "--arch", "gfx942"]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    monkeypatch.setenv("CKMLIR_CACHE", "on")
+    assert {path.name for path in cache_directory().iterdir()} == {"kernels", *OTHERS}
+    assert [path.name for path in tmp_path.iterdir()] == ["ckmlir"]
+    assert main(["cache"]) == 0
+    shown = capsys.readouterr().out
+    assert all(f"{what}: " in shown and str(cache_directory() / name) in shown for name, what in OTHERS.items())
+    assert main(["cache", "--json"]) == 0
+    others = json.loads(capsys.readouterr().out)["others"]
+    assert others["simulator"]["bytes"] > 10_000 and others["toolkit"]["files"] == 1
+    (cache_directory() / "of-yesterday").mkdir()
+    assert main(["cache", "clear"]) == 0
+    assert "1 kernels removed, and " in capsys.readouterr().out
+    assert [path for path in cache_directory().rglob("*") if path.is_file()] == []
+    assert [path.name for path in cache_directory().iterdir()] == ["kernels"]
+    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+
+
+def test_clearing_while_a_process_compiles_does_no_harm(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What stands for a linker is made again."""
+    monkeypatch.setenv("CKMLIR_CACHE", "on")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    first = compile_anew()
+    assert main(["cache", "clear"]) == 0
+    assert compile_anew().hsaco == first.hsaco
+
+
+WITHOUT_BINDINGS = """
+import sys
+sys.modules["mlir"] = sys.modules["flydsl"] = None
+from ckmlir.errors import CkmlirError
+from ckmlir.ops import find_operator
+from ckmlir.runtime import check_outputs, open_device, run_operator
+from ckmlir.runtime.compile_cache import compile_cached
+from ckmlir.targets import get_target
+
+target = get_target("gfx942")
+fmha, reduce, gemm = (find_operator(name) for name in ("fmha_fwd", "reduce", "gemm"))
+print(compile_cached(fmha, fmha.spec(fmha.problem(), target), target).kernel_name)
+problem = reduce.problem(shape=(2, 9000), split=3)
+arrays = reduce.inputs(problem, target)
+result = run_operator(reduce, problem, arrays, target, open_device("sim", target))
+print(all(one.ok for one in check_outputs(reduce, problem, arrays, result.outputs, target)))
+try:
+    compile_cached(gemm, gemm.spec(gemm.problem(), target), target)
+except CkmlirError as error:
+    print(error)
+assert not any(module.startswith(("mlir.", "flydsl.")) for module in sys.modules)
+"""
+
+
+def test_what_was_compiled_runs_without_the_bindings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Operators of several kernels too; what was not compiled says what is missing."""
+    monkeypatch.setenv("CKMLIR_CACHE", "on")
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
+    compile_cache.forget()
+    fmha, reduce = find_operator("fmha_fwd"), find_operator("reduce")
+    kept = [*make_plan(fmha, fmha.problem(), GFX942).kernels]
+    kept += make_plan(reduce, reduce.problem(shape=(2, 9000), split=3), GFX942).kernels
+    for step in kept:
+        compile_cache.compile_cached(step.operator, step.spec, GFX942)
+    compile_cache.forget()
+    done = subprocess.run([sys.executable, "-c", WITHOUT_BINDINGS], capture_output=True, text=True, check=False)
+    name, ok, missing = done.stdout.splitlines() or [done.stderr]
+    assert (name, ok) == (kept[0].spec.name, "True")
+    assert missing.startswith("no MLIR Python bindings found")

@@ -211,7 +211,7 @@ def wrong(memories: dict[str, Any], **changes: Any) -> Torch:
         ({"dtype": "bfloat16"}, "array x has type bfloat16"),
         ({"strides": (64, 1)}, r"array x has strides \(64, 1\); the problem asks for \(72, 1\)"),
         ({"strides": (1, 6)}, r"array x has strides \(1, 6\)"),
-        ({"offset": 2}, "kernels need a multiple of 16"),
+        ({"offset": 2}, "the kernel needs a multiple of 16"),
         ({"device": "cuda:1"}, "array x is on GPU 1, the kernel runs on GPU 0"),
         ({"device": "cpu"}, r"array x is on the host, GPU 0 .* is not: move it there"),
         ({"device": "xpu:0"}, "expected the host or a GPU of HIP"),

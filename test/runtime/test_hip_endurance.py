@@ -126,11 +126,11 @@ def test_a_launch_costs_little_more_than_hip_python(driver: Any) -> None:
     spec = operator.spec(problem, GFX942)
     gemm = Executable(device, operator, problem, compiled=compile_cached(operator, spec, GFX942))
     memories = {array.name: device.allocate(array.nbytes) for array in operator.arrays(problem)}
-    stream, launch = device.create_stream(), operator.launch(problem, spec)
+    stream, launch = device.create_stream(), operator.launch(problem, spec, GFX942)
     driver.runs_kernels = False
     gemm(stream=stream, **memories)
     driver.settle()
-    structure = SimpleNamespace(hip=device.driver.hip.hip, kernel=device.kernel(gemm._module, spec.name))
+    structure = SimpleNamespace(hip=device.driver.hip.hip, kernel=device.kernel(gemm.loaded.module, spec.name))
     packed = structure.kernel.pack([memories[one] if isinstance(one, str) else one for one in launch.arguments])
 
     def alone() -> None:

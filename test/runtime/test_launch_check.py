@@ -55,7 +55,7 @@ def test_a_right_launch_passes() -> None:
         ({"grid": (2**24, 1, 1)}, "exceed 4294967295"),
         ({"block": (512, 1, 1)}, "a workgroup of 512 work-items; the kernel takes at most 256"),
         ({"dynamic_lds": 65536}, "66560 bytes of LDS"),
-        ({"dynamic_lds": -2000}, "bytes of LDS"),
+        ({"dynamic_lds": -2000}, "dynamic_lds -2000; it is at least 0"),
         ({"arguments": (Buffer(),)}, "k takes 2 arguments, not 1"),
         ({"arguments": (np.int64(3), np.int32(3))}, "argument x is memory"),
         ({"arguments": (Buffer(), Buffer())}, "argument n is a scalar"),

@@ -64,6 +64,6 @@ def test_nothing_to_launch_is_refused() -> None:
 def test_the_shape_of_a_gemm_has_the_workgroups_of_its_grid(m: int, n: int) -> None:
     operator = find_operator("gemm")
     problem = operator.problem(m=m, n=n, k=64)
-    launch = operator.launch(problem, operator.spec(problem, get_target("gfx942")))
+    launch = operator.launch(problem, operator.spec(problem, get_target("gfx942")), get_target("gfx942"))
     assert launch.shape is not None
     assert math.prod(launch.shape) == math.prod(launch.grid)

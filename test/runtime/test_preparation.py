@@ -31,7 +31,7 @@ def compiled() -> dict[str, Any]:
 
 @pytest.fixture(autouse=True)
 def _compiled_once(compiled: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> None:
-    module = sys.modules["ckmlir.runtime.executable"]
+    module = sys.modules["ckmlir.runtime.operator_kernels"]
     monkeypatch.setattr(module, "compile_cached", lambda operator, spec, target: compiled[operator.name])
 
 
@@ -96,7 +96,7 @@ def test_both_ways_to_pack_give_the_same_bytes(device: Device, case: str) -> Non
 def test_sizes_follow_from_upper_bounds() -> None:
     """No offsets are needed to know them, and no offsets need more."""
     problem = SUMS.problem(rows=5, total=1000)
-    (workspace,) = SUMS.workspaces(problem, SUMS.spec(problem, GFX942))
+    (workspace,) = SUMS.workspaces(problem, SUMS.spec(problem, GFX942), GFX942)
     assert workspace.nbytes == (1000 // 256 + 5) * 16
     for seed in range(50):
         table = np.zeros((Tiles(5, 1000, 256).slots, 4), np.int32)

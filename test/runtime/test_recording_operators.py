@@ -5,12 +5,17 @@ from __future__ import annotations
 import numpy as np
 import pytest
 
-from ckmlir.compiler import tile_operations
+from ckmlir.compiler import compile_kernel, tile_operations
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.runtime import run_operator
-from ckmlir.runtime.recording import RecordingDevice, record_operator, with_tile_operations
+from ckmlir.runtime.recording import Recorded, RecordingDevice, record_operator, with_tile_operations
 from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.sim.checks import CHECKERS, layout
+from ckmlir.sim.checks.variants import flags_of
+from ckmlir.sim.library import HandlerLibrary
+from ckmlir.sim.memory import MemoryTable
+from ckmlir.sim.program import Program
 from ckmlir.sim.step_recording import run_starts
 from ckmlir.targets import get_target
 
@@ -73,6 +78,17 @@ def test_more_workgroups_than_there_are(workgroups: int) -> None:
 def test_other_kernels_run_as_ever() -> None:
     operator = find_operator("copy")
     problem = operator.problem()
-    device = RecordingDevice(TARGET, "no such kernel", range(1))
+    device = RecordingDevice(TARGET, {7: Recorded(range(1))})
     run_operator(operator, problem, operator.inputs(problem, TARGET), TARGET, device)
-    assert device.traces == []
+    assert device.traces == {}
+
+
+@pytest.mark.parametrize("flags", [0, layout.RECORDING, flags_of(CHECKERS)])
+def test_all_handlers_of_a_kernel_compile_in_one_module(flags: int) -> None:
+    """As when a cache is empty: helpers and handlers of all kinds meet."""
+    operator = find_operator("fmha_fwd")
+    problem = operator.problem(sq=64, sk=64, d=32, mask="top_left")
+    code_object = compile_kernel(operator, operator.spec(problem, TARGET), TARGET).code_object
+    handlers = HandlerLibrary(None)
+    Program(code_object, code_object.kernel(None), handlers, MemoryTable(bool(flags & layout.INITIALISATION)), flags)
+    assert handlers.compiled > 50

@@ -15,8 +15,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import DTYPES, numpy_dtype
 from ckmlir.ops.operator import array_spec
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime import DeviceProperties, KernelFault, check_outputs, open_device, run_operator
-from ckmlir.runtime import run as run_module
+from ckmlir.runtime import DeviceProperties, KernelFault, check_outputs, open_device, operator_kernels, run_operator
 from ckmlir.runtime.device import DeviceError
 from ckmlir.runtime.strided import elements, to_memory, touched_gap
 from ckmlir.targets import get_target
@@ -82,9 +81,9 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     def compile_kernel(operator: Any, spec: Any, target: Any) -> SimpleNamespace:
         compiled.append(spec.name)
-        return SimpleNamespace(hsaco=b"", kernel_name=spec.name)
+        return SimpleNamespace(hsaco=b"", kernel_name=spec.name, target=target.name)
 
-    monkeypatch.setattr(run_module, "compile_kernel", compile_kernel)
+    monkeypatch.setattr(operator_kernels, "compile_cached", compile_kernel)
     return compiled
 
 

@@ -10,6 +10,7 @@ from small_kernels import scale_code
 
 from ckmlir.runtime import Device, KernelFault, open_device
 from ckmlir.runtime.device import DeviceError, Memory
+from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.targets import TARGETS, get_target
 
 
@@ -148,3 +149,21 @@ def test_streams_go_on_in_an_order_of_the_seed(chip: str) -> None:
         return [stream for stream, _ in order]
 
     assert order_of(1) == order_of(1) != order_of(2)
+
+
+def test_memory_that_this_machine_has_not(device: Device) -> None:
+    for allocate in (device.allocate, device.allocate_host):
+        with pytest.raises(DeviceError, match=r"cannot allocate .* bytes: this machine has not that much memory"):
+            allocate(1 << 60)
+
+
+@pytest.mark.parametrize("checks", ["all", ["all"], ["race", "wait"], "race, wait"])
+def test_checkers_are_named_as_text_or_in_a_list(checks: str | list[str]) -> None:
+    SimulatorDevice(get_target("gfx942"), checks=checks).close()
+
+
+def test_a_checker_that_does_not_exist() -> None:
+    with pytest.raises(DeviceError, match="'rece' is no checker; choose all, or from memory"):
+        SimulatorDevice(get_target("gfx942"), checks="rece")
+    with pytest.raises(DeviceError, match="'rece' is no checker"):
+        open_device("auto", get_target("gfx942"), checks=["rece"])

@@ -23,12 +23,12 @@ from ckmlir.targets import get_target
 GEMM = find_operator("gemm")
 TARGET = get_target("gfx942")
 ALL = parse_checks("all")
-KEYS = {"m": 64, "n": 64, "block": "64x64x32"}
+KEYS = {"m": 64, "n": 64, "block": "64x64x32", "schedule": "compv3"}
 
 
 @lru_cache(maxsize=1)
 def bench() -> Workbench:
-    return Workbench.of(GEMM, GEMM.spec(GEMM.problem(**KEYS, k=256, schedule="compv3"), TARGET), TARGET)
+    return Workbench.of(GEMM, GEMM.spec(GEMM.problem(**KEYS, k=256), TARGET), TARGET)
 
 
 def start() -> Schedule:

@@ -9,9 +9,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ckmlir.dialect.context import shared_context
+from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
 from ckmlir.scheduling import Problem, ProblemError, Workbench, lower_bounds
 from ckmlir.scheduling.bounds import recurrence_bound
+from ckmlir.scheduling.loops import loops_of, problem_of
 from ckmlir.scheduling.problem import Edge, Limits, Node
 from ckmlir.targets import get_target
 
@@ -33,7 +36,8 @@ def test_a_gemm_loop() -> None:
     problem = bench(m=1024, n=1024, k=1024).problem
     kinds = [node.op for node in problem.nodes]
     assert (kinds.count("ck.mfma"), kinds.count("ck.load_fragment"), kinds.count("ck.lds_write")) == (32, 8, 8)
-    assert all(node.is_fragment and node.line.split(":")[0].endswith("gemm_kernel.py") for node in problem.nodes)
+    files = {node.line.split(":")[0].rpartition("/")[2] for node in problem.nodes}
+    assert all(node.is_fragment for node in problem.nodes) and files == {"loop_kernel.py", "operands_kernel.py"}
     assert [node.index for node in problem.nodes if node.stage == "math"] == list(range(32))
     by_kind = {edge.kind for edge in problem.edges}
     assert by_kind == {"flow", "memory", "anti"}
@@ -96,3 +100,25 @@ def test_recurrence_bound_is_that_of_the_slowest_circle(edges: list[tuple[int, i
                 totals = [(latency + one, distance + d) for latency, distance in totals for one, d in options]
             slowest = max([slowest, *(-(-latency // distance) for latency, distance in totals)])
     assert recurrence_bound(problem_of_edges(5, edges)) == slowest
+
+
+@pytest.mark.parametrize(
+    ("inside", "expected"),
+    [
+        ("scf.if %c { }", "this loop holds a branch: how long its steps take depends on the way that is taken"),
+        ("scf.for %j = %n to %n step %n : i32 { }", "only innermost loops are scheduling problems"),
+    ],
+)
+def test_loops_that_are_no_problem(inside: str, expected: str) -> None:
+    text = f"""
+      module attributes {{ck.target = "gfx942"}} {{
+        func.func @f(%n: i32, %c: i1) attributes {{ck.waves = 1 : i32}} {{
+          scf.for %i = %n to %n step %n : i32 {{ {inside} }}
+          return
+        }}
+      }}"""
+    with shared_context():
+        module = ir.Module.parse(text)
+        loop = loops_of(module)[0]
+        with pytest.raises(ProblemError, match=expected):
+            problem_of(loop)

@@ -61,8 +61,36 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
     text = capsys.readouterr().out
     assert f"ckmlir {command}" in text
     if command in ("compile", "run"):
-        for name in OPERATORS:
-            assert all(f"  {key.name} " in text for key in find_operator(name).keys)
+        assert all(f"  {name} " in text for name in OPERATORS)
+
+
+@pytest.mark.parametrize("name", OPERATORS)
+def test_help_of_an_operator_names_its_keys_and_arrays(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stop:
+        main(["run", name, "--help"])
+    assert stop.value.code == 0
+    text = capsys.readouterr().out
+    operator = find_operator(name)
+    for key in operator.keys:
+        assert f"\n  {key.name} " in text and key.form in text
+    for array in operator.arrays(operator.problem()):
+        assert f"\n  {array.name} " in text
+    assert not any(f"\n  {other} " in text for other in OPERATORS)
+
+
+def test_the_example_of_a_help_text_is_a_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    for name in OPERATORS:
+        with pytest.raises(SystemExit):
+            main(["run", name, "--help"])
+        example = capsys.readouterr().out.split("example: ")[1].split()
+        assert example[:3] == ["ckmlir", "run", name] and example[-2:] == ["--arch", "gfx942"]
+        find_operator(name).problem(**dict(word.split("=") for word in example[3:-2]))
+
+
+def test_help_shows_the_arrays_of_the_keys_given(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["run", "gemm", "m=7", "n=24", "k=8", "--help"])
+    assert "arrays of these keys:\n  a                in  f16   shape 7x8," in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(
@@ -72,6 +100,9 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("lst", "unknown command 'lst'; did you mean list?"),
         ("list --arch gfx924", "unknown target 'gfx924'"),
         ("list --arch gfx924", "did you mean gfx942?"),
+        ("list --arch gfx900", "it has no matrix instructions; there are gfx90a (MI200), gfx942 (MI300)"),
+        ("list --arch gfx1100", "it is of the RDNA family"),
+        ("run GEMM --arch gfx942", "unknown operator 'GEMM'; did you mean gemm?"),
         ("list --arc gfx942", "unrecognized arguments"),
         ("run gem --arch gfx942", "unknown operator 'gem'; did you mean gemm?"),
         ("run gemm", "required: --arch"),
@@ -98,7 +129,6 @@ def test_help(command: str, capsys: pytest.CaptureFixture[str]) -> None:
         ("run gemm --output c=/nowhere/c.npy --arch gfx942", "cannot write /nowhere/c.npy: there is no directory"),
         ("compile gemm --arch gfx942", "required: -o"),
         ("compile gemm --arch gfx942 -o /nowhere/k.hsaco", "there is no directory /nowhere"),
-        ("compile gemm --arch gfx942 -o /dev/null", "cannot write /dev/null: it is no regular file"),
         ("compile gemm --arch gfx942 -o k.o --keep obj", "two results would be written to k.o"),
         ("compile gemm --arch gfx942 -o k.hsaco --keep tlie", "--keep tlie: unknown form; did you mean tile?"),
         ("compile gemm --arch gfx942 -o k.hsaco --print-after ck-split-tile", "did you mean ck-split-tiles?"),
@@ -186,7 +216,29 @@ def test_the_installed_tool_exits_with_2() -> None:
     assert done.stdout == ""
 
 
-def test_a_reader_that_goes_away_is_no_traceback() -> None:
-    program = f"{sys.executable} -m ckmlir.tools.cli list --json | head -c 1"
-    done = subprocess.run(["bash", "-c", program], capture_output=True, text=True, timeout=60, check=False)
-    assert done.stderr == ""
+@pytest.mark.parametrize("program", ["cli list --json", "opt --list-passes"])
+def test_a_reader_that_goes_away_ends_the_tool_as_sigpipe_would(program: str) -> None:
+    # The reader closes its end before the tool can have written anything.
+    command = f"set -o pipefail; {{ sleep 1; {sys.executable} -m ckmlir.tools.{program}; }} | true"
+    done = subprocess.run(["bash", "-c", command], capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (141, "")
+
+
+@pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
+@pytest.mark.parametrize("program", ["cli list --json", "opt --list-passes"])
+def test_output_that_finds_no_room_is_one_line(program: str) -> None:
+    command = [sys.executable, "-m", *f"ckmlir.tools.{program}".split()]
+    with open("/dev/full", "wb") as full:
+        done = subprocess.run(command, stdout=full, stderr=subprocess.PIPE, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr.endswith("error: cannot write the output: No space left on device\n")
+    assert done.stderr.count("\n") == 1
+
+
+def test_bindings_that_do_not_exist_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("CKMLIR_BINDINGS", "foo")
+    monkeypatch.setenv("CKMLIR_CACHE", "off")
+    command = [sys.executable, "-m", "ckmlir.tools.cli", *["run", "softmax", "m=1", "n=8", "--arch", "gfx942"]]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert done.returncode == 2
+    assert done.stderr == "ckmlir: error: CKMLIR_BINDINGS=foo: there is no such choice; it is one of mlir, flydsl\n"

@@ -27,7 +27,7 @@ def test_the_report_of_a_kernel(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     assert "65536 of 65536 bytes of LDS (100 %), 0 conflict cycles predicted" in lines[2]
     assert any("b 2/2" in line and "16384 bytes at 49152" in line and "128x64 f16" in line for line in lines)
     assert any("shares bytes with a 1/2, a 2/2, b 1/2" in line for line in lines)  # C, on its way out
-    assert any("8 cycles each, 0 of them conflicts  (stage to_lds, gemm_kernel.py:" in line for line in lines)
+    assert any("8 cycles each, 0 of them conflicts  (stage to_lds, loop_kernel.py:" in line for line in lines)
 
 
 def test_numbers_agree_with_the_code_object_and_each_other() -> None:

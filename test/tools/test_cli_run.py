@@ -28,7 +28,9 @@ class Numpy:
         self.seen: dict[str, np.ndarray] = {}
         self.change: Change = lambda outputs: None
 
-    def run(self, operator: Any, problem: Any, arrays: Any, target: Any, device: Any) -> RunResult:
+    def run(
+        self, operator: Any, problem: Any, arrays: Any, target: Any, device: Any, *, guarded: bool
+    ) -> RunResult:
         self.seen = dict(arrays)
         reference = operator.reference(problem, arrays)
         dtypes = {array.name: numpy_dtype(array.dtype, target) for array in operator.arrays(problem)}
@@ -244,7 +246,7 @@ FINDING = Finding("race", "conflict", "gemm", 64, "ds_read_b32 v0, v1", ("gemm.p
 def test_findings_make_the_run_fail(
     form: list[str], numpy: Numpy, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    def run(*_: Any) -> RunResult:
+    def run(*_: Any, **__: Any) -> RunResult:
         raise FindingsFault("gemm: 1 finding", [FINDING])
 
     monkeypatch.setattr(run_command, "run_operator", run)
@@ -261,7 +263,11 @@ def test_findings_make_the_run_fail(
 
 def test_a_clean_run_with_all_checks(capsys: pytest.CaptureFixture[str]) -> None:
     assert main([*GEMM, "--check", "all", "--json"]) == 0
-    assert json.loads(capsys.readouterr().out)["findings"] == []
+    report = json.loads(capsys.readouterr().out)
+    assert report["findings"] == []
+    assert report["checked"] == ["memory", "initialisation", "race", "barrier", "wait", "hazard", "promise"]
+    assert main([*GEMM, "--check", "race,wait"]) == 0
+    assert capsys.readouterr().out.endswith("\nnothing found by the checkers race, wait\n")
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.scheduling import Problem
 from ckmlir.tools.cli import main
 
-LOOP, STAGES = "gemm_kernel.py:LINE", "the loop has from_lds, load, math, to_lds"
+LOOP, STAGES = "loop_kernel.py:LINE", "the loop has from_lds, load, math, to_lds"
 GEMM = ["schedule", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
 
 
@@ -91,7 +91,7 @@ def test_wrong_schedules_are_refused(
     file = tmp_path / "wrong.schedule"
     file.write_text(text)
     status, _, error = run(capsys, "--use", str(file), "--check")
-    assert status == 2 and expected in re.sub(r"gemm_kernel.py:\d+:\d+", LOOP, error)
+    assert status == 2 and expected in re.sub(r"loop_kernel.py:\d+:\d+", LOOP, error)
 
 
 def test_requests_that_cannot_be_met(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

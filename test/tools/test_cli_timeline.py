@@ -24,7 +24,7 @@ def test_page_and_perfetto_file(capsys: pytest.CaptureFixture[str], tmp_path: Pa
     out = capsys.readouterr().out
     assert "gemm m=128 n=128 k=512 on gfx942" in out and "waves 4" in out and "model, not hardware" in out
     text = page.read_text()
-    assert len(text) < 3_000_000 and "mma 128x128 f32 (stage math)" in text and "gemm_kernel.py:" in text
+    assert len(text) < 3_000_000 and "mma 128x128 f32 (stage math)" in text and "loop_kernel.py:" in text
     document = json.loads(trace.read_text())
     assert problems(document) == []
     events = document["traceEvents"]
@@ -69,7 +69,7 @@ def test_workgroups_of_a_compute_unit(
     ("arguments", "reason"),
     [
         ([], "nothing to write; give -o page.html"),
-        (["-o", "nowhere/page.html"], "there is no directory nowhere"),
+        (["-o", "nowhere/page.html"], "cannot write nowhere/page.html: there is no directory"),
         (["-o", "page.html", "--perfetto", "page.html"], "two results would be written to page.html"),
         (["-o", "page.html", "--workgroups", "2"], "2 workgroups cannot be modelled; the launch has 1"),
         (["-o", "page.html", "--workgroups", "0"], "0 is not a number of workgroups"),

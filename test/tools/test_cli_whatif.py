@@ -38,7 +38,7 @@ def test_without_changes_the_usual_ones_are_tried(capsys: pytest.CaptureFixture[
         "without s_waitcnt*",
         "no bank conflicts",
     ]
-    assert "model, not hardware" in out and "critical path, " in out and "gemm_kernel.py:" in out
+    assert "model, not hardware" in out and "critical path, " in out and "loop_kernel.py:" in out
 
 
 def test_every_change_makes_a_line_in_its_order(capsys: pytest.CaptureFixture[str]) -> None:

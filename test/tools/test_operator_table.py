@@ -1,4 +1,4 @@
-"""README's operator table is what the registry says."""
+"""README's operator table is what the registry says; the language's names are what their docstrings say."""
 
 from __future__ import annotations
 
@@ -6,16 +6,31 @@ from pathlib import Path
 
 import pytest
 
+from ckmlir import lang
 from ckmlir.ops import OPERATORS
-from ckmlir.tools.operator_table import operator_table, with_table
+from ckmlir.tools import language_table
+from ckmlir.tools.operator_table import MADE, operator_table
 
-README = Path(__file__).resolve().parents[2] / "README.md"
+ROOT = Path(__file__).resolve().parents[2]
 
 
 def test_readme_is_current() -> None:
     """`python -m ckmlir.tools.operator_table README.md` would change nothing."""
-    text = README.read_text()
-    assert with_table(text) == text
+    text = (ROOT / "README.md").read_text()
+    assert MADE.renewed(text) == text
+
+
+def test_the_list_of_the_languages_names_is_current() -> None:
+    """`python -m ckmlir.tools.language_table docs/writing_kernels.md` would change nothing."""
+    text = (ROOT / "docs" / "writing_kernels.md").read_text()
+    assert language_table.MADE.renewed(text) == text
+
+
+def test_every_name_of_the_language_has_a_line() -> None:
+    rows = [row for row in language_table.language_table().splitlines() if row.startswith("| `")]
+    names = {row.split("`")[1] for row in rows}
+    assert set(lang.__all__) <= names and len(names) == len(rows)
+    assert not [row for row in rows if row.endswith("|  |")]
 
 
 def test_every_operator_has_a_row() -> None:
@@ -26,4 +41,4 @@ def test_every_operator_has_a_row() -> None:
 
 def test_a_document_without_the_marks_is_refused() -> None:
     with pytest.raises(ValueError, match="expected the lines"):
-        with_table("# nothing\n")
+        MADE.renewed("# nothing\n")

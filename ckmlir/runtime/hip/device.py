@@ -21,6 +21,7 @@ from ckmlir.runtime.device import (
     Module,
     PreparedLaunch,
     Stream,
+    remember,
 )
 from ckmlir.runtime.hip.discovery import Gpu
 from ckmlir.runtime.hip.driver import Driver
@@ -28,7 +29,7 @@ from ckmlir.runtime.hip.errors import InvalidCodeObject
 from ckmlir.runtime.hip.memory import HipMemory, PinnedMemory
 from ckmlir.runtime.hip.modules import HipKernel, HipLaunch, HipModule
 from ckmlir.runtime.hip.streams import HipEvent, HipStream, foreign_address, stream_handle
-from ckmlir.runtime.launch_check import check_copy, check_target
+from ckmlir.runtime.launch_check import check_destination, check_target, source_of_copy
 
 
 class HipDevice:
@@ -78,14 +79,13 @@ class HipDevice:
 
     def write(self, destination: Memory, source: Array, stream: Stream | None = None) -> None:
         """See `Device`."""
-        check_copy(destination, source)
-        self._copy(destination.address, source.ctypes.data, source.nbytes, "hipMemcpyHostToDevice", stream, wait=True)
+        given = source_of_copy(destination, source)
+        self._copy(destination.address, given.ctypes.data, given.nbytes, "hipMemcpyHostToDevice", stream, wait=True)
+        remember(destination, given.dtype.name)
 
     def read(self, destination: Array, source: Memory, stream: Stream | None = None) -> None:
         """See `Device`."""
-        check_copy(source, destination)
-        if not destination.flags.writeable:
-            raise DeviceError("the array to read into is read-only")
+        check_destination(source, destination)
         kind = "hipMemcpyDeviceToHost"
         self._copy(destination.ctypes.data, source.address, destination.nbytes, kind, stream, wait=True)
 
@@ -97,6 +97,7 @@ class HipDevice:
             raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
         places = ["Host" if isinstance(one, PinnedMemory) else "Device" for one in (source, destination)]
         addresses = [cast("Memory", one).address for one in (destination, source)]
+        remember(destination, None)
         self._copy(addresses[0], addresses[1], size, f"hipMemcpy{places[0]}To{places[1]}", stream, wait=False)
 
     def _copy(self, to: int, start: int, size: int, kind: str, stream: Stream | None, *, wait: bool) -> None:
@@ -116,6 +117,7 @@ class HipDevice:
             raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
         if size:
             where = ctypes.c_void_p(destination.address)
+            remember(destination, None)
             self.driver.call("hipMemsetAsync", where, byte, size, stream_handle(self.driver, stream))
 
     # -- code ----------------------------------------------------------------------------------------------------------
@@ -174,6 +176,9 @@ class HipDevice:
         prepared = self.kernel(module, kernel)
         prepared.check(grid, block, dynamic_lds, self.properties)
         packed = prepared.pack(arguments)
+        for argument in arguments:
+            if type(argument) is HipMemory:
+                argument.dtype = None  # the kernel may write anything
         self.driver.check_usable()
         handle = None if stream is None else stream_handle(self.driver, stream)
         self.driver.launch(prepared.function, *grid, *block, dynamic_lds, handle, None, (packed,))
@@ -184,8 +189,6 @@ class HipDevice:
         """See `Device`."""
         prepared = self.kernel(module, kernel)
         prepared.check(grid, block, 0, self.properties)
-        example = HipMemory(0, 0, self.gpu.ordinal)
-        prepared.pack([example if one is None else cast("Argument", one) for one in arguments])
         return HipLaunch(self.driver, self._own_module(module), prepared, grid, block, arguments)
 
     # -- order ---------------------------------------------------------------------------------------------------------

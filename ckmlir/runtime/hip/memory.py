@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.runtime.device import Array
+from ckmlir.runtime.device import Allocation, Array
 from ckmlir.runtime.hip.errors import InvalidRequest
 
 
-class HipMemory:
+class HipMemory(Allocation):
     """Memory of a GPU.
 
     Attributes:
@@ -28,6 +28,7 @@ class HipMemory:
         self.size = size
         self.ordinal = ordinal
         self.ticket = 0
+        super().__init__()
 
     def forget(self) -> None:
         """There is no address any more."""

@@ -12,7 +12,7 @@ import functools
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, cast
 
 import numpy as np
 
@@ -43,6 +43,7 @@ class HipKernel:
         self._structure = argument_structure(size)
         self._packers: dict[tuple[type, ...], tuple[struct.Struct, tuple[bool, ...]]] = {}
         self._checked: set[tuple[Extent, Extent, int]] = set()
+        self._forms: dict[tuple[type, ...], LaunchForm] = {}
 
     def check(self, grid: Extent, block: Extent, dynamic_lds: int, properties: DeviceProperties) -> None:
         """Raise DeviceError for a launch that cannot be right; each different one is looked at once."""
@@ -67,14 +68,44 @@ class HipKernel:
         ]
         return self._structure.from_buffer_copy(packer.pack(*values))
 
-    def packer(self, types: Sequence[type]) -> tuple[Callable[..., bytes], type[ctypes.Structure]]:
-        """How values of these types become the structure's bytes, memory by address; and the structure."""
-        return _packer(self._arguments, tuple(types))[0].pack, self._structure
+    def form(self, arguments: Sequence[np.generic | None], ordinal: int) -> LaunchForm:
+        """How launches with arguments of these types are made, None standing for memory of the GPU `ordinal`. Raises
+        DeviceError for a wrong number or kind of arguments.
+        """
+        types = tuple(map(type, arguments))
+        known = self._forms.get(types)
+        if known is None:
+            example = HipMemory(0, 0, ordinal)
+            given = [example if one is None else cast("Argument", one) for one in arguments]
+            self.pack(given)
+            packer, pointers = _packer(self._arguments, tuple(map(type, given)))
+            known = self._forms[types] = LaunchForm(packer.pack, self._structure, pointers)
+        return known
 
     @property
     def function(self) -> Any:
         """What hip-python takes for a kernel."""
         return self._function
+
+
+class LaunchForm:
+    """How the arguments of a launch become bytes: all but their values, which many launches have in common.
+
+    Memories come first, scalars after them; where the kernel has another order, it is restored.
+
+    Attributes:
+        pack, structure: what makes the bytes of values in the kernel's order, and what holds them.
+        order: the kernel's order of memories and scalars; None where it is this one.
+        memories: how many.
+    """
+
+    def __init__(self, pack: Callable[..., bytes], structure: type[ctypes.Structure], pointers: Sequence[bool]) -> None:
+        self.pack, self.structure = pack, structure
+        places = sorted(range(len(pointers)), key=lambda place: not pointers[place])
+        given = {place: number for number, place in enumerate(places)}
+        order = [given[place] for place in range(len(pointers))]
+        self.order = None if order == sorted(order) else operator.itemgetter(*order)
+        self.memories = sum(pointers)
 
 
 class HipLaunch:
@@ -91,15 +122,9 @@ class HipLaunch:
         self._ticket = module.ticket
         self._launch = driver.launch
         self._fixed = (kernel.function, *grid, *block, 0)
-        self._pack, self._structure = kernel.packer([HipMemory if one is None else type(one) for one in arguments])
-        pointers = [place for place, one in enumerate(arguments) if one is None]
-        scalars = [place for place, one in enumerate(arguments) if one is not None]
-        self._scalars = tuple(one.item() for one in arguments if one is not None)
-        self._count = len(pointers)
-        # Memories come first, scalars after them; where the kernel has another order, it is restored.
-        given = {place: number for number, place in enumerate((*pointers, *scalars))}
-        order = [given[place] for place in range(len(arguments))]
-        self._order = None if order == sorted(order) else operator.itemgetter(*order)
+        form = kernel.form(arguments, driver.gpu.ordinal)
+        self._pack, self._structure, self._order, self._count = form.pack, form.structure, form.order, form.memories
+        self._scalars = tuple([one.item() for one in arguments if one is not None])
 
     def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
         """See `PreparedLaunch`."""

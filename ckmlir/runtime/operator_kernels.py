@@ -1,0 +1,84 @@
+"""An operator's kernels of one specification on one device: loaded once, for all problems that they cover."""
+
+from __future__ import annotations
+
+import dataclasses
+import threading
+from typing import Any
+
+from ckmlir.compiler import CompiledKernel
+from ckmlir.ops.operator import Operator, require_valid
+from ckmlir.ops.plan import KernelStep, Plan, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
+from ckmlir.runtime.compile_cache import compile_cached
+from ckmlir.runtime.device import Device, HostMemory, Memory
+from ckmlir.runtime.loaded import LoadedKernel, require_kernel_of, take
+from ckmlir.runtime.pool import Pool
+from ckmlir.targets import Target
+
+
+class OperatorKernels:
+    """See the module's text. Kernels are compiled and loaded when a problem first needs them.
+
+    Attributes:
+        target: the chip that specifications are chosen for; `chip` is the same with the compute units that the device
+            has, which launches depend on.
+        spec: of the operator's own kernel.
+        ordinal: the GPU's number, None where the device is none.
+        workspaces, staging: memory of the device and of the host that steps borrow.
+    """
+
+    def __init__(
+        self, device: Device, operator: Operator[Any, Any], spec: Spec, target: Target, compiled: CompiledKernel | None
+    ) -> None:
+        """Raises RequestError for a chip that cannot run the kernel, and a compiled kernel of another specification."""
+        require_valid(operator, spec, target)
+        self.device, self.operator, self.spec, self.target = device, operator, spec, target
+        self.ordinal: int | None = getattr(getattr(device, "gpu", None), "ordinal", None)
+        units = device.properties.compute_units
+        self.chip = target if units == target.compute_units else dataclasses.replace(target, compute_units=units)
+        self.workspaces: Pool[Memory] = Pool(device, lambda size: device.allocate(size))
+        self.staging: Pool[HostMemory] = Pool(device, lambda size: device.allocate_host(size))
+        self._loaded: dict[tuple[str, Spec], LoadedKernel] = {}
+        self._lock = threading.Lock()
+        self._users = 0
+        self._compiled = compiled
+        if compiled is not None:
+            require_kernel_of(compiled, operator, spec, target)
+
+    def plan(self, problem: Any, *, chosen: bool = False) -> Plan:
+        """What is queued for a problem; the specification may have been `chosen` for it. Raises RequestError for one
+        that the specification does not cover."""
+        reasons = [] if chosen else self.operator.mismatches(problem, self.spec, self.target)
+        if reasons:
+            raise RequestError(f"{self.operator.name}: kernel {self.spec.name}: " + " | ".join(map(str, reasons)))
+        return make_plan(self.operator, problem, self.chip, self.spec)
+
+    def kernel(self, step: KernelStep) -> LoadedKernel:
+        """The kernel of a step, loaded. Raises what compiling and loading raise."""
+        key = (step.operator.name, step.spec)
+        found = self._loaded.get(key)
+        if found is None:
+            is_own = step.operator is self.operator and step.spec == self.spec
+            given = self._compiled if is_own else None
+            compiled = given or compile_cached(step.operator, step.spec, self.target)
+            with self._lock:
+                found = self._loaded.get(key) or self._loaded.setdefault(key, take(self.device, compiled))
+        return found
+
+    def retain(self) -> None:
+        """One more uses them."""
+        with self._lock:
+            self._users += 1
+
+    def release(self) -> None:
+        """One less uses them: the last one gives everything back, after waiting for it."""
+        with self._lock:
+            self._users -= 1
+            if self._users:
+                return
+        self.workspaces.close()
+        self.staging.close()
+        while self._loaded:
+            self._loaded.popitem()[1].release()

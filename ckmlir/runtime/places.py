@@ -1,0 +1,58 @@
+"""Where a run's arrays lie in device memory: alone, or between guard bytes, aligned no better than was promised."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import ArraySpec
+from ckmlir.runtime.device import Device, KernelFault, LabelsMemory, Memory, MemoryPart
+
+GUARD_BYTES = 256
+"""On both sides of an array; a multiple of every alignment."""
+GUARD = 0xA5
+"""What guard bytes hold."""
+
+
+class Place:
+    """An array's memory on a device, with its contents.
+
+    Attributes:
+        memory: what launches take.
+    """
+
+    def __init__(self, device: Device, spec: ArraySpec, contents: Array, *, guarded: bool) -> None:
+        """Allocate and copy the contents, all bytes from the first element to the last.
+
+        With `guarded` the array begins at an odd multiple of its alignment, and guard bytes lie around it.
+        """
+        self._device, self._spec, self._size = device, spec, contents.nbytes
+        self._before = GUARD_BYTES + spec.align if guarded else 0
+        self._written = np.full(self._before + self._size + (GUARD_BYTES if guarded else 0), GUARD, np.uint8)
+        self._written[self._before : self._before + self._size] = contents
+        self._whole = device.allocate(self._written.nbytes)
+        self.memory: Memory = MemoryPart(self._whole, self._before, self._size) if guarded else self._whole
+        device.write(self._whole, self._written)
+        if isinstance(device, LabelsMemory):
+            device.label(self._whole, spec.name, is_output=spec.role == "out")
+
+    def contents(self) -> Array:
+        """The array's bytes, read back.
+
+        Raises KernelFault where something was written to guard bytes or to an input.
+        """
+        found = np.empty_like(self._written)
+        self._device.read(found, self._whole)
+        inside = slice(self._before, self._before + self._size)
+        changed = found != self._written
+        if self._spec.role == "out":
+            changed[inside] = False
+        if changed.any():
+            first = int(np.flatnonzero(changed)[0]) - self._before
+            where = "of it" if 0 <= first < self._size else f"from its start; it has {self._size} bytes"
+            raise KernelFault(f"the kernel wrote where it must not: array {self._spec.name}, byte {first} {where}")
+        return found[inside]
+
+    def free(self) -> None:
+        """Give the memory back."""
+        self._device.free(self._whole)

@@ -1,0 +1,41 @@
+"""How the commands end when standard output does: a reader that has gone, a full disk."""
+
+from __future__ import annotations
+
+import errno
+import os
+import signal
+import sys
+from collections.abc import Callable
+
+BAD_REQUEST = 2
+INTERRUPTED = 130  # as shells say it of what SIGINT ended
+READER_GONE = 128 + signal.SIGPIPE
+"""What a shell reports of a program that SIGPIPE ended, as it does `yes | head -1`."""
+
+_NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
+
+
+def with_standard_output(tool: str, work: Callable[[], int]) -> int:
+    """The exit status of `work`, which prints; everything printed has left the process when this returns.
+
+    A reader that has gone ends the tool as SIGPIPE would. Output that finds no room is one message and status 2.
+    """
+    try:
+        status = work()
+        sys.stdout.flush()
+        return status
+    except BrokenPipeError:
+        _discard_output()
+        return READER_GONE
+    except OSError as error:
+        if error.errno not in _NO_ROOM:
+            raise
+        _discard_output()
+        print(f"{tool}: error: cannot write the output: {error.strerror}", file=sys.stderr)
+        return BAD_REQUEST
+
+
+def _discard_output() -> None:
+    """Send what is still buffered nowhere; the interpreter flushes it at its end."""
+    os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())

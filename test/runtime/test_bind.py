@@ -1,0 +1,160 @@
+"""A new size is not a new kernel: executables bound to other problems, kernels loaded once, launches that wait."""
+
+from __future__ import annotations
+
+import dataclasses
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.operator import Launch
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import Device, DeviceError, check_outputs, open_device, run_operator
+from ckmlir.runtime.compile_cache import compile_cached
+from ckmlir.runtime.executable import Executable
+from ckmlir.targets import get_target
+
+GFX942 = get_target("gfx942")
+GEMM, REDUCE = find_operator("gemm"), find_operator("reduce")
+
+
+@pytest.fixture(params=["sim", "hip"])
+def device(request: pytest.FixtureRequest) -> Iterator[Device]:
+    if request.param == "hip":
+        request.getfixturevalue("driver")
+    device = open_device(request.param, GFX942, seed=3)
+    yield device
+    device.close()
+
+
+def expect(executable: Executable, operator: Any, seed: int = 0) -> None:
+    """Its results are right."""
+    problem = executable.problem
+    inputs = operator.inputs(problem, GFX942, seed)
+    outputs = {
+        array.name: np.zeros(array.shape, np.float16) for array in executable.arrays.values() if array.role == "out"
+    }
+    executable(**inputs, **outputs)
+    assert all(one.ok for one in check_outputs(operator, problem, inputs, outputs, GFX942))
+
+
+def test_other_sizes_load_nothing(device: Device, request: pytest.FixtureRequest) -> None:
+    """Sizes that the kernel covers, in any order of closing; the last that is closed unloads it."""
+    first = Executable(device, GEMM, GEMM.problem(m=70, n=50, k=40, block="64x64x32"))
+    sizes = [(m, n, 40) for m, n in ((70, 90), (1, 2), (129, 200), (0, 10))]
+    others = [first.bind(GEMM.problem(m=m, n=n, k=k, block="64x64x32", ldb=40, ldc=202)) for m, n, k in sizes]
+    for one in (*others, first):
+        expect(one, GEMM)
+    if request.node.callspec.params["device"] == "hip":
+        driver = request.getfixturevalue("driver")
+        assert driver.calls["hipModuleLoadData"] == 1
+        for one in (first, *others):
+            assert driver.live()["modules"] == 1
+            one.close()
+            one.close()
+        assert "modules" not in driver.live()
+
+
+def test_two_executables_of_one_specification_load_it_once(driver: Any) -> None:
+    device = open_device("hip", GFX942)
+    one, other = (Executable(device, GEMM, GEMM.problem(m=size, n=64, k=64)) for size in (64, 128))
+    assert one.spec == other.spec and driver.calls["hipModuleLoadData"] == 1
+    one.close()
+    expect(other, GEMM)
+    other.close()
+    assert "modules" not in driver.live()
+    Executable(device, GEMM, GEMM.problem(m=64, n=64, k=64)).close()
+    assert driver.calls["hipModuleLoadData"] == 2
+
+
+def test_every_kernel_of_several_is_loaded_once(device: Device) -> None:
+    first = Executable(device, REDUCE, REDUCE.problem(shape=(2, 30_000), split=3))
+    expect(first, REDUCE)
+    other = first.bind(REDUCE.problem(shape=(2, 90_000), split=3))
+    expect(other, REDUCE)
+    assert other.loaded is first.loaded
+    first.close()
+    expect(other, REDUCE, seed=1)
+    other.close()
+
+
+def test_problems_that_the_specification_does_not_cover(device: Device) -> None:
+    first = Executable(device, GEMM, GEMM.problem(m=64, n=64, k=64, block="64x64x32"))
+    with pytest.raises(
+        RequestError, match=r"gemm: kernel gemm_f16.*dtype=f16: the kernel is another one; expected bf16"
+    ):
+        first.bind(GEMM.problem(m=64, n=64, k=64, block="64x64x32", dtype="bf16"))
+    with pytest.raises(RequestError, match="pad"):
+        first.bind(GEMM.problem(m=65, n=64, k=64, block="64x64x32"))
+    expect(first, GEMM)
+    first.close()
+
+
+def test_a_compiled_kernel_of_another_specification_is_refused(device: Device) -> None:
+    small, large = GEMM.problem(m=64, n=64, k=64), GEMM.problem(m=64, n=64, k=64, block="64x64x32", dtype="bf16")
+    compiled = compile_cached(GEMM, GEMM.spec(large, GFX942), GFX942)
+    with pytest.raises(RequestError, match=r"the compiled kernel is gemm_bf16.* the problem takes gemm_f16"):
+        Executable(device, GEMM, small, compiled=compiled)
+    with pytest.raises(RequestError, match="the compiled kernel is gemm_bf16"):
+        run_operator(GEMM, small, GEMM.inputs(small, GFX942), GFX942, device, compiled=compiled)
+    gfx950 = get_target("gfx950")
+    other_chip = compile_cached(GEMM, GEMM.spec(large, gfx950), gfx950)
+    with pytest.raises(RequestError, match=r"for gfx950; the problem takes .* for gfx942"):
+        Executable(device, GEMM, large, compiled=other_chip)
+
+
+def test_a_specification_of_the_users(device: Device) -> None:
+    """Any that is valid and covers the problem."""
+    problem = GEMM.problem(m=64, n=64, k=64)
+    spec = dataclasses.replace(GEMM.spec(problem, GFX942), pad="mnk")
+    executable = Executable(device, GEMM, problem, spec=spec)
+    assert executable.spec == spec and executable.kernel is not None and executable.kernel.kernel_name == spec.name
+    expect(executable, GEMM)
+    with pytest.raises(RequestError, match="dtype"):
+        Executable(device, GEMM, problem, spec=dataclasses.replace(spec, dtype="bf16", out="bf16"))
+
+
+@pytest.mark.parametrize("units", [1, 38])
+def test_launches_know_the_compute_units_of_the_device(units: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Which may have fewer than the product has; workgroups that wait for each other must all find a place there."""
+    operator, device = find_operator("copy"), open_device("sim", GFX942)
+    properties = dataclasses.replace(device.properties, compute_units=units)
+    monkeypatch.setattr(type(device), "properties", property(lambda _: properties))
+    asked: list[int] = []
+    launch = type(operator).launch
+
+    def resident(self: Any, problem: Any, spec: Any, target: Any) -> Launch:
+        asked.append(target.compute_units)
+        return dataclasses.replace(launch(self, problem, spec, target), resident=True)
+
+    monkeypatch.setattr(type(operator), "launch", resident)
+    Executable(device, operator, operator.problem(m=16, n=16))
+    assert asked == [units]
+    with pytest.raises(DeviceError, match=f"wait for each other, and the {units} compute units .* hold"):
+        Executable(device, operator, operator.problem(m=100_000, n=64))
+
+
+def test_binding_takes_a_few_launches_time(driver: Any) -> None:
+    """The least of several repeats, of the thread's own time, in relation to a launch of the same device."""
+    device = open_device("hip", GFX942)
+    problems = [GEMM.problem(m=256 * number, n=256, k=64, block="128x128x64") for number in range(1, 33)]
+    first = Executable(device, GEMM, problems[0])
+    memories = {array.name: device.allocate(array.nbytes) for array in GEMM.arrays(problems[0])}
+    driver.runs_kernels = False
+
+    def seconds(call: Any) -> float:
+        start = time.thread_time()
+        for problem in problems:
+            call(problem)
+        return time.thread_time() - start
+
+    launching = min(seconds(lambda _: first.launch(memories)) for _ in range(20))
+    binding = min(seconds(lambda problem: first.bind(problem).close()) for _ in range(20))
+    device.synchronize()
+    first.close()
+    device.close()
+    assert binding < 5 * launching

@@ -1,0 +1,44 @@
+"""The Python code in the tutorials runs, block after block of a page in one namespace; README's commands run."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+from ckmlir.tools import cli, opt
+
+DOCUMENTS = Path(__file__).parent.parent / "docs"
+PAGES = ("writing_kernels", "adding_operators")
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_code_of_a_page_runs(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    page = DOCUMENTS / f"{name}.md"
+    text = page.read_text()
+    module = ModuleType(name)  # classes look for the module that they say they are of
+    monkeypatch.setitem(sys.modules, name, module)
+    for block in re.finditer(r"^```python\n(.*?)^```", text, re.MULTILINE | re.DOTALL):
+        # Blank lines before it, so that messages name lines of the page.
+        lines = "\n" * (text[: block.start(1)].count("\n"))
+        exec(compile(lines + block[1], str(page), "exec", dont_inherit=True), vars(module))
+
+
+def test_commands_of_the_readme_run_in_their_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("CKMLIR_DEVICE", "sim")
+    text = (DOCUMENTS.parent / "README.md").read_text()
+    section = text.partition("## Using it\n")[2].partition("\n## ")[0]
+    commands = [shlex.split(line, comments=True) for line in section.splitlines() if line.startswith("ckmlir")]
+    assert len(commands) > 10
+    tools = {"ckmlir": cli.main, "ckmlir-opt": opt.main}
+    for tool, *arguments in commands:
+        assert tools[tool](arguments) == 0, f"{tool} {shlex.join(arguments)}: {capsys.readouterr().err}"
+    for name in re.findall(r"(?:-o|=)\s?([a-z]+\.(?:hsaco|npy|html))", section):
+        assert (tmp_path / name).stat().st_size > 0

@@ -1,0 +1,48 @@
+"""Commands say what takes long, and nothing of what does not."""
+
+from __future__ import annotations
+
+import io
+import time
+
+import pytest
+
+from ckmlir.tools import progress as module
+from ckmlir.tools.progress import progress
+
+
+class Terminal(io.StringIO):
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_file_gets_a_line_of_what_takes_long(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "SILENT_SECONDS", 0.05)
+    with progress("making arrays"):
+        time.sleep(0.3)
+    assert capsys.readouterr().err == "ckmlir: making arrays …\n"
+
+
+def test_a_file_gets_nothing_of_what_is_short(capsys: pytest.CaptureFixture[str]) -> None:
+    with progress("making arrays"):
+        pass
+    assert capsys.readouterr().err == ""
+
+
+def test_a_terminal_shows_it_with_the_seconds_and_wipes_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    terminal = Terminal()
+    monkeypatch.setattr("sys.stderr", terminal)
+    with pytest.raises(KeyboardInterrupt), progress("making arrays"):
+        time.sleep(1.3)
+        raise KeyboardInterrupt
+    assert terminal.getvalue() == "\rmaking arrays …\rmaking arrays … 1 s\r\033[K"
+
+
+def test_it_costs_nothing() -> None:
+    begin = time.perf_counter()
+    for _ in range(100):
+        with progress("nothing"):
+            pass
+    assert time.perf_counter() - begin < 1
