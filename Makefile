@@ -27,9 +27,11 @@ lit: $(INSTALLED)
 unit: $(INSTALLED)
 	$(BIN)/python -m pytest --numprocesses $(JOBS)
 
-# The whole grids, of which `make test` runs a part: tens of minutes.
+# The whole grids, of which `make test` runs a part: tens of minutes; and an hour of requests drawn from FUZZ_SEED.
+full: FUZZ_SEED := $(or $(FUZZ_SEED),$(shell date +%s))
 full: $(INSTALLED)
-	$(BIN)/python -m pytest --numprocesses $(JOBS) -m full
+	@echo "seed of the fuzz: $(FUZZ_SEED) (make full FUZZ_SEED=$(FUZZ_SEED) repeats it)"
+	FUZZ_SEED=$(FUZZ_SEED) $(BIN)/python -m pytest --numprocesses $(JOBS) -m full
 
 $(INSTALLED): pyproject.toml
 	@$(PYTHON) -c 'import sys; sys.exit(not (3, 10) <= sys.version_info[:2] <= (3, 13))' || { \

@@ -1,4 +1,5 @@
-"""What a launch costs before it reaches the driver: Python and hip-python, against a driver that does nothing.
+"""What a launch costs before it reaches the driver: Python and hip-python, against a driver that does nothing; and what
+it costs to take loaded kernels to another problem.
 
     python benchmarks/launch_overhead.py [--repeats 9]
 
@@ -8,6 +9,7 @@ in microseconds a call: the median of the repeats, and the least.
 """
 
 import argparse
+import itertools
 import json
 import statistics
 import sys
@@ -60,8 +62,8 @@ def measure(repeats: int) -> dict[str, list[float]]:
     double.settle()
     double.do_nothing("hipModuleLaunchKernel")
 
-    launch = operator.launch(problem, operator.spec(problem, target))
-    module, name = gemm._module, gemm.kernel.kernel_name
+    launch = operator.launch(problem, operator.spec(problem, target), target)
+    module, name = gemm.loaded.module, gemm.kernel.kernel_name
     arguments = [memories[one] if isinstance(one, str) else one for one in launch.arguments]
     hip, function = device.driver.hip.hip, device.kernel(module, name).function
     packed = device.kernel(module, name).pack(arguments)
@@ -73,6 +75,11 @@ def measure(repeats: int) -> dict[str, list[float]]:
         "Executable, device memory": lambda: gemm(stream=stream, **memories),
         "Executable, tensors": lambda: gemm(stream=stream, **tensors),
     }
+    problems = [operator.problem(m=256 * (1 + number % 64), n=256, k=256) for number in range(64)]
+    problems = [one for one in problems if not operator.mismatches(one, gemm.spec, target)]
+    turns = itertools.cycle(problems)
+    kinds["bind to another problem"] = lambda: gemm.bind(next(turns)).close()
+    kinds["bind, and its first call"] = lambda: bound_and_called(gemm.bind(next(turns)), stream, memories)
     assert {type(one) for one in launch.arguments} == {str, np.int32}
     times: dict[str, list[float]] = {}
     for _ in range(repeats):
@@ -85,6 +92,12 @@ def measure(repeats: int) -> dict[str, list[float]]:
     device.close()
     double.stop()
     return times
+
+
+def bound_and_called(executable: Executable, stream: object, memories: dict[str, object]) -> None:
+    """One call of a new size; the driver does not look at the memories."""
+    executable.launch(memories, stream)
+    executable.close()
 
 
 def main() -> None:

@@ -52,7 +52,7 @@ def measure(name: str, repeats: int, arch: str, checks: frozenset[str]) -> dict[
     problem = operator.problem(**keys)
     spec = operator.spec(problem, target)
     compiled = compile_kernel(operator, spec, target)
-    code_object, launch = CodeObject.parse(compiled.hsaco), operator.launch(problem, spec)
+    code_object, launch = CodeObject.parse(compiled.hsaco), operator.launch(problem, spec, target)
     simulator = Simulator(target=arch, checks=checks)
     inputs = operator.inputs(problem, target)
     memories = {

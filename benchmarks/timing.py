@@ -120,7 +120,7 @@ def cost_of(operator_name: str, keys: dict[str, object], chip: str, groups: int,
     problem = operator.problem(**keys)
     spec = operator.spec(problem, target)
     kernel = compile_kernel(operator, spec, target)
-    code_object, launch = CodeObject.parse(kernel.hsaco), operator.launch(problem, spec)
+    code_object, launch = CodeObject.parse(kernel.hsaco), operator.launch(problem, spec, target)
     simulator, inputs = Simulator(target=chip), operator.inputs(problem, target)
     memories = {
         array.name: simulator.upload(inputs.get(array.name, np.zeros(array.nbytes, np.uint8)))

@@ -1,0 +1,92 @@
+"""What the kernels that `ckmlir list` names cost: registers, spills, LDS, instructions and their steady loops.
+
+    python benchmarks/listed_kernels.py --save before.json        # in one checkout
+    python benchmarks/listed_kernels.py --against before.json     # in another: the kernels that changed, and totals
+
+Every kernel of GEMM and attention is compiled, and every `--every`-th of the rest. Compile time is processor time of
+the whole set, to be compared between runs on an idle machine only; all other figures are counts.
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import time
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.targets import all_targets
+
+WHOLE = ("gemm", "fmha_fwd")
+COUNTS = ("vgprs", "sgprs", "vector_spills", "scalar_spills", "lds", "code", "loop", "loop_valu", "loop_salu")
+Costs = dict[str, float]
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description="what listed kernels cost")
+    parser.add_argument("--every", type=int, default=5, metavar="N", help="of operators other than gemm and fmha_fwd")
+    parser.add_argument("--operators", default=",".join(OPERATORS), metavar="NAME,…")
+    parser.add_argument("--save", type=Path, metavar="FILE", help="write what was measured")
+    parser.add_argument("--against", type=Path, metavar="FILE", help="what an earlier run saved")
+    options = parser.parse_args()
+    measured = dict(kernels(options.operators.split(","), options.every))
+    if options.save:
+        options.save.write_text(json.dumps(measured))
+    if options.against:
+        compare(json.loads(options.against.read_text()), measured)
+    else:
+        print(json.dumps({"kernels": len(measured), **totals(measured)}))
+
+
+def kernels(operators: list[str], every: int) -> Iterator[tuple[str, Costs]]:
+    """The costs of each kernel by `chip operator name`."""
+    for target in all_targets():
+        for operator in map(find_operator, operators):
+            for spec in operator.kernels(target)[:: 1 if operator.name in WHOLE else every]:
+                start = time.process_time()
+                compiled = compile_kernel(operator, spec, target)
+                seconds = time.process_time() - start
+                metadata = compiled.code_object.kernel(compiled.kernel_name).metadata
+                loop = steady_loop(compiled.code_object, compiled.kernel_name)
+                yield (
+                    f"{target.name} {operator.name} {spec.name}",
+                    {
+                        "vgprs": metadata.vgpr_count,
+                        "sgprs": metadata.sgpr_count,
+                        "vector_spills": metadata.vgpr_spill_count,
+                        "scalar_spills": metadata.sgpr_spill_count,
+                        "lds": metadata.group_segment_size,
+                        "code": compiled.code_object.kernel(compiled.kernel_name).size,
+                        "loop": len(loop.instructions),
+                        "loop_valu": loop.mix["valu"] + loop.mix["vmov"],
+                        "loop_salu": loop.mix["salu"],
+                        "seconds": seconds,
+                    },
+                )
+
+
+def totals(measured: dict[str, Costs]) -> dict[str, Any]:
+    return {count: sum(costs[count] for costs in measured.values()) for count in (*COUNTS, "seconds")}
+
+
+def compare(before: dict[str, Costs], now: dict[str, Costs]) -> None:
+    """Print the kernels whose counts differ, then totals of those that both runs have."""
+    both = [name for name in now if name in before]
+    for name in both:
+        was, is_ = before[name], now[name]
+        changed = [f"{one} {was[one]:g} → {is_[one]:g}" for one in COUNTS if was[one] != is_[one]]
+        if changed:
+            print(f"{name}: {', '.join(changed)}")
+    old, new = totals({name: before[name] for name in both}), totals({name: now[name] for name in both})
+    print(f"\n{len(both)} kernels in both, {len(now) - len(both)} new, {len(before) - len(both)} gone")
+    print("| | before | now | ratio |\n|---|---|---|---|")
+    for count in (*COUNTS, "seconds"):
+        print(f"| {count} | {old[count]:g} | {new[count]:g} | {new[count] / max(old[count], 1e-9):.3f} |")
+
+
+if __name__ == "__main__":
+    main()
