@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ckmlir.dialect.build import integer, integer_of, string, text_of, value
+from ckmlir.dialect.build import integer, integer_of, registers, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
@@ -126,6 +126,32 @@ class JoinAxesOp(Ck.Operation, name="join_axes", traits=[ext.Pure]):
         if source.distribution is not None and result.distribution is not None:
             wanted = source.distribution.join(axis)
             expect(result.distribution == wanted, f"joined it lies as '{wanted}', not '{result.distribution}'")
+
+
+class PermuteAxesOp(Ck.Operation, name="permute_axes", traits=[ext.Pure]):
+    """`ck.permute_axes %tile {order}`: dimensions in another order, new dimension i the old order[i]; no data moves."""
+
+    source: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        order = registers_of(op, "order")
+        source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
+        expect(
+            sorted(order) == list(range(len(source.lengths))),
+            f"{list(order)} is no order of the tile's {len(source.lengths)} dimensions",
+        )
+        wanted = [source.lengths[dim] for dim in order]
+        expect(
+            (list(result.lengths), result.element) == (wanted, source.element),
+            f"{list(source.lengths)} of {source.element} in the order {list(order)} is {wanted} of {source.element}, "
+            f"not {list(result.lengths)} of {result.element}",
+        )
+        if source.distribution is not None and result.distribution is not None:
+            moved = source.distribution.permute(order)
+            expect(result.distribution == moved, f"in this order it lies as '{moved}', not '{result.distribution}'")
 
 
 class InsertOp(Ck.Operation, name="insert", traits=[ext.Pure]):
@@ -273,6 +299,11 @@ def insert(part: ir.Value, whole: ir.Value, axis: int, start: int) -> ir.Value:
 def join_axes(source: ir.Value, axis: int, result: TileType) -> ir.Value:
     """A tile with dimensions `axis` and `axis + 1` as one."""
     return value("ck.join_axes", result.mlir(), [source], {"axis": integer(axis)})
+
+
+def permute_axes(source: ir.Value, order: Sequence[int], result: TileType) -> ir.Value:
+    """A tile with its dimensions in another order: new dimension i is the old `order[i]`."""
+    return value("ck.permute_axes", result.mlir(), [source], {"order": registers(order)})
 
 
 def mma(instruction: Mma, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:

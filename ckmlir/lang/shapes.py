@@ -21,6 +21,23 @@ def stretch(tile: Tile, axis: int, length: int, distribution: Distribution | Non
 
 
 @located
+def permute_axes(tile: Tile, *order: int) -> Tile:
+    """The dimensions in another order: new dimension i is the old dimension `order[i]`.
+
+    How either side lies is inferred from the other.
+
+    Raises:
+        TracingError: the numbers are no order of the tile's dimensions.
+    """
+    shape = tile.type
+    if sorted(order) != list(range(len(shape.lengths))):
+        raise TracingError(f"{list(order)} is no order of the tile's {len(shape.lengths)} dimensions")
+    lengths = tuple(shape.lengths[dim] for dim in order)
+    moved = None if shape.distribution is None else shape.distribution.permute(order)
+    return Tile(compute.permute_axes(tile.value, order, TileType(lengths, shape.element, moved)))
+
+
+@located
 def join_axes(tile: Tile, axis: int) -> Tile:
     """Dimensions `axis` and `axis + 1` as one, the second the faster."""
     shape = tile.type

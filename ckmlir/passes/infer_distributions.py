@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.build import integer_of, producer, registers_of
 from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
@@ -165,6 +165,8 @@ class _Inference:
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if source.distribution is not None and result.distribution is None:
                 return self._set(result, source.distribution.join(integer_of(op, "axis")), op)
+        elif op.name == "ck.permute_axes":
+            return self._derive_permuted(op)
         elif op.name == "ck.slice":
             return self._derive_part(op, op.operands[0], op.results[0])
         elif op.name == "ck.insert":
@@ -178,6 +180,16 @@ class _Inference:
     def _data_and_indices(self, op: ir.Operation) -> tuple[_Group, _Group]:
         data = op.results[0] if op.name == "ck.gather" else op.operands[0]
         return self.group_of[data], self.group_of[op.operands[INDEXED[op.name]]]
+
+    def _derive_permuted(self, op: ir.Operation) -> bool:
+        """Either side from the other: a permutation loses nothing."""
+        source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
+        order = registers_of(op, "order")
+        if source.distribution is not None and result.distribution is None:
+            return self._set(result, source.distribution.permute(order), op)
+        if source.distribution is None and result.distribution is not None:
+            return self._set(source, result.distribution.permute([order.index(dim) for dim in range(len(order))]), op)
+        return False
 
     def _derive_part(self, op: ir.Operation, whole: ir.Value, part: ir.Value) -> bool:
         known, wanted = self.group_of[whole].distribution, self.group_of[part]

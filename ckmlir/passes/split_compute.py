@@ -3,7 +3,7 @@
 from math import gcd
 
 from ckmlir.dialect import fragment_compute, fragment_lds
-from ckmlir.dialect.build import integer_of, string, text_of
+from ckmlir.dialect.build import integer_of, registers_of, string, text_of
 from ckmlir.dialect.distribution import broadcast_map, register_map
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import Mma
@@ -107,6 +107,14 @@ def split_join_axes(state: SplitState, op: ir.Operation) -> None:
     source, result = (tile_of(value).placed for value in (op.operands[0], op.results[0]))
     if (joined := source.join(integer_of(op, "axis"))) != result:
         fail(op, f"joined, '{source}' lies as '{joined}', not as '{result}'; redistribute the result")
+    state.bind(op.results[0], state.of(op.operands[0]))
+
+
+def split_permute_axes(state: SplitState, op: ir.Operation) -> None:
+    """The same registers: a thread's elements are numbered by its registers, not by the dimensions."""
+    source, result = (tile_of(value).placed for value in (op.operands[0], op.results[0]))
+    if (moved := source.permute(registers_of(op, "order"))) != result:
+        fail(op, f"in another order '{source}' lies as '{moved}', not as '{result}'; redistribute the result")
     state.bind(op.results[0], state.of(op.operands[0]))
 
 

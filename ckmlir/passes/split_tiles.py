@@ -38,6 +38,7 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.broadcast": split_compute.split_broadcast,
     "ck.slice": split_compute.split_slice,
     "ck.join_axes": split_compute.split_join_axes,
+    "ck.permute_axes": split_compute.split_permute_axes,
     "ck.insert": split_compute.split_insert,
     "ck.redistribute": split_compute.split_redistribute,
     "ck.mma": split_compute.split_mma,

@@ -1,4 +1,4 @@
-// Operations that tell where elements lie, and that join dimensions, say what their types lack.
+// Operations that tell where elements lie, and that join or reorder dimensions, say what their types lack.
 
 // RUN: ckmlir-opt %s --split-input-file --verify-diagnostics
 
@@ -37,6 +37,38 @@ func.func @joined_lengths(%t: !ck.tile<[8, 4], f32, "?">) {
 func.func @joined_distribution(%t: !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) {
   // expected-error@+1 {{'ck.join_axes' joined it lies as 'd0: 64@lane 4@y0', not 'd0: 4@y0 64@lane'}}
   %0 = "ck.join_axes"(%t) {axis = 0 : i64} : (!ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) -> !ck.tile<[256], f32, "d0: 4@y0 64@lane">
+  return
+}
+
+// -----
+
+func.func @no_order(%t: !ck.tile<[8, 4], f32, "?">) {
+  // expected-error@+1 {{'ck.permute_axes' [1, 1] is no order of the tile's 2 dimensions}}
+  %0 = "ck.permute_axes"(%t) {order = array<i32: 1, 1>} : (!ck.tile<[8, 4], f32, "?">) -> !ck.tile<[4, 4], f32, "?">
+  return
+}
+
+// -----
+
+func.func @order_missing(%t: !ck.tile<[8, 4], f32, "?">) {
+  // expected-error@+1 {{'ck.permute_axes' needs the attribute 'order', array<i32: …>}}
+  %0 = "ck.permute_axes"(%t) : (!ck.tile<[8, 4], f32, "?">) -> !ck.tile<[4, 8], f32, "?">
+  return
+}
+
+// -----
+
+func.func @permuted_lengths(%t: !ck.tile<[8, 4, 2], f32, "?">) {
+  // expected-error@+1 {{'ck.permute_axes' [8, 4, 2] of f32 in the order [2, 0, 1] is [2, 8, 4] of f32, not [2, 4, 8] of f32}}
+  %0 = "ck.permute_axes"(%t) {order = array<i32: 2, 0, 1>} : (!ck.tile<[8, 4, 2], f32, "?">) -> !ck.tile<[2, 4, 8], f32, "?">
+  return
+}
+
+// -----
+
+func.func @permuted_distribution(%t: !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) {
+  // expected-error@+1 {{'ck.permute_axes' in this order it lies as 'd0: 4@y0, d1: 64@lane', not 'd0: 4@lane, d1: 16@lane 4@y0'}}
+  %0 = "ck.permute_axes"(%t) {order = array<i32: 1, 0>} : (!ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) -> !ck.tile<[4, 64], f32, "d0: 4@lane, d1: 16@lane 4@y0">
   return
 }
 

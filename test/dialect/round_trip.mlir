@@ -169,6 +169,8 @@ func.func @positions(%window: !rows) {
   %places = "ck.offsets"(%window) : (!rows) -> !ck.tile<[8, 64], i32, "?">
   // CHECK: "ck.join_axes"(%{{.*}}) {axis = 0 : i64} : (!ck.tile<[8, 64], i32, "?">) -> !ck.tile<[512], i32, "?">
   %flat = "ck.join_axes"(%places) {axis = 0 : i64} : (!ck.tile<[8, 64], i32, "?">) -> !ck.tile<[512], i32, "?">
+  // CHECK: "ck.permute_axes"(%{{.*}}) {order = array<i32: 1, 0>} : (!ck.tile<[8, 64], i32, "?">) -> !ck.tile<[64, 8], i32, "?">
+  %turned = "ck.permute_axes"(%places) {order = array<i32: 1, 0>} : (!ck.tile<[8, 64], i32, "?">) -> !ck.tile<[64, 8], i32, "?">
   // CHECK: "ck.inside_fragment"(%{{.*}}) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!ck.window<{{.*}}) -> i1
   %one = "ck.inside_fragment"(%window) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!rows) -> i1
   // CHECK: "ck.offset_fragment"(%{{.*}}) {distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 3>} : (!ck.window<{{.*}}) -> i32

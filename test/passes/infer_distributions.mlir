@@ -103,3 +103,15 @@ func.func @mma(%x: f32, %y: f16) attributes {ck.waves = 1 : i32} {
   }) : () -> !known
   return
 }
+
+// Another order of the dimensions derives either side from the other, by the inverse order backwards.
+// CHECK-LABEL: func.func @permute
+func.func @permute(%x: f32) attributes {ck.waves = 1 : i32} {
+  %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[2, 64, 4], f32, "d0: 2@y0, d1: 64@lane, d2: 4@y1">
+  // CHECK: "ck.permute_axes"{{.*}} -> !ck.tile<[4, 2, 64], f32, "d0: 4@y1, d1: 2@y0, d2: 64@lane">
+  %1 = "ck.permute_axes"(%0) {order = array<i32: 2, 0, 1>} : (!ck.tile<[2, 64, 4], f32, "d0: 2@y0, d1: 64@lane, d2: 4@y1">) -> !ck.tile<[4, 2, 64], f32, "?">
+  // CHECK: "ck.splat"(%{{.*}}) : (f32) -> !ck.tile<[2, 64, 4], f32, "d0: 2@y0, d1: 64@lane, d2: 4@y1">
+  %2 = "ck.splat"(%x) : (f32) -> !ck.tile<[2, 64, 4], f32, "?">
+  %3 = "ck.permute_axes"(%2) {order = array<i32: 2, 0, 1>} : (!ck.tile<[2, 64, 4], f32, "?">) -> !ck.tile<[4, 2, 64], f32, "d0: 4@y1, d1: 2@y0, d2: 64@lane">
+  return
+}
