@@ -19,7 +19,10 @@ UNIFORM = ("i1", "i32", "i64", "f32")
 
 
 class CastOp(Ck.Operation, name="cast", traits=[ext.Pure]):
-    """`ck.cast %tile`: to another element type, round to nearest even; i8 and fp8 results saturate."""
+    """`ck.cast %tile {bounded}`: to another element type, round to nearest even; i8 and fp8 results saturate.
+
+    `bounded` promises of f32 elements what `ck.convert` says.
+    """
 
     source: ext.Operand[Any]
     tile: ext.Result[Any]
@@ -258,10 +261,11 @@ def uniform(tile: ir.Value) -> ir.Value:
     return value("ck.uniform", tile_of(tile).element, [tile])
 
 
-def cast(source: ir.Value, element: ir.Type) -> ir.Value:
+def cast(source: ir.Value, element: ir.Type, *, bounded: bool = False) -> ir.Value:
     """A tile with elements of another type."""
     tile = tile_of(source)
-    return value("ck.cast", TileType(tile.lengths, element, tile.distribution).mlir(), [source])
+    attributes = {"bounded": ir.UnitAttr.get()} if bounded else {}
+    return value("ck.cast", TileType(tile.lengths, element, tile.distribution).mlir(), [source], attributes)
 
 
 def splat(scalar: ir.Value, lengths: Sequence[int], distribution: Distribution | None) -> ir.Value:

@@ -52,6 +52,21 @@ class ExchangeOp(Ck.Operation, name="exchange", traits=[ext.Pure]):
         expect(op.operation.operands[0].type == op.operation.results[0].type, "an exchange keeps its type")
 
 
+class HalfOp(Ck.Operation, name="half", traits=[ext.Pure]):
+    """`ck.half %value {upper}`: the value of lane (this lane mod 32), of the upper half of the wave 32 lanes on.
+
+    A combination of both halves is the same in all lanes, so that the order of its operands is.
+    """
+
+    source: ext.Operand[Any]
+    half: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        expect(op.operation.operands[0].type == op.operation.results[0].type, "a half keeps its type")
+
+
 class FirstLaneOp(Ck.Operation, name="first_lane", traits=[ext.Pure]):
     """`ck.first_lane %scalar`: what all lanes hold equally, in a scalar register."""
 
@@ -82,7 +97,11 @@ class ThreadCoordinateOp(Ck.Operation, name="thread_coordinate", traits=[ext.Pur
 
 
 class ConvertOp(Ck.Operation, name="convert", traits=[ext.Pure]):
-    """`ck.convert %vector`: elements to another type, round to nearest even; i8 and fp8 results saturate."""
+    """`ck.convert %vector {bounded}`: elements to another type, round to nearest even; i8 and fp8 results saturate.
+
+    `bounded` promises that f32 elements are NaN or of a magnitude below 2^100, and that what is below 2^-126 may become
+    zero.
+    """
 
     source: ext.Operand[Any]
     fragment: ext.Result[Any]
@@ -129,6 +148,11 @@ def exchange(source: ir.Value, mask: int, *, equal_below: bool) -> ir.Value:
     return value("ck.exchange", source.type, [source], attributes)
 
 
+def half(source: ir.Value, *, upper: bool) -> ir.Value:
+    """The value of the lane that lies as far from the start of the wave's lower or upper half."""
+    return value("ck.half", source.type, [source], {"upper": ir.UnitAttr.get()} if upper else {})
+
+
 def first_lane(source: ir.Value) -> ir.Value:
     """What all lanes hold equally, in a scalar register."""
     return value("ck.first_lane", source.type, [source])
@@ -140,9 +164,10 @@ def thread_coordinate(distribution: Distribution, axis: int) -> ir.Value:
     return value("ck.thread_coordinate", i32, [], {"distribution": string(str(distribution)), "axis": integer(axis)})
 
 
-def convert(source: ir.Value, element: ir.Type) -> ir.Value:
+def convert(source: ir.Value, element: ir.Type, *, bounded: bool = False) -> ir.Value:
     """A vector's elements in another type."""
-    return value("ck.convert", vector_type(source.type.shape[0], element), [source])
+    attributes = {"bounded": ir.UnitAttr.get()} if bounded else {}
+    return value("ck.convert", vector_type(source.type.shape[0], element), [source], attributes)
 
 
 def workgroup_id(axis: int) -> ir.Value:

@@ -56,9 +56,13 @@ def coordinates(like: Tile, axis: int) -> Tile:
 
 
 @located
-def cast(tile: Tile, name: str) -> Tile:
+def cast(tile: Tile, name: str, *, bounded: bool = False) -> Tile:
     """Converted to a dtype, rounded to nearest even; i8 and 8-bit floats saturate. A condition that holds is 1, and so
-    is a number that is not 0 where a condition is asked for."""
+    is a number that is not 0 where a condition is asked for.
+
+    `bounded` is a promise about f32 elements: each is NaN or of a magnitude below 2^100, and what is below 2^-126 may
+    become zero. Chips without conversions to bf16 then take 1.5 instructions an element instead of 7; NaN stays NaN.
+    """
     element = dtype(name)
     if element == tile.element:
         return tile
@@ -66,7 +70,7 @@ def cast(tile: Tile, name: str) -> Tile:
         return where(tile, splat_like(tile, 1, name), 0)
     if str(element) == "i1":
         return map_elements(lambda item: emit_compare("!=", item, constant(0, item.type)), tile)
-    return Tile(compute.cast(tile.value, element))
+    return Tile(compute.cast(tile.value, element, bounded=bounded))
 
 
 @located

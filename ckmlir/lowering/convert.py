@@ -24,8 +24,11 @@ EIGHT_BIT = {
 
 def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.convert to conversion instructions."""
-    source, result = op.operands[0], op.results[0].type
-    return [convert(state, op, source, result.element_type)]
+    source, element = op.operands[0], op.results[0].type.element_type
+    bounded = "bounded" in op.attributes and str(source.type.element_type) == "f32"
+    if bounded and str(element) == "bf16" and not state.target.has("packed_bf16_convert"):
+        return [_bounded_to_bf16(source)]
+    return [convert(state, op, source, element)]
 
 
 def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type) -> ir.Value:
@@ -107,6 +110,28 @@ def _to_bf16(source: ir.Value) -> ir.Value:
     )
     high = arith.trunci(i16, arith.shrui(signed, _splat(16, i32)))
     return bitcast(high, vectors.vector_type(length, ir.BF16Type.get()))
+
+
+def _bounded_to_bf16(source: ir.Value) -> ir.Value:
+    """Round to nearest even by two packed instructions: the upper half of (65536 x) - (65536 x - x).
+
+    65535 x has 16 bits more than the 24 of x, and is rounded to 24: to the lowest bit that a bf16 of this magnitude
+    has. 65536 x, of which that is subtracted again, is a multiple of this bit, an even one where x lies in the middle
+    of two, so that ties go to even; what is left is the rounded x, exactly. Just above a power of two 65535 x lies
+    below the next one and keeps another bit, which is zero there. NaN stays NaN: quiet ones have the highest bit of
+    their fraction set. A test compares all fractions.
+    """
+    length = vectors.length_of(source)
+    size = 2 if length % 2 == 0 else 1
+    parts = []
+    for start in range(0, length, size):
+        x = vectors.part(source, start, size)
+        many = _splat_float(65536.0, x.type)
+        down = value("math.fma", x.type, [x, many, value("arith.negf", x.type, [x])])
+        parts.append(value("math.fma", x.type, [x, many, value("arith.negf", x.type, [down])]))
+    rounded = vectors.from_elements([vectors.element(part, place) for part in parts for place in range(size)])
+    halves = bitcast(rounded, vectors.vector_type(2 * length, ir.BF16Type.get()))
+    return vectors.shuffle(halves, halves, range(1, 2 * length, 2))
 
 
 def _to_eight_bit(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value:

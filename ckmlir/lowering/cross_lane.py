@@ -38,6 +38,29 @@ def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     return [_unwords(moved, source.type)]
 
 
+def lower_half(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.half to v_permlane32_swap_b32, one a dword for both halves: it exchanges the upper half of one register with
+    the lower half of another, and these are copies of the value (CDNA4 ISA, VOP1).
+    """
+    state.target.require("permlane_swap", "the halves of a wave")
+    source, upper = op.operands[0], "upper" in op.attributes
+    words = _words(source)
+    halves = state.known_in_block(
+        ("halves", source),
+        lambda: [_swapped(vectors.element(words, number)) for number in range(vectors.length_of(words))],
+    )
+    place = {"position": ir.DenseI64ArrayAttr.get([int(upper)])}
+    moved = [value("llvm.extractvalue", words.type.element_type, [pair], place) for pair in halves]
+    return [_unwords(vectors.from_elements(moved), source.type)]
+
+
+def _swapped(word: ir.Value) -> ir.Value:
+    """The lower halves of the wave in all lanes, and the upper ones."""
+    no = ir.BoolAttr.get(False)
+    both = ir.Type.parse("!llvm.struct<(i32, i32)>")
+    return value("rocdl.permlane32.swap", both, [word, word], {"fi": no, "boundControl": no})
+
+
 def lower_first_lane(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.first_lane to v_readfirstlane_b32, one a dword; a condition travels as a number."""
     source, i32 = op.operands[0], ir.IntegerType.get_signless(32)

@@ -38,6 +38,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.mfma": instructions.lower_mfma,
     "ck.first_lane": cross_lane.lower_first_lane,
     "ck.exchange": cross_lane.lower_exchange,
+    "ck.half": cross_lane.lower_half,
     "ck.convert": convert.lower_convert,
     "ck.thread_coordinate": instructions.lower_thread_coordinate,
     "ck.workgroup_id": instructions.lower_workgroup_id,

@@ -41,10 +41,9 @@ def split_uniform(state: SplitState, op: ir.Operation) -> None:
 def split_cast(state: SplitState, op: ir.Operation) -> None:
     """One conversion a vector."""
     source, element = state.of(op.operands[0]), tile_of(op.results[0]).element
-    state.bind(
-        op.results[0],
-        Registers([fragment_compute.convert(chunk, element) for chunk in source.chunks], source.chunk, element),
-    )
+    bounded = "bounded" in op.attributes
+    chunks = [fragment_compute.convert(chunk, element, bounded=bounded) for chunk in source.chunks]
+    state.bind(op.results[0], Registers(chunks, source.chunk, element))
 
 
 def split_splat(state: SplitState, op: ir.Operation) -> None:

@@ -16,6 +16,12 @@ from ckmlir.passes.registers import Registers
 from ckmlir.passes.split_memory import read_lds, write_lds
 from ckmlir.passes.split_state import SplitState
 
+PAIR = 2
+"""Elements that a chain of maxima takes at once."""
+TERNARY = frozenset({"arith.maxnumf", "arith.minnumf", "arith.maxsi", "arith.minsi", "arith.maxui", "arith.minui"})
+SWAPPED = 32
+"""The bit of a lane's index by which the halves of a wave differ."""
+
 Partial = list[ir.Value]
 """One vector for each tile reduced together; their elements are the result's registers."""
 
@@ -30,7 +36,7 @@ def split_reduce(state: SplitState, op: ir.Operation) -> None:
         fail(op, f"reducing axis {axis} of '{source}' gives '{result}', not '{declared}'; redistribute the result")
     body = op.regions[0].blocks[0]
     partial = _within_thread(state, op, body, source, result, axis)
-    partial = _across_lanes(op, body, partial, source, axis)
+    partial = _across_lanes(state, op, body, partial, source, axis)
     partial = _across_waves(state, op, body, partial, source, result, axis)
     for value, vector in zip(op.results, partial, strict=True):
         element = tile_of(value).element
@@ -58,8 +64,29 @@ def _within_thread(
 
 
 def _folded(body: ir.Block, inputs: Sequence[Registers], members: Sequence[int]) -> Partial:
-    """The registers listed as one; they are gathered by halves, which are the chunks where they lie side by side."""
+    """The registers listed as one; they are gathered by halves, which are the chunks where they lie side by side.
+
+    Maxima and minima are a chain of pairs instead: an instruction takes what was found so far and two more, which half
+    of a tree's would not. Their result does not depend on the order.
+    """
+    if len(members) > 2 * PAIR and _has_ternary_form(body):
+        whole = len(members) // PAIR * PAIR
+        found = _gathered(inputs, members[:PAIR])
+        for start in range(PAIR, whole, PAIR):
+            found = _combine(body, found, _gathered(inputs, members[start : start + PAIR]))
+        found = _fold(body, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in found], PAIR)
+        return _combine(body, found, _gathered(inputs, members[whole:])) if whole < len(members) else found
     return _fold(body, lambda some: [registers.gather(members[some]) for registers in inputs], len(members))
+
+
+def _gathered(inputs: Sequence[Registers], members: Sequence[int]) -> Partial:
+    return [registers.gather(members) for registers in inputs]
+
+
+def _has_ternary_form(body: ir.Block) -> bool:
+    """Whether the region is one operation that has an instruction of three operands (CDNA3 ISA, V_MAX3_F32, …)."""
+    names = [op.operation.name for op in body.operations]
+    return len(names) == 2 and names[0] in TERNARY
 
 
 def _fold(body: ir.Block, taken: Callable[[slice], Partial], length: int) -> Partial:
@@ -74,7 +101,13 @@ def _fold(body: ir.Block, taken: Callable[[slice], Partial], length: int) -> Par
     return folded
 
 
-def _across_lanes(op: ir.Operation, body: ir.Block, partial: Partial, source: Distribution, axis: int) -> Partial:
+def _across_lanes(
+    state: SplitState, op: ir.Operation, body: ir.Block, partial: Partial, source: Distribution, axis: int
+) -> Partial:
+    """A step for each bit of the lane's index, from the lowest.
+
+    The halves of a wave change places in registers where the chip can, unless all lanes of each are equal already.
+    """
     masks: list[int] = []
     for digit in source.digits(axis):
         if digit.source == LANE:
@@ -82,7 +115,12 @@ def _across_lanes(op: ir.Operation, body: ir.Block, partial: Partial, source: Di
                 fail(op, f"cannot reduce over {digit.length} lanes: not a power of two")
             masks.extend(digit.source_weight << bit for bit in range(digit.length.bit_length() - 1))
     folded = 0
+    swaps = state.named_target is not None and state.named_target.has("permlane_swap")
     for mask in sorted(masks):
+        if mask == SWAPPED and swaps and folded != mask - 1:
+            halves = [[fragment_compute.half(vector, upper=upper) for vector in partial] for upper in (False, True)]
+            partial = _combine(body, *halves)
+            continue
         others = [fragment_compute.exchange(vector, mask, equal_below=folded == mask - 1) for vector in partial]
         partial = _combine(body, partial, others)
         folded |= mask

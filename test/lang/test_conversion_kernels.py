@@ -69,26 +69,56 @@ CASES = [
 ]
 
 
-@pytest.mark.parametrize(("chip", "source", "result"), CASES)
-def test_conversion(chip: str, source: str, result: str) -> None:
-    """A tile of every value, cast and stored."""
+def convert_on(chip: str, given: np.ndarray, source: str, result: str, *, bounded: bool = False) -> np.ndarray:
+    """Values cast in a kernel."""
     target = get_target(chip)
 
     @kernel("convert", target=target, waves=1, arguments={"x": ptr(source), "y": ptr(result), "n": i32})
     def convert(x: Any, y: Any, n: Any) -> None:
         start = workgroup_id(0) * TILE
         tile = load(view(x, (n,), (1,)).pad(TILE).window((TILE,), (start,)), coalesced((TILE,), 1, 0, 4))
-        store(cast(tile, result), view(y, (n,), (1,)).pad(TILE).window((TILE,), (start,)))
+        store(cast(tile, result, bounded=bounded), view(y, (n,), (1,)).pad(TILE).window((TILE,), (start,)))
 
-    given = values(source, target)
-    wanted = expected(given, numpy_dtype(result, target))
+    made = np.dtype(numpy_dtype(result, target))
     raw = given.view(f"u{given.dtype.itemsize}")
-    output = np.zeros(given.size, f"u{wanted.dtype.itemsize}")
+    output = np.zeros(given.size, f"u{made.itemsize}")
     _, output = compile_traced(convert).run(raw, output, given.size, grid=(-(-given.size // TILE), 1, 1))
-    got = output.view(wanted.dtype)
-    same = (output == wanted.view(output.dtype)) | (_is_nan(got) & _is_nan(wanted)) | _both_zero(got, wanted)
+    return output.view(made)
+
+
+def compare(given: np.ndarray, got: np.ndarray, wanted: np.ndarray) -> None:
+    """Equal bits, or both NaN, or both zero."""
+    raw = f"u{wanted.dtype.itemsize}"
+    same = (got.view(raw) == wanted.view(raw)) | (_is_nan(got) & _is_nan(wanted)) | _both_zero(got, wanted)
     wrong = np.flatnonzero(~same)
     assert not wrong.size, f"{wrong.size} wrong, e.g. {given[wrong[:4]]} gave {got[wrong[:4]]}, not {wanted[wrong[:4]]}"
+
+
+@pytest.mark.parametrize(("chip", "source", "result"), CASES)
+def test_conversion(chip: str, source: str, result: str) -> None:
+    """A tile of every value, cast and stored."""
+    given = values(source, get_target(chip))
+    compare(given, convert_on(chip, given, source, result), expected(given, numpy_dtype(result, get_target(chip))))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("result", ["bf16", "f16"])
+def test_a_bounded_conversion(chip: str, result: str) -> None:
+    """Of what is NaN, zero, or from 2^-126 to below 2^100, both signs: as any other."""
+    every = values("f32", get_target(chip))
+    size = np.abs(every)
+    given = every[np.isnan(every) | (every == 0) | ((size >= 2.0**-126) & (size < 2.0**100))]
+    assert np.isnan(given).sum() > 8
+    got = convert_on(chip, given, "f32", result, bounded=True)
+    compare(given, got, expected(given, numpy_dtype(result, get_target(chip))))
+
+
+def test_bounded_rounding_is_to_nearest_even() -> None:
+    """Of every fraction of 24 bits the two multiply-adds of the lowering give what rounding to 8 bits does."""
+    x = np.arange(1 << 23, 1 << 24, dtype=np.float64)  # float64 holds the exact products
+    down = (x * 65536 - x).astype(np.float32).astype(np.float64)
+    rounded = (x * 65536 - down).astype(np.float32)
+    np.testing.assert_array_equal(rounded, x.astype(ml_dtypes.bfloat16).astype(np.float32))
 
 
 def _is_nan(array: np.ndarray) -> np.ndarray:

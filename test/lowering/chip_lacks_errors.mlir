@@ -26,3 +26,13 @@ gpu.module @kernels [#rocdl.target<chip = "gfx90a">] {
     return
   }
 }
+
+// -----
+
+gpu.module @kernels [#rocdl.target<chip = "gfx942">] {
+  func.func @halves(%x: vector<1xf32>) attributes {ck.waves = 1 : i32} {
+    // expected-error@+1 {{the halves of a wave: gfx942 has no lane swap (v_permlane32_swap_b32); gfx950 has}}
+    %0 = "ck.half"(%x) {upper} : (vector<1xf32>) -> vector<1xf32>
+    return
+  }
+}

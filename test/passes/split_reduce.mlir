@@ -111,3 +111,21 @@ func.func @pair(%x: f32, %i: i32) attributes {ck.waves = 1 : i32} {
     -> (!ck.tile<[32], f32, "r: 2@lane.1, d0: 32@lane.0">, !ck.tile<[32], i32, "r: 2@lane.1, d0: 32@lane.0">)
   return
 }
+
+// Maxima are a chain of pairs, so that an instruction takes two more at a time; an odd one joins at the end.
+// CHECK-LABEL: func.func @maxima
+// CHECK-COUNT-3: arith.maxnumf {{.*}} : vector<2xf32>
+// CHECK: arith.maxnumf {{.*}} : vector<1xf32>
+// CHECK: arith.maxnumf {{.*}} : vector<1xf32>
+// CHECK-NOT: arith.maxnumf
+// CHECK: return
+func.func @maxima(%x: f32) attributes {ck.waves = 1 : i32} {
+  %t = "ck.splat"(%x) : (f32) -> !ck.tile<[64, 9], f32, "d0: 64@lane, d1: 9@y0">
+  %0 = "ck.reduce"(%t) ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.maxnumf %a, %b : f32
+    "ck.yield"(%c) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>}
+    : (!ck.tile<[64, 9], f32, "d0: 64@lane, d1: 9@y0">) -> !ck.tile<[64], f32, "d0: 64@lane">
+  return
+}

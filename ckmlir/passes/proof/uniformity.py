@@ -26,7 +26,7 @@ KEEPING = frozenset({
 })  # fmt: skip
 KEEPING_DIALECTS = ("arith.", "math.", "vector.")
 """What differs only as its operands do."""
-ACROSS_LANES = frozenset({"ck.exchange", "ck.mfma"})
+ACROSS_LANES = frozenset({"ck.exchange", "ck.half", "ck.mfma"})
 """What makes lanes differ, but not waves that hold the same."""
 PLACED = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.thread_coordinate"})
 """What a distribution says for every thread."""
