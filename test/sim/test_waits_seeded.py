@@ -73,8 +73,8 @@ def is_fault(paths: list[Path], flow: ControlFlow, wait: Instruction, counts: Co
 
 
 def some(name: str, chip: str) -> tuple[pytest.MarkDecorator, ...]:
-    """The double-buffered GEMM has the most waits; on two chips it is left to the whole grid."""
-    return (pytest.mark.full,) if name == "gemm prefetch" and chip != "gfx942" else ()
+    """Every kernel takes a minute; one of GEMM and one of attention are tried by default."""
+    return () if (name, chip) in {("gemm", "gfx942"), ("fmha_fwd", "gfx950")} else (pytest.mark.full,)
 
 
 @pytest.mark.parametrize(
