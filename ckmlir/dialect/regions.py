@@ -11,7 +11,9 @@ from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
 MOST_TILES = 4
-"""Tiles that one reduction may fold together."""
+"""Tiles that one reduction or scan may take together."""
+FOLDS = {"ck.reduce": "a reduction folds", "ck.scan": "a scan takes"}
+"""Operations that combine the elements of an axis, in words."""
 
 
 class ElementOp(Ck.Operation, name="element", traits=[ext.Pure]):
@@ -100,8 +102,55 @@ class ReduceOp(Ck.Operation, name="reduce"):
         check_yield(block, elements)
 
 
+class ScanOp(Ck.Operation, name="scan"):
+    """`ck.scan %tile, … {axis, identity?} ({ combine two elements })`: every element with all before it along an axis.
+
+    The combiner is associative; what comes first is its left operand. With `identity`, one element for each tile, an
+    element is not combined with itself, and the first along the axis is the identity. Up to four tiles go together.
+    """
+
+    first: ext.Operand[Any]
+    second: ext.Operand[Any] | None
+    third: ext.Operand[Any] | None
+    fourth: ext.Operand[Any] | None
+    first_result: ext.Result[Any]
+    second_result: ext.Result[Any] | None
+    third_result: ext.Result[Any] | None
+    fourth_result: ext.Result[Any] | None
+    combiner: ext.Region
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        axis = integer_of(op, "axis")
+        inputs = [tile_of(operand) for operand in op.operation.operands]
+        results = [described_as(result.type, TileType) for result in op.operation.results]
+        expect(len(inputs) == len(results), f"{len(inputs)} tiles in give as many out, not {len(results)}")
+        for tile, result in zip(inputs, results, strict=True):
+            expect(
+                0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions"
+            )
+            expect(
+                (result.lengths, result.element) == (tile.lengths, tile.element) and tile.agrees(result),
+                "a scan keeps shape, element type and distribution",
+            )
+            expect(
+                tile.lengths == inputs[0].lengths and tile.agrees(inputs[0]),
+                "its tiles must have one shape and distribution",
+            )
+            expect(str(tile.element) != "i1", "scans numbers, not conditions; cast them")
+        elements = [tile.element for tile in inputs]
+        if "identity" in op.attributes:
+            given = [one.type for one in op.attributes["identity"]]
+            expect(given == elements, f"the identity is {_listed(elements)}, not {_listed(given)}")
+        block = body_of(op)
+        arguments = [argument.type for argument in block.arguments]
+        expect(arguments == elements * 2, "the combiner takes all left elements, then all right ones")
+        check_yield(block, elements)
+
+
 class YieldOp(Ck.Operation, name="yield", traits=[ir.IsTerminatorTrait]):
-    """Ends the scalar code of ck.map and ck.reduce."""
+    """Ends the scalar code of ck.map, ck.reduce and ck.scan."""
 
     first: ext.Operand[Any]
     second: ext.Operand[Any] | None
@@ -147,14 +196,36 @@ def reduce(tiles: Sequence[ir.Value], axis: int, results: Sequence[TileType]) ->
     Raises:
         ValueError: no tile, or more than MOST_TILES.
     """
+    return _folding("ck.reduce", tiles, results, {"axis": integer(axis)})
+
+
+def scan(tiles: Sequence[ir.Value], axis: int, identity: Sequence[ir.Attribute] | None = None) -> ir.Operation:
+    """Append a scan; its region's block takes the elements and still needs the combiner.
+
+    Raises:
+        ValueError: no tile, or more than MOST_TILES.
+    """
+    attributes = {"axis": integer(axis)}
+    if identity is not None:
+        attributes["identity"] = ir.ArrayAttr.get(list(identity))
+    return _folding("ck.scan", tiles, [tile_of(tile) for tile in tiles], attributes)
+
+
+def _folding(
+    name: str, tiles: Sequence[ir.Value], results: Sequence[TileType], attributes: dict[str, ir.Attribute]
+) -> ir.Operation:
     if not 1 <= len(tiles) <= MOST_TILES:
-        raise ValueError(f"a reduction folds 1 to {MOST_TILES} tiles together, not {len(tiles)}")
+        raise ValueError(f"{FOLDS[name]} 1 to {MOST_TILES} tiles together, not {len(tiles)}")
     groups = segments(len(tiles))
-    attributes = {"axis": integer(axis), "operandSegmentSizes": groups, "resultSegmentSizes": groups}
-    operation = create("ck.reduce", [result.mlir() for result in results], tiles, attributes, regions=1)
+    attributes = {**attributes, "operandSegmentSizes": groups, "resultSegmentSizes": groups}
+    operation = create(name, [result.mlir() for result in results], tiles, attributes, regions=1)
     elements = [tile_of(tile).element for tile in tiles] * 2
     operation.regions[0].blocks.append(*elements, arg_locs=[operation.location] * len(elements))
     return operation
+
+
+def _listed(types: Sequence[ir.Type]) -> str:
+    return ", ".join(map(str, types)) or "nothing"
 
 
 def segments(count: int) -> ir.Attribute:

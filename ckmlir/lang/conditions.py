@@ -19,7 +19,7 @@ from ckmlir.lang.trace import TracingError, current, user_location
 from ckmlir.lang.values import Scalar, Tile
 from ckmlir.mlir import ir
 
-ELEMENT_CODE = ("ck.map", "ck.reduce")
+ELEMENT_CODE = ("ck.map", "ck.reduce", "ck.scan")
 """Operations whose regions compute single elements."""
 
 

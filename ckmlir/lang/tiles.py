@@ -4,13 +4,13 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeVar
 
-from ckmlir.dialect import compute, memory, regions
+from ckmlir.dialect import compute, memory
 from ckmlir.dialect.build import value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, TileType, describe
-from ckmlir.lang.arithmetic import Number, constant, dtype, emit_binary, emit_compare
+from ckmlir.lang.arithmetic import Number, constant, dtype, emit_compare
 from ckmlir.lang.given import described
 from ckmlir.lang.operators import Operators
 from ckmlir.lang.trace import Traced, TracingError, located
@@ -169,77 +169,6 @@ def _either(symbol: str, left: Any, right: Any) -> Any:
     if isinstance(right, Operators):
         return right._binary(symbol, left, swapped=True)
     raise TracingError(f"{symbol} of {described(left)} and {described(right)}: one has to be a tile or a scalar")
-
-
-@located
-def reduce(
-    tiles: Sequence[Tile], axis: int, combine: Callable[[list[Scalar], list[Scalar]], Sequence[Scalar]]
-) -> list[Tile]:
-    """Fold one axis of several tiles together with an associative, commutative function of two element tuples.
-
-    Raises:
-        TracingError: no tile or more than four, of different lengths, or of a single dimension; or the function does
-            not give an element for each of them.
-    """
-    shapes = [tile.type for tile in tiles]
-    if any(len(shape.lengths) == 1 for shape in shapes):
-        raise TracingError(
-            "a reduction leaves at least one dimension, and this tile has no other: stretch(tile, 0, 1) gives it one"
-        )
-    if tiles:
-        check_same_shape(tiles)
-    results = [
-        TileType(
-            shape.lengths[:axis] + shape.lengths[axis + 1 :],
-            shape.element,
-            None if shape.distribution is None else shape.distribution.reduce(axis),
-        )
-        for shape in shapes
-    ]
-    operation = regions.reduce([tile.value for tile in tiles], axis, results)
-    block = operation.regions[0].blocks[0]
-    try:
-        with ir.InsertionPoint(block):
-            arguments = [Scalar(argument) for argument in block.arguments]
-            found = combine(arguments[: len(tiles)], arguments[len(tiles) :])
-            regions.end(_combined(found, [shape.element for shape in shapes]))
-    except BaseException:
-        operation.erase()
-        raise
-    return [Tile(result) for result in operation.results]
-
-
-def _combined(found: Any, elements: list[ir.Type]) -> list[ir.Value]:
-    """What the function of a reduction gives, one element for each tile."""
-    for op in ir.InsertionPoint.current.block.operations:
-        if not op.operation.name.startswith(("arith.", "math.")):
-            raise TracingError(
-                "the function of a reduction computes with elements only, by operators, select and functions such as "
-                f"exp2; '{op.operation.name}' belongs outside"
-            )
-    count = f"{len(elements)} element{'s' if len(elements) > 1 else ''}"
-    if not isinstance(found, (list, tuple)):
-        raise TracingError(f"the function of a reduction gives a list of {count}, not {described(found)}")
-    if len(found) != len(elements):
-        raise TracingError(f"the function of a reduction gives {count}, one for each tile, not {len(found)}")
-    return [as_scalar(item, element).value for item, element in zip(found, elements)]
-
-
-def _fold(name: str, symbol: str) -> Callable[[Tile, int], Tile]:
-    def combine(left: list[Scalar], right: list[Scalar]) -> list[Scalar]:
-        return [Scalar(emit_binary(symbol, left[0].value, right[0].value))]
-
-    def function(tile: Tile, axis: int) -> Tile:
-        return reduce([tile], axis, combine)[0]
-
-    function.__name__ = function.__qualname__ = name
-    function.__doc__ = f"Fold an axis by {symbol}."
-    return located(function)
-
-
-reduce_sum = _fold("reduce_sum", "+")
-reduce_max = _fold("reduce_max", "maximum")
-reduce_min = _fold("reduce_min", "minimum")
 
 
 @located

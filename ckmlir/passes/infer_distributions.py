@@ -107,6 +107,8 @@ class _Inference:
             self._merge(op, [op.operands[2], op.results[0]])
         elif op.name == "ck.insert":
             self._merge(op, [op.operands[1], op.results[0]])
+        elif op.name == "ck.scan":
+            self._merge(op, [*op.operands, *op.results])
         elif op.name == "ck.reduce":
             self._merge(op, list(op.operands))
             self._merge(op, list(op.results))

@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.mlir import ir
-from ckmlir.passes import split_compute, split_memory, split_reduce
+from ckmlir.passes import split_compute, split_memory, split_reduce, split_scan
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.split_control import split_control
 from ckmlir.passes.split_state import SplitState
@@ -44,6 +44,7 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.mma": split_compute.split_mma,
     "ck.uniform": split_compute.split_uniform,
     "ck.reduce": split_reduce.split_reduce,
+    "ck.scan": split_scan.split_scan,
 }
 
 

@@ -11,7 +11,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.targets import Target, get_target
 
-REGION_VALUES = {"ck.map", "ck.reduce"}  # their regions are scalar code, not part of the tile program
+REGION_VALUES = {"ck.map", "ck.reduce", "ck.scan"}  # their regions are scalar code, not part of the tile program
 
 
 def functions(module: ir.Module) -> Iterator[ir.Operation]:

@@ -163,6 +163,66 @@ func.func @reduce_differing(%t: !tile, %u: !ck.tile<[64, 2], f16, "d0: 64@lane, 
 
 // -----
 
+!tile = !ck.tile<[64, 2], f32, "?">
+func.func @scan_axis(%t: !tile) {
+  // expected-error@+1 {{'ck.scan' axis 2 is not one of the tile's 2 dimensions}}
+  %0 = "ck.scan"(%t) ({
+  ^bb0(%a: f32, %b: f32):
+    "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 2 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile) -> !tile
+  return
+}
+
+// -----
+
+!tile = !ck.tile<[64, 2], f32, "?">
+func.func @scan_result(%t: !tile) {
+  // expected-error@+1 {{'ck.scan' a scan keeps shape, element type and distribution}}
+  %0 = "ck.scan"(%t) ({
+  ^bb0(%a: f32, %b: f32):
+    "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile) -> !ck.tile<[64], f32, "?">
+  return
+}
+
+// -----
+
+!tile = !ck.tile<[64, 2], f32, "?">
+func.func @scan_identity(%t: !tile) {
+  // expected-error@+1 {{'ck.scan' the identity is f32, not i32}}
+  %0 = "ck.scan"(%t) ({
+  ^bb0(%a: f32, %b: f32):
+    "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, identity = [0 : i32], operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile) -> !tile
+  return
+}
+
+// -----
+
+!tile = !ck.tile<[64, 2], f32, "?">
+func.func @scan_combiner(%t: !tile) {
+  // expected-error@+1 {{'ck.scan' the combiner takes all left elements, then all right ones}}
+  %0 = "ck.scan"(%t) ({
+  ^bb0(%a: f32):
+    "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>} : (!tile) -> !tile
+  return
+}
+
+// -----
+
+!tile = !ck.tile<[64, 2], f32, "?">
+func.func @scan_conditions(%t: !ck.tile<[64, 2], i1, "?">) {
+  // expected-error@+1 {{'ck.scan' scans numbers, not conditions; cast them}}
+  %0 = "ck.scan"(%t) ({
+  ^bb0(%a: i1, %b: i1):
+    "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (i1) -> ()
+  }) {axis = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>} : (!ck.tile<[64, 2], i1, "?">) -> !ck.tile<[64, 2], i1, "?">
+  return
+}
+
+// -----
+
 func.func @cast_shape(%t: !ck.tile<[64], f32, "?">) {
   // expected-error@+1 {{'ck.cast' a cast keeps shape and distribution}}
   %0 = "ck.cast"(%t) : (!ck.tile<[64], f32, "?">) -> !ck.tile<[32], f16, "?">

@@ -51,6 +51,14 @@ func.func @tiles(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %scale
     "ck.yield"(%a, %b) {operandSegmentSizes = array<i32: 1, 1, 0, 0>} : (f32, f32) -> ()
   }) {axis = 0 : i64, operandSegmentSizes = array<i32: 1, 1, 0, 0>, resultSegmentSizes = array<i32: 1, 1, 0, 0>}
     : (!acc, !acc) -> (!ck.tile<[16], f32, "?">, !ck.tile<[16], f32, "?">)
+  // CHECK: "ck.scan"(%{{.*}}) ({
+  // CHECK: }) {axis = 1 : i64, identity = [0.000000e+00 : f32], {{.*}}} : (!ck.tile<[16, 16], f32, {{.*}}>) -> !ck.tile<[16, 16], f32, {{.*}}>
+  %before = "ck.scan"(%scaled) ({
+  ^bb0(%left: f32, %right: f32):
+    %result = arith.addf %left, %right : f32
+    "ck.yield"(%result) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, identity = [0.0 : f32], operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>}
+    : (!acc) -> !acc
   // CHECK: "ck.broadcast"
   %again = "ck.broadcast"(%sum) {axis = 1 : i64} : (!ck.tile<[16], f32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
   // CHECK: "ck.uniform"(%{{.*}}) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32

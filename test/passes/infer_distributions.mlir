@@ -42,6 +42,20 @@ func.func @reduce(%x: f32) attributes {ck.waves = 1 : i32} {
   return
 }
 
+// A scan leaves its elements where they are: what is known of its source is known of its result, and the other way round.
+// CHECK-LABEL: func.func @scan
+func.func @scan(%x: f32) attributes {ck.waves = 1 : i32} {
+  %0 = "ck.splat"(%x) : (f32) -> !unknown
+  // CHECK: "ck.scan"
+  // CHECK: : (!ck.tile<[16, 16], f32, "d0: 4@lane 4@y0, d1: 16@lane">) -> !ck.tile<[16, 16], f32, "d0: 4@lane 4@y0, d1: 16@lane">
+  %1 = "ck.scan"(%0) ({
+  ^bb0(%a: f32, %b: f32):
+    %c = arith.addf %a, %b : f32
+    "ck.yield"(%c) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>} : (!unknown) -> !known
+  return
+}
+
 // A broadcast derives its source, and through a map its result.
 // CHECK-LABEL: func.func @broadcast
 func.func @broadcast(%x: f32) attributes {ck.waves = 1 : i32} {

@@ -84,6 +84,19 @@ func.func @reduce_result(%x: f32) attributes {ck.waves = 1 : i32} {
 
 // -----
 
+func.func @scan_lanes(%x: f32) attributes {ck.waves = 1 : i32} {
+  // expected-error@+1 {{lies over 1 waves of 63 lanes}}
+  %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[21, 3], f32, "d0: 21@lane, d1: 3@lane">
+  %1 = "ck.scan"(%0) ({
+  ^bb0(%a: f32, %b: f32):
+    "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) {axis = 1 : i64, operandSegmentSizes = array<i32: 1, 0, 0, 0>, resultSegmentSizes = array<i32: 1, 0, 0, 0>}
+    : (!ck.tile<[21, 3], f32, "d0: 21@lane, d1: 3@lane">) -> !ck.tile<[21, 3], f32, "d0: 21@lane, d1: 3@lane">
+  return
+}
+
+// -----
+
 func.func @reduce_lanes(%x: f32) attributes {ck.waves = 1 : i32} {
   // expected-error@+1 {{lies over 1 waves of 63 lanes}}
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[3], f32, "r: 21@lane, d0: 3@lane">
