@@ -21,6 +21,7 @@ OPERATORS = {
     "gated_gemm": "ckmlir.ops.gemm.gated_gemm",
     "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
     "batched_contraction": "ckmlir.ops.gemm.batched_contraction",
+    "grouped_gemm": "ckmlir.ops.gemm.grouped_gemm",
     "sum_parts": "ckmlir.ops.contraction.sum_parts",
     "layernorm2d": "ckmlir.ops.normalization.layernorm2d",
     "rmsnorm2d": "ckmlir.ops.normalization.rmsnorm2d",

@@ -65,8 +65,12 @@ DTYPES = {
     )
 }
 
+ADDRESS = Dtype("i64", 8)
+"""Of tables in memory that hold addresses; no operator computes with it."""
+
 _NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "i8": np.int8, "i32": np.int32,
+    "i64": np.int64,
 }  # fmt: skip
 _NUMPY_8_BIT: dict[tuple[str, str], Any] = {
     ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz,
@@ -78,6 +82,8 @@ _NUMPY_8_BIT: dict[tuple[str, str], Any] = {
 
 def find_dtype(name: str) -> Dtype:
     """The element type called `name`. Raises RequestError when there is none."""
+    if name == ADDRESS.name:
+        return ADDRESS
     if name not in DTYPES:
         raise RequestError(f"unknown dtype {name!r}; {suggest(name, DTYPES)}")
     return DTYPES[name]

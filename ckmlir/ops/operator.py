@@ -220,6 +220,12 @@ class Operator(ABC, Generic[P, S]):
         """Values of an input array before rounding to its dtype; shape `array.shape`. Not asked for those made
         together."""
 
+    def placed(self, problem: P, target: Target, addresses: Mapping[str, int]) -> Mapping[str, Array]:
+        """Input arrays that say where other arrays lie, by name, once these have addresses; most operators have none.
+        `inputs` makes them of zeros.
+        """
+        return {}
+
     @abstractmethod
     def reference(self, problem: P, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Every output as NumPy computes it from the input arrays: in float64, or exactly for integers."""

@@ -13,7 +13,7 @@ from typing import Any
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, require_valid
 from ckmlir.ops.spec import Spec
-from ckmlir.ops.steps import Fill, PackOnHost, Workspace
+from ckmlir.ops.steps import Fill, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
 
 
@@ -36,15 +36,18 @@ class PackStep:
     Attributes:
         inputs: arrays that the function reads, as it knows them -> the arrays and workspaces of the plan.
         function: see `ckmlir.ops.steps.PackOnHost`.
+        places: whose addresses the function reads: their names as it knows them, and those of the plan.
     """
 
     workspace: str
     nbytes: int
     inputs: tuple[tuple[ArraySpec, str], ...]
     function: Callable[[Mapping[str, Array], Array], None]
+    places: tuple[tuple[str, str], ...] = ()
 
     def __str__(self) -> str:
-        return f"pack {self.workspace} on the host from {', '.join(name for _, name in self.inputs) or 'nothing'}"
+        read = [*(name for _, name in self.inputs), *(place_of(name) for _, name in self.places)]
+        return f"pack {self.workspace} on the host from {', '.join(read) or 'nothing'}"
 
 
 @dataclass(frozen=True)
@@ -149,7 +152,10 @@ class _Resolver:
                 self.steps.append(FillStep(step.buffer, step.byte, self.size(step.buffer)))
             elif isinstance(step, PackOnHost):
                 inputs = tuple((self.arrays[name], name) for name in step.inputs)
-                self.steps.append(PackStep(step.workspace, self.size(step.workspace), inputs, step.function))
+                for name in step.places:
+                    self.size(name)
+                places = tuple((name, name) for name in step.places)
+                self.steps.append(PackStep(step.workspace, self.size(step.workspace), inputs, step.function, places))
             elif isinstance(step, Run):
                 self.run(step)
             else:
@@ -182,7 +188,8 @@ class _Resolver:
                 self.steps.append(replace(one, buffer=names[one.buffer]))
             elif isinstance(one, PackStep):
                 inputs = tuple((array, names[name]) for array, name in one.inputs)
-                self.steps.append(replace(one, workspace=names[one.workspace], inputs=inputs))
+                places = tuple((own, names[name]) for own, name in one.places)
+                self.steps.append(replace(one, workspace=names[one.workspace], inputs=inputs, places=places))
             else:
                 arguments = tuple(names[item] if isinstance(item, str) else item for item in one.launch.arguments)
                 self.add(replace(one, launch=replace(one.launch, arguments=arguments), is_own=False))

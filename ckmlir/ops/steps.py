@@ -51,11 +51,19 @@ class PackOnHost:
         inputs: arrays that the function reads, copied to the host before.
         function: called as `function(arrays, packed)` on a thread of the driver: the arrays by name, in their shapes,
             and the workspace's bytes (uint8), zeros at first, to be filled. It must not use the device.
+        places: arrays and workspaces of which the function wants to know where they lie: their addresses, int64 without
+            dimensions, are among the arrays under the names that `place_of` gives.
     """
 
     workspace: str
     inputs: tuple[str, ...]
     function: Callable[[Mapping[str, Array], Array], None]
+    places: tuple[str, ...] = ()
+
+
+def place_of(name: str) -> str:
+    """What functions on the host know the address of an array or workspace by."""
+    return f"&{name}"
 
 
 @dataclass(frozen=True)

@@ -127,6 +127,10 @@ def measure(
         if cold == "rotate" and not is_simulated:
             copies = 1 + -(-_cache_bytes(device) // max(nbytes, 1))
         buffers = [_upload(executable, arrays, device, cleanup) for _ in range(min(copies, warm_up + repeats))]
+        for memories in buffers:
+            addresses = {name: memory.address for name, memory in memories.items()}
+            for name, contents in operator.placed(problem, target, addresses).items():
+                device.write(memories[name], contents)
         times: Times | None = None
         counts: Counter[str] | None = None
         if isinstance(device, SimulatorDevice):

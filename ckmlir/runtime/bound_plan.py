@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 
+import numpy as np
+
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.plan import FillStep, KernelStep, PackStep, Plan, PlanStep
+from ckmlir.ops.steps import place_of
 from ckmlir.runtime.device import Memory, MemoryPart, PreparedLaunch, Stream
 from ckmlir.runtime.operator_kernels import OperatorKernels
 from ckmlir.runtime.strided import elements
@@ -67,8 +70,10 @@ class BoundPlan:
             for (spec, name), staged in zip(step.inputs, inputs, strict=True):
                 device.copy(staged, buffers[name], spec.nbytes, stream)
 
+            places = {place_of(own): np.asarray(buffers[name].address, np.int64) for own, name in step.places}
+
             def pack() -> None:
-                arrays = {
+                arrays = places | {
                     spec.name: elements(staged.bytes[: spec.nbytes], spec, numpy_dtype(spec.dtype, target))
                     for (spec, _), staged in zip(step.inputs, inputs, strict=True)
                 }

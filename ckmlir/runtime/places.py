@@ -29,12 +29,16 @@ class Place:
         self._device, self._spec, self._size = device, spec, contents.nbytes
         self._before = GUARD_BYTES + spec.align if guarded else 0
         self._written = np.full(self._before + self._size + (GUARD_BYTES if guarded else 0), GUARD, np.uint8)
-        self._written[self._before : self._before + self._size] = contents
         self._whole = device.allocate(self._written.nbytes)
         self.memory: Memory = MemoryPart(self._whole, self._before, self._size) if guarded else self._whole
-        device.write(self._whole, self._written)
+        self.write(contents)
         if isinstance(device, LabelsMemory):
             device.label(self._whole, spec.name, is_output=spec.role == "out")
+
+    def write(self, contents: Array) -> None:
+        """Copy contents, all bytes from the first element to the last."""
+        self._written[self._before : self._before + self._size] = contents.reshape(-1).view(np.uint8)
+        self._device.write(self._whole, self._written)
 
     def contents(self) -> Array:
         """The array's bytes, read back.

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
@@ -79,9 +79,13 @@ def run_operator(
         array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array) for array in specs
     }
     start = time.perf_counter()
+
+    def placed(addresses: Mapping[str, int]) -> Mapping[str, Array]:
+        return operator.placed(problem, target, addresses)
+
     with closing(Executable(device, operator, problem, target=target, spec=spec, compiled=compiled)) as executable:
         compile_seconds = time.perf_counter() - start
-        run_seconds = _run(device, executable, specs, memories, guarded) if executable.plan.steps else 0.0
+        run_seconds = _run(device, executable, specs, memories, placed, guarded) if executable.plan.steps else 0.0
         kernel, plan = executable.kernel, executable.plan
     results = {array.name: _output(memories[array.name], array, target) for array in specs if array.role == "out"}
     return RunResult(results, kernel, compile_seconds, run_seconds, plan)
@@ -95,7 +99,12 @@ def compile_kernel(operator: Operator[P, S], spec: S, target: Target) -> Compile
 
 
 def _run(
-    device: Device, executable: Executable, specs: Sequence[ArraySpec], memories: dict[str, Array], guarded: bool
+    device: Device,
+    executable: Executable,
+    specs: Sequence[ArraySpec],
+    memories: dict[str, Array],
+    placed: Callable[[Mapping[str, int]], Mapping[str, Array]],
+    guarded: bool,
 ) -> float:
     """Copy `memories` to the device, launch, and copy outputs back into them. Returns the seconds of the launch."""
     with ExitStack() as cleanup:
@@ -103,6 +112,8 @@ def _run(
         for spec in specs:
             places[spec.name] = Place(device, spec, memories[spec.name], guarded=guarded)
             cleanup.callback(places[spec.name].free)
+        for name, contents in placed({name: place.memory.address for name, place in places.items()}).items():
+            places[name].write(contents)
         device.synchronize()
         start = time.perf_counter()
         executable.launch({name: place.memory for name, place in places.items()})

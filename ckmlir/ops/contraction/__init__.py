@@ -7,7 +7,9 @@
 | loop | `loop_kernel.py` | the loop over K: the only one |
 | epilogue | `epilogue_kernel.py` | what becomes of the accumulators, and how they get to memory |
 
+Parts are objects chosen by a name of the specification: `walks_kernel.WALKS`, `epilogue_kernel.SINKS`.
+
 `merged_kernel.py` shows the parts tensors as matrices, dimensions merged; `sum_parts.py` adds what workgroups have
 summed in parts. `contraction_spec.py` has what a kernel's code depends on, `defaults.py` chooses it, `problem.py` holds
-a request, `operator.py` is the operators' base.
+a request, `grouped.py` several in one launch; `operator.py` is the operators' base.
 """

@@ -36,6 +36,9 @@ MOST_BATCH_DIMENSIONS = 3
 MOST_DIMENSIONS = 4
 """Of each of G, M, N and K in a contraction of tensors."""
 
+WALKS = ("grid", "table", "persistent")
+"""Which block of which product a workgroup computes: a block of a product for each, numbered along the grid; a block of
+the products that a table in memory lists; or those blocks in turns."""
 SINKS = ("store", "partial", "atomic")
 """What becomes of a workgroup's sums: C; or, where workgroups share the sums, partial sums of each in a workspace, or
 C to which memory adds them."""
@@ -53,6 +56,8 @@ NARROWEST_COPY = 4
 """Bytes that a lane copies straight to LDS at least."""
 REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
+MOST_RESIDENT = 2
+"""Workgroups of a compute unit that a persistent kernel counts on: more do not hide more, and each has a last turn."""
 PRESHUFFLE = "preshuffle"
 """The schedule for B in fragment order."""
 
@@ -69,6 +74,7 @@ class ContractionSpec(Spec):
         batch: dimensions of the batch, 0 for a single product.
         merged: () for matrices; else for A, the matrices B, D tensors and outputs how each lies, when its rows and its
             columns are several dimensions, as `ckmlir.ops.contraction.merged` writes it.
+        walk: of `WALKS`.
         sink: of `SINKS`; for "partial" there is no expression, and `out` is the type of the accumulators.
         block: tile (m, n, k) of a workgroup in one step of the K loop.
         waves: waves of a workgroup along (m, n).
@@ -89,6 +95,7 @@ class ContractionSpec(Spec):
     side: tuple[str, ...]
     batch: int
     merged: tuple[str, ...]
+    walk: str
     sink: str
     block: tuple[int, int, int]
     waves: tuple[int, int]
@@ -110,7 +117,7 @@ class ContractionSpec(Spec):
         parts += [f"products{self.products}"] * (self.products > 1)
         parts += [f"batch{self.batch}"] * (self.batch > 0)
         parts += [word.replace(".", "x") for word in self.merged]
-        parts += [self.sink] * (self.sink != "store")
+        parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         if self.op:
             parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
             parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
@@ -177,12 +184,13 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     reasons = [
         *not_a_choice(
             spec, dtype=tuple(OUTPUTS), out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
-            sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
+            walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
         ),
         *not_powers_of_two(spec, "block", "waves", "align", "slices"),
         *_pad_letters(spec),
         *_expression(spec),
         *_merged(spec),
+        *_walk(spec),
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
@@ -207,6 +215,12 @@ def _merged(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("merged", spec.merged, "arrays differ in their dimensions", "expected M.K, N.K and M.N")
     elif spec.shuffled or spec.sink != "store" or spec.products > 1:
         yield Reason("merged", spec.merged, "tensors are whole, plain and two", "expected sink=store and shuffled=0")
+
+
+def _walk(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether a walk other than the grid's finds what it has to: single products of plain matrices."""
+    if spec.walk != "grid" and (spec.batch or spec.merged or spec.shuffled):
+        yield Reason("walk", spec.walk, "it takes plain matrices without a batch", "expected grid")
 
 
 def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
@@ -324,6 +338,16 @@ def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
     if spec.block[2] % depth:
         why = f"tiles of B are {depth} elements deep along k"
         yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")
+
+
+def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
+    """How many workgroups a compute unit holds at a time, as far as is known before the kernel is compiled: as LDS and
+    the registers of its tiles allow.
+    """
+    need = _resources(spec, target)
+    waves_a_simd = -(-spec.wave_count // target.simds)
+    registers = target.registers.vector_total // max(need.registers * 5 // 4, 1) // waves_a_simd
+    return max(min(target.lds_bytes // max(need.lds, 1), registers, MOST_RESIDENT), 1)
 
 
 def _resources(spec: ContractionSpec, target: Target) -> Resources:

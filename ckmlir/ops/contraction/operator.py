@@ -56,7 +56,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             problem.products,
         )  # fmt: skip
         candidates = (
-            self._planned(problem, plan, sink, target)
+            self.planned(problem, plan, sink, target)
             for plan in plans(wish, target)
             for sink in _sinks(problem, plan.block, target)
         )
@@ -70,7 +70,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         reduction = next((name for name, sink in REDUCTIONS.items() if sink == spec.sink), None)
         return found if problem.reduction or not reduction else {**found, "reduction": reduction}
 
-    def _planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
+    def planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
+        """The kernel of a plan, whether the chip can run it or not."""
         problem = asked.parted() if sink == "partial" else asked
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
@@ -85,6 +86,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             side=problem.described_side(),
             batch=len(problem.batch),
             merged=problem.words(),
+            walk="grid",
             sink=sink,
             block=block,
             waves=waves,
@@ -105,7 +107,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         problem = problem.parted() if spec.sink == "partial" else problem
         reasons += list(unlike(
             spec, operator=self.name, dtype=problem.dtype, out=problem.out, layout=problem.layout,
-            products=problem.products, op=problem.op, merged=problem.words(), batch=len(problem.batch),
+            products=problem.products, op=problem.op, walk="grid", merged=problem.words(), batch=len(problem.batch),
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,
         ))  # fmt: skip
@@ -203,7 +205,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     def _most_parts(self, problem: Problem, target: Target) -> int:
         """Parts that memory adds up at most."""
         spec = self.spec(problem, target)
-        return 1 if spec.sink == "store" else _parts(problem, part_length(problem, spec, target))
+        return 1 if spec.sink == "store" else parts_of(problem, part_length(problem, spec, target))
 
     def flops(self, problem: Problem) -> int:
         """A multiplication and an addition for each product."""
@@ -217,7 +219,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         lies: tuple[int, ...] = ()
         if spec.sink != "store":
             length = part_length(problem, spec, target)
-            parts, lies = _parts(problem, length), (length,)
+            parts, lies = parts_of(problem, length), (length,)
         if spec.sink == "partial":
             own = problem.parted()
             lies = (*lies, own.part_outputs)
@@ -237,14 +239,16 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             return (OWN_KERNEL,)
         if spec.sink == "atomic":
             return (cleared(problem.arrays()[-1]), OWN_KERNEL)
-        parts = _parts(problem, part_length(problem, spec, target))
+        parts = parts_of(problem, part_length(problem, spec, target))
         return (OWN_KERNEL, Run(SUM_PARTS, sum_of(problem, parts), {}))
 
     def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if spec.sink != "partial" or self.writes_nothing(problem):
             return ()
         parted = problem.parted()
-        size = _parts(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
+        size = (
+            parts_of(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
+        )
         return tuple(Workspace(name, size) for name in parted.outputs)
 
 
@@ -255,7 +259,7 @@ def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
     return max(ceil_div(ceil_div(problem.k, depth), parts), 1) * depth
 
 
-def _parts(problem: Problem, length: int) -> int:
+def parts_of(problem: Problem, length: int) -> int:
     """Parts that have something to sum, at least one."""
     return max(ceil_div(problem.k, length), 1)
 

@@ -1,23 +1,191 @@
-"""Which block of which product a workgroup computes, and which part of its sums."""
+"""Which block of which product a workgroup computes, and which part of its sums: the walks, by name.
+
+A walk says what a kernel's arguments are besides the numbers of its expression, and calls the body, which computes and
+stores one block, where a workgroup has one to do: once, or in turns.
+"""
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Protocol
 
-from ckmlir.lang import Pointer, Scalar, workgroup_id
+from ckmlir.lang import Pointer, Scalar, exit_unless, i32, ptr, while_loop, workgroup_id
+from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.merged_kernel import distance_arguments, known_divisors
+from ckmlir.ops.contraction.side import NAMES, SideSpec
 
 
-def block_of_grid(spec: ContractionSpec, n: Scalar) -> tuple[Scalar, Scalar]:
-    """First row and column of this workgroup's block; blocks are numbered row by row along x."""
+@dataclass(frozen=True)
+class Work:
+    """A block of a product, or a part of its sums.
+
+    Attributes:
+        sizes: m, n and k of the product, with what is known to divide them.
+        arrays: where the product's arrays begin, by name; outputs of parts where those of this part do.
+        distances: how rows lie in them, by the names of `distance_arguments`.
+        row, column: where the block begins in C.
+        begin, end: the range of K.
+    """
+
+    sizes: Mapping[str, Scalar]
+    arrays: Mapping[str, Pointer]
+    distances: SimpleNamespace
+    row: Scalar
+    column: Scalar
+    begin: Scalar | int
+    end: Scalar
+
+
+Body = Callable[[Work], None]
+
+
+class Walk(Protocol):
+    """A way through the blocks."""
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """The kernel's arguments by name, in order."""
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """Trace the kernel: the body for what this workgroup computes; `given` are the arguments."""
+
+
+class Grid:
+    """A workgroup for each block, along x; for each product of a batch, along y; for each part of K, along z."""
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        integers = ["m", "n", "k", *distance_arguments(spec), *_batch_arguments(spec), *_part_arguments(spec)]
+        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
+        return {**pointers, **dict.fromkeys(integers, i32)}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        sizes = _divisors(spec, given)
+        row, column = _block(spec, workgroup_id(0), sizes["n"])
+        begin, end = _part_of_k(spec, given, workgroup_id(2), sizes["k"])
+        coordinates = _batch_coordinates(spec, given)
+        arrays = {name: _in_batch(spec, name, getattr(given, name), given, coordinates) for name in spec.arrays}
+        arrays |= {name: _in_part(spec, arrays[name], given, workgroup_id(2)) for name in spec.outputs}
+        body(Work(sizes, arrays, given, row, column, begin, end))
+
+
+class Table:
+    """A workgroup for each block of the products that a table in memory lists.
+
+    The table (products + 1, columns) of i64 has for each product the number of its first block among all, m, n, k, how
+    rows lie (`distance_arguments`), of parts their length along k and their distance (`_part_arguments`), and where its
+    arrays begin, in the order of `ContractionSpec.arrays`. The last row has the number of blocks. Blocks of a product
+    are numbered row by row, part after part; a product may have none.
+    """
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        return {"table": ptr("i64"), "products": i32}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        block = workgroup_id(0)
+        exit_unless(block < _first_block(spec, given, given.products))
+        body(self._listed(spec, given, block))
+
+    def _listed(self, spec: ContractionSpec, given: SimpleNamespace, block: Scalar) -> Work:
+        """The block of a number among all."""
+        with while_loop(lambda found, behind: found + 1 < behind, carry=[0, given.products]) as search:
+            found, behind = search.carried
+            middle = (found + behind) // 2
+            is_behind = block < _first_block(spec, given, middle)
+            search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
+        product = search.results[0]
+        row = {name: _entry(spec, given, product, name) for name in _columns(spec)[: -len(spec.arrays)]}
+        fields = SimpleNamespace(**row)
+        sizes = _divisors(spec, fields)
+        place, part = block - fields.first, None
+        if spec.sink != "store":
+            blocks = _blocks(sizes["m"], spec.block[0]) * _blocks(sizes["n"], spec.block[1])
+            part, place = place // blocks, place % blocks
+        at_row, at_column = _block(spec, place, sizes["n"])
+        begin, end = _part_of_k(spec, fields, part, sizes["k"])
+        pointers = {
+            name: given.table.pointer(product * len(_columns(spec)) + _columns(spec).index(name), dtype)
+            for name, dtype in element_types(spec).items()
+        }
+        pointers |= {name: _in_part(spec, pointers[name], fields, part) for name in spec.outputs}
+        return Work(sizes, pointers, fields, at_row, at_column, begin, end)
+
+
+class PersistentTable(Table):
+    """The blocks of a table's products in turns, by workgroups that stay: every `workgroups`-th."""
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        return {**super().arguments(spec), "workgroups": i32}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        end = _first_block(spec, given, given.products)
+        with while_loop(lambda block: block < end, carry=[workgroup_id(0)]) as turn:
+            (block,) = turn.carried
+            body(self._listed(spec, given, block))
+            turn.carry(block + given.workgroups)
+
+
+WALKS: dict[str, Walk] = {"grid": Grid(), "table": Table(), "persistent": PersistentTable()}
+"""By the names of `ContractionSpec.walk`."""
+
+
+def element_types(spec: ContractionSpec) -> dict[str, str]:
+    """Of every array, by name."""
+    sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
+    return {**dict.fromkeys(spec.tensors, spec.dtype), **sides, **dict.fromkeys(spec.outputs, spec.out)}
+
+
+# -- blocks and parts ------------------------------------------------------------------------------------------------
+
+
+def _blocks(length: Scalar, step: int) -> Scalar:
+    count: Scalar = (length + (step - 1)) // step
+    return count
+
+
+def _block(spec: ContractionSpec, place: Scalar, n: Scalar) -> tuple[Scalar, Scalar]:
+    """First row and column of a block of C; blocks are numbered row by row."""
     bm, bn, _ = spec.block
-    tiles_n = (n + (bn - 1)) // bn
-    return workgroup_id(0) // tiles_n * bm, workgroup_id(0) % tiles_n * bn
+    across = _blocks(n, bn)
+    return place // across * bm, place % across * bn
 
 
-def batch_coordinates(spec: ContractionSpec, given: SimpleNamespace) -> list[Scalar]:
+def _part_of_k(
+    spec: ContractionSpec, given: SimpleNamespace, part: Scalar | None, k: Scalar
+) -> tuple[Scalar | int, Scalar]:
+    """The range of K that a workgroup sums: all of it, or a part of `part_k`."""
+    if spec.sink == "store" or part is None:
+        return 0, k
+    depth = spec.block[2]
+    begin = (part * given.part_k).multiple_of(depth)
+    return begin, (begin + given.part_k).minimum(k).multiple_of(math.gcd(depth, k.multiple))
+
+
+def _in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, part: Scalar | None) -> Pointer:
+    """Where an output of a part begins: partial sums lie behind those of the parts before it."""
+    if spec.sink != "partial" or part is None:
+        return pointer
+    distance = part.to("i64") * given.part_outputs.to("i64")
+    return pointer.offset(distance.multiple_of(spec.align[2]))
+
+
+def _part_arguments(spec: ContractionSpec) -> list[str]:
+    """Kernel arguments that say how parts lie."""
+    return {"store": [], "atomic": ["part_k"], "partial": ["part_k", "part_outputs"]}[spec.sink]
+
+
+# -- the batch -------------------------------------------------------------------------------------------------------
+
+
+def _batch_coordinates(spec: ContractionSpec, given: SimpleNamespace) -> list[Scalar]:
     """This workgroup's place in each dimension of the batch, which is numbered along y, the last the fastest."""
     place = workgroup_id(1)
     found: list[Scalar] = []
@@ -28,37 +196,64 @@ def batch_coordinates(spec: ContractionSpec, given: SimpleNamespace) -> list[Sca
     return [place, *found] if spec.batch else []
 
 
-def in_batch(name: str, pointer: Pointer, given: SimpleNamespace, coordinates: Sequence[Scalar], align: int) -> Pointer:
+def _in_batch(
+    spec: ContractionSpec, name: str, pointer: Pointer, given: SimpleNamespace, coordinates: Sequence[Scalar]
+) -> Pointer:
     """Where an array of this workgroup's product begins."""
     for dim, coordinate in enumerate(coordinates):
         stride = getattr(given, f"{name}_batch{dim}")
-        pointer = pointer.offset((coordinate.to("i64") * stride.to("i64")).multiple_of(align))
+        pointer = pointer.offset((coordinate.to("i64") * stride.to("i64")).multiple_of(_align(spec, name)))
     return pointer
 
 
-def batch_arguments(spec: ContractionSpec, names: Sequence[str]) -> list[str]:
+def _batch_arguments(spec: ContractionSpec) -> list[str]:
     """Kernel arguments that say how arrays lie in the batch."""
     lengths = [f"batch{dim}" for dim in range(1, spec.batch)]
-    return [*lengths, *(f"{name}_batch{dim}" for name in names for dim in range(spec.batch))]
+    return [*lengths, *(f"{name}_batch{dim}" for name in spec.arrays for dim in range(spec.batch))]
 
 
-def part_of_k(spec: ContractionSpec, given: SimpleNamespace, k: Scalar) -> tuple[Scalar | int, Scalar]:
-    """The range of K that this workgroup sums: all of it, or its part of `part_k`; parts are numbered along z."""
-    if spec.sink == "store":
-        return 0, k
-    depth = spec.block[2]
-    begin = (workgroup_id(2) * given.part_k).multiple_of(depth)
-    return begin, (begin + given.part_k).minimum(k).multiple_of(math.gcd(depth, k.multiple))
+# -- the table -------------------------------------------------------------------------------------------------------
 
 
-def in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace) -> Pointer:
-    """Where an output of this workgroup's part begins: partial sums lie behind those of the parts before it."""
-    if spec.sink != "partial":
-        return pointer
-    distance = workgroup_id(2).to("i64") * given.part_outputs.to("i64")
-    return pointer.offset(distance.multiple_of(spec.align[2]))
+def _columns(spec: ContractionSpec) -> tuple[str, ...]:
+    return ("first", "m", "n", "k", *distance_arguments(spec), *_part_arguments(spec), *spec.arrays)
 
 
-def part_arguments(spec: ContractionSpec) -> list[str]:
-    """Kernel arguments that say how parts lie."""
-    return {"store": [], "atomic": ["part_k"], "partial": ["part_k", "part_outputs"]}[spec.sink]
+def _entry(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Scalar:
+    """A number of a product of the table."""
+    columns = _columns(spec)
+    entry: Scalar = given.table.scalar(product * len(columns) + columns.index(name))
+    number: Scalar = entry.to("i32")
+    return number
+
+
+def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar) -> Scalar:
+    return _entry(spec, given, product, "first")
+
+
+# -- what is known of lengths ----------------------------------------------------------------------------------------
+
+
+def _align(spec: ContractionSpec, name: str) -> int:
+    """Elements that divide the distances between rows of an array."""
+    if name in spec.tensors:
+        return spec.align[0 if name == "a" else 1]
+    return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
+
+
+def _divisors(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]:
+    """The sizes with what is known to divide them: the block, or the alignment of the rows that they are the
+    length of.
+    """
+    known = known_divisors(spec) if spec.merged else dict.fromkeys("mnk", 1)
+    rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
+    if spec.shuffled:
+        del rows[1]  # rows of tiles, filled up
+    if spec.merged:
+        rows.clear()
+    for operand, letter in rows.items():
+        known[letter] = max(known[letter], spec.align[operand])
+    for letter, length in zip("mnk", spec.block, strict=True):
+        if letter not in spec.pad:
+            known[letter] = length
+    return {letter: getattr(given, letter).multiple_of(known[letter]) for letter in "mnk"}

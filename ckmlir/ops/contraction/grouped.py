@@ -1,0 +1,176 @@
+"""Several products in one launch: a problem of problems, their arrays, and the table in which a kernel finds them."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.keys import check_sizes, read_problem
+from ckmlir.ops.contraction.operator import part_length, parts_of
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.operator import ArraySpec, ceil_div
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, Series
+from ckmlir.targets import Target
+
+PRODUCTS, STEP = 4, 64
+"""Of a request that says nothing of m: how many products, and rows that each has more than the one before."""
+TABLE = "table"
+"""Kernels' name for the table."""
+
+
+@dataclass(frozen=True)
+class ForEach(Series):
+    """A number for each product, or one for all."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        drawn = super().sample(random, request)
+        sizes = request.get("m")
+        if not isinstance(drawn, tuple) or self.name == "m" or not isinstance(sizes, tuple):
+            return drawn
+        count = random.choice((1, len(sizes), len(sizes)))
+        return tuple(random.choice(drawn) for _ in range(count))
+
+
+@dataclass(frozen=True)
+class PitchForEach(ForEach):
+    """Elements from one row of a matrix to the next, for each product or one for all; rows are as long as one of the
+    keys `of` says.
+    """
+
+    of: tuple[str, ...] = ("n",)
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        lengths = [value for name in self.of if isinstance(value := request.get(name), tuple)]
+        least = max((max(numbers) for numbers in lengths if numbers), default=1)
+        return (min(max(least, 1) + random.choice((0, 0, 1, 8)), MAXIMUM_SIZE),)
+
+
+@dataclass(frozen=True)
+class GroupedProblem:
+    """Products of one launch.
+
+    Attributes:
+        products: each a problem of its own; they differ in sizes, pitches and parts.
+        persistent: whether workgroups stay and take block after block; None where the operator chooses.
+        on_device: whether the table is an input, there already, and not packed on the host.
+    """
+
+    products: tuple[Problem, ...]
+    persistent: bool | None
+    on_device: bool
+
+    @property
+    def live(self) -> tuple[Problem, ...]:
+        """The products that have an element."""
+        return tuple(one for one in self.products if one.m and one.n)
+
+    @property
+    def any(self) -> Problem:
+        """A product that stands for all in what they have in common."""
+        return (*self.live, *self.products)[0]
+
+
+def read_products(values: Mapping[str, Any], each: Sequence[str]) -> tuple[Problem, ...]:
+    """The products of keys of which those in `each` have a number for each; `m` has a default. Raises RequestError
+    naming the key, or the product, that does not fit.
+    """
+    given = {name: values[name] for name in each if values[name] is not None}
+    count = max(map(len, given.values()))
+    if "m" not in given:
+        count = count if count > 1 else PRODUCTS
+        given["m"] = tuple(STEP * (number + 1) for number in range(count))
+    for name, numbers in given.items():
+        if len(numbers) not in (1, count):
+            raise RequestError(f"{name}: {len(numbers)} numbers for {count} products; expected 1 or {count}")
+    products = []
+    for number in range(count):
+        own = {name: numbers[number % len(numbers)] for name, numbers in given.items()}
+        try:
+            products.append(check_sizes(read_problem({**values, **own})))
+        except RequestError as error:
+            raise RequestError(f"product {number}: {error}" if count > 1 else str(error)) from None
+    return tuple(products)
+
+
+def named(name: str, number: int) -> str:
+    """What an array of a product is called among those of all."""
+    return f"{name}_{number}"
+
+
+def split_name(name: str) -> tuple[str, int]:
+    """The inverse of `named`."""
+    own, _, number = name.rpartition("_")
+    return own, int(number)
+
+
+def arrays_of(problem: GroupedProblem, number: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays of one product by its own names; those that are there."""
+    names = [array.name for array in problem.products[number].arrays()]
+    return {name: arrays[named(name, number)] for name in names if named(name, number) in arrays}
+
+
+def all_arrays(problem: GroupedProblem) -> tuple[ArraySpec, ...]:
+    """The arrays of all products."""
+    return tuple(
+        replace(array, name=named(array.name, number))
+        for number, one in enumerate(problem.products)
+        for array in one.arrays()
+    )
+
+
+def parts_of_product(one: Problem, spec: ContractionSpec, target: Target) -> tuple[int, int]:
+    """How much of K a part of a product sums, and how many parts there are."""
+    length = part_length(one, spec, target)
+    return length, 1 if spec.sink == "store" else parts_of(one, length)
+
+
+def blocks_of(one: Problem, spec: ContractionSpec, target: Target) -> int:
+    """Workgroups' worth of work of a product."""
+    tiles = ceil_div(one.m, spec.block[0]) * ceil_div(one.n, spec.block[1])
+    return tiles * parts_of_product(one, spec, target)[1]
+
+
+def pointed_at(problem: GroupedProblem, spec: ContractionSpec) -> tuple[str, ...]:
+    """The arrays and workspaces that the table points to, product after product, each in the kernel's order."""
+    return tuple(named(name, number) for number in range(len(problem.products)) for name in spec.arrays)
+
+
+def table_shape(problem: GroupedProblem, sink: str) -> tuple[int, int]:
+    """Of the table: a row for each product and one behind them (`walks_kernel.Table`)."""
+    own = problem.any.parted() if sink == "partial" else problem.any
+    lies = {"store": 0, "atomic": 1, "partial": 2}[sink]
+    return len(problem.products) + 1, 4 + len(own.distances()) + lies + len(own.arrays())
+
+
+def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target, addresses: Mapping[str, int]) -> Array:
+    """The table: the products with the longest sums first, so that what is taken last is short."""
+
+    def steps(number: int) -> int:
+        one = problem.products[number]
+        length, parts = parts_of_product(one, spec, target)
+        return -ceil_div(length if parts > 1 else one.k, spec.block[2])
+
+    rows, first = [], 0
+    for number in sorted(range(len(problem.products)), key=steps):
+        one = problem.products[number]
+        length, _ = parts_of_product(one, spec, target)
+        own = one.parted() if spec.sink == "partial" else one
+        lies = {"store": (), "atomic": (length,), "partial": (length, own.part_outputs)}[spec.sink]
+        pointers = [addresses[named(name, number)] for name in spec.arrays]
+        rows.append((first, one.m, one.n, one.k, *own.distances(), *lies, *pointers))
+        first += blocks_of(one, spec, target)
+    table = np.zeros((len(rows) + 1, len(rows[0])), np.int64)
+    table[:-1], table[-1, 0] = rows, first
+    return table
+
+
+def narrowest(alignments: Sequence[Sequence[int]]) -> tuple[int, ...]:
+    """Of several alignments, array by array, what all have."""
+    return tuple(math.gcd(*column) for column in zip(*alignments, strict=True))

@@ -1,0 +1,309 @@
+"""grouped_gemm: C_i = A_i·B_i for several products of different sizes in one launch (CK Tile's example 17).
+
+Each product is one of `gemm`, with arrays a_i, b_i, D tensors d0_i …, c_i; m, n, k, the pitches and `split_k` have a
+number for each, or one for all. What the products have in common is the kernel's: types, layout, expression, block. A
+product without rows or columns is left out; one with k = 0 gets the expression of zeros.
+
+A kernel finds the products in a table in device memory (`ckmlir.ops.contraction.walks_kernel.Table`), addresses
+included. With `table=host` the table is packed on the host, in the stream's order; with `table=device` it is an input,
+there already: it may list the request's products in any order, or smaller ones whose sizes the same numbers divide.
+
+Workgroups stay and take block after block (`persistent=1`), as many as the chip holds at a time; or there is one for
+every block. By default they stay where there are more blocks than that, and where the table is on the device.
+
+With `split_k` a product has parts as in `gemm`; `reduction` is that of all.
+
+Kernel arguments: the table; its products (i32); where they stay the number of workgroups (i32); with an expression
+alpha and beta (f32). Grid: one dimension, workgroups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.choice import chosen_keys, first_valid
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import (
+    LAYOUTS,
+    ContractionSpec,
+    invalid_fields,
+    workgroups_a_unit,
+)  # fmt: skip
+from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
+from ckmlir.ops.contraction.grouped import (
+    TABLE,
+    ForEach,
+    GroupedProblem,
+    PitchForEach,
+    all_arrays,
+    arrays_of,
+    blocks_of,
+    named,
+    narrowest,
+    packed_table,
+    parts_of_product,
+    pointed_at,
+    read_products,
+    split_name,
+    table_shape,
+)
+from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
+from ckmlir.ops.contraction.problem import REDUCTIONS
+from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+from ckmlir.ops.contraction.sum_parts import cleared, sum_of
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, array_spec
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, RequestError
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+EACH = (
+    ForEach("m", None, "rows of each C, or one number for all; by default 64, 128, …, of 4 products if no key says"),
+    ForEach("n", (256,), "columns of each C"),
+    ForEach("k", (128,), "length of each product's sums; 0 gives zeros"),
+    PitchForEach("lda", None, "elements from one row of each a to the next", 1, of=("m", "k")),
+    PitchForEach("ldb", None, "elements from one row of each b to the next", 1, of=("n", "k")),
+    PitchForEach("ldc", None, "elements from one row of each c to the next", 1, of=("n",)),
+    ForEach("split_k", (1,), "parts of each product's sums, computed by workgroups of their own", 1),
+)
+"""The keys that have a number for each product."""
+TABLES = ("host", "device")
+
+
+class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
+    """See the module's text."""
+
+    name = "grouped_gemm"
+    summary = "C_i = A_i·B_i for products of different sizes in one launch, from a table in memory"
+    spec_type = ContractionSpec
+    keys = (
+        *EACH,
+        *TYPE_KEYS,
+        *PLAN_KEYS,
+        Choice(
+            "reduction",
+            None,
+            "how parts are combined: by a second kernel through a workspace, in a fixed order (the default); or by "
+            "atomics in C",
+            tuple(REDUCTIONS),
+        ),
+        Flag("persistent", None, "whether workgroups stay and take block after block; by default where that is faster"),
+        Choice("table", "host", "where the table of products comes from: packed on the host, or an input", TABLES),
+        *expression_keys(None),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> GroupedProblem:
+        products = read_products(values, [key.name for key in EACH])
+        problem = GroupedProblem(products, values["persistent"], values["table"] == "device")
+        if problem.on_device and any((one.split_k or 1) > 1 and one.reduction != "atomic" for one in products):
+            raise RequestError("table=device: a table that is there cannot know a workspace; expected reduction=atomic")
+        return problem
+
+    # -- the kernel --------------------------------------------------------------------------------------------------
+
+    def spec(self, problem: GroupedProblem, target: Target) -> ContractionSpec:
+        """The first plan that the chip can run, as for one product as large as the largest lengths."""
+        live, own = problem.live or problem.products, problem.any
+        widths = [width * find_dtype(own.dtype).bytes for one in live for width in one.aligned()[:2]]
+        wish = Wish(
+            max(one.m for one in live), max(one.n for one in live), max(one.k for one in live), own.dtype, own.layout,
+            min(widths), own.schedule, own.block, own.waves, own.products,
+        )  # fmt: skip
+        # Large blocks leave few registers, and not all sizes are multiples of them.
+        found = [plan for plan in plans(wish, target) if own.block or plan.block[0] < LARGE]
+        candidates = (self._common([GEMM.planned(one, plan, _sink(problem), target) for one in live]) for plan in found)
+        spec = first_valid(candidates, lambda one: self.validate(one, target))
+        return replace(spec, walk="persistent" if self._stays(problem, spec, target) else "table")
+
+    def _common(self, specs: list[ContractionSpec]) -> ContractionSpec:
+        """The kernel for all products whose own kernels differ only in what divides sizes."""
+        pad = "".join(letter for letter in "mnk" if any(letter in one.pad for one in specs))
+        align = narrowest([one.align for one in specs])
+        aligned = narrowest([[int(text.rpartition(":")[2]) for text in one.side] for one in specs])
+        side = tuple(f"{text.rpartition(':')[0]}:{width}" for text, width in zip(specs[0].side, aligned, strict=True))
+        first = specs[0]
+        return replace(
+            first, operator=self.name, walk="table", pad=pad, align=(align[0], align[1], align[2]), side=side
+        )
+
+    def _stays(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> bool:
+        if problem.persistent is not None:
+            return problem.persistent
+        return problem.on_device or self._blocks(problem, spec, target) > held(spec, target)
+
+    def _blocks(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> int:
+        return sum(blocks_of(one, spec, target) for one in problem.products)
+
+    def chosen(self, problem: GroupedProblem, spec: ContractionSpec) -> dict[str, object]:
+        found = chosen_keys(
+            problem.any, spec,
+            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
+        )  # fmt: skip
+        return found if problem.persistent is not None else {**found, "persistent": spec.walk == "persistent"}
+
+    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
+        return invalid_fields(spec, target)
+
+    def mismatches(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        stays = {None: None, True: "persistent", False: "table"}[problem.persistent]
+        reasons = list(unlike(spec, operator=self.name, walk=stays))
+        if problem.live:
+            reasons += unlike(spec, sink=_sink(problem))
+        if spec.walk == "grid":
+            reasons.append(Reason("walk", spec.walk, "the kernel is another one", "expected table or persistent"))
+        single = replace(spec, operator=GEMM.name, walk="grid")
+        for one in problem.live:
+            reasons += GEMM.mismatches(replace(one, split_k=None, reduction=None), single, target)
+        return list(dict.fromkeys(reasons))
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        requests: list[dict[str, Any]] = [
+            {"m": (size,), "dtype": dtype, "layout": layout, "persistent": stays}
+            for dtype in ("f16", "bf16", "fp8", "i8")
+            for layout in (LAYOUTS if dtype == "f16" else LAYOUTS[:1])
+            for size in (64, 512)
+            for stays in (0, 1)
+        ]
+        requests += [{"op": "gelu(acc + d0)", "d_kind": "row", "persistent": stays} for stays in (0, 1)]
+        requests += [{"split_k": 2, "reduction": reduction, "out": "f32"} for reduction in REDUCTIONS]
+        specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def build(self, spec: ContractionSpec, target: Target) -> Any:
+        return GEMM.build(spec, target)
+
+    # -- what is queued ----------------------------------------------------------------------------------------------
+
+    def arrays(self, problem: GroupedProblem) -> tuple[ArraySpec, ...]:
+        found = all_arrays(problem)
+        if not problem.on_device:
+            return found
+        return (array_spec(TABLE, table_shape(problem, _sink(problem)), "i64", "in"), *found)
+
+    def launch(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> Launch:
+        blocks = self._blocks(problem, spec, target)
+        if not blocks:
+            return NOTHING
+        if blocks > MAXIMUM_SIZE:
+            raise RequestError(f"{self.name}: {blocks} blocks of C; kernels count to {MAXIMUM_SIZE}")
+        stays = spec.walk == "persistent"
+        workgroups = min(blocks, held(spec, target)) if stays else blocks
+        integers = (len(problem.products), *[workgroups] * stays)
+        numbers = (problem.any.alpha, problem.any.beta) if spec.op else ()
+        arguments = (TABLE, *map(np.int32, integers), *map(np.float32, numbers))
+        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments)
+
+    def steps(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        """The table, unless it is there; what atomics add to is zeros before; behind parts, what adds them."""
+        if self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        before: list[Step] = []
+        if not problem.on_device:
+            places = pointed_at(problem, spec)
+            before.append(PackOnHost(TABLE, (), partial(_pack, problem, spec, target), places))
+        if spec.sink == "atomic":
+            before += [cleared(array) for array in self.arrays(problem) if array.role == "out"]
+        return (*before, OWN_KERNEL, *(self._sums(problem, spec, target) if spec.sink == "partial" else ()))
+
+    def _sums(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> Iterator[Step]:
+        for number, one in enumerate(problem.products):
+            if one.m and one.n:
+                names = {array.name: named(array.name, number) for array in one.arrays()}
+                names |= {name: named(name, number) for name in spec.outputs}
+                yield Run(SUM_PARTS, sum_of(one, parts_of_product(one, spec, target)[1]), names)
+
+    def workspaces(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        if self.writes_nothing(problem):
+            return ()
+        rows, columns = table_shape(problem, spec.sink)
+        table = [] if problem.on_device else [Workspace(TABLE, rows * columns * 8)]
+        if spec.sink != "partial":
+            return tuple(table)
+        parts = []
+        for number, one in enumerate(problem.products):
+            parted = one.parted()
+            size = parts_of_product(one, spec, target)[1] * parted.part_outputs * find_dtype(parted.out).bytes
+            parts += [Workspace(named(name, number), size) for name in parted.outputs]
+        return (*table, *parts)
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _values(self, problem: GroupedProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name == TABLE:
+            return np.zeros(array.shape, np.int64)
+        name, number = split_name(array.name)
+        return GEMM._values(problem.products[number], replace(array, name=name), generator)
+
+    def placed(self, problem: GroupedProblem, target: Target, addresses: Mapping[str, int]) -> Mapping[str, Array]:
+        """The table, where it is an input."""
+        if not problem.on_device:
+            return {}
+        return {TABLE: packed_table(problem, self.spec(problem, target), target, addresses)}
+
+    def reference(self, problem: GroupedProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """That of `gemm`, product by product."""
+        return {
+            named("c", number): GEMM.reference(one, arrays_of(problem, number, arrays))["c"]
+            for number, one in enumerate(problem.products)
+        }
+
+    def expected(self, problem: GroupedProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        return {
+            named("c", number): GEMM.expected(one, arrays_of(problem, number, arrays), target)["c"]
+            for number, one in enumerate(problem.products)
+        }
+
+    def tolerances(
+        self,
+        problem: GroupedProblem,
+        arrays: Mapping[str, Array],
+        reference: Mapping[str, Array],
+        target: Target,
+    ) -> dict[str, Tolerance]:
+        """Those of `gemm`, product by product."""
+        found = {}
+        for number, one in enumerate(problem.products):
+            known = {"c": reference[named("c", number)]}
+            own = GEMM.tolerances(one, arrays_of(problem, number, arrays), known, target)
+            found[named("c", number)] = own["c"]
+        return found
+
+    def flops(self, problem: GroupedProblem) -> int:
+        """A multiplication and an addition for each product."""
+        return sum(GEMM.flops(one) for one in problem.products)
+
+
+def held(spec: ContractionSpec, target: Target) -> int:
+    """Workgroups of a persistent grid."""
+    return target.compute_units * workgroups_a_unit(spec, target)
+
+
+def _sink(problem: GroupedProblem) -> str:
+    """Where sums go: parts of one product decide for all."""
+    if all((one.split_k or 1) == 1 for one in problem.live):
+        return "store"
+    return REDUCTIONS[problem.any.reduction or "workspace"]
+
+
+def _pack(
+    problem: GroupedProblem,
+    spec: ContractionSpec,
+    target: Target,
+    arrays: Mapping[str, Array],
+    packed: Array,
+) -> None:
+    """Fill the table's workspace."""
+    addresses = {name: int(arrays[place_of(name)]) for name in pointed_at(problem, spec)}
+    packed.view(np.int64)[:] = packed_table(problem, spec, target, addresses).reshape(-1)
+
+
+OPERATOR = GroupedGemm()
+"""Several matrix multiplications."""

@@ -1,0 +1,232 @@
+"""Products of different sizes in one launch: numbers, both walks, tables that are there, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.grouped import packed_table, pointed_at
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.plan import PackStep, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+GROUPED = find_operator("grouped_gemm")
+GFX942 = get_target("gfx942")
+RAGGED = {"m": "1,65,0,70,40", "n": "70,8,64,33,1", "k": "33,0,64,129,1"}
+"""Products that no tile divides, one without rows, one whose sums are of nothing."""
+EVEN = {"m": "64,128,64", "n": "128,64,64", "k": "64,192,128"}
+REQUESTS: tuple[dict[str, Any], ...] = (
+    {**RAGGED, "persistent": 0},
+    {**RAGGED, "persistent": 1, "dtype": "bf16", "layout": "RRR"},
+    {**RAGGED, "layout": "CRR", "op": "relu(acc * alpha + d0) - d1 * d2", "d_kind": "row,column,full", "alpha": 0.5},
+    {**RAGGED, "split_k": "1,2,1,3,1", "layout": "CCR", "persistent": 1},
+    {**EVEN, "split_k": 2, "reduction": "atomic", "ldc": 136},
+    {**EVEN, "table": "device", "lda": 192, "op": "gelu(acc + d0)", "d_kind": "scalar"},
+    {**EVEN, "dtype": "i8", "split_k": "1,3,2", "reduction": "atomic", "persistent": 1},
+    {**RAGGED, "dtype": "fp8", "out": "bf16", "persistent": 1},
+)
+
+
+def under_all_checkers(chip: str, **keys: object) -> None:
+    """Run a request under all checkers, between guard bytes, and compare."""
+    target = get_target(chip)
+    problem = GROUPED.problem(**keys)
+    arrays = GROUPED.inputs(problem, target, seed=3)
+    result = run_operator(GROUPED, problem, arrays, target, open_device("sim", target, checks="all"), guarded=True)
+    comparisons = check_outputs(GROUPED, problem, arrays, result.outputs, target)
+    assert {one.name for one in comparisons} == set(result.outputs)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+
+
+@pytest.mark.parametrize(("chip", "number"), [
+    pytest.param(chip, number, marks=[] if (number + place) % 3 == 0 else [pytest.mark.full])
+    for (place, chip), number in itertools.product(enumerate(CHIPS), range(len(REQUESTS)))
+])  # fmt: skip
+def test_products_of_any_sizes(chip: str, number: int) -> None:
+    """Types, layouts, expressions, D tensors, parts and walks, under all checkers and between guard bytes."""
+    keys = REQUESTS[number]
+    if keys.get("dtype") == "fp8" and chip == "gfx90a":
+        with pytest.raises(RequestError, match="gfx90a"):
+            agree("grouped_gemm", chip, **keys)
+        return
+    under_all_checkers(chip, **keys)
+
+
+def ck_sizes(count: int = 8) -> dict[str, tuple[int, ...]]:
+    """Those of CK Tile's tests: test/ck_tile/grouped_gemm."""
+    return {
+        "m": tuple(64 + 64 * number for number in range(count)),
+        "n": tuple(128 + 64 * number for number in range(count)),
+        "k": tuple(64 + 32 * number for number in range(count)),
+    }
+
+
+CK: dict[str, dict[str, tuple[int, ...]]] = {
+    "eight": ck_sizes(),
+    "zero_m": {**ck_sizes(), "m": (0,) * 8},
+    "zero_k": {**ck_sizes(), "k": (0,) * 8},
+    "mixed": {"m": (0, 64, 0, 192, 256, 0, 64, 128), "n": ck_sizes()["n"], "k": (64, 0, 128, 160, 0, 32, 96, 64)},
+}
+
+
+@pytest.mark.parametrize(("chip", "case", "parts"), [
+    pytest.param(chip, case, parts, marks=[] if (chip, case, parts) in (
+        ("gfx942", "mixed", 2), ("gfx950", "mixed", 1), ("gfx90a", "zero_m", 2),
+    ) else [pytest.mark.full])
+    for chip, case, parts in itertools.product(CHIPS, CK, (1, 2))
+])  # fmt: skip
+def test_the_sizes_of_ck_tile(chip: str, case: str, parts: int) -> None:
+    """Eight products, with and without rows and sums, whole and in two parts that memory adds."""
+    split = {"split_k": parts, "reduction": "atomic"} if parts > 1 else {}
+    for persistent in (0, 1):
+        agree("grouped_gemm", chip, **CK[case], **split, persistent=persistent)
+
+
+def test_both_walks_give_the_same_bits() -> None:
+    """Whoever computes a block adds in the same order; so do parts through a workspace."""
+    found = []
+    for persistent, seed in ((0, 1), (1, 2)):
+        problem = GROUPED.problem(**RAGGED, split_k="1,2,1,3,1", persistent=persistent)
+        arrays = GROUPED.inputs(problem, GFX942)
+        outputs = run_operator(GROUPED, problem, arrays, GFX942, open_device("sim", GFX942, seed=seed)).outputs
+        found.append(b"".join(one.tobytes() for one in outputs.values()))
+    assert found[0] == found[1]
+
+
+def test_workgroups_that_stay_take_turns() -> None:
+    """Fewer workgroups than blocks: what the launch says is what the kernel strides by."""
+    problem = GROUPED.problem(m="300,64", n="200,500", k="40,72", block="64x64x64", persistent=1)
+    small = get_target("gfx942")
+    spec = GROUPED.spec(problem, small)
+    launch = GROUPED.launch(problem, spec, small)
+    assert launch.grid == (28, 1, 1) and list(launch.arguments[1:]) == [2, 28]
+
+    class Three(type(GROUPED)):  # type: ignore[misc]
+        def launch(self, *given: Any) -> Any:
+            found = super().launch(*given)
+            return type(found)((3, 1, 1), found.block, (*found.arguments[:2], np.int32(3), *found.arguments[3:]))
+
+    operator = Three()
+    arrays = operator.inputs(problem, small)
+    result = run_operator(operator, problem, arrays, small, open_device("sim", small, checks="all"))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, small))
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_the_steady_loop_is_that_of_one_product(chip: str) -> None:
+    """No vector arithmetic, at most ten scalar instructions a step, and nothing spilled, where sizes fit the block."""
+    target = get_target(chip)
+    problem = GROUPED.problem(m="128,256", n="256,128", k="64,192", persistent=1)
+    kernel = compile_kernel(GROUPED, GROUPED.spec(problem, target), target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert mix["valu"] == 0 and mix["salu"] <= 10
+
+
+@pytest.mark.parametrize("persistent", [0, 1])
+def test_the_kernels_are_proved(persistent: int) -> None:
+    """The schedule of the loop in the loop over blocks, whose bounds come from memory."""
+    spec = GROUPED.spec(GROUPED.problem(m="64,300", persistent=persistent), GFX942)
+    bench = Workbench.of(GROUPED, spec, GFX942)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+def test_a_table_that_is_there_may_list_other_products() -> None:
+    """Smaller ones in another order, through pointers into one allocation: the kernel knows what the table says."""
+    problem = GROUPED.problem(m="128,128,64", n="64,128,64", k="128,64,64", table="device", ldc=128)
+    listed = GROUPED.problem(m="100,0,7", n="64,64,32", k="64,64,192", table="device", ldc=128)
+    spec = GROUPED.spec(problem, GFX942)
+    device = open_device("sim", GFX942, checks="memory")
+    executable = Executable(device, GROUPED, problem)
+    inputs = GROUPED.inputs(listed, GFX942)
+    memories = {}
+    for array in GROUPED.arrays(listed):
+        memories[array.name] = device.allocate(max(array.nbytes, 1 << 16))
+        if array.role == "in":
+            device.write(memories[array.name], inputs[array.name])
+    addresses = {name: memories[name].address for name in pointed_at(listed, spec)}
+    table = packed_table(listed, spec, GFX942, addresses)
+    device.write(memories["table"], table)
+    executable.launch(memories)
+    wanted = GROUPED.reference(listed, inputs)
+    for name in ("c_0", "c_2"):
+        rows, columns = wanted[name].shape
+        contents = np.empty((rows - 1) * 128 + columns, np.float16)
+        device.read(contents, memories[name])
+        found = np.lib.stride_tricks.as_strided(contents, (rows, columns), (256, 2))
+        np.testing.assert_allclose(found.astype(np.float64), wanted[name], rtol=2**-10, atol=2**-6)
+    executable.close()
+
+
+def test_what_is_queued() -> None:
+    """The table in the stream's order, then the kernel; zeros before what atomics add to, sums behind parts."""
+    steps = make_plan(GROUPED, GROUPED.problem(m="64,0"), GFX942).steps
+    assert isinstance(steps[0], PackStep) and len(steps) == 2
+    assert [name for name, _ in steps[0].places] == ["a_0", "b_0", "c_0", "a_1", "b_1", "c_1"]
+    assert len(make_plan(GROUPED, GROUPED.problem(table="device"), GFX942).steps) == 1
+    assert not make_plan(GROUPED, GROUPED.problem(m="0", n="5,6"), GFX942).steps
+    parts = make_plan(GROUPED, GROUPED.problem(m="64,0,64", n="64", k="256", split_k="2,2,1"), GFX942)
+    assert [step.operator.name for step in parts.kernels] == ["grouped_gemm", "sum_parts", "sum_parts"]
+    assert GROUPED.arrays(GROUPED.problem(table="device"))[0].name == "table"
+
+
+def test_who_stays() -> None:
+    """By default where there are more blocks than the chip holds."""
+    few, many = GROUPED.problem(m="128", n="128"), GROUPED.problem(m="4096,128", n="4096,128", k=64)
+    walks = [GROUPED.spec(problem, GFX942).walk for problem in (few, many)]
+    assert walks == ["table", "persistent"]
+    assert GROUPED.launch(many, GROUPED.spec(many, GFX942), GFX942).grid[0] == 304
+    assert GROUPED.chosen(many, GROUPED.spec(many, GFX942))["persistent"] is True
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"m": "1,2,3", "n": "4,5"}, "n: 2 numbers for 3 products; expected 1 or 3"),
+    ({"m": "64,x"}, "m=64,x"),
+    ({"m": "64,128", "n": "64", "k": "64,96", "lda": "64,95"}, "product 1: lda=95: rows of array a have 96 elements"),
+    ({"m": "64", "n": "64,65", "k": "8", "ldc": "64"}, "product 1: ldc=64: rows of array c have 65 elements"),
+    ({"m": "64", "n": "64", "k": "8", "ldb": "7"}, "ldb=7: rows of array b have 8 elements"),
+    ({"split_k": "0"}, "split_k"),
+    ({"table": "device", "split_k": 2}, "table=device: .* expected reduction=atomic"),
+    ({"split_k": 2, "reduction": "atomic", "op": "relu(acc)"}, "does not add up to op of their sum"),
+    ({"op": "acc + d1"}, "number them from d0 on"),
+    ({"m": "70000", "n": "70000", "k": "1"}, "kernels address at most"),
+])  # fmt: skip
+def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    """Each is one error that says what is wrong, and of which product."""
+    with pytest.raises(RequestError, match=words):
+        problem = GROUPED.problem(**keys)
+        reasons = GROUPED.validate(GROUPED.spec(problem, GFX942), GFX942)
+        if reasons:
+            raise RequestError(str(reasons[0]))
+
+
+def test_a_kernel_serves_other_products() -> None:
+    """As many as one likes, of sizes that the same numbers divide; not another walk, if one is asked for."""
+    spec = GROUPED.spec(GROUPED.problem(m="64,128", n="64", k="64", persistent=0), GFX942)
+    assert not GROUPED.mismatches(GROUPED.problem(m="128,128,64,0", n="64", k="128"), spec, GFX942)
+    assert GROUPED.mismatches(GROUPED.problem(m="64", n="63", k="64"), spec, GFX942)
+    assert GROUPED.mismatches(GROUPED.problem(m="64", n="64", k="64", persistent=1), spec, GFX942)
+    assert GROUPED.mismatches(GROUPED.problem(m="64", n="64", k="64", split_k=2), spec, GFX942)
+
+
+def test_a_result_of_another_product_is_out_of_tolerance() -> None:
+    """The comparison tells products apart: c_0 and c_1 exchanged are wrong."""
+    problem = GROUPED.problem(m="64,64", n="64", k="64", persistent=0)
+    arrays = GROUPED.inputs(problem, GFX942)
+    result = run_operator(GROUPED, problem, arrays, GFX942, open_device("sim", GFX942)).outputs
+    swapped = {"c_0": result["c_1"], "c_1": result["c_0"]}
+    assert not any(one.ok for one in check_outputs(GROUPED, problem, arrays, swapped, GFX942))
+    assert result["c_0"].dtype == numpy_dtype("f16", GFX942)
