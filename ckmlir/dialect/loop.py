@@ -1,7 +1,8 @@
 """Loops made of stages: what an iteration computes, apart from when.
 
 A loop is an `scf.for` over i32 with uniform bounds. Its attribute `ck.schedule` is the text of a `Schedule` (absent:
-unpipelined), and the operations of its body carry the stage that they belong to as `ck.stage`.
+unpipelined), and the operations of its body carry the stage that they belong to as `ck.stage`. Stages without an
+operation are listed in `ck.empty_stages`.
 """
 
 from collections.abc import Sequence
@@ -15,6 +16,9 @@ STAGE = "ck.stage"
 """Attribute of an operation in a loop body: the stage that it belongs to."""
 SCHEDULE = "ck.schedule"
 """Attribute of a loop: how it is to be pipelined."""
+EMPTY_STAGES = "ck.empty_stages"
+"""Attribute of a loop, an array of strings: stages that the program has and that do nothing here, so that a schedule
+for several programs may name them."""
 ADVANCES = "ck.advances"
 """Attribute of a branch of an expanded loop, `array<i32: …>`: its successors, by number, whose arguments change with
 every step of a loop that holds no other. Addresses are split by it: what depends on these arguments advances in the
@@ -39,6 +43,26 @@ def end_loop(values: Sequence[ir.Value]) -> None:
     create("scf.yield", [], values)
 
 
+def add_empty_stage(loop_op: ir.Operation, stage: str) -> None:
+    """Note that a loop has a stage without operations."""
+    stages = dict.fromkeys((*empty_stages_of(loop_op), stage))
+    loop_op.attributes[EMPTY_STAGES] = ir.ArrayAttr.get([string(one) for one in stages])
+
+
+def empty_stages_of(loop_op: ir.Operation) -> tuple[str, ...]:
+    """The stages of a loop that have no operation.
+
+    Raises:
+        ValueError: the attribute is no array of strings.
+    """
+    if EMPTY_STAGES not in loop_op.attributes:
+        return ()
+    attribute = loop_op.attributes[EMPTY_STAGES]
+    if not isinstance(attribute, ir.ArrayAttr) or not all(isinstance(one, ir.StringAttr) for one in attribute):
+        raise ValueError(f"{EMPTY_STAGES} is an array of names, not {attribute}")
+    return tuple(str(one.value) for one in attribute)
+
+
 def schedule_of(loop_op: ir.Operation, *, check_stages: bool = True) -> Schedule:
     """A loop's schedule; without `check_stages` also where it names stages that the loop lacks.
 
@@ -55,6 +79,7 @@ def schedule_of(loop_op: ir.Operation, *, check_stages: bool = True) -> Schedule
         return schedule
     body = loop_op.regions[0].blocks[0].operations
     stages = {str(op.operation.attributes[STAGE].value) for op in body if STAGE in op.operation.attributes}
+    stages.update(empty_stages_of(loop_op))
     for stage in schedule.stages:
         if stage not in stages:
             have = ", ".join(sorted(stages)) or "no stages"

@@ -19,7 +19,7 @@ from typing import ParamSpec, TypeVar
 from ckmlir.diagnostics import Diagnostic, Position
 from ckmlir.dialect.control import BRANCH
 from ckmlir.dialect.divisors import Divisors
-from ckmlir.dialect.loop import LOOP, STAGE
+from ckmlir.dialect.loop import LOOP, STAGE, add_empty_stage
 from ckmlir.errors import CkmlirError
 from ckmlir.lang.given import NOUNS, Parameters
 from ckmlir.mlir import ir
@@ -184,7 +184,8 @@ def _is_users(problem: BaseException) -> bool:
 
 @contextmanager
 def stage(name: str) -> Iterator[None]:
-    """Everything traced inside belongs to the named stage of the enclosing loop.
+    """Everything traced inside belongs to the named stage of the enclosing loop. A schedule may name it even where
+    nothing is traced.
 
     Raises:
         TracingError: outside a kernel or a loop, or inside another stage.
@@ -209,6 +210,8 @@ def stage(name: str) -> Iterator[None]:
         yield
     finally:
         trace.stage = None
+    if len(block.operations) == before:
+        add_empty_stage(owner, name)
     attribute = ir.StringAttr.get(name)
     for index in range(before, len(block.operations)):
         block.operations[index].operation.attributes[STAGE] = attribute

@@ -10,6 +10,8 @@ from typing import Any
 import pytest
 
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.loop import empty_stages_of, schedule_of
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (
     Kernel,
     Scalar,
@@ -94,6 +96,20 @@ def test_a_branch_in_a_stage_belongs_to_it() -> None:
     traced = trace(body)
     *_, branch, _ = (op.operation for op in blocks_of(traced)[-2].regions[0].blocks[0])
     assert branch.name == "scf.if" and str(branch.attributes["ck.stage"]) == '"out"'
+
+
+def test_stages_without_operations_are_kept_for_schedules() -> None:
+    def body(n: Any, x: Any, p: Any) -> None:
+        with loop(0, n, 1, schedule=Schedule.parse("schedule s 1; ahead prepare 1; step prepare, out")) as step:
+            for _ in range(2):
+                with stage("prepare"):
+                    pass
+            with stage("out"):
+                step.index + 1
+
+    traced = trace(body)
+    (found,) = [op for op in blocks_of(traced) if op.name == "scf.for"]
+    assert empty_stages_of(found) == ("prepare",) and schedule_of(found).stages == ("prepare", "out")
 
 
 def test_operations_know_the_line_of_their_condition() -> None:

@@ -82,6 +82,28 @@ func.func @unknown_stage(%n: i32) attributes {ck.waves = 1 : i32} {
 
 // -----
 
+func.func @empty_stages_that_are_no_names(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{ck.empty_stages is an array of names, not [1]}}
+  scf.for %i = %zero to %n step %n : i32 {
+    %x = arith.addi %i, %i {ck.stage = "math"} : i32
+  } {ck.empty_stages = [1], ck.schedule = "schedule s 1; ahead load 1"}
+  return
+}
+
+// -----
+
+func.func @stage_that_is_not_among_the_empty_ones(%n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  // expected-error@+1 {{schedule 's' speaks of stage 'lode'; the loop has load, math}}
+  scf.for %i = %zero to %n step %n : i32 {
+    %x = arith.addi %i, %i {ck.stage = "math"} : i32
+  } {ck.empty_stages = ["load"], ck.schedule = "schedule s 1; ahead lode 1"}
+  return
+}
+
+// -----
+
 func.func @no_schedule(%n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
   // expected-error@+1 {{schedule, line 1: unknown statement 'as'; there are schedule, ahead, path, buffers, step, order, reads, fences, mix, priority, groups, unroll}}

@@ -1,0 +1,166 @@
+"""The loop over keys: the only one of attention forward.
+
+An iteration multiplies the queries with a block of keys, changes the scores, makes weights of them and adds the block's
+values, weighted. What varies is a part; docs/architecture.md lists the kinds of parts, and shows how one is added.
+
+Both products have their operands swapped, so that a lane holds whole parts of a query's row: the weights need one
+exchange between lanes, and are the operand of the second product where they lie (`Mma.with_k_chunk`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import Scalar, Tile, cast, coordinates, loop, mma, redistribute, stage, to_lds, zeros
+
+Amount = Scalar | int
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a workgroup multiplies in a step: a block of (queries, keys), heads of d and dv channels.
+
+    Attributes:
+        dtype: of the operands of both products; weights are rounded to it.
+        waves: side by side along queries and keys.
+        scores, values: the matrix instructions of Q·Kᵀ and of the weights times V.
+    """
+
+    queries: int
+    keys: int
+    d: int
+    dv: int
+    dtype: str
+    waves: tuple[int, int]
+    scores: Mma
+    values: Mma
+
+    @property
+    def score_layout(self) -> Distribution:
+        """How a tile (queries, keys) of scores lies."""
+        return self.scores.c_over(self.waves, self.queries, self.keys)
+
+    @property
+    def row_layout(self) -> Distribution:
+        """How a tile with one element a query lies."""
+        return self.score_layout.reduce(1)
+
+    def rows(self) -> Tile:
+        """The number of each query in the block, for what depends on it."""
+        return coordinates(zeros((self.queries,), "i32", self.row_layout), 0)
+
+
+class Keys(Protocol):
+    """A source of K and V. `key` is the first of a block, a multiple of the block from what the span says."""
+
+    def prepare(self, key: Scalar) -> None:
+        """What has to be known before a block is loaded, such as where it lies; stage `prepare`."""
+
+    def load_k(self, key: Scalar) -> Tile:
+        """The block's K (keys, d)."""
+
+    def load_v(self, key: Scalar) -> Tile:
+        """The block's V, transposed (dv, keys)."""
+
+
+class Score(Protocol):
+    """Something that is done to scores."""
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """The scores (queries, keys) of a block of keys, changed. They are products of Q and K, or, where the
+        specification has modifiers, exponents to the base 2."""
+
+
+class Weights(Protocol):
+    """What makes weights of scores. It carries a state from block to block: tiles with one element a query."""
+
+    def start(self, form: Form) -> list[Tile]:
+        """The state before the first block."""
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
+        """What a block changes for all weights, such as their largest score; stage `top`."""
+
+    def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
+        """The block's weights in f32, and the state behind it; stage `exp`."""
+
+    def rescale(self, total: Tile, top: Any) -> Tile:
+        """The sums over earlier blocks (queries, dv) as the new weights need them; stage `rescale`."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Steps over blocks of keys.
+
+    Attributes:
+        low, high: of the loop, whose steps are the form's keys.
+        scores: what is done to the scores there, in this order.
+    """
+
+    low: Amount
+    high: Amount
+    scores: Sequence[Score]
+
+    def key(self, index: Scalar) -> Scalar:
+        """The first key of the block that the loop takes at an index."""
+        return index
+
+
+@dataclass(frozen=True)
+class Sums:
+    """What a loop has found: O (queries, dv) in f32, not normalised, and the state of the weights."""
+
+    o: Tile
+    state: list[Tile]
+
+
+def nothing(form: Form, weights: Weights) -> Sums:
+    """The sums over no keys."""
+    o = zeros((form.queries, form.dv), "f32", form.values.c_over(form.waves, form.queries, form.dv))
+    return Sums(o, weights.start(form))
+
+
+def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums: Sums, schedule: Schedule) -> Sums:
+    """Add the keys of a span to the sums.
+
+    Stages: prepare, load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv. K and V lie in LDS as k
+    and v.
+    """
+    none = zeros((form.queries, form.keys), "f32", form.score_layout)
+    with loop(span.low, span.high, form.keys, carry=[sums.o, *sums.state], schedule=schedule) as step:
+        o, *state = step.carried
+        key = span.key(step.index)
+        with stage("prepare"):
+            source.prepare(key)
+        with stage("load_k"):
+            gk = source.load_k(key)
+        with stage("k_lds"):
+            lk = to_lds(gk, "k")
+        with stage("load_v"):
+            gv = source.load_v(key)
+        with stage("v_lds"):
+            lv = to_lds(gv, "v")
+        with stage("k_read"):
+            rk = lk.read(form.scores.b_over(form.waves, form.keys, form.d))
+        with stage("qk"):
+            s = mma(form.scores, q, rk, none)
+        with stage("top"):
+            for score in span.scores:
+                s = score.apply(s, key)
+            top = weights.top(s, state)
+        with stage("exp"):
+            p, state = weights.weigh(s, state, top, key)
+            p = redistribute(cast(p, form.dtype), form.values.a_over(form.waves, form.queries, form.keys))
+        with stage("rescale"):
+            o = weights.rescale(o, top)
+        with stage("v_read"):
+            rv = lv.read(form.values.b_over(form.waves, form.dv, form.keys))
+        with stage("pv"):
+            o = mma(form.values, p, rv, o)
+        step.carry(o, *state)
+    o, *state = step.results
+    return Sums(o, state)

@@ -1,0 +1,65 @@
+"""Masks as parts of the loop over keys: minus infinity where a query does not attend to a key.
+
+One comparison an element, whatever the mask: a query attends to a run of keys (`masks.py`).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
+from ckmlir.ops.attention.loop_kernel import Form
+
+INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class Below:
+    """Keys from `end` on do not exist."""
+
+    end: Scalar
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`."""
+        return where(coordinates(scores, 1) < self.end - key, scores, -INFINITY)
+
+
+@dataclass(frozen=True)
+class Causal:
+    """A query attends to the keys in front of itself plus x.
+
+    Attributes:
+        first: the block's first query.
+        end: of the keys, where a block may reach beyond them.
+    """
+
+    form: Form
+    first: Scalar
+    x: Scalar
+    end: Scalar | None
+
+    def ends(self) -> tuple[Tile, Tile]:
+        """The queries' numbers, and the key behind the last of each."""
+        row = self.form.rows() + self.first
+        end = row + self.x
+        return row, end if self.end is None else minimum(end, self.end)
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`."""
+        _, end = self.ends()
+        return where(coordinates(scores, 1) < (end - key)[:, None], scores, -INFINITY)
+
+
+@dataclass(frozen=True)
+class Window(Causal):
+    """A query attends to fewer than y keys in front of and with its own, and to those that `Causal` has."""
+
+    y: Scalar
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`."""
+        row, end = self.ends()
+        begin = row - self.y + 1
+        length = maximum(end - begin, 0)
+        inside = (coordinates(scores, 1) + key - begin[:, None]).below(length[:, None])
+        return where(inside, scores, -INFINITY)
