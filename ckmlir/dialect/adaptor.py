@@ -15,7 +15,7 @@ from operator import and_
 from typing import Any, TypeVar
 
 from ckmlir.dialect.padding import Pad, RightPad
-from ckmlir.dialect.symbols import Expression, Size, Symbol, divisor
+from ckmlir.dialect.symbols import Expression, Size, Symbol
 from ckmlir.dialect.transform_base import Index, Transform
 from ckmlir.dialect.transforms import (
     Freeze,
@@ -239,15 +239,18 @@ class Adaptor:
         return self.apply(RightPad(self._length(dim), amount), (dim,))
 
     def right_pad_to_multiple(self: Self, multiples: Sequence[int]) -> Self:
-        """Each dimension padded up to a multiple (of the tile's length); one known to be a multiple is left alone."""
+        """Each dimension padded up to a multiple (of the tile's length).
+
+        One that is known to be such a multiple is padded by nothing, but bounded: a window that starts in between, or
+        behind its end, still leaves no element outside.
+        """
         if len(multiples) != self.rank:
             raise ValueError(f"{len(multiples)} multiples for a view of {self.rank} dimensions")
         padded = self
         for dim, (length, multiple) in enumerate(zip(self.lengths, multiples, strict=True)):
             if multiple < 1:
                 raise ValueError(f"dimension {dim} cannot be padded to a multiple of {multiple}")
-            if divisor(length) % multiple:
-                padded = padded.apply(RightPad(length, multiple=multiple), (dim,))
+            padded = padded.apply(RightPad(length, multiple=multiple), (dim,))
         return padded
 
     def slice(self: Self, dim: int, begin: Size, end: Size) -> Self:

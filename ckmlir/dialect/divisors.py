@@ -23,6 +23,8 @@ MOST_ALIGNED = 1 << 12
 """Bytes that the null pointer is said to be aligned to."""
 PROMISE = "ck.promise"
 """The operation by which a kernel's author says what the compiler cannot know."""
+ARGUMENT_DIVISOR = "ck.divisor"
+"""What divides an argument of a kernel, as its attribute: what is left of promises once they are recorded."""
 
 
 def power_of_two(divisor: int) -> int:
@@ -127,7 +129,7 @@ def _evaluate(item: ir.Value, sources: list[int]) -> int:
             places = constant_of(owner.operands[1])
             assert places is not None
             return BY_CONSTANT[owner.name](sources[0], places)
-    return gcd(*sources)
+    return gcd(*sources) if sources else _of_argument(item)
 
 
 def _sources(item: ir.Value) -> list[ir.Value] | None:
@@ -168,6 +170,8 @@ def _argument_sources(argument: ir.BlockArgument) -> list[ir.Value] | None:
         return _joined([], _handed_on(control.regions[0], 1 + number))
     if control.name not in ("func.func", "llvm.func"):
         return None
+    if block == control.regions[0].blocks[0]:
+        return []
     handed = [operands[number] for operands in _branches_to(block, control)]
     return handed or None
 
@@ -210,14 +214,24 @@ def _branches_to(block: ir.Block, function: ir.Operation) -> list[list[ir.Value]
 
 
 def _argument_alignment(argument: ir.BlockArgument) -> int:
-    """What the function says of an argument of its own."""
+    """Bytes that the function says an argument of its own is aligned to."""
+    return _argument_number(argument, "llvm.align")
+
+
+def _of_argument(item: ir.Value) -> int:
+    """What the function says divides an argument of its own."""
+    return _argument_number(ir.BlockArgument(item), ARGUMENT_DIVISOR) if producer(item) is None else 0
+
+
+def _argument_number(argument: ir.BlockArgument, name: str) -> int:
+    """A number that the function says of an argument of its own; 1 where it says none."""
     function = argument.owner.owner.operation
     if function.name != "func.func" or argument.owner != function.regions[0].blocks[0]:
         return 1
     if "arg_attrs" not in function.attributes:
         return 1
     attributes = ir.ArrayAttr(function.attributes["arg_attrs"])[argument.arg_number]
-    return int(attributes["llvm.align"].value) if "llvm.align" in attributes else 1
+    return int(attributes[name].value) if name in attributes else 1
 
 
 def constant_of(item: ir.Value) -> int | None:

@@ -5,10 +5,10 @@ registers that it moves (`registers`) and the distribution that says which eleme
 `vector` of one thread. Element-wise work on fragments is arith and math on such vectors.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.dialect.build import create, integer, registers, registers_of, string, text_of, value
+from ckmlir.dialect.build import create, registers, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment_checks import check_fragment, check_indexed, check_registers
 from ckmlir.dialect.memory import ATOMIC_KINDS
@@ -51,7 +51,8 @@ class StoreFragmentOp(Ck.Operation, name="store_fragment"):
 
 class GatherFragmentOp(Ck.Operation, name="gather_fragment"):
     """`ck.gather_fragment %window, %index {axis, distribution, registers} -> vector`: a load_fragment whose coordinate
-    along the axis is each thread's own index; invalid elements, also those whose index is, are zero.
+    along the axis is each thread's own index; invalid elements, also those whose index is, are zero. `reach`: as in
+    `ck.gather`.
     """
 
     window: ext.Operand[Any]
@@ -161,10 +162,10 @@ def store_fragment(vector: ir.Value, window: ir.Value, distribution: ir.Attribut
 
 
 def gather_fragment(
-    window: ir.Value, index: ir.Value, axis: int, distribution: ir.Attribute, numbers: Sequence[int], element: ir.Type
+    window: ir.Value, index: ir.Value, where: Mapping[str, ir.Attribute], numbers: Sequence[int], element: ir.Type
 ) -> ir.Value:
-    """One memory access of every thread, at its own index along an axis."""
-    attributes = {"axis": integer(axis), **placed(distribution, numbers)}
+    """One memory access of every thread, at its own index along an axis: `where` has axis, reach and distribution."""
+    attributes = {**where, "registers": registers(numbers)}
     return value("ck.gather_fragment", vector_type(len(numbers), element), [window, index], attributes)
 
 
@@ -181,11 +182,10 @@ def offset_fragment(window: ir.Value, distribution: ir.Attribute, number: int) -
 
 
 def scatter_fragment(
-    vector: ir.Value, window: ir.Value, index: ir.Value, axis: int, distribution: ir.Attribute, numbers: Sequence[int]
+    vector: ir.Value, window: ir.Value, index: ir.Value, where: Mapping[str, ir.Attribute], numbers: Sequence[int]
 ) -> None:
-    """One memory access of every thread, at its own index along an axis."""
-    attributes = {"axis": integer(axis), **placed(distribution, numbers)}
-    create("ck.scatter_fragment", [], [vector, window, index], attributes)
+    """One memory access of every thread, at its own index along an axis: `where` has axis, reach and distribution."""
+    create("ck.scatter_fragment", [], [vector, window, index], {**where, "registers": registers(numbers)})
 
 
 def atomic_fragment(

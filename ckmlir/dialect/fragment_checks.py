@@ -5,6 +5,7 @@ import numpy as np
 from ckmlir.dialect.build import integer_of, producer, registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.reach import check_reach
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.verify import expect
 from ckmlir.mlir import ir
@@ -52,6 +53,7 @@ def check_registers(op: ir.OpView, lengths: tuple[int, ...], element: ir.Type) -
 
 def check_indexed(op: ir.OpView, index: ir.Value, along: int | None) -> None:
     """Check an access whose coordinate along `axis` is a thread's own index: one for all its registers."""
+    check_reach(op)
     axis, rank = integer_of(op, "axis"), len(Distribution.parse(text_of(op, "distribution")).lengths)
     expect(0 <= axis < rank, f"axis {axis} is not one of {rank} dimensions")
     expect(axis != along, f"its registers follow axis {axis}, but have one index there")

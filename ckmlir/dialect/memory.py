@@ -8,6 +8,7 @@ from typing import Any
 
 from ckmlir.dialect.build import create, integer, integer_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.reach import check_reach
 from ckmlir.dialect.types import LdsType, TileType, WindowType
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
@@ -61,7 +62,8 @@ class AtomicUpdateOp(Ck.Operation, name="atomic_update"):
 class GatherOp(Ck.Operation, name="gather"):
     """`ck.gather %window, %indices {axis} -> tile`: like a load, but entry i along the axis is read at `indices[i]`.
 
-    Indices are counted from the window's origin; one that is negative or beyond the view gives zeros.
+    Indices are counted from the window's origin; one that is negative or beyond the view gives zeros. `reach` ("near",
+    "far") says how far the view goes, where that is not to be decided by what is known (`dialect/reach.py`).
     """
 
     window: ext.Operand[Any]
@@ -80,7 +82,7 @@ class ScatterOp(Ck.Operation, name="scatter"):
     `indices[i]`.
 
     Indices are counted from the window's origin; what has one that is negative or beyond the view is dropped. Where two
-    are equal either of the entries may remain.
+    are equal either of the entries may remain. `reach` is that of `ck.gather`.
     """
 
     tile: ext.Operand[Any]
@@ -184,6 +186,7 @@ def _check_positions(op: ir.OpView, element: str) -> None:
 
 def _check_indexed(op: ir.OpView, window_type: ir.Type, tile_type: ir.Type, indices_type: ir.Type) -> None:
     _check_pair(window_type, tile_type)
+    check_reach(op)
     tile, indices = described_as(tile_type, TileType), described_as(indices_type, TileType)
     axis = integer_of(op, "axis")
     expect(0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions")
@@ -221,14 +224,18 @@ def atomic_update(tile: ir.Value, window: ir.Value, kind: str) -> None:
     create("ck.atomic_update", [], [tile, window], {"kind": string(kind)})
 
 
-def gather(window: ir.Value, indices: ir.Value, axis: int, tile: TileType) -> ir.Value:
+def gather(window: ir.Value, indices: ir.Value, axis: int, tile: TileType, reach: str | None = None) -> ir.Value:
     """Load a window into a tile of the given type, the coordinate along an axis taken from an i32 tile."""
-    return value("ck.gather", tile.mlir(), [window, indices], {"axis": integer(axis)})
+    return value("ck.gather", tile.mlir(), [window, indices], _indexed(axis, reach))
 
 
-def scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int) -> None:
+def scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int, reach: str | None = None) -> None:
     """Store a tile into a window, the coordinate along an axis taken from an i32 tile."""
-    create("ck.scatter", [], [tile, window, indices], {"axis": integer(axis)})
+    create("ck.scatter", [], [tile, window, indices], _indexed(axis, reach))
+
+
+def _indexed(axis: int, reach: str | None) -> dict[str, ir.Attribute]:
+    return {"axis": integer(axis), **({} if reach is None else {"reach": string(reach)})}
 
 
 def inside(window: ir.Value, tile: TileType) -> ir.Value:

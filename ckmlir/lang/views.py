@@ -12,6 +12,7 @@ from ckmlir.dialect import views as dialect_views
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.padding import LeftPad
+from ckmlir.dialect.reach import FAR, NEAR, REACHES
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import Size, Symbol
 from ckmlir.dialect.transforms import Embed
@@ -234,14 +235,29 @@ def store(tile: Tile, window: Window) -> None:
 
 
 @located
-def gather(window: Window, indices: Tile, axis: int, distribution: Distribution | None = None) -> Tile:
+def gather(
+    window: Window, indices: Tile, axis: int, distribution: Distribution | None = None, reach: str | None = None
+) -> Tile:
     """A window's elements, with the coordinate along `axis` taken from a tile of i32, one for each entry of the axis.
 
-    Indices are counted from the window's origin there. A negative one, or one beyond the view, gives zeros. What is
-    indexed lies within 2 GiB of the window's origin.
+    Indices are counted from the window's origin there. A negative one, or one beyond the view, gives zeros.
+
+    `reach` says how far what is indexed may lie behind the view's pointer. "near": within 2 GiB, with offsets of 32
+    bits into a buffer. "far": anywhere, with an address of 64 bits and a branch for each access. Without it the
+    compiler takes "near" for a view whose lengths and strides are known to be that small, else "far". "near" for any
+    other view is a promise, which a checked run tests (checker `promise`).
+
+    Raises:
+        TracingError: another reach.
     """
     tile = TileType(window.lengths, window.element, distribution)
-    return Tile(memory.gather(window.value, indices.value, axis, tile))
+    return Tile(memory.gather(window.value, indices.value, axis, tile, _reach(reach)))
+
+
+def _reach(reach: str | None) -> str | None:
+    if reach not in (None, *REACHES):
+        raise TracingError(f'reach "{reach}": expected "{NEAR}", "{FAR}" or nothing')
+    return reach
 
 
 @located
@@ -257,12 +273,16 @@ def offsets(window: Window, distribution: Distribution | None = None) -> Tile:
 
 
 @located
-def scatter(tile: Tile, window: Window, indices: Tile, axis: int) -> None:
+def scatter(tile: Tile, window: Window, indices: Tile, axis: int, reach: str | None = None) -> None:
     """Store a tile with the coordinate along `axis` taken from a tile of i32, the counterpart of `gather`.
 
-    What has a negative index, or one beyond the view, is dropped. Of entries with one index any may remain.
+    What has a negative index, or one beyond the view, is dropped. Of entries with one index any may remain. `reach` is
+    that of `gather`.
+
+    Raises:
+        TracingError: another reach.
     """
-    memory.scatter(tile.value, window.value, indices.value, axis)
+    memory.scatter(tile.value, window.value, indices.value, axis, _reach(reach))
 
 
 @located

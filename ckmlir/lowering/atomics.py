@@ -14,7 +14,9 @@ from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.views import described_as
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy, inside_of, pointer_to
+from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy
+from ckmlir.lowering.place import inside_of
+from ckmlir.lowering.pointer_access import pointer_to
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
@@ -100,7 +102,7 @@ def lower_atomic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if update.feature is None or state.target.has(update.feature):
         update.issue(state, data, buffer_address(state, window, inside, condition=condition))
     elif update.pointer_feature is not None and state.target.has(update.pointer_feature):
-        pointer, valid = pointer_to(state, window, inside, condition)
+        pointer, valid = pointer_to(state, window, inside, condition=condition)
         if valid is None:
             _add_to(pointer, data)
         else:

@@ -19,17 +19,37 @@ def received(branch: ir.Operation, number: int) -> ir.Value | None:
     return branch.successors[to].arguments[place]
 
 
-def only_where(op: ir.Operation, condition: ir.Value, build: Callable[[], None]) -> None:
+def only_where(op: ir.Operation, condition: ir.Value, build: Callable[[], object]) -> None:
     """What `build` appends, for the lanes or waves that fulfil a condition; `op` and what follows it moves behind."""
+
+    def nothing_left() -> list[ir.Value]:
+        build()
+        return []
+
+    _branch_around(op, condition, nothing_left, [])
+
+
+def where(op: ir.Operation, condition: ir.Value, build: Callable[[], ir.Value], otherwise: ir.Value) -> ir.Value:
+    """What `build` makes, for the lanes or waves that fulfil a condition, and `otherwise` for the others.
+
+    `op` and what follows it moves behind.
+    """
+    (joined,) = _branch_around(op, condition, lambda: [build()], [otherwise])
+    return joined
+
+
+def _branch_around(
+    op: ir.Operation, condition: ir.Value, build: Callable[[], list[ir.Value]], otherwise: list[ir.Value]
+) -> list[ir.Value]:
+    """The values that `build` makes, or `otherwise`, where the two ways meet."""
     block = op.block
-    rest = block.create_after()
+    rest = block.create_after(*(one.type for one in otherwise))
     inner = rest.create_before()
     move_rest(op, rest, itself=True)
     with ir.InsertionPoint(block):
-        sizes = ir.DenseI32ArrayAttr.get([1, 0, 0])
-        ir.Operation.create(
-            "cf.cond_br", operands=[condition], successors=[inner, rest], attributes={"operandSegmentSizes": sizes}
-        )
+        sizes = ir.DenseI32ArrayAttr.get([1, 0, len(otherwise)])
+        operands, attributes = [condition, *otherwise], {"operandSegmentSizes": sizes}
+        ir.Operation.create("cf.cond_br", operands=operands, successors=[inner, rest], attributes=attributes)
     with ir.InsertionPoint(inner):
-        build()
-        ir.Operation.create("cf.br", successors=[rest])
+        ir.Operation.create("cf.br", operands=build(), successors=[rest])
+    return list(rest.arguments)

@@ -102,6 +102,19 @@ class Index:
         """The terms with a negative coefficient; all others are never negative, as atoms are not."""
         return Index({m: c for m, c in self.terms.items() if c < 0}, self.emitter)
 
+    def rest_fits(self, divisor: int) -> bool:
+        """Whether it is known to be a multiple of `divisor` and something less than that."""
+        known = self.emitter.divisor_of
+        rest: dict[Monomial, int] = {}
+        for monomial, coefficient in self.terms.items():
+            factor = coefficient
+            for atom in monomial:
+                factor *= 1 if atom.rate == Rate.LANE else known(atom.value)
+            if factor % divisor:
+                rest[monomial] = coefficient
+        bound = Index(rest, self.emitter).bound
+        return bound is not None and bound <= divisor
+
     # -- arithmetic
 
     def _lift(self, other: Index | int) -> Index:

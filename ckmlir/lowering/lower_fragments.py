@@ -10,7 +10,16 @@ from typing import ClassVar
 
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.dialect.notes import notes_of
-from ckmlir.lowering import atomics, convert, cross_lane, global_access, instructions, lds_access, short_vectors
+from ckmlir.lowering import (
+    atomics,
+    convert,
+    cross_lane,
+    global_access,
+    indexed_access,
+    instructions,
+    lds_access,
+    short_vectors,
+)
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
@@ -27,8 +36,8 @@ Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
 LOWERINGS: dict[str, Lower] = {
     "ck.load_fragment": global_access.lower_load,
     "ck.store_fragment": global_access.lower_store,
-    "ck.gather_fragment": global_access.lower_gather,
-    "ck.scatter_fragment": global_access.lower_scatter,
+    "ck.gather_fragment": indexed_access.lower_gather,
+    "ck.scatter_fragment": indexed_access.lower_scatter,
     "ck.inside_fragment": global_access.lower_inside,
     "ck.offset_fragment": global_access.lower_offset,
     "ck.atomic_fragment": atomics.lower_atomic,

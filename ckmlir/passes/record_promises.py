@@ -13,7 +13,8 @@ The data is a list of statements, each a list that begins with a word; values ha
     [for, index, lower, upper, step, carried, body, handed on, results]       carried: [argument, initial value] each
     [if, condition, arm, results, arm, results, results]    an arm is statements, and the values that leave it
     [while, carried, deciding, condition, passed, arguments, body, handed on, results]
-    [multiple, value, divisor, file, line]                  the promise
+    [multiple, value, divisor, file, line]                  a promise
+    [near, value, bytes, file, line]                        an access relies on a view of `value` bytes being no larger
 
 A value that no statement makes is not known, and what depends on it is not tested: what comes out of a tile, or memory
 that the kernel may write.
@@ -21,17 +22,21 @@ that the kernel may write.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from math import lcm
 from typing import Any, ClassVar
 
 from ckmlir.diagnostics import position_of
-from ckmlir.dialect.build import integer_of, producer
-from ckmlir.dialect.divisors import constant_of
+from ckmlir.dialect.build import integer, integer_of, producer
+from ckmlir.dialect.divisors import ARGUMENT_DIVISOR, constant_of
 from ckmlir.dialect.notes import PROMISES, leave_note
+from ckmlir.dialect.reach import NEAR_BYTES
 from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.views import view_and_origins
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
+from ckmlir.passes.promised_reach import extent_of, sizes_of, window_of
 from ckmlir.passes.walk import functions, operations
 
 ARITHMETIC = frozenset(
@@ -52,14 +57,54 @@ class RecordPromises(Pass):
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
-            promises = [op for op in operations(function) if op.name == "ck.promise"]
-            if not promises:
+            promises, near = [], _Near()
+            for op in operations(function):
+                if op.name == "ck.promise":
+                    promises.append(op)
+                else:
+                    near.note(op)
+            if not promises and not near.accesses:
                 continue
-            statements = _Recorder(promises).statements(function.regions[0].blocks[0])
+            statements = _Recorder(promises, near.accesses).statements(function.regions[0].blocks[0])
             leave_note(function, PROMISES, statements)
+            _keep_divisors(function, promises)
             for op in promises:
                 op.results[0].replace_all_uses_with(op.operands[0])
                 op.erase()
+
+
+def _keep_divisors(function: ir.Operation, promises: Sequence[ir.Operation]) -> None:
+    """Leave what is promised of arguments with the arguments, where the promise is made whatever the kernel does."""
+    entry = function.regions[0].blocks[0]
+    found: dict[int, int] = {}
+    for promise in promises:
+        item = promise.operands[0]
+        if promise.block == entry and producer(item) is None and str(item.type) in ("i32", "i64"):
+            number = ir.BlockArgument(item).arg_number
+            found[number] = lcm(found.get(number, 1), integer_of(promise, "divisor"))
+    if found:
+        said = function.attributes["arg_attrs"] if "arg_attrs" in function.attributes else [{}] * len(entry.arguments)
+        attributes = [{item.name: item.attr for item in ir.DictAttr(one)} if one else {} for one in said]
+        for number, divisor in found.items():
+            attributes[number][ARGUMENT_DIVISOR] = integer(divisor)
+        function.attributes["arg_attrs"] = ir.ArrayAttr.get([ir.DictAttr.get(one) for one in attributes])
+
+
+@dataclass
+class _Near:
+    """The accesses that rely on a view being near: one of each view at each line."""
+
+    accesses: dict[ir.Operation, ir.Value] = field(default_factory=dict)
+    """With their windows."""
+    _known: set[Any] = field(default_factory=set)
+
+    def note(self, op: ir.Operation) -> None:
+        window = window_of(op)
+        if window is not None:
+            key = (view_and_origins(window)[0], str(op.location))
+            if key not in self._known:
+                self._known.add(key)
+                self.accesses[op] = window
 
 
 @dataclass
@@ -67,15 +112,18 @@ class _Recorder:
     """Writes down what the promises of a kernel need."""
 
     promises: Sequence[ir.Operation]
+    near: Mapping[ir.Operation, ir.Value]
     needed: set[ir.Value] = field(default_factory=set)
     inside: set[ir.Operation] = field(default_factory=set)
     """Structured control that holds something needed."""
-    numbers: dict[ir.Value, int] = field(default_factory=dict)
+    numbers: dict[Any, int] = field(default_factory=dict)
 
     def __post_init__(self) -> None:
         waiting: list[ir.Value] = []
         for promise in self.promises:
             waiting += [promise.operands[0], *self._around(promise)]
+        for access, window in self.near.items():
+            waiting += [*sizes_of(window), *self._around(access)]
         while waiting:
             item = waiting.pop()
             if item not in self.needed:
@@ -109,7 +157,7 @@ class _Recorder:
             return [*_leaving(owner, ir.OpResult(item).result_number), *_deciding(owner), *around]
         return [*owner.operands, *around] if _is_known(owner) else around
 
-    def number(self, item: ir.Value) -> int:
+    def number(self, item: Any) -> int:
         return self.numbers.setdefault(item, len(self.numbers))
 
     def all(self, items: Sequence[ir.Value]) -> list[int]:
@@ -126,10 +174,11 @@ class _Recorder:
             op = view.operation
             if op in self.inside:
                 found.append(self._control(op))
+            elif op in self.near:
+                extent, number = extent_of(self.near[op], self.number)
+                found += [*extent, ["near", number, NEAR_BYTES, *_position(op)]]
             elif op.name == "ck.promise":
-                place = position_of(op.location)
-                where = [place.file, place.line] if place else ["", 0]
-                found.append(["multiple", self.number(op.operands[0]), integer_of(op, "divisor"), *where])
+                found.append(["multiple", self.number(op.operands[0]), integer_of(op, "divisor"), *_position(op)])
                 if op.results[0] in self.needed:
                     self.numbers[op.results[0]] = self.number(op.operands[0])
             elif len(op.results) == 1 and op.results[0] in self.needed and _is_known(op):
@@ -172,6 +221,11 @@ class _Recorder:
         second = blocks[1]
         assert second is not None
         return ["while", carried, deciding, condition, passed, self.all(second.arguments), body, handed, results]
+
+
+def _position(op: ir.Operation) -> list[Any]:
+    place = position_of(op.location)
+    return [place.file, place.line] if place else ["", 0]
 
 
 def _is_known(op: ir.Operation) -> bool:

@@ -9,6 +9,7 @@ from ckmlir.dialect.distribution import Distribution, axis_map
 from ckmlir.dialect.distribution_builders import LANES, lane_cells
 from ckmlir.dialect.fragment_checks import COPY_BYTES
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.reach import reach_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, WindowType, describe, tile_of
 from ckmlir.mlir import ir
@@ -58,10 +59,10 @@ def split_gather(state: SplitState, op: ir.Operation) -> None:
     """One gather_fragment an access."""
     window, indices = op.operands
     tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
-    text = string(str(tile.placed))
+    where = _indexed(op, window, tile.placed)
     own = _index_of(state, op, indices, tile.placed, axis)
     pieces = [
-        (registers, fragment.gather_fragment(window, own(registers[0]), axis, text, registers, tile.element))
+        (registers, fragment.gather_fragment(window, own(registers[0]), where, registers, tile.element))
         for registers in _window_accesses(state, window, tile.placed, across=axis)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
@@ -71,11 +72,20 @@ def split_scatter(state: SplitState, op: ir.Operation) -> None:
     """One scatter_fragment an access."""
     value, window, indices = op.operands
     tile, axis = tile_of(value), integer_of(op, "axis")
-    text = string(str(tile.placed))
+    where = _indexed(op, window, tile.placed)
     own = _index_of(state, op, indices, tile.placed, axis)
     for registers in _window_accesses(state, window, tile.placed, across=axis):
         data = state.of(value).gather(registers)
-        fragment.scatter_fragment(data, window, own(registers[0]), axis, text, registers)
+        fragment.scatter_fragment(data, window, own(registers[0]), where, registers)
+
+
+def _indexed(op: ir.Operation, window: ir.Value, distribution: Distribution) -> dict[str, ir.Attribute]:
+    """What the accesses of a gather or scatter have in common."""
+    return {
+        "axis": op.attributes["axis"],
+        "reach": string(reach_of(op, window)),
+        "distribution": string(str(distribution)),
+    }
 
 
 def split_inside(state: SplitState, op: ir.Operation) -> None:

@@ -58,3 +58,13 @@ func.func @index(%w: !window, %i: i64, %v: vector<2xf16>) {
   "ck.scatter_fragment"(%v, %w, %i) {axis = 0, distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1>} : (vector<2xf16>, !window, i64) -> ()
   return
 }
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+!tile = !ck.tile<[16, 32], f16, "?">
+func.func @reach(%w: !window, %i: !ck.tile<[16], i32, "?">) {
+  // expected-error@+1 {{'ck.gather' reach 'wide' is not one of near, far}}
+  %0 = "ck.gather"(%w, %i) {axis = 0, reach = "wide"} : (!window, !ck.tile<[16], i32, "?">) -> !tile
+  return
+}

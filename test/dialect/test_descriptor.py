@@ -106,10 +106,13 @@ def test_convolution_windows():
         assert (matrix.offset(index) if matrix.valid(index) else -1) == expected[index]
 
 
-def test_right_pad_leaves_known_multiples_alone():
+def test_right_pad_bounds_known_multiples_too():
+    """They keep their lengths; an index behind them has no element."""
     view = Descriptor.naive((Symbol(0, 64), 100), (100, 1))
-    assert view.right_pad_to_multiple((64, 50)) == view
-    assert len(view.right_pad_to_multiple((128, 64)).predicates()) == 2
+    padded = view.right_pad_to_multiple((64, 50))
+    assert padded.lengths == view.lengths
+    assert padded.valid((63, 99), [64]) and not padded.valid((63, 100), [64]) and not padded.valid((64, 0), [64])
+    assert view.right_pad_to_multiple((128, 64)).lengths[1] == 128
 
 
 def test_pass_through_leaves_no_step():
@@ -284,7 +287,8 @@ def test_text_with_any_names():
         "p = right_pad(m, length=?0, multiple=128); view(p, k) align 8"
     )
     view = Descriptor.parse(text)
-    assert view == Descriptor.naive((Symbol(0), Symbol(1, 8)), (Symbol(2, 8), 1), 8).right_pad_to_multiple((128, 8))
+    plain = Descriptor.naive((Symbol(0), Symbol(1, 8)), (Symbol(2, 8), 1), 8)
+    assert view == plain.apply(RightPad(Symbol(0), multiple=128), (0,))
 
 
 @pytest.mark.parametrize(

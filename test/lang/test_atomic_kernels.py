@@ -11,6 +11,7 @@ from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import (
     Pointer,
     Scalar,
+    TracingError,
     atomic_add,
     atomic_max,
     i32,
@@ -18,6 +19,7 @@ from ckmlir.lang import (
     load,
     ptr,
     redistribute,
+    to_lds,
     view,
     workgroup_id,
 )
@@ -118,3 +120,28 @@ def test_pairs_must_be_neighbours() -> None:
     """A row pitch that may be odd leaves no pairs of 16-bit elements."""
     with pytest.raises(PipelineFailure, match="f16 is updated in pairs"):
         compile_update("gfx942", "add", "f16", pitch_multiple=1)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_dimensions_without_a_padding_end_too(chip: str) -> None:
+    """Through a pointer, which no buffer's size keeps inside, as in a buffer."""
+    arguments = {"x": ptr("bf16"), "y": ptr("bf16"), "m": i32}
+
+    @kernel("update", target=get_target(chip), waves=2, arguments=arguments)
+    def update(x: Pointer, y: Pointer, m: Scalar) -> None:
+        tile = load(view(x, TILE, (TILE[1], 1)).window(TILE, (0, 0)), coalesced(TILE, 2, 1, 4))
+        atomic_add(tile, view(y, (m, TILE[1]), (TILE[1], 1)).window(TILE, (0, 0)))
+
+    x, y = (np.full(TILE, value, DTYPES["bf16"]) for value in (3, 1))
+    _, found = compile_traced(update).run(x, y, 5)
+    np.testing.assert_array_equal(found.astype(int), np.where(np.arange(TILE[0])[:, None] < 5, 4, 1) + np.zeros(TILE))
+
+
+def test_lds_is_no_window() -> None:
+    """What cannot be updated is said."""
+    with pytest.raises(TracingError, match="atomic_add takes a window as window, not an LDS tensor"):
+
+        @kernel("update", target=get_target("gfx942"), waves=2, arguments={"x": ptr("f32")})
+        def update(x: Pointer) -> None:
+            tile = load(view(x, TILE, (TILE[1], 1)).window(TILE, (0, 0)))
+            atomic_add(tile, to_lds(tile))  # type: ignore[arg-type]

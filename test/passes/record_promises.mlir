@@ -11,7 +11,7 @@ func.func @plain(%n: i32) attributes {ck.waves = 1 : i32} {
 }
 
 // CHECK-LABEL: func.func @argument
-// CHECK-SAME: %[[N:[a-z0-9]+]]: i32)
+// CHECK-SAME: i32, %[[N:[a-z0-9]+]]: i32 {ck.divisor = 8 : i64})
 // CHECK-SAME: ck.promises = "{{..}}\22is\22,0,\22argument\22,1],[\22multiple\22,0,8,\22
 // CHECK-NOT: ck.promise
 // CHECK: arith.addi %[[N]], %[[N]]
@@ -49,3 +49,37 @@ func.func @control(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
   return
 }
 
+
+// What is promised of an argument where the kernel always comes by stays known of it; elsewhere it may not hold.
+// CHECK-LABEL: func.func @sometimes
+// CHECK-SAME: (%{{[a-z0-9]+}}: i32, %{{[a-z0-9]+}}: i1)
+func.func @sometimes(%n: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+  scf.if %c {
+    %0 = "ck.promise"(%n) {divisor = 8} : (i32) -> i32
+  }
+  return
+}
+
+// An access that is said to be near relies on its view ending within 2 GiB: the view's bytes are computed from its sizes.
+// Where they are known, or the access is far, there is nothing to test.
+!open = !ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[?1%4, 1]); view(d0, d1)">
+!opened = !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[?1%4, 1]); view(d0, d1)", [1, 256]>
+!known = !ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[9, 64], strides=[64, 1]); view(d0, d1)">
+!seen = !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[9, 64], strides=[64, 1]); view(d0, d1)", [1, 256]>
+
+// CHECK-LABEL: func.func @near
+// CHECK-SAME: ck.promises
+// CHECK-SAME: [\22is\22,[[BYTES:[0-9]+]],\22muli\22,64,{{[0-9]+}},{{[0-9]+}}],[\22near\22,[[BYTES]],2147483648,
+// CHECK-NOT: \22near\22
+// CHECK: return
+func.func @near(%p: !llvm.ptr<1>, %rows: i32, %pitch: i32, %i: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %open = "ck.make_view"(%p, %rows, %pitch) : (!llvm.ptr<1>, i32, i32) -> !open
+  %opened = "ck.make_window"(%open, %zero, %zero) : (!open, i32, i32) -> !opened
+  %known = "ck.make_view"(%p) : (!llvm.ptr<1>) -> !known
+  %seen = "ck.make_window"(%known, %zero, %zero) : (!known, i32, i32) -> !seen
+  %0 = "ck.gather_fragment"(%opened, %i) {axis = 0, reach = "near", distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!opened, i32) -> vector<4xf32>
+  %1 = "ck.gather_fragment"(%opened, %i) {axis = 0, reach = "far", distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!opened, i32) -> vector<4xf32>
+  %2 = "ck.gather_fragment"(%seen, %i) {axis = 0, reach = "near", distribution = "d0: 1, d1: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!seen, i32) -> vector<4xf32>
+  return
+}

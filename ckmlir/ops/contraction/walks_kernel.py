@@ -6,7 +6,6 @@ stores one block, where a workgroup has one to do: once, or in turns.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from types import SimpleNamespace
@@ -164,9 +163,9 @@ def _part_of_k(
     """The range of K that a workgroup sums: all of it, or a part of `part_k`."""
     if spec.sink == "store" or part is None:
         return 0, k
-    depth = spec.block[2]
-    begin = (part * given.part_k).multiple_of(depth)
-    return begin, (begin + given.part_k).minimum(k).multiple_of(math.gcd(depth, k.multiple))
+    length = given.part_k.multiple_of(spec.block[2])
+    begin = part * length
+    return begin, (begin + length).minimum(k)
 
 
 def _in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, part: Scalar | None) -> Pointer:

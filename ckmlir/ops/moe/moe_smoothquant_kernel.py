@@ -31,7 +31,7 @@ def _slot(block: RowBlock, spec: MoeSmoothquantSpec, target: Target, x: Part, sl
     scales = view(given.smooth, (given.experts, block.n), (block.n, 1)).pad(1, spec.length)
 
     def y(column: Column) -> Tile:
-        chosen = gather(scales.window(shape, (0, column)), expert, 0, block.distribution)
+        chosen = gather(scales.window(shape, (0, column)), expert, 0, block.distribution, reach="near")
         scaled: Tile = x(column) * chosen
         return scaled
 

@@ -201,6 +201,12 @@ class _Run:
             what = f"{name} = {shown}" if name else shown
             self._report(f"{what} was promised to be a multiple of {divisor}", divisor, file, line)
 
+    def near(self, number: int, most: int, file: str, line: int) -> None:
+        value = self.values.get(number)
+        if value is not None and value > most:
+            what = f"what is indexed here takes {value} bytes, and near addresses reach {most}; they need reach=\"far\""
+            self._report(what, "near", file, line)
+
     def _report(self, message: str, key: Any, file: str, line: int) -> None:
         if (file, line, key) not in self.found:
             source = (file, line) if file else None
@@ -209,6 +215,7 @@ class _Run:
 
 STATEMENTS: dict[str, Callable[..., None]] = {
     "is": _Run.define, "for": _Run.loop, "if": _Run.branch, "while": _Run.repeat, "multiple": _Run.multiple,
+    "near": _Run.near,
 }  # fmt: skip
 
 

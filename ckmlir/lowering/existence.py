@@ -1,0 +1,152 @@
+"""Whether an element of a window exists: the comparisons that its view's paddings ask for, as few as are needed.
+
+A padding is compared where nothing else refuses what lies in it. Without comparison it is refused by the size of a
+buffer, or there is nothing in it: where the length is a multiple of what it is padded to, a window that starts at such
+a multiple and is no longer ends inside.
+
+What an index tile says may be anything, and is compared in every case, as a distance from the window's origin: added to
+the origin first, a negative one could come back into the array.
+"""
+
+from __future__ import annotations
+
+from ckmlir.dialect.adaptor import Step
+from ckmlir.dialect.descriptor import Descriptor
+from ckmlir.dialect.padding import RightPad
+from ckmlir.dialect.symbols import divisor, resolve
+from ckmlir.dialect.transforms import Embed, Merge
+from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.parts import Rate
+from ckmlir.lowering.place import Place
+from ckmlir.mlir import arith
+
+
+def existence(
+    place: Place,
+    condition: Predicate | None = None,
+    *,
+    anywhere: int | None = None,
+    by_size: bool = False,
+    unpadded: bool = False,
+) -> Predicate | None:
+    """`condition` and that the element exists; None: always.
+
+    Args:
+        anywhere: The dimension of the window along which the coordinate may be any number, also a negative one.
+        by_size: What passes the end of a buffer needs no comparison.
+        unpadded: Dimensions without a padding are compared too, where otherwise the view's word is taken for it that
+            windows end inside.
+    """
+    descriptor, symbols = place.ground.descriptor, place.ground.symbols
+    compared: set[int] = set()
+    """Dimensions that are compared before the paddings are."""
+    if anywhere is not None:
+        condition = _and(condition, place.inside[anywhere] < _room(place, anywhere))
+        if _right_pad(descriptor, descriptor.tops[anywhere]) is not None:
+            compared.add(descriptor.tops[anywhere])
+    if unpadded:
+        for position in _unpadded(place):
+            if position != anywhere:
+                length = resolve(descriptor.lengths[position], symbols)
+                condition = _and(condition, place.index[position] < length)
+    for step in descriptor.predicates():
+        if step.uppers[0] in compared or _holds_nothing(step, place) or (by_size and _refused_by_size(step, place)):
+            continue
+        test = step.transform.valid(tuple(place.values[upper] for upper in step.uppers), symbols)
+        if isinstance(test, bool):
+            if test:
+                continue
+            return Predicate.never(place.ground.state.emit)
+        condition = _and(condition, test)
+    return condition
+
+
+def _unpadded(place: Place) -> list[int]:
+    """The dimensions of the window without a padding that it is not known to end inside of."""
+    descriptor = place.ground.descriptor
+    return [
+        position
+        for position, (top, length) in enumerate(zip(descriptor.tops, descriptor.lengths, strict=True))
+        if _right_pad(descriptor, top) is None and not _below(place.index[position], length)
+    ]
+
+
+def _and(condition: Predicate | None, test: Predicate) -> Predicate:
+    return test if condition is None else condition & test
+
+
+def _right_pad(descriptor: Descriptor, dimension: int) -> RightPad | None:
+    """The padding that compares a dimension with its length, if there is one."""
+    for step in descriptor.steps:
+        if step.uppers == (dimension,) and isinstance(step.transform, RightPad):
+            return step.transform
+    return None
+
+
+def _room(place: Place, position: int) -> Index | int:
+    """How many elements lie behind the window's origin along a dimension; none if the origin lies behind them all."""
+    ground = place.ground
+    padding = _right_pad(ground.descriptor, ground.descriptor.tops[position])
+    length = ground.descriptor.lengths[position] if padding is None else padding.length
+    limit, origin = resolve(length, ground.symbols), ground.origins[position]
+    if not origin.terms:
+        found: Index | int = limit
+        return found
+    emit = ground.state.emit
+    left = limit - origin
+    rest = emit.once(("room", left.key), lambda: arith.maxsi(left.emit(), emit.constant(0)))
+    return emit.index(rest, max(left.rate, Rate.FIXED))
+
+
+def _below(index: Index | int, length: object) -> bool:
+    """Whether a coordinate is known to be less than a length."""
+    bound = index + 1 if isinstance(index, int) else index.bound
+    return bound is not None and isinstance(length, int) and bound <= length
+
+
+def _holds_nothing(step: Step, place: Place) -> bool:
+    """Whether no element of the window lies in a padding.
+
+    The length has to be a multiple of what it is padded to; what is added to a multiple of that has to stay below it.
+    """
+    padding = step.transform
+    if not isinstance(padding, RightPad):
+        return False
+    value = place.values[step.uppers[0]]
+    if _below(value, padding.length):
+        return True
+    if padding.pad != 0 or divisor(padding.length) % padding.multiple:
+        return False
+    return isinstance(value, Index) and value.rest_fits(padding.multiple)
+
+
+def _outermost(descriptor: Descriptor, dimension: int) -> int:
+    """What passes its end whenever a dimension does: of a merged one the slowest part, which is not reduced."""
+    for step in reversed(descriptor.steps):
+        if dimension in step.uppers and isinstance(step.transform, Merge):
+            dimension = step.lowers[0]
+    return dimension
+
+
+def _refused_by_size(step: Step, place: Place) -> bool:
+    """Whether passing this step's bound always means passing the end of the buffer, in the vector offset alone.
+
+    That is so for the outermost dimension of a matrix whose rows do not overlap (`view` requires it), also where it is
+    part of a merged one, as long as the loop does not move along it: the scalar offset may not be part of what is
+    refused.
+    """
+    if not isinstance(step.transform, RightPad):
+        return False
+    descriptor = place.ground.descriptor
+    first = descriptor.steps[0]
+    if not isinstance(first.transform, Embed) or first.lowers != (0,):
+        return False
+    dimension = _outermost(descriptor, step.lowers[0])
+    if dimension not in first.uppers:
+        return False
+    others = dict(zip(first.uppers, first.transform.strides, strict=True))
+    own = others.pop(dimension)
+    alone = not others or (list(others.values()) == [1] and own != 1)
+    if any(place.value(other).negative.terms for other in others):
+        return False  # a padding on the left of the other dimension moved the base, and the end with it, further away
+    return alone and not place.value(step.uppers[0]).part(Rate.STEP).terms

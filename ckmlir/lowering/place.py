@@ -1,0 +1,103 @@
+"""Where the elements of a window lie: coordinates on every level of its view, and the parts of their offset."""
+
+from collections.abc import Sequence
+from dataclasses import InitVar, dataclass
+from functools import cached_property
+
+from ckmlir.dialect.build import registers_of, text_of
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.padding import RightPad
+from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.transforms import Embed
+from ckmlir.dialect.types import WindowType, describe
+from ckmlir.dialect.views import view_and_origins
+from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.index import Index
+from ckmlir.lowering.parts import Rate
+from ckmlir.mlir import ir
+
+
+def inside_of(state: Lowering, op: ir.Operation) -> list[Index]:
+    """Where a fragment begins in its tile."""
+    return state.coordinates(Distribution.parse(text_of(op, "distribution")), registers_of(op)[0])
+
+
+@dataclass
+class Ground:
+    """What all accesses through a window have in common, found out once for a block."""
+
+    state: Lowering
+    window: InitVar[ir.Value]
+
+    def __post_init__(self, window: ir.Value) -> None:
+        described = describe(window.type)
+        assert isinstance(described, WindowType)
+        make_view, origins = view_and_origins(window)
+        self.pointer: ir.Value = make_view.operands[0]
+        self.descriptor = described.descriptor
+        self.symbols = [self.state.uniform(item) for item in list(make_view.operands)[1:]]
+        zero = self.state.emit.number(0)
+        self.origins = [sum((self.state.uniform(part, origin=True) for part in parts), start=zero) for parts in origins]
+        self.scale = bits(described.element) // 8
+        """Bytes of an element."""
+
+    @cached_property
+    def space(self) -> Index:
+        """Bytes of the whole view, from the pointer."""
+        size = self.descriptor.element_space(self.symbols)
+        return (self.state.emit.number(size) if isinstance(size, int) else size) * self.scale
+
+    @cached_property
+    def start(self) -> Index:
+        """What the view's own slices, paddings and frozen dimensions add to the offset of its first element, in bytes.
+
+        It may need 64 bits, so it belongs into the base. Where it is no summand of the other offsets, below a transform
+        that is not linear, `split` takes it out again.
+        """
+        if all(isinstance(step.transform, (Embed, RightPad)) for step in self.descriptor.steps):
+            return self.state.emit.number(0)
+        zero = [self.state.emit.number(0)] * self.descriptor.rank
+        first = self.descriptor.offset(zero, self.symbols)
+        if isinstance(first, int):
+            return self.state.emit.number(first * self.scale)
+        found: Index = first.part(Rate.FIXED, constant=True) * self.scale
+        return found
+
+    def split(self, offset: Index) -> tuple[Index, Index, Index]:
+        """An offset in bytes as base, vector and scalar offset, the latter two without negative terms."""
+        base = offset.part(Rate.ORIGIN) + self.start
+        base = base + (offset - base).negative
+        if base.rate == Rate.LANE:
+            raise ValueError(f"in {self.descriptor} an offset falls from lane to lane; strides are not negative")
+        rest = offset - base
+        return base, rest.part(Rate.LANE, Rate.FIXED, constant=True), rest.part(Rate.STEP)
+
+
+@dataclass(frozen=True)
+class Place:
+    """Where an element of a view lies, as far as both kinds of address need it."""
+
+    ground: Ground
+    inside: list[Index]
+    """The coordinates in the window."""
+    index: list[Index]
+    """The coordinates in the view."""
+    values: list[Index | int]
+    """The coordinates on every level of the descriptor; numbers where they are frozen."""
+
+    def value(self, dimension: int) -> Index:
+        """A coordinate by the number of its dimension."""
+        found = self.values[dimension]
+        return self.ground.state.emit.number(found) if isinstance(found, int) else found
+
+    @property
+    def offset(self) -> Index:
+        """Bytes from the pointer."""
+        return self.value(0) * self.ground.scale
+
+
+def place_of(state: Lowering, window: ir.Value, inside: Sequence[Index]) -> Place:
+    """The place of the element `inside` a window."""
+    ground = state.known_in_block(("ground", window), lambda: Ground(state, window))
+    index = [origin + offset for origin, offset in zip(ground.origins, inside, strict=True)]
+    return Place(ground, list(inside), index, ground.descriptor.evaluate(index, ground.symbols))
