@@ -8,9 +8,11 @@ ahead    load 2, load.b 1        # iterations that a stage runs ahead of the loo
 path     through, b straight     # of the operands: through registers to LDS, direct to LDS, straight to registers
 buffers  2, v 3                  # LDS buffers of each tensor, and of some by name; they rotate
 step     load, math, to_lds      # order inside the steady step, see `schedule_items`
-order    interleave              # who finds the step's order: source | interleave | chunks | interwave | ping_pong
+order    interleave              # who finds the order: source | interleave | chunks | interwave | ping_pong | weave
+lead     4                       # of a woven step: matrix instructions that LDS reads stand before their users
 reads    1                       # phases (steps along K) that LDS reads run before their matrix instructions: 0 | 1
-fences   memory                  # sched_barriers: none | memory (around every memory fragment) | clusters
+fences   memory                  # sched_barriers: none | memory (around every memory fragment) | clusters | products
+elements 2                       # of a piece of arithmetic; pieces are fragments where a stage has no others
 mix      mfma 1, ds_read 2       # a round of sched_group_barriers, or hot_loop: computed from cycles
 priority math 1                  # of the wave while a stage runs
 groups   2                       # of waves, each a phase (from barrier to barrier of the step) behind the one before
@@ -26,19 +28,11 @@ from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ckmlir.dialect.schedule_items import MOST_AHEAD, RESERVED, Fragments, Item, parse_item
+from ckmlir.dialect.schedule_items import Fragments, Item, parse_item
+from ckmlir.dialect.schedule_problems import HOT_LOOP, LEAD, problems
 from ckmlir.errors import CkmlirError
 
 VERSION = 1
-ORDERS = ("source", "interleave", "chunks", "interwave", "ping_pong")
-FENCES = ("none", "memory", "clusters")
-PATHS = ("through", "direct", "straight")
-MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
-MOST_GROUPS = 4
-"""Groups of waves: more would leave none of the four SIMDs of a compute unit a wave of each."""
-HOT_LOOP = "hot_loop"
-"""The mix that is computed from how long instructions take."""
-
 Pairs = tuple[tuple[str, int], ...]
 T = TypeVar("T")
 
@@ -64,10 +58,14 @@ class Schedule:
             where the program has it.
         order: `source` keeps the program's order inside a step; `interleave` spreads memory fragments between the
             matrix instructions; `chunks` lets the reads of each phase stand before its matrix instructions;
-            `interwave` also has waves meet before these; `ping_pong` has turns of both with barriers between.
+            `interwave` also has waves meet before these; `ping_pong` has turns of both with barriers between; `weave`
+            spreads the stages that follow a product in `step`, arithmetic too, between its matrix instructions.
         fences: where sched_barriers pin that order.
         path, paths: how operands get from memory to registers, all and some by the name of their LDS tensor.
         tensor_buffers: buffers of single tensors by name, sorted.
+        lead: matrix instructions that LDS reads of a woven step stand before the first that uses them.
+        elements: registers of a lane that a piece of arithmetic is, 0: as they lie. Pieces have numbers and places as
+            memory accesses have, in stages that have none of these and no matrix instructions.
         reads: phases that LDS reads of an interleaved step run before the matrix instructions that use them.
         mix: (kind of instruction, count) pairs of one round of sched_group_barriers, or `(("hot_loop", 0),)`.
         priority: (stage, level) pairs, sorted.
@@ -86,6 +84,8 @@ class Schedule:
     paths: tuple[tuple[str, str], ...] = ()
     tensor_buffers: Pairs = ()
     reads: int = 1
+    lead: int = LEAD
+    elements: int = 0
     mix: Pairs = ()
     priority: Pairs = ()
     groups: int = 1
@@ -93,7 +93,7 @@ class Schedule:
     apart: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
-        for statement, message in _problems(self):
+        for statement, message in problems(self):
             raise ScheduleError(f"schedule '{self.name}': {message}", statement)
 
     @property
@@ -143,83 +143,6 @@ class Schedule:
             text = field.write(self)
             if text:
                 yield f"{statement} {text}"
-
-
-# -- what makes no sense, whatever the loop
-
-
-def _problems(s: Schedule) -> Iterator[tuple[str, str]]:
-    """(statement, what is wrong with it) pairs."""
-    if not s.name.isidentifier():
-        yield "schedule", f"its name is not an identifier: '{s.name}'"
-    for statement, pairs, what in (
-        ("ahead", s.ahead, "stages"), ("priority", s.priority, "stages"),
-        ("buffers", s.tensor_buffers, "tensors"), ("path", s.paths, "tensors"),
-    ):  # fmt: skip
-        names = [name for name, _ in pairs]
-        if names != sorted(set(names)):
-            yield statement, f"{what} must be sorted and named once: {', '.join(names)}"
-    if len(s.apart) == 1 or list(s.apart) != sorted(set(s.apart)):
-        yield "apart", f"takes two or more tensors, sorted and named once: {', '.join(s.apart)}"
-    for stage, iterations in s.ahead:
-        if not all(word.isidentifier() for word in stage.split(".", 1)):
-            yield "ahead", f"'{stage}' is neither STAGE nor STAGE.TENSOR"
-        if not 0 <= iterations <= MOST_AHEAD:
-            yield "ahead", f"stage '{stage}' runs {iterations} iterations ahead; 0 to {MOST_AHEAD} make sense"
-    for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):
-        if not 1 <= buffers <= 8:
-            yield "buffers", f"{buffers} LDS buffers; 1 to 8 make sense"
-    for field, choices in (("order", ORDERS), ("fences", FENCES), ("path", PATHS)):
-        if getattr(s, field) not in choices:
-            yield field, f"{field} '{getattr(s, field)}' is not one of {', '.join(choices)}"
-    for tensor, path in s.paths:
-        if path not in PATHS:
-            yield "path", f"path '{path}' of '{tensor}' is not one of {', '.join(PATHS)}"
-    for stage, level in s.priority:
-        if not 1 <= level <= 3:
-            yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
-    for field, most in (("reads", 1), ("groups", MOST_GROUPS), ("unroll", 8)):
-        least = 0 if field == "reads" else 1
-        if not least <= getattr(s, field) <= most:
-            yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"
-    yield from _step_problems(s)
-    yield from _mix_problems(s)
-
-
-def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:
-    seen: set[str | tuple[str, int]] = set()
-    for item in s.step:
-        if not isinstance(item, Fragments):
-            continue
-        if item.stage in RESERVED or not item.stage.isidentifier():
-            yield "step", f"a stage cannot be called '{item.stage}'"
-        if item.ahead is not None and not 0 <= item.ahead <= MOST_AHEAD:
-            yield "step", f"'{item}' runs {item.ahead} iterations ahead; 0 to {MOST_AHEAD} make sense"
-        named: list[str | tuple[str, int]] = [item.stage]
-        if item.first is not None and item.last is not None:
-            named = [(item.stage, number) for number in range(item.first, item.last + 1)]
-        for one in named:
-            if one in seen:
-                which = one if isinstance(one, str) else f"{one[0]}.{one[1]}"
-                yield "step", f"a stage or fragment stands twice in the step: {which}"
-            seen.add(one)
-    if s.step and s.order != "source":
-        yield "order", f"order '{s.order}' finds the step's order itself; leave 'step' out"
-
-
-def _mix_problems(s: Schedule) -> Iterator[tuple[str, str]]:
-    for kind, count in s.mix:
-        if kind != HOT_LOOP and kind not in MIX_KINDS:
-            yield "mix", f"'{kind}' is no kind of instruction; there are {', '.join(MIX_KINDS)}"
-        if kind != HOT_LOOP and not 1 <= count <= 64:
-            yield "mix", f"{count} instructions '{kind}'; 1 to 64 make sense"
-    kinds = [kind for kind, _ in s.mix]
-    if HOT_LOOP in kinds and len(kinds) > 1:
-        yield "mix", f"'{HOT_LOOP}' stands alone"
-    if kinds and HOT_LOOP not in kinds and "mfma" not in kinds:
-        yield "mix", "a round holds at least one mfma; rounds repeat until the step's matrix instructions are used up"
-    if s.mix and s.fences != "none":
-        yield "mix", f"fences '{s.fences}' leave the backend nothing to mix; leave one of the two out"
 
 
 # -- text: one row a statement
@@ -317,6 +240,8 @@ _FIELDS: dict[str, _Field] = {
         lambda text: {"step": tuple(parse_item(item) for item in _items(text))}, lambda s: ", ".join(map(str, s.step))
     ),
     "order": _plain("order", "source"),
+    "lead": _plain("lead", LEAD, _number),
+    "elements": _plain("elements", 0, _number),
     "reads": _plain("reads", 1, _number),
     "fences": _plain("fences", "none"),
     "mix": _Field(_read_mix, lambda s: HOT_LOOP if (HOT_LOOP, 0) in s.mix else _words(s.mix)),

@@ -28,6 +28,7 @@ from ckmlir.lowering.matrix_distances import keep_distances
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
+from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.passes.walk import expanded_functions, target_of, waves_of
 from ckmlir.targets.cdna import SIMDS
 
@@ -171,8 +172,9 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool) -> 
         attributes[ACCUMULATION] = ir.UnitAttr.get()
         # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
         attributes["passthrough"] = _option("amdgpu-sched-strategy", "iterative-minreg")
-    if len(function.regions[0].blocks) == 1:
-        # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms.
+    if len(function.regions[0].blocks) == 1 or IN_PIECES in function.attributes:
+        # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms. What
+        # was taken to pieces they would join again, and move out of its place.
         attributes["passthrough"] = ir.ArrayAttr.get(
             [*attributes.get("passthrough", ()), ir.StringAttr.get("noimplicitfloat")]
         )

@@ -7,6 +7,7 @@ from ckmlir.dialect.control import LOOPS, WHILE
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import ir
+from ckmlir.passes.arithmetic import is_arithmetic
 from ckmlir.passes.walk import nested
 
 MEMORY = frozenset({
@@ -80,9 +81,14 @@ def stage_of(op: ir.Operation) -> str | None:
     return str(op.attributes[STAGE].value) if STAGE in op.attributes else None
 
 
-def fragments_of(body: list[ir.Operation], stage: str) -> list[ir.Operation]:
-    """The fragments of a stage in program order: what `stage.0`, `stage.1`, … name in the text of a schedule."""
-    return [op for op in body if op.name in FRAGMENTS and stage_of(op) == stage]
+def fragments_of(body: list[ir.Operation], stage: str | None, *, arithmetic: bool = False) -> list[ir.Operation]:
+    """The fragments of a stage in program order: what `stage.0`, `stage.1`, … name in the text of a schedule.
+
+    With `arithmetic` those of a stage that has none of FRAGMENTS are its pieces of arithmetic.
+    """
+    staged = [op for op in body if stage_of(op) == stage]
+    found = [op for op in staged if op.name in FRAGMENTS]
+    return found if found or not arithmetic or stage is None else [op for op in staged if is_arithmetic(op)]
 
 
 def within(op: ir.Operation) -> list[ir.Operation]:

@@ -46,6 +46,9 @@ from ckmlir.targets import Target
 MOST_STEPS = 16
 """Steps of a steady loop: more would not fit the instruction cache, 64 KB for two compute units (CDNA3 ISA, 2.1)."""
 
+IN_PIECES = "ck.in_pieces"
+"""Set on functions with a schedule that takes arithmetic to pieces, which nobody is to join again."""
+
 APART = "ck.apart"
 """Set on LDS reads whose registers those of reads with another text must not use again."""
 
@@ -82,6 +85,8 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
         schedule = schedule_of(loop)
     except ValueError as problem:
         fail(loop, str(problem))
+    if schedule.elements:
+        _function_of(loop).attributes[IN_PIECES] = ir.UnitAttr.get()
     _describe_for_each_user(loop.regions[0].blocks[0])
     body = [op.operation for op in loop.regions[0].blocks[0].operations][:-1]
     try:
@@ -116,6 +121,13 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
             "divide each other",
         )
     Expansion(loop, step, schedule, slots, unroll).run()
+
+
+def _function_of(op: ir.Operation) -> ir.Operation:
+    home = op.parent.operation
+    while home.name != "func.func":
+        home = home.parent.operation
+    return home
 
 
 def _mark_apart(body: list[ir.Operation], schedule: Schedule) -> None:

@@ -24,6 +24,7 @@ def split_map(state: SplitState, op: ir.Operation) -> None:
     count = result.placed.registers
     sources = sources_of(op)
     chunk = gcd(*(state.of(source).chunk for source in sources)) if sources else gcd(count, CARRIED_CHUNK)
+    chunk = gcd(chunk, state.piece(op))  # of 0: the chunk
     tiles = {source: state.of(source).rechunked(chunk).chunks for source in sources}
     chunks = [
         apply_region(block, chunk, {}, {source: parts[number] for source, parts in tiles.items()})[0]
@@ -41,6 +42,7 @@ def split_uniform(state: SplitState, op: ir.Operation) -> None:
 def split_cast(state: SplitState, op: ir.Operation) -> None:
     """One conversion a vector."""
     source, element = state.of(op.operands[0]), tile_of(op.results[0]).element
+    source = source.rechunked(gcd(source.chunk, state.piece(op)))
     bounded = "bounded" in op.attributes
     chunks = [fragment_compute.convert(chunk, element, bounded=bounded) for chunk in source.chunks]
     state.bind(op.results[0], Registers(chunks, source.chunk, element))

@@ -57,24 +57,26 @@ def _within_thread(
     rows: list[list[ir.Value]] = []
     for register in range(result.registers):
         members = [number for number, home in enumerate(homes) if home == register]
-        rows.append(_folded(body, inputs, members))
+        rows.append(_folded(body, inputs, members, state.piece(op)))
     if len(rows) == 1:
         return rows[0]
     return [vectors.from_elements([vectors.element(row[tile], 0) for row in rows]) for tile in range(len(inputs))]
 
 
-def _folded(body: ir.Block, inputs: Sequence[Registers], members: Sequence[int]) -> Partial:
+def _folded(body: ir.Block, inputs: Sequence[Registers], members: Sequence[int], piece: int) -> Partial:
     """The registers listed as one; they are gathered by halves, which are the chunks where they lie side by side.
 
     Maxima and minima are a chain of pairs instead: an instruction takes what was found so far and two more, which half
-    of a tree's would not. Their result does not depend on the order.
+    of a tree's would not. Their result does not depend on the order. Where arithmetic is taken to pieces everything is
+    a chain, which takes the elements as they are made.
     """
-    if len(members) > 2 * PAIR and _has_ternary_form(body):
-        whole = len(members) // PAIR * PAIR
-        found = _gathered(inputs, members[:PAIR])
-        for start in range(PAIR, whole, PAIR):
-            found = _combine(body, found, _gathered(inputs, members[start : start + PAIR]))
-        found = _fold(body, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in found], PAIR)
+    size = piece or (PAIR if _has_ternary_form(body) else 0)
+    if size and len(members) > 2 * size:
+        whole = len(members) // size * size
+        found = _gathered(inputs, members[:size])
+        for start in range(size, whole, size):
+            found = _combine(body, found, _gathered(inputs, members[start : start + size]))
+        found = _fold(body, lambda some: [vectors.part(one, some.start, some.stop - some.start) for one in found], size)
         return _combine(body, found, _gathered(inputs, members[whole:])) if whole < len(members) else found
     return _fold(body, lambda some: [registers.gather(members[some]) for registers in inputs], len(members))
 

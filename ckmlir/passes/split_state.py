@@ -5,7 +5,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from ckmlir.dialect import build
-from ckmlir.dialect.loop import STAGE
+from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.types import tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
@@ -39,6 +39,16 @@ class SplitState:
     def named_target(self) -> Target | None:
         """The chip, for what is only better where it is known."""
         return named_target(self.function)
+
+    @staticmethod
+    def piece(op: ir.Operation) -> int:
+        """Registers that a piece of an operation's arithmetic is, as the schedule of its loop says; 0: as they lie."""
+        home = op.parent.operation
+        while home.name != "func.func":
+            if home.name == LOOP:
+                return schedule_of(home).elements
+            home = home.parent.operation
+        return 0
 
     def of(self, tile: ir.Value) -> Registers:
         """The registers of a tile that has been split."""

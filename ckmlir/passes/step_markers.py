@@ -5,8 +5,9 @@ from math import ceil
 
 from ckmlir.dialect.build import text_of
 from ckmlir.dialect.scalars import bits
-from ckmlir.dialect.schedule import HOT_LOOP, Schedule
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fence, Priority
+from ckmlir.dialect.schedule_problems import HOT_LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.loop_body import LOADS, MATRIX, READ, Group, Marker, Placed, Step, sources_of, stage_of
 from ckmlir.passes.vectors import length_of
@@ -21,6 +22,9 @@ def add_markers(step: Step, schedule: Schedule, target: Target | None) -> Step:
     step = _prioritised(step, schedule)
     if schedule.fences == "clusters":
         step = Step(_fenced(step.placed), step.after)
+    if schedule.fences == "products":
+        fenced = [replace(one, before=(*one.before, Fence())) if one.op.name == MATRIX else one for one in step.placed]
+        step = Step(fenced, step.after)
     if schedule.mix:
         step = Step(step.placed, (*step.after, *_mix([item.op for item in step.placed], schedule, target), Fence()))
     return step

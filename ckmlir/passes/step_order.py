@@ -43,7 +43,7 @@ def order_step(body: list[ir.Operation], schedule: Schedule, target: Target | No
     chosen = _chosen(body, schedule)
     ahead = _ahead(body, schedule, chosen)
     if schedule.order in POLICIES and any(op.name == MATRIX for op in body):
-        step = POLICIES[schedule.order](body, ahead, schedule)
+        step = POLICIES[schedule.order](body, ahead, schedule, target)
     else:
         step = _as_listed(body, ahead, schedule, chosen)
     return add_markers(step, schedule, target)
@@ -61,7 +61,7 @@ def _chosen(body: list[ir.Operation], schedule: Schedule) -> Chosen:
     for item in items:
         ops: list[ir.Operation] = []
         if item.first is not None and item.last is not None:
-            every = fragments_of(body, item.stage)
+            every = fragments_of(body, item.stage, arithmetic=schedule.elements > 0)
             if item.last >= len(every):
                 raise ValueError(
                     f"schedule '{schedule.name}' speaks of {item}; stage '{item.stage}' has {len(every)} fragments, "

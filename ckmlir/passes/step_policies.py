@@ -13,10 +13,12 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import tensor_name
-from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, operands_of, sources_of
+from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
+from ckmlir.passes.step_rest import Ahead, with_rest
+from ckmlir.passes.step_weave import weave
+from ckmlir.targets import Target
 
 READS = frozenset({READ})
-Ahead = dict[ir.Operation, int]
 
 
 class Phases:
@@ -70,7 +72,7 @@ Slots = list[tuple[float, ir.Operation]]
 """Fragments with where they stand, counted in matrix instructions of the step."""
 
 
-def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
     """Matrix instructions in program order; between them every memory fragment at an even distance.
 
     The operands of a phase are read during the phase before it; those of the first phase in the last phase of the
@@ -143,32 +145,10 @@ def _merge(body: list[ir.Operation], phases: Phases, slots: Slots, ahead: Ahead)
         cluster = phases.of[op]
         order.append((op, cluster))
     order += [(op, cluster) for _, op in waiting]
-    return Step(_with_rest(body, order, ahead))
+    return Step(with_rest(body, order, ahead))
 
 
-def _with_rest(body: list[ir.Operation], order: list[tuple[ir.Operation, int]], ahead: Ahead) -> list[Placed]:
-    """The fragments in their order; everything else right before its first user of the same iteration."""
-    fixed = {op for op, _ in order}
-    inside = set(body)
-    placed: dict[ir.Operation, Placed] = {}
-
-    def emit(op: ir.Operation, cluster: int) -> None:
-        if op in placed:
-            return
-        for operand in operands_of(op):
-            owner = producer(operand)
-            if owner is not None and owner in inside and owner not in fixed and ahead[owner] == ahead[op]:
-                emit(owner, cluster)
-        placed[op] = Placed(op, ahead[op], cluster)
-
-    for op, cluster in order:
-        emit(op, cluster)
-    for op in body:
-        emit(op, order[-1][1])
-    return list(placed.values())
-
-
-def _chunks(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+def _chunks(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
     """Phase by phase: first the reads of its operands, then its matrix instructions; then what fills LDS, and loads.
 
     Loads that matrix instructions use without LDS follow the phase that uses them last.
@@ -181,14 +161,14 @@ def _chunks(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
         clusters.append(phases.straight[phase])
     clusters.append(_transfers(phases.loads, phases.fills, ahead))
     filled = [cluster for cluster in clusters if cluster]
-    return Step(_with_rest(body, [(op, number) for number, ops in enumerate(filled) for op in ops], ahead))
+    return Step(with_rest(body, [(op, number) for number, ops in enumerate(filled) for op in ops], ahead))
 
 
-def _interwave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+def _interwave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
     """As `chunks`; before the matrix instructions of every phase but the first waves meet, so that they multiply
     together and read together.
     """
-    step = _chunks(body, ahead, schedule)
+    step = _chunks(body, ahead, schedule, target)
     multiplying = list(dict.fromkeys(item.cluster for item in step.placed if item.op.name == MATRIX))
     due = set(multiplying[1:])
     placed: list[Placed] = []
@@ -198,7 +178,7 @@ def _interwave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> St
     return Step(placed)
 
 
-def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> Step:
+def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
     """Turns of memory fragments, then matrix instructions, with a barrier behind each of both: for two groups of waves,
     one of which moves data while the other multiplies.
 
@@ -228,7 +208,7 @@ def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule) -> St
         order += [(op, 2 * turn) for op in ops]
         if turn < count:
             order += [(op, 2 * turn + 1) for op in phases.matrix[starts[turn] : starts[turn + 1]]]
-    return _with_barriers(_with_rest(body, order, ahead))
+    return _with_barriers(with_rest(body, order, ahead))
 
 
 def _with_barriers(placed: list[Placed]) -> Step:
@@ -240,11 +220,12 @@ def _with_barriers(placed: list[Placed]) -> Step:
     return Step(found, (Barrier(),) if cluster % 2 else ())
 
 
-Policy = Callable[[list[ir.Operation], Ahead, Schedule], Step]
+Policy = Callable[[list[ir.Operation], Ahead, Schedule, Target | None], Step]
 POLICIES: dict[str, Policy] = {
     "interleave": _interleave,
     "chunks": _chunks,
     "interwave": _interwave,
     "ping_pong": _ping_pong,
+    "weave": weave,
 }
 """By the name that the schedule's `order` gives them."""

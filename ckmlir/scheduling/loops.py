@@ -2,6 +2,7 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from math import prod
 
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import producer, registers_of, text_of
@@ -11,28 +12,16 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
+from ckmlir.passes.arithmetic import FREE, elements_of
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import FRAGMENTS, handed_on, holds_loop, operands_of, source_of, stage_of
+from ckmlir.passes.loop_body import fragments_of, handed_on, holds_loop, operands_of, source_of, stage_of
 from ckmlir.passes.walk import functions, operations, target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
 from ckmlir.targets.timing import UNITS, Cycles, lds_cycles, matrix_cycles, memory_cycles, vector_cycles
 
-TRANSCENDENTAL = frozenset({"math.exp2", "math.log2", "math.rsqrt", "math.sqrt", "arith.divf"})
 STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"})
 LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"})
-FREE = (
-    "vector.",
-    "arith.constant",
-    "ck.make_",
-    "ck.move_",
-    "ck.lds_alloc",
-    "ck.thread_",
-    "ck.workgroup_",
-    "llvm.",
-    "ub.",
-)
-"""Operations that become no instruction, or none that a loop of fragments would feel."""
 
 
 def loops_of(module: ir.Module) -> list[ir.Operation]:
@@ -72,18 +61,14 @@ class _Builder:
         flow = list(_flow(body, block))
         carried = {producer(value) for value in handed_on(block)}
         ends = _ends(body, inside)
-        counts: dict[str, int] = {}
+        index = _indices(body, schedule)
         nodes = []
         for place, op in enumerate(inside):
             stage, unit = stage_of(op) or "", _unit(op)
-            index = -1
-            if op.name in FRAGMENTS:
-                index = counts.get(stage, 0)
-                counts[stage] = index + 1
             time = _cycles(op, target)
             position = position_of(op.location)
             nodes.append(Node(
-                place, op.name, stage, index, unit, time.latency, time.busy, time.issue, time.source,
+                place, op.name, stage, index.get(op, -1), unit, time.latency, time.busy, time.issue, time.source,
                 sum(map(_registers, op.results)), ends.get(op, 0), *_tensor(op),
                 f"{position.file}:{position.line}" if position else "", op in carried,
             ))  # fmt: skip
@@ -106,6 +91,13 @@ class _Builder:
         )
 
 
+def _indices(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation, int]:
+    """The numbers that fragments have in the text of a schedule."""
+    stages = dict.fromkeys(stage_of(op) for op in body)
+    fragments = [fragments_of(body, stage, arithmetic=schedule.elements > 0) for stage in stages]
+    return {op: number for ops in fragments for number, op in enumerate(ops)}
+
+
 def _unit(op: ir.Operation) -> str:
     if op.name == "ck.mfma":
         return "matrix"
@@ -121,8 +113,7 @@ def _cycles(op: ir.Operation, target: Target) -> Cycles:
         return memory_cycles(target, _width(op))
     if traffic_of(op) is not None:
         return lds_cycles(target, "read" if op.name == "ck.lds_read" else "write", _width(op))
-    instructions = max([1, *(_elements(one) for one in op.results)])
-    return vector_cycles(instructions, transcendental=op.name in TRANSCENDENTAL)
+    return vector_cycles(target, op.name, elements_of(op))  # packed instructions are not assumed
 
 
 def _width(op: ir.Operation) -> int:
@@ -135,17 +126,12 @@ def _width(op: ir.Operation) -> int:
     return 4
 
 
-def _elements(value: ir.Value) -> int:
-    count = 1
-    for length in ir.VectorType(value.type).shape if isinstance(value.type, ir.VectorType) else ():
-        count *= length
-    return count
-
-
 def _registers(value: ir.Value) -> int:
     if not isinstance(value.type, ir.VectorType):
         return 0
-    return -(-_elements(value) * bits(ir.VectorType(value.type).element_type) // 32)
+    vector = ir.VectorType(value.type)
+    elements: int = prod(vector.shape)
+    return -(-elements * bits(vector.element_type) // 32)
 
 
 def _tensor(op: ir.Operation) -> tuple[str, int]:

@@ -8,8 +8,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ckmlir.dialect.schedule import MOST_GROUPS, Schedule
+from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
+from ckmlir.dialect.schedule_problems import MOST_GROUPS
 from ckmlir.passes.pipeline_loops import MOST_STEPS
 from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.problem import Problem

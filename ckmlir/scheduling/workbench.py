@@ -15,11 +15,12 @@ from ckmlir.dialect.build import string
 from ckmlir.dialect.loop import SCHEDULE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments
+from ckmlir.dialect.schedule_problems import LEAD
 from ckmlir.lowering.codeobject import emit_code_object
 from ckmlir.mlir import ir
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.passes.check_schedule import check_module
-from ckmlir.passes.loop_body import FRAGMENTS, Group, Marker, stage_of
+from ckmlir.passes.loop_body import Group, Marker, fragments_of, stage_of
 from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 from ckmlir.passes.step_order import order_step
 from ckmlir.scheduling.loops import loops_of, problem_of
@@ -123,17 +124,20 @@ class Workbench:
             module = self._fragments(schedule)
             block = loops_of(module)[-1].regions[0].blocks[0]
             body = [op.operation for op in block.operations][:-1]
-            plain = replace(schedule, priority=(), mix=(), fences="none")
+            kept = "products" if schedule.fences == "products" else "none"  # those stand in the step
+            plain = replace(schedule, priority=(), mix=(), fences=kept)
             step = order_step(body, plain, self.target)
-            names = _names(body, {item.stage for item in schedule.step if isinstance(item, Fragments)})
+            names = _names(body, schedule)
             entries: list[Entry] = []
             for one in step.placed:
                 entries += _entries(one.before)
                 if one.op in names:
                     entries.append(Place(*names[one.op], one.ahead))
             entries += _entries(step.after)
-        fences = "none" if schedule.fences == "none" else "memory"
-        return replace(schedule, step=step_of(entries), ahead=(), order="source", reads=1, fences=fences, mix=())
+        fences = "none" if schedule.fences in ("none", "products") else "memory"
+        return replace(
+            schedule, step=step_of(entries), ahead=(), order="source", reads=1, lead=LEAD, fences=fences, mix=()
+        )
 
     def compile(self, schedule: Schedule, *, code: bool = True) -> Scheduled:
         """Apply a schedule, check the result, and (`code`) compile it.
@@ -163,19 +167,17 @@ class Workbench:
         return module
 
 
-def _names(body: list[ir.Operation], listed: set[str]) -> dict[ir.Operation, tuple[str, int]]:
-    """The stage and number of every fragment of a loop's body; of `listed` stages without fragments their first
-    operation stands for all.
+def _names(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation, tuple[str, int]]:
+    """The stage and number of every fragment of a loop's body; of stages that the schedule lists and that have no
+    fragments their first operation stands for all.
     """
+    listed = {item.stage for item in schedule.step if isinstance(item, Fragments)}
     found: dict[ir.Operation, tuple[str, int]] = {}
-    stages: dict[str, list[ir.Operation]] = {}
-    for op in body:
-        stages.setdefault(stage_of(op) or "", []).append(op)
-    for stage, ops in stages.items():
-        fragments = [op for op in ops if op.name in FRAGMENTS]
-        found.update({op: (stage, number) for number, op in enumerate(fragments)})
+    for stage in dict.fromkeys(stage_of(op) for op in body):
+        fragments = fragments_of(body, stage, arithmetic=schedule.elements > 0)
+        found.update({op: (stage or "", number) for number, op in enumerate(fragments)})
         if not fragments and stage in listed:
-            found[ops[0]] = stage, WHOLE
+            found[next(op for op in body if stage_of(op) == stage)] = stage, WHOLE
     return found
 
 

@@ -32,6 +32,7 @@ TARGET = Target(
     kernarg_preload=cdna.KERNARG_PRELOAD,
     fp8=None,
     direct_to_lds=(4,),  # CDNA2 ISA 9.1.9: buffer_load_dword … lds
+    transcendental_cycles=16,  # CDNA3 ISA, "VALU", taken to hold: a quarter of the rate
     features=cdna.COMMON_FEATURES,
     mfma_cycles=MFMA_CYCLES,
 )

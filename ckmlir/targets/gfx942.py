@@ -43,6 +43,7 @@ TARGET = Target(
     kernarg_preload=cdna.KERNARG_PRELOAD,
     fp8="fnuz",  # CDNA3 ISA, "Data formats": exponent bias 8 (e4m3) and 16 (e5m2), no infinities, no negative zero
     direct_to_lds=(4,),  # CDNA3 ISA 9.1.9: 1, 2 and 4 bytes into one dword of LDS
+    transcendental_cycles=16,  # CDNA3 ISA, "VALU": a quarter of the rate
     features=FEATURES,
     mfma_cycles=MFMA_CYCLES,
 )

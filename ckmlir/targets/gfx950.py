@@ -71,6 +71,7 @@ TARGET = Target(
     kernarg_preload=cdna.KERNARG_PRELOAD,
     fp8="ocp",  # CDNA4 ISA, "Data formats": exponent bias 7 (e4m3, no infinity) and 15 (e5m2)
     direct_to_lds=(4, 12, 16),  # CDNA4 ISA 9.1.9: buffer_load_dword, dwordx3 and dwordx4 … lds
+    transcendental_cycles=8,  # CDNA4 white paper: twice the transcendental rate of CDNA3
     features=FEATURES,
     mfma_cycles=MFMA_CYCLES,
 )

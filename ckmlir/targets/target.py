@@ -89,6 +89,8 @@ class Target:
     """Format of fp8 and bf8: "fnuz", "ocp", or None without them."""
     direct_to_lds: tuple[int, ...]
     """Bytes that one lane of a load straight to LDS may move."""
+    transcendental_cycles: int
+    """Cycles in which a SIMD does one transcendental instruction for 64 lanes."""
     features: frozenset[str]
     mfma_cycles: Mapping[str, int] = field(hash=False)
     """The matrix instructions of the chip by name, with the cycles that one occupies its SIMD's matrix core."""

@@ -5,6 +5,7 @@ They rank schedules and bound them from below; they do not predict run times.
 """
 
 from dataclasses import dataclass
+from math import ceil
 
 from ckmlir.targets.target import Target
 
@@ -70,7 +71,32 @@ def memory_cycles(target: Target, width: int) -> Cycles:
     return Cycles(MEMORY_LATENCY, busy, VECTOR_ISSUE, "assumed: HBM under load; bytes at the L1 cache's rate")
 
 
-def vector_cycles(instructions: int, *, transcendental: bool = False) -> Cycles:
-    """Arithmetic of so many vector instructions; transcendental ones at a quarter of the rate (CDNA3 ISA, 'VALU')."""
-    busy = instructions * VECTOR_ISSUE * (4 if transcendental else 1)
-    return Cycles(busy, busy, busy, "CDNA3 ISA, 'Wavefront'; packed instructions are not assumed")
+TRANSCENDENTAL = frozenset({"math.exp2", "math.log2", "math.rsqrt", "math.sqrt", "arith.divf"})
+PACKED = frozenset({"arith.addf", "arith.subf", "arith.mulf", "math.fma"})
+"""Two elements an instruction in f32, where there are two (CDNA2 ISA, 6.6 "Packed Math")."""
+TERNARY = frozenset({"arith.maxnumf", "arith.minnumf"})
+"""Chains of them take two elements an instruction (V_MAX3_F32)."""
+CONVERSIONS = {"bf16": ("packed_bf16_convert", 7.0), "f16": ("packed_f16_convert", 1.5)}
+"""f32 to these: the feature by which one instruction converts two elements, and instructions an element without it."""
+BOUNDED = 1.5
+"""Instructions an element of a conversion to bf16 that may take its values for bounded."""
+
+
+def vector_instructions(target: Target, name: str, elements: int, *, result: str, bounded: bool) -> int:
+    """Instructions that an operation on so many elements of a lane becomes, by its name and the type of its results.
+
+    `bounded` is what `ck.convert` says of the elements.
+    """
+    each = 1.0
+    if (name in PACKED or name in TERNARY) and elements > 1:
+        each = 0.5
+    elif name == "ck.convert" and result in CONVERSIONS:
+        feature, without = CONVERSIONS[result]
+        each = 0.5 if target.has(feature) else BOUNDED if bounded and result == "bf16" else without
+    return max(1, ceil(elements * each))
+
+
+def vector_cycles(target: Target, name: str, instructions: int) -> Cycles:
+    """Arithmetic by the name of its operation, as so many vector instructions."""
+    busy = instructions * (target.transcendental_cycles if name in TRANSCENDENTAL else VECTOR_ISSUE)
+    return Cycles(busy, busy, busy, "CDNA3 ISA, 'Wavefront'")

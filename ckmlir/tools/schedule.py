@@ -104,7 +104,8 @@ def _schedulers() -> list[str]:
 
 def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, str]:
     """The schedule asked for, and what its scheduler remarks."""
-    from ckmlir.dialect.schedule import MOST_GROUPS, Schedule
+    from ckmlir.dialect.schedule import Schedule
+    from ckmlir.dialect.schedule_problems import MOST_GROUPS
 
     if options.scheduler is not None:
         buffers = bench.problem.buffers if options.buffers is None else options.buffers

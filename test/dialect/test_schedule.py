@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ckmlir.dialect.schedule import FENCES, MIX_KINDS, ORDERS, PATHS, UNPIPELINED, Schedule, ScheduleError
+from ckmlir.dialect.schedule import UNPIPELINED, Schedule, ScheduleError
 from ckmlir.dialect.schedule_items import MASKS, RESERVED, Barrier, Fence, Fragments, Priority
+from ckmlir.dialect.schedule_problems import ELEMENTS, FENCES, MIX_KINDS, ORDERS, PATHS
 
 NAMES = st.from_regex(r"[a-z_][a-z0-9_]{0,8}", fullmatch=True).filter(lambda name: name not in RESERVED)
 
@@ -48,12 +49,16 @@ def schedules(draw: st.DrawFn) -> Schedule:
     if fences == "none":
         rounds = st.lists(st.tuples(st.sampled_from(MIX_KINDS), st.integers(1, 64)), max_size=3)
         mix = draw(st.just((("hot_loop", 0),)) | rounds.map(lambda one: (("mfma", 1), *one)))
+    woven = order == "weave"
+    stages = st.lists(NAMES, unique=True, min_size=1, max_size=3).map(lambda one: tuple(map(Fragments, one)))
     return Schedule(
         name=draw(NAMES),
         ahead=draw(named(st.integers(0, 8), NAMES | st.tuples(NAMES, NAMES).map(".".join))),
         buffers=draw(st.integers(1, 8)),
-        step=draw(items()) if order == "source" else (),
+        step=draw(stages) if woven else draw(items()) if order == "source" else (),
         order=order,
+        lead=draw(st.integers(1, 32)) if woven else 4,
+        elements=draw(st.sampled_from(ELEMENTS[1:] if woven else ELEMENTS)),
         fences=fences,
         path=draw(st.sampled_from(PATHS)),
         paths=draw(named(st.sampled_from(PATHS))),
@@ -112,6 +117,13 @@ def test_the_line_of_a_mistake_is_named() -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
+        ("schedule s 1; order weave", "order 'weave' needs a step: each product, followed by the stages that lie"),
+        ("schedule s 1; order weave; step a", "takes arithmetic apart; say how many elements a piece has: elements 2"),
+        ("schedule s 1; order weave; elements 2; step a.0-3", "its step lists whole stages, not 'a.0-3'"),
+        ("schedule s 1; order weave; elements 2; step a, fence", "its step lists whole stages, not 'fence'"),
+        ("schedule s 1; order weave; elements 2; step a; lead 33", "lead 33; 1 to 32 make sense"),
+        ("schedule s 1; lead 8", "order 'source' has no lead; it is for order 'weave'"),
+        ("schedule s 1; elements 3", "elements 3; 0, 1, 2, 4, 8, 16 make sense"),
         ("", "a schedule begins with 'schedule NAME 1'; the text is empty"),
         ("ahead load 1", "line 1: a schedule begins with 'schedule NAME 1', not 'ahead'"),
         ("schedule s 2", "a schedule begins with 'schedule NAME 1', not 'schedule s 2'"),

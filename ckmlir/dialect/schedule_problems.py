@@ -1,0 +1,113 @@
+"""What makes no sense in a schedule, whatever the loop. `Schedule` asks when it is made, so this comes before it."""
+
+from collections.abc import Iterator
+from typing import Any
+
+from ckmlir.dialect.schedule_items import MOST_AHEAD, RESERVED, Fragments
+
+Schedule = Any
+"""`ckmlir.dialect.schedule.Schedule`, which imports this module."""
+ORDERS = ("source", "interleave", "chunks", "interwave", "ping_pong", "weave")
+FENCES = ("none", "memory", "clusters", "products")
+PATHS = ("through", "direct", "straight")
+MIX_KINDS = ("mfma", "ds_read", "ds_write", "vmem_read", "vmem_write", "valu", "salu", "transcendental", "ldsdma")
+MOST_GROUPS = 4
+"""Groups of waves: more would leave none of the four SIMDs of a compute unit a wave of each."""
+HOT_LOOP = "hot_loop"
+"""The mix that is computed from how long instructions take."""
+ELEMENTS = (0, 1, 2, 4, 8, 16)
+"""Registers of a lane that a piece of arithmetic may be; 0: as they lie."""
+LEAD, MOST_LEAD = 4, 32
+"""Matrix instructions that LDS reads of a woven step stand before those that use them: as a default, and at most."""
+
+
+def problems(s: Schedule) -> Iterator[tuple[str, str]]:
+    """(statement, what is wrong with it) pairs."""
+    if not s.name.isidentifier():
+        yield "schedule", f"its name is not an identifier: '{s.name}'"
+    for statement, pairs, what in (
+        ("ahead", s.ahead, "stages"), ("priority", s.priority, "stages"),
+        ("buffers", s.tensor_buffers, "tensors"), ("path", s.paths, "tensors"),
+    ):  # fmt: skip
+        names = [name for name, _ in pairs]
+        if names != sorted(set(names)):
+            yield statement, f"{what} must be sorted and named once: {', '.join(names)}"
+    if len(s.apart) == 1 or list(s.apart) != sorted(set(s.apart)):
+        yield "apart", f"takes two or more tensors, sorted and named once: {', '.join(s.apart)}"
+    for stage, iterations in s.ahead:
+        if not all(word.isidentifier() for word in stage.split(".", 1)):
+            yield "ahead", f"'{stage}' is neither STAGE nor STAGE.TENSOR"
+        if not 0 <= iterations <= MOST_AHEAD:
+            yield "ahead", f"stage '{stage}' runs {iterations} iterations ahead; 0 to {MOST_AHEAD} make sense"
+    for buffers in (s.buffers, *(count for _, count in s.tensor_buffers)):
+        if not 1 <= buffers <= 8:
+            yield "buffers", f"{buffers} LDS buffers; 1 to 8 make sense"
+    for field, choices in (("order", ORDERS), ("fences", FENCES), ("path", PATHS)):
+        if getattr(s, field) not in choices:
+            yield field, f"{field} '{getattr(s, field)}' is not one of {', '.join(choices)}"
+    if s.elements not in ELEMENTS:
+        yield "elements", f"elements {s.elements}; {', '.join(map(str, ELEMENTS))} make sense"
+    for tensor, path in s.paths:
+        if path not in PATHS:
+            yield "path", f"path '{path}' of '{tensor}' is not one of {', '.join(PATHS)}"
+    for stage, level in s.priority:
+        if not 1 <= level <= 3:
+            yield "priority", f"priority {level} of stage '{stage}'; 1 to 3 make sense, 0 is that of all others"
+    for field, most in (("reads", 1), ("groups", MOST_GROUPS), ("unroll", 8)):
+        least = 0 if field == "reads" else 1
+        if not least <= getattr(s, field) <= most:
+            yield field, f"{field} {getattr(s, field)}; {least} to {most} make sense"
+    yield from _step_problems(s)
+    yield from _mix_problems(s)
+
+
+def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:
+    seen: set[str | tuple[str, int]] = set()
+    for item in s.step:
+        if not isinstance(item, Fragments):
+            continue
+        if item.stage in RESERVED or not item.stage.isidentifier():
+            yield "step", f"a stage cannot be called '{item.stage}'"
+        if item.ahead is not None and not 0 <= item.ahead <= MOST_AHEAD:
+            yield "step", f"'{item}' runs {item.ahead} iterations ahead; 0 to {MOST_AHEAD} make sense"
+        named: list[str | tuple[str, int]] = [item.stage]
+        if item.first is not None and item.last is not None:
+            named = [(item.stage, number) for number in range(item.first, item.last + 1)]
+        for one in named:
+            if one in seen:
+                which = one if isinstance(one, str) else f"{one[0]}.{one[1]}"
+                yield "step", f"a stage or fragment stands twice in the step: {which}"
+            seen.add(one)
+    if s.order == "weave":
+        yield from _weave_problems(s)
+    elif s.lead != LEAD:
+        yield "lead", f"order '{s.order}' has no lead; it is for order 'weave'"
+    if s.step and s.order not in ("source", "weave"):
+        yield "order", f"order '{s.order}' finds the step's order itself; leave 'step' out"
+
+
+def _weave_problems(s: Schedule) -> Iterator[tuple[str, str]]:
+    if not s.step:
+        yield "order", "order 'weave' needs a step: each product, followed by the stages that lie under it"
+    for item in s.step:
+        if not isinstance(item, Fragments) or item.first is not None or item.ahead is not None:
+            yield "step", f"order 'weave' places fragments itself; its step lists whole stages, not '{item}'"
+    if not s.elements:
+        yield "order", "order 'weave' takes arithmetic apart; say how many elements a piece has: elements 2"
+    if not 1 <= s.lead <= MOST_LEAD:
+        yield "lead", f"lead {s.lead}; 1 to {MOST_LEAD} make sense"
+
+
+def _mix_problems(s: Schedule) -> Iterator[tuple[str, str]]:
+    for kind, count in s.mix:
+        if kind != HOT_LOOP and kind not in MIX_KINDS:
+            yield "mix", f"'{kind}' is no kind of instruction; there are {', '.join(MIX_KINDS)}"
+        if kind != HOT_LOOP and not 1 <= count <= 64:
+            yield "mix", f"{count} instructions '{kind}'; 1 to 64 make sense"
+    kinds = [kind for kind, _ in s.mix]
+    if HOT_LOOP in kinds and len(kinds) > 1:
+        yield "mix", f"'{HOT_LOOP}' stands alone"
+    if kinds and HOT_LOOP not in kinds and "mfma" not in kinds:
+        yield "mix", "a round holds at least one mfma; rounds repeat until the step's matrix instructions are used up"
+    if s.mix and s.fences != "none":
+        yield "mix", f"fences '{s.fences}' leave the backend nothing to mix; leave one of the two out"
