@@ -5,7 +5,7 @@ from ckmlir.lang import cast, i32, kernel, load, loop, mma, ptr, stage, store, t
 
 from ckmlir.lang.conditions import exit_unless, when
 from ckmlir.lang.folds import reduce, reduce_max, reduce_min, reduce_sum, scan, scan_max, scan_sum
-from ckmlir.lang.kernel import Kernel, f32, i32, i64, kernel, ptr, workgroup_id
+from ckmlir.lang.kernel import Kernel, f32, f64, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop, while_loop
 from ckmlir.lang.shapes import join_axes, permute_axes, stretch
 from ckmlir.lang.tiles import (
@@ -43,7 +43,7 @@ from ckmlir.lang.views import View, Window, atomic_add, atomic_max, gather, insi
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
     "atomic_max", "bitcast", "cast", "ceil",
-    "coordinates", "copy_to_lds", "current", "exit_unless", "exp2", "f32", "floor", "full", "gather",
+    "coordinates", "copy_to_lds", "current", "exit_unless", "exp2", "f32", "f64", "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "offsets", "permute_axes", "ptr", "redistribute", "reduce", "reduce_max", "reduce_min", "reduce_sum",
     "round_even", "rsqrt", "scan", "scan_max", "scan_sum", "scatter", "slice_tile", "splat_like", "sqrt", "stage",

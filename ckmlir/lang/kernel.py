@@ -53,6 +53,7 @@ def ptr(name: str, alignment: int = 16) -> PointerArgument:
 i32 = ScalarArgument("i32")
 i64 = ScalarArgument("i64")
 f32 = ScalarArgument("f32")
+f64 = ScalarArgument("f64")
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,7 @@ def kernel(
 ) -> Callable[[Callable[..., None]], Kernel]:
     """Trace the decorated function into a kernel.
 
-    `arguments` says what the kernel's arguments are, in order: `ptr(dtype)`, `i32`, `i64` or `f32` by name. Without
+    `arguments` says what the kernel's arguments are in order: `ptr(dtype)`, `i32`, `i64`, `f32`, `f64` by name. Without
     it the function's annotations say so. The function takes them by name, or all together as attributes of one
     parameter called `given`. Its body runs once; what it does to traced values becomes the kernel's tile IR, which is
     verified.
@@ -193,7 +194,7 @@ def _argument(name: str, annotation: Any) -> tuple[ir.Type, ir.Attribute]:
     if isinstance(annotation, ScalarArgument):
         return element, ir.DictAttr.get({"ck.name": ir.StringAttr.get(name)})
     why = "; it is text: `from __future__ import annotations` hides its value" if isinstance(annotation, str) else ""
-    raise TracingError(f"argument '{name}' needs an annotation: ptr(dtype), i32, i64 or f32{why}")
+    raise TracingError(f"argument '{name}' needs an annotation: ptr(dtype), i32, i64, f32 or f64{why}")
 
 
 def _traced(value: ir.Value, annotation: Any) -> Pointer | Scalar:

@@ -52,18 +52,21 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
             vectors.vector_type(vectors.length_of(source), target),
             [source],
         )
+    if {have, want} == {"f32", "f64"}:
+        name = "arith.extf" if want == "f64" else "arith.truncf"
+        return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
     if not is_float(source.type.element_type) and not is_float(target):
         if want == "i8" and bits(source.type.element_type) > 8:
             return _saturate_to_i8(source)
         widened = "arith.extui" if have == "i1" else "arith.extsi"  # a condition that holds is 1
         name = widened if bits(target) > bits(source.type.element_type) else "arith.trunci"
         return value(name, vectors.vector_type(vectors.length_of(source), target), [source])
-    if have in ("i8", "i32") and want == "f32":
+    if have in ("i8", "i32") and want in ("f32", "f64"):
         return value("arith.sitofp", vectors.vector_type(vectors.length_of(source), target), [source])
     if have == "f32" and want == "i32":
         rounded = value("math.roundeven", source.type, [source])
         return value("arith.fptosi", vectors.vector_type(vectors.length_of(source), target), [rounded])
-    if "f32" not in (have, want):
+    if "f32" not in (have, want) and have != "f64":  # two roundings are not one
         return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
     fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
 

@@ -58,6 +58,7 @@ DTYPES = {
         Dtype("f16", 2, 10, -14),
         Dtype("bf16", 2, 7, -126),
         Dtype("f32", 4, 23, -126),
+        Dtype("f64", 8, 52, -1022),
         Dtype("fp8", 1, 3, -7),
         Dtype("bf8", 1, 2, -15),
         Dtype("i8", 1),
@@ -68,9 +69,12 @@ DTYPES = {
 ADDRESS = Dtype("i64", 8)
 """Of tables in memory that hold addresses; no operator computes with it."""
 
+TENSOR_TYPES = tuple(name for name in DTYPES if name != "f64")
+"""What operators take that compute in f32, or move elements of up to 4 bytes."""
+
 _NUMPY: dict[str, Any] = {
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "i8": np.int8, "i32": np.int32,
-    "i64": np.int64,
+    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
+    "i8": np.int8, "i32": np.int32, "i64": np.int64,
 }  # fmt: skip
 _NUMPY_8_BIT: dict[tuple[str, str], Any] = {
     ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz,

@@ -42,7 +42,7 @@ MAXIMUM_ADDRESS = 2**63 - 1
 ALIGNMENT = 16
 """Bytes: kernels read whole vectors from an array's start (`ckmlir.lang.ptr`), unless a request says otherwise."""
 
-Argument = str | np.int32 | np.int64 | np.float32
+Argument = str | np.int32 | np.int64 | np.float32 | np.float64
 """A kernel argument: the name of an array or workspace, or a scalar of the type that the kernel takes."""
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
 import numpy as np
 
@@ -17,19 +18,51 @@ OVERFLOW = 2.0**128 - 2.0**103
 UNIT = find_dtype("f32").unit_roundoff
 
 
+@dataclass(frozen=True)
+class Precision:
+    """What kernels compute in, where NumPy has float64.
+
+    Attributes:
+        unit: largest relative error of rounding; of f64 twice that, since references round alike.
+        least_normal: the smallest normal number.
+        overflow: numbers of this size and more are infinite.
+    """
+
+    name: str
+    unit: float
+    least_normal: float
+    overflow: float
+
+    def within(self, values: Array) -> Array:
+        """Numbers, infinite where the type has none so large."""
+        return in_f32(values) if self.name == "f32" else np.asarray(values)
+
+    def number(self, value: float) -> float:
+        """A number as one of the type."""
+        with np.errstate(over="ignore"):
+            return float(np.float32(value)) if self.name == "f32" else value
+
+
+PRECISIONS = {
+    "f32": Precision("f32", UNIT, LEAST_NORMAL, OVERFLOW),
+    "f64": Precision("f64", 2 * find_dtype("f64").unit_roundoff, find_dtype("f64").least_normal, np.inf),
+}
+F32 = PRECISIONS["f32"]
+
+
 def in_f32(values: Array) -> Array:
     """Numbers as f32 has them where it has none: infinite beyond the largest that rounds to a finite one."""
     found: Array = np.where(np.abs(values) >= OVERFLOW, np.copysign(np.inf, values), values)
     return found
 
 
-def order_decides(terms: Array, axis: int | tuple[int, ...]) -> Array:
-    """Sums along `axis` of which a part may overflow in f32, so that it depends on the order what comes out.
+def order_decides(terms: Array, axis: int | tuple[int, ...], precision: Precision = F32) -> Array:
+    """Sums along `axis` of which a part may overflow, so that it depends on the order what comes out.
 
     A sum with NaN among its terms is NaN in any order.
     """
     sizes = np.where(np.isfinite(terms), np.abs(terms), 0.0).sum(axis=axis)
-    found: Array = (sizes >= OVERFLOW) & ~np.isnan(terms).any(axis=axis)
+    found: Array = (sizes >= precision.overflow) & ~np.isnan(terms).any(axis=axis)
     return found
 
 

@@ -123,7 +123,7 @@ class HostMemory(Protocol):
         """In bytes."""
 
 
-Argument = Memory | np.int32 | np.int64 | np.float32
+Argument = Memory | np.int32 | np.int64 | np.float32 | np.float64
 """A kernel argument: memory is passed by address, scalars by value in their own size."""
 
 

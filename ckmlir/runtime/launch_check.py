@@ -19,7 +19,7 @@ from ckmlir.runtime.device import Argument, Array, DeviceError, DeviceProperties
 MAXIMUM_GRID_ITEMS = 2**32 - 1
 """Work-items along one dimension: 32 bits of the dispatch packet (HSA System Architecture, "AQL kernel dispatch")."""
 
-SCALARS = (np.int32, np.int64, np.float32)
+SCALARS = (np.int32, np.int64, np.float32, np.float64)
 """The types of scalar arguments."""
 
 

@@ -184,7 +184,7 @@ def test_tolerances_do_not_pass_another_epilogue() -> None:
     ("gemm", {"op": "acc + d0", "d": "f16,f16"}, "2 D tensors are described, op=acc + d0 names 1"),
     ("gemm", {"op": "acc + d0", "ldd": "7"}, "rows of d0 have 512 elements; expected at least that, or 0"),
     ("gemm", {"out": "fp8"}, "dtype=f16 gives f16 or f32; with an expression, such as op=acc,"),
-    ("gemm", {"op": "acc", "out": "i32", "dtype": "i8"}, "an expression is computed in f32"),
+    ("gemm", {"op": "acc", "out": "i32", "dtype": "i8"}, "of dtype=i8 an expression is computed in f32"),
     ("gemm", {"op": "acc if acc else 1"}, "expected arrays, numbers, + - * /"),
     ("gated_gemm", {"op": "acc"}, "there is no array 'acc' in the expression"),
     ("batched_gemm", {"batch": "2x3", "b_batch": "2"}, "b_batch=1x2: does not broadcast to batch=2x3"),

@@ -102,13 +102,13 @@ def test_default_kernels(target) -> None:
     specs = GEMM.kernels(target)
     assert len({spec.name for spec in specs}) == len(specs)
     assert all(re.fullmatch(r"[a-z0-9_]+", spec.name) for spec in specs)
-    with_fp8 = {"f16", "bf16", "i8", "fp8", "bf8"}
-    assert {spec.dtype for spec in specs} == (with_fp8 - {"fp8", "bf8"} if target.name == "gfx90a" else with_fp8)
+    lacking = {"gfx90a": {"fp8", "bf8", "xf32"}, "gfx950": {"xf32"}}.get(target.name, set())
+    assert {spec.dtype for spec in specs} == set(OUTPUTS) - lacking
     assert {spec.layout for spec in specs} == set(LAYOUTS)
     for spec in specs:
         assert GEMM.validate(spec, target) == []
         assert ContractionSpec.from_json(spec.to_json()) == spec
-        assert spec.mfma[0] == 32
+        assert spec.mfma[0] == (16 if spec.dtype == "f64" else 32)
         assert spec.out in OUTPUTS[spec.dtype]
 
 
@@ -128,7 +128,7 @@ def test_what_a_specification_promises(
     for size, length, letter in zip((m, n, k), spec.block, "mnk", strict=True):
         assert (letter in spec.pad) == (size % length != 0)
     for array, align, row in zip(GEMM.arrays(problem), spec.align, rows, strict=True):
-        size = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4}.get(array.dtype, 1)
+        size = {"f16": 2, "bf16": 2, "f32": 4, "i32": 4, "f64": 8}.get(array.dtype, 1)
         assert align & (align - 1) == 0
         assert align * size <= 16
         assert array.strides[0] % align == 0
@@ -147,7 +147,7 @@ def test_what_a_specification_promises(
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"dtype": "f64"}, "dtype", "f16|bf16"),
+        ({"dtype": "f128"}, "dtype", "f16|bf16"),
         ({"dtype": "i8"}, "out", "i32"),
         ({"layout": "RRC"}, "layout", "RCR"),
         ({"schedule": "compv9"}, "schedule", "compv4"),

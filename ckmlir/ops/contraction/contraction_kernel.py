@@ -4,9 +4,9 @@ from types import SimpleNamespace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, View, f32, kernel
+from ckmlir.lang import Kernel, View, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
-from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec
+from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
 from ckmlir.ops.contraction.operands_kernel import array_view, operand_a, operand_b
@@ -24,7 +24,8 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
     product = Mma.select(target, "x".join(map(str, spec.mfma)), spec.dtype, block_k=spec.block[2], transposed=True)
     walk = WALKS[spec.walk]
     numbers = SCALARS if spec.op else ()
-    arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(numbers, f32)}
+    number = f64 if computing_type(spec.dtype) == "f64" else f32
+    arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(numbers, number)}
 
     @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments)
     def contraction(given: SimpleNamespace) -> None:

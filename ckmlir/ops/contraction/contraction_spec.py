@@ -15,7 +15,7 @@ from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
-from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.expression import check_f64, parse
 from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 from ckmlir.targets import Target, TargetError
@@ -26,10 +26,15 @@ OUTPUTS = {
     "fp8": ("f16", "bf16", "f32"),
     "bf8": ("f16", "bf16", "f32"),
     "i8": ("i32",),
+    "f32": ("f32", "f16", "bf16"),
+    "xf32": ("f32", "f16", "bf16"),
+    "f64": ("f64", "f32"),
 }
 """Input dtype -> output dtypes without an expression; the first is the default."""
-COMPUTED = ("f16", "bf16", "f32", "fp8", "bf8", "i8")
-"""Output dtypes of an expression, which is computed in f32; those of 8 bits saturate."""
+STORED = {"xf32": "f32"}
+"""Input dtypes that are a way to multiply, and what arrays hold: the chip rounds f32 to the 10-bit mantissa of xf32."""
+COMPUTED = {"f32": ("f16", "bf16", "f32", "fp8", "bf8", "i8"), "f64": ("f64", "f32")}
+"""What an expression is computed in -> its output dtypes; those of 8 bits saturate."""
 SCALARS = ("alpha", "beta")
 """Numbers that an expression may name."""
 MOST_BATCH_DIMENSIONS = 3
@@ -46,6 +51,7 @@ ATOMIC_OUTPUTS = {
     "f32": ("buffer_atomic_add_f32",),
     "f16": ("buffer_atomic_pk_add_f16",),
     "bf16": ("buffer_atomic_pk_add_bf16", "global_atomic_pk_add_bf16"),
+    "f64": (),
     "i32": (),
 }
 """Output dtypes that memory adds to, and the features of which a chip needs one for it."""
@@ -120,8 +126,13 @@ class ContractionSpec(Spec):
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         if self.op:
             parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
-            parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
+        parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
         return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
+
+    @property
+    def stored(self) -> str:
+        """What A and the matrices B hold."""
+        return stored_type(self.dtype)
 
     @property
     def accumulators(self) -> tuple[str, ...]:
@@ -170,7 +181,17 @@ def output_names(products: int, *, partial: bool) -> tuple[str, ...]:
 
 def accumulator_type(dtype: str) -> str:
     """What products of a dtype are summed in."""
-    return "i32" if dtype == "i8" else "f32"
+    return {"i8": "i32", "f64": "f64"}.get(dtype, "f32")
+
+
+def stored_type(dtype: str) -> str:
+    """What arrays of an input dtype hold."""
+    return STORED.get(dtype, dtype)
+
+
+def computing_type(dtype: str) -> str:
+    """What an expression of sums of a dtype is computed in."""
+    return "f64" if dtype == "f64" else "f32"
 
 
 def digest(text: str) -> str:
@@ -180,7 +201,7 @@ def digest(text: str) -> str:
 
 def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
-    outputs = COMPUTED if spec.op else OUTPUTS.get(spec.dtype, (spec.out,))
+    outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else OUTPUTS.get(spec.dtype, (spec.out,))
     reasons = [
         *not_a_choice(
             spec, dtype=tuple(OUTPUTS), out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
@@ -242,7 +263,9 @@ def _expression(spec: ContractionSpec) -> Iterator[Reason]:
             yield Reason("op", spec.op, "several products or D tensors need an expression", "expected one")
         return
     try:
-        parse(spec.op, (*spec.accumulators, *NAMES[: len(sides)], *SCALARS))
+        found = parse(spec.op, (*spec.accumulators, *NAMES[: len(sides)], *SCALARS))
+        if computing_type(spec.dtype) == "f64":
+            check_f64(found)
     except RequestError as error:
         yield Reason("op", spec.op, str(error), "expected another expression")
 
@@ -302,12 +325,12 @@ def _slices(spec: ContractionSpec) -> Iterator[Reason]:
 
 
 def _alignment(spec: ContractionSpec) -> Iterator[Reason]:
-    for place, dtype in enumerate((spec.dtype, spec.dtype, spec.out)):
+    for place, dtype in enumerate((spec.stored, spec.stored, spec.out)):
         widest = 16 // find_dtype(dtype).bytes
         if spec.align[place] > widest:
             why = f"a vector of {'ABC'[place]} is wider than 16 bytes"
             yield Reason("align", spec.align, why, f"expected at most {widest} elements there")
-    schedule, size = parse_schedule(spec.schedule_text), find_dtype(spec.dtype).bytes
+    schedule, size = parse_schedule(spec.schedule_text), find_dtype(spec.stored).bytes
     for place, tensor in enumerate("ab"):
         if schedule.path_of(tensor) == "direct" and spec.align[place] * size < NARROWEST_COPY:
             why = (
@@ -334,7 +357,7 @@ def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
     if spec.shuffled != spec.mfma[1]:
         why = f"tiles of B have {spec.shuffled} columns and the matrix instruction {spec.mfma[1]}"
         yield Reason("shuffled", spec.shuffled, why, f"expected {spec.mfma[1]}")
-    depth = tile_depth(spec.shuffled, find_dtype(spec.dtype).bytes)
+    depth = tile_depth(spec.shuffled, find_dtype(spec.stored).bytes)
     if spec.block[2] % depth:
         why = f"tiles of B are {depth} elements deep along k"
         yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")
@@ -353,7 +376,7 @@ def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
 def _resources(spec: ContractionSpec, target: Target) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
     m, n, k = spec.block
-    size = find_dtype(spec.dtype).bytes
+    size = find_dtype(spec.stored).bytes
     threads = spec.wave_count * target.wave_size
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
@@ -374,8 +397,9 @@ def _resources(spec: ContractionSpec, target: Target) -> Resources:
             loads += share // min(16, spec.align[place] * size)
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k
-    accumulators = spec.products * m * n // threads
-    arranged = 4 * spec.products if spec.op else find_dtype(spec.out).bytes
+    accumulators = spec.products * m * n // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
+    computing = find_dtype(computing_type(spec.dtype)).bytes
+    arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
     shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0
     registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
     pinned = schedule.fences == "memory"

@@ -10,6 +10,7 @@ import itertools
 import math
 from typing import NamedTuple
 
+from ckmlir.ops.contraction.contraction_spec import accumulator_type, computing_type, stored_type
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
@@ -119,7 +120,7 @@ def default_slices(plan: Plan, mfma: tuple[int, int, int], dtype: str, products:
     matrix instructions have at once.
     """
     rows, columns, depth = plan.block
-    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), find_dtype(dtype).bytes
+    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), _bytes(dtype)
     sides = (("a", rows), *[("b", columns)] * products)
     loop = sum(
         schedule.buffers_of(tensor) * length * depth * size
@@ -127,8 +128,9 @@ def default_slices(plan: Plan, mfma: tuple[int, int, int], dtype: str, products:
         if schedule.path_of(tensor) != "straight"
     )
     elements, threads = products * rows * columns, math.prod(plan.waves) * WAVE_SIZE
-    at_once = MOST_AT_ONCE if elements // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
-    room = min(loop // 4, at_once * threads)
+    element = find_dtype(computing_type(dtype)).bytes
+    at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
+    room = min(loop // element, at_once * threads * 4 // element)
     parts = [1, 1]
     for axis, length in enumerate((rows, columns)):
         units = max(length // (plan.waves[axis] * mfma[axis]), 1)
@@ -161,7 +163,7 @@ def default_mfma(
         if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0
     ]  # fmt: skip
     if not able:
-        return 32, 32, 16 // find_dtype(dtype).bytes
+        return 32, 32, 16 // _bytes(dtype)
     best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
     return best.m, best.n, best.k
 
@@ -184,7 +186,7 @@ def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
     Those hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two operands
     that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
     """
-    bits8, deepest = find_dtype(wish.dtype).bytes == 1, _depth(SMALL, schedule, wish.dtype, target)
+    bits8, deepest = _bytes(wish.dtype) == 1, _depth(SMALL, schedule, wish.dtype, target)
     transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
     ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
     return (
@@ -199,7 +201,8 @@ def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
 
 def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:
     """Whether registers, scalar ones too, have room for the steady loop of two steps that two LDS buffers take."""
-    accumulators = plan.block[0] * plan.block[1] // (math.prod(plan.waves) * target.wave_size)
+    words = find_dtype(accumulator_type(wish.dtype)).bytes // 4
+    accumulators = plan.block[0] * plan.block[1] * words // (math.prod(plan.waves) * target.wave_size)
     return wish.load_bytes >= NARROWEST_FOR_TWO_STEPS and accumulators <= MOST_FOR_TWO_STEPS
 
 
@@ -210,7 +213,7 @@ def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     bank conflicts.
     """
     plan, (rows, columns) = parse_schedule(SCHEDULES[schedule]), FOUR_WAVES
-    depth = 128 // find_dtype(dtype).bytes
+    depth = 128 // _bytes(dtype)
     access = target.wave_size * VECTOR_BYTES
     lds = 0.0
     for tensor, sharing in (("a", columns), ("b", rows)):
@@ -222,9 +225,14 @@ def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     return bool(able) and lds >= 2 * MEDIUM * MEDIUM * depth / target.mfma_rate(able[0])
 
 
+def _bytes(dtype: str) -> int:
+    """Of an element of A or B in memory and LDS."""
+    return find_dtype(stored_type(dtype)).bytes
+
+
 def _depth(size: int, schedule: str, dtype: str, target: Target) -> int:
     """Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit."""
     plan = parse_schedule(SCHEDULES[schedule])
     buffers = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight")
-    depth = 128 // find_dtype(dtype).bytes
+    depth = 128 // _bytes(dtype)
     return depth if buffers * size * 128 <= target.lds_bytes else depth // 2

@@ -23,7 +23,7 @@ from ckmlir.lang import (
     stretch,
     to_lds,
 )  # fmt: skip
-from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec
+from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.side import SideSpec
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.tensors.expression import Expression, parse
@@ -70,35 +70,39 @@ def _rounded(spec: ContractionSpec, total: Tile) -> Tile:
 
 
 def _expression(spec: ContractionSpec, output: Output, totals: Sequence[Tile], row: Scalar, column: Scalar) -> Tile:
-    """The expression in f32 of accumulators that lie as C is stored, so that D tensors are read as C is written."""
+    """The expression, in f32 or f64, of accumulators that lie as C is stored: D tensors are read as C is written."""
     expression = parse(spec.op, (*spec.accumulators, *output.sides, *SCALARS))
-    values = [cast(_arranged(total, spec), "f32") for total in totals]
+    computing = computing_type(spec.dtype)
+    values = [cast(_arranged(total, spec), computing) for total in totals]
     variables = dict(zip(spec.accumulators, values, strict=True))
     used = expression.variables
     for (name, seen), text in zip(output.sides.items(), spec.side, strict=True):
         if name in used:
-            variables[name] = _side(SideSpec.parse(text), seen, values[0].lengths, row, column)
+            side = _side(SideSpec.parse(text), seen, values[0].lengths, row, column, computing)
+            variables[name] = side
     for name in SCALARS:
         if name in used:
-            variables[name] = full(values[0].lengths, output.numbers[name], "f32", values[0].type.distribution)
-    return _evaluated(expression, variables, values[0], spec.out)
+            variables[name] = full(values[0].lengths, output.numbers[name], computing, values[0].type.distribution)
+    return _evaluated(expression, variables, values[0], spec.out, computing)
 
 
-def _evaluated(expression: Expression, variables: Mapping[str, Tile], like: Tile, out: str) -> Tile:
-    found = evaluate_tiles(expression, variables, integer=False)
+def _evaluated(expression: Expression, variables: Mapping[str, Tile], like: Tile, out: str, computing: str) -> Tile:
+    found = evaluate_tiles(expression, variables, computing)
     if not isinstance(found, Tile):
         return full(like.lengths, found, out, like.type.distribution)
     return cast(found, out)
 
 
-def _side(side: SideSpec, seen: View, lengths: Sequence[int], row: Scalar, column: Scalar) -> Tile:
-    """A D tensor's part of the block, in f32."""
+def _side(
+    side: SideSpec, seen: View, lengths: Sequence[int], row: Scalar, column: Scalar, computing: str
+) -> Tile:
+    """A D tensor's part of the block, in the type that expressions are computed in."""
     rows, columns = lengths
     if side.kind == "full":
-        return cast(load(seen.pad(rows, columns).window((rows, columns), (row, column))), "f32")
+        return cast(load(seen.pad(rows, columns).window((rows, columns), (row, column))), computing)
     if side.kind == "column":
-        return stretch(cast(load(seen.pad(rows).window((rows,), (row,))), "f32"), 1, columns)
-    return stretch(cast(load(seen.pad(columns).window((columns,), (column,))), "f32"), 0, rows)
+        return stretch(cast(load(seen.pad(rows).window((rows,), (row,))), computing), 1, columns)
+    return stretch(cast(load(seen.pad(columns).window((columns,), (column,))), computing), 0, rows)
 
 
 def _arranged(block: Tile, spec: ContractionSpec) -> Tile:

@@ -13,6 +13,8 @@ from ckmlir.ops.contraction.contraction_spec import (
     PRESHUFFLE,
     SCALARS,
     accumulator_names,
+    computing_type,
+    stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.problem import REDUCTIONS, Batch, Problem
 from ckmlir.ops.contraction.shuffle import COLUMNS, vector_length
@@ -23,7 +25,7 @@ from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Lengths, Numbers, Pitch, Real, RequestError, Words
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.tensors.arrays import checked_strides
-from ckmlir.ops.tensors.expression import read_expression
+from ckmlir.ops.tensors.expression import check_f64, read_expression
 
 SIZES = (
     Integer("m", 512, "rows of C"),
@@ -31,12 +33,12 @@ SIZES = (
     Integer("k", 512, "length of the sums; 0 gives zeros"),
 )
 TYPE_KEYS = (
-    Choice("dtype", "f16", "of A and B", tuple(OUTPUTS)),
+    Choice("dtype", "f16", "of A and B; xf32: f32 whose products take 10 bits of mantissa", tuple(OUTPUTS)),
     Choice(
         "out",
         None,
         "of C; by default dtype, or f16 for fp8 and bf8, i32 for i8; 8 bits and more for i8 take an expression",
-        ("f16", "bf16", "f32", "i32", "fp8", "bf8", "i8"),
+        ("f16", "bf16", "f32", "f64", "i32", "fp8", "bf8", "i8"),
     ),
     Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
 )
@@ -105,11 +107,15 @@ def read_problem(values: Mapping[str, Any], products: int = 1) -> Problem:
     """The problem of keys that have been read. Raises RequestError where they do not fit each other."""
     dtype, op = values["dtype"], values.get("op") or ""
     out = values["out"] or (_computed_default(dtype) if op else OUTPUTS[dtype][0])
+    computing = computing_type(dtype)
+    computed = COMPUTED[computing]
     if not op and out not in OUTPUTS[dtype]:
-        also = f"; with an expression, such as op=acc, {', '.join(COMPUTED)}" if out in COMPUTED else ""
+        also = f"; with an expression, such as op=acc, {', '.join(computed)}" if out in computed else ""
         raise RequestError(f"out={out}: dtype={dtype} gives {' or '.join(OUTPUTS[dtype])}{also}")
-    if op and out not in COMPUTED:
-        raise RequestError(f"out={out}: an expression is computed in f32; expected {'|'.join(COMPUTED)}")
+    if op and out not in computed:
+        raise RequestError(
+            f"out={out}: of dtype={dtype} an expression is computed in {computing}; expected {'|'.join(computed)}"
+        )
     problem = Problem(
         values["m"], values["n"], values["k"], dtype, out, values["layout"], 0, 0, 0, products, op, (),
         values.get("alpha", 1.0), values.get("beta", 1.0), (), (), _shuffled(values),
@@ -169,12 +175,13 @@ def _check_parts(problem: Problem) -> Problem:
 
 def _computed_default(dtype: str) -> str:
     """The output of an expression: the inputs' type, or f16 where that is narrow."""
-    return dtype if find_dtype(dtype).bytes > 1 else "f16"
+    stored = stored_type(dtype)
+    return stored if find_dtype(stored).bytes > 1 else "f16"
 
 
 def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
     # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K.
-    shortest = vector_length(find_dtype(problem.dtype).bytes) if problem.shuffled else 1
+    shortest = vector_length(find_dtype(problem.stored).bytes) if problem.shuffled else 1
     found = {}
     shapes = (("lda", problem.a_shape, 1), ("ldb", problem.b_shape, shortest), ("ldc", (problem.m, problem.n), 1))
     for name, (_, row), least in shapes:
@@ -191,7 +198,10 @@ def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
 
 def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...]:
     """The D tensors that the expression names, from d0 on."""
-    used = read_expression(problem.op, (*problem.accumulators, *NAMES, *SCALARS)).variables
+    expression = read_expression(problem.op, (*problem.accumulators, *NAMES, *SCALARS))
+    if problem.computing == "f64":
+        check_f64(expression)
+    used = expression.variables
     if not set(used) & set(problem.accumulators):
         wanted = " or ".join(problem.accumulators)
         raise RequestError(f"op={problem.op}: it does not depend on the product; expected {wanted} in it")
@@ -206,6 +216,8 @@ def _sides(values: Mapping[str, Any], problem: Problem) -> tuple[SideTensor, ...
     sides = []
     for place, name in enumerate(NAMES[:count]):
         dtype = given["d"][place] if given["d"] else problem.out
+        if dtype == "f64" and problem.computing != "f64":
+            raise RequestError(f"d: {name} is f64, and op of dtype={problem.dtype} is computed in f32; expected f32")
         kind = given["d_kind"][place] if given["d_kind"] else "full"
         least = max(problem.n, 1) if kind == "full" else 1
         pitch = (given["ldd"][place] if given["ldd"] else 0) or least

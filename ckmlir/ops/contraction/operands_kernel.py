@@ -78,7 +78,7 @@ def _with_k_second(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, 
 
 
 def _shuffled(spec: ContractionSpec, b: Pointer, n: Scalar, k: Scalar, pitch: Scalar) -> View:
-    size = find_dtype(spec.dtype).bytes
+    size = find_dtype(spec.stored).bytes
     columns, vector, depth = spec.shuffled, vector_length(size), tile_depth(spec.shuffled, size)
     tiles_n, tiles_k = _tiles(n, columns), _tiles(k, depth)
     rows = view(b, (tiles_n, tiles_k * (depth * columns)), (pitch, 1))

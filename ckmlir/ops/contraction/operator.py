@@ -29,6 +29,7 @@ from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, rounded_parts
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression import evaluate_exactly
@@ -48,7 +49,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
 
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""
-        size = find_dtype(problem.dtype).bytes
+        size = find_dtype(problem.stored).bytes
         a, b, _ = problem.aligned()
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size,
@@ -76,6 +77,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         mfma = problem.mfma or default_mfma(block, waves, problem.dtype, target, problem.shuffled)
+        sliced = problem.op or problem.dtype == "f64"
         return ContractionSpec(
             operator=self.name,
             dtype=problem.dtype,
@@ -92,7 +94,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             waves=waves,
             mfma=mfma,
             epilogue=problem.epilogue or default_epilogue(block, computed=bool(problem.op)),
-            slices=default_slices(plan, mfma, problem.dtype, problem.products) if problem.op else (1, 1),
+            slices=default_slices(plan, mfma, problem.dtype, problem.products) if sliced else (1, 1),
             schedule=schedule,
             shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
@@ -138,7 +140,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             values = generator.integers(-128, 128, shape, dtype=np.int16)
         else:
             values = generator.standard_normal(shape, dtype=np.float32)
-        return arrange(values, problem.shuffled, find_dtype(problem.dtype).bytes) if shuffled else values
+        return arrange(values, problem.shuffled, find_dtype(problem.stored).bytes) if shuffled else values
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """C in float64 before it is rounded; exactly in i32 (sums beyond its range wrap around, as in the matrix
@@ -147,10 +149,11 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         c = np.zeros((*problem.batch, problem.m, problem.n), np.int32 if problem.out == "i32" else np.float64)
         for place in np.ndindex(*problem.batch):
             here = arrays_at(problem, arrays, place)
-            products = [product(*pair) for pair in matrices(problem, here)]
+            products = [product(*pair, problem.dtype) for pair in matrices(problem, here)]
             if problem.op:
                 variables = {**dict(zip(problem.accumulators, products, strict=True)), **beside(problem, here)}
-                c[place] = evaluate_exactly(expression_of(problem), variables)
+                precision = PRECISIONS[problem.computing]
+                c[place] = evaluate_exactly(expression_of(problem), variables, precision=precision)
             else:
                 # Exact for i8: |c| < k * 2^14 < 2^53.
                 c[place] = products[0].astype(np.int64).astype(np.int32) if problem.out == "i32" else products[0]
@@ -185,21 +188,22 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         pairs = matrices(problem, arrays)
         added = self._most_parts(problem, target) if problem.reduction == "atomic" else 1
         if not problem.op:
-            return gemm_tolerance(*pairs[0], reference, problem.out, flushed, added)
+            return gemm_tolerance(*pairs[0], reference, problem.out, problem.dtype, flushed, added)
         variables = {name: Bounded(value, 0.0) for name, value in beside(problem, arrays).items()}
         for name, (a, b) in zip(problem.accumulators, pairs, strict=True):
-            total = product(a, b)
+            total = product(a, b, problem.dtype)
             if problem.dtype == "i8":
                 error = np.abs(total) * 2.0**-24  # exact in i32, then rounded to f32
             else:
-                bound = gemm_tolerance(a, b, total, "f32", flushed)
-                error = bound.atol + bound.rtol * np.where(np.isfinite(total), np.abs(total), 0.0)
-                error = np.where(bound.unspecified, np.inf, error)
+                sums = gemm_tolerance(a, b, total, problem.computing, problem.dtype, flushed)
+                error = sums.atol + sums.rtol * np.where(np.isfinite(total), np.abs(total), 0.0)
+                error = np.where(sums.unspecified, np.inf, error)
             variables[name] = Bounded(total, error)
-        error = np.broadcast_to(bounded_error(expression_of(problem), variables), reference.shape)
+        bound = bounded_error(expression_of(problem), variables, PRECISIONS[problem.computing])
+        error = np.broadcast_to(bound, reference.shape)
         if added > 1:
             error = error + rounded_parts(reference, added, problem.out)
-        what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in f32"
+        what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in {problem.computing}"
         return output_tolerance(error, problem.out, what, target)
 
     def _most_parts(self, problem: Problem, target: Target) -> int:
@@ -227,7 +231,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         strides = (stride for name in names for stride in own.batch_of(name).strides)
         integers = (own.m, own.n, own.k, *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (own.alpha, own.beta) if spec.op else ()
-        arguments = (*names, *map(np.int32, integers), *map(np.float32, numbers))
+        arguments = (*names, *map(np.int32, integers), *map(real_type(own), numbers))
         # The kernel numbers tiles row by row.
         shape = (tiles_n, tiles_m, *reversed(own.batch), *([parts] if lies else []))
         grid = (tiles_m * tiles_n, math.prod(own.batch), parts)
@@ -250,6 +254,11 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             parts_of(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
         )
         return tuple(Workspace(name, size) for name in parted.outputs)
+
+
+def real_type(problem: Problem) -> type[np.float32 | np.float64]:
+    """What kernels take alpha and beta as."""
+    return np.float64 if problem.computing == "f64" else np.float32
 
 
 def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:

@@ -8,8 +8,10 @@ from math import prod
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
     accumulator_type,
+    computing_type,
     operand_names,
     output_names,
+    stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.merged import Merged
 from ckmlir.ops.contraction.shuffle import shuffled_shape
@@ -85,6 +87,16 @@ class Problem:
         return operand_names(self.products)
 
     @property
+    def stored(self) -> str:
+        """What A and the matrices B hold."""
+        return stored_type(self.dtype)
+
+    @property
+    def computing(self) -> str:
+        """What the expression is computed in."""
+        return computing_type(self.dtype)
+
+    @property
     def accumulators(self) -> tuple[str, ...]:
         """What the expression calls the accumulators."""
         return accumulator_names(self.products)
@@ -111,7 +123,7 @@ class Problem:
     @property
     def b_shape(self) -> tuple[int, int]:
         if self.shuffled:
-            return shuffled_shape(self.n, self.k, self.shuffled, find_dtype(self.dtype).bytes)
+            return shuffled_shape(self.n, self.k, self.shuffled, find_dtype(self.stored).bytes)
         return (self.k, self.n) if self.layout[1] == "R" else (self.n, self.k)
 
     def batch_of(self, name: str) -> Batch:
@@ -120,7 +132,7 @@ class Problem:
 
     def aligned(self) -> tuple[int, int, int]:
         """Of A, all B and C the widest aligned vector that never crosses the end of a row, in elements."""
-        a, out = find_dtype(self.dtype).bytes, find_dtype(self.out).bytes
+        a, out = find_dtype(self.stored).bytes, find_dtype(self.out).bytes
         if self.merged is not None:
             sizes = {"a": a, "b": a, "c": out}
             widest = {
@@ -150,8 +162,8 @@ class Problem:
             return self.merged.arrays
         sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
         return (
-            self._array("a", self.a_shape, (self.lda, 1), self.dtype, "in"),
-            *(self._array(name, self.b_shape, (self.ldb, 1), self.dtype, "in") for name in self.operands[1:]),
+            self._array("a", self.a_shape, (self.lda, 1), self.stored, "in"),
+            *(self._array(name, self.b_shape, (self.ldb, 1), self.stored, "in") for name in self.operands[1:]),
             *sides,
             *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
         )

@@ -9,7 +9,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.shuffle import unshuffle_b
-from ckmlir.ops.precision import in_f32
+from ckmlir.ops.precision import PRECISIONS, in_f32
 from ckmlir.ops.tensors.expression import Expression, parse
 
 
@@ -42,22 +42,27 @@ def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array,
     return found
 
 
-def product(a: Array, b: Array) -> Array:
-    """a · b in float64, infinite beyond the range of f32."""
+def product(a: Array, b: Array, dtype: str) -> Array:
+    """a · b in float64, infinite where what products of `dtype` are summed in has none so large; of f64 in NumPy's
+    longest type.
+    """
+    double = dtype == "f64"
+    wide = np.longdouble if double else np.float64
     c = np.zeros((a.shape[0], b.shape[1]), np.float64)
     step = 1024  # bounds the float64 copies of parts of a and b
     for n in range(0, b.shape[1], step):
-        columns = b[:, n : n + step].astype(np.float64)
+        columns = b[:, n : n + step].astype(wide)
         for m in range(0, a.shape[0], step):
-            with np.errstate(invalid="ignore"):
-                c[m : m + step, n : n + step] = a[m : m + step].astype(np.float64) @ columns
-    return in_f32(c)
+            with np.errstate(invalid="ignore", over="ignore"):
+                c[m : m + step, n : n + step] = a[m : m + step].astype(wide) @ columns
+    return c if double else in_f32(c)
 
 
 def beside(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The D tensors of one product, and the numbers, as they meet C."""
     found: dict[str, Array] = {
-        name: np.float64(np.float32(value)) for name, value in (("alpha", problem.alpha), ("beta", problem.beta))
+        name: np.float64(PRECISIONS[problem.computing].number(value))
+        for name, value in (("alpha", problem.alpha), ("beta", problem.beta))
     }
     for one in problem.side:
         value = arrays[one.name].astype(np.float64)

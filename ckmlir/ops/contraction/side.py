@@ -14,7 +14,7 @@ from ckmlir.ops.operator import alignment
 MOST = 4
 """D tensors that an epilogue may take; CK Tile's examples have two."""
 NAMES = tuple(f"d{place}" for place in range(MOST))
-TYPES = ("f16", "bf16", "f32", "fp8", "bf8", "i8", "i32")
+TYPES = ("f16", "bf16", "f32", "f64", "fp8", "bf8", "i8", "i32")
 KINDS = ("full", "row", "column", "scalar")
 """One element for each of C; a row that repeats for all rows; a column for all columns; one for all."""
 

@@ -1,12 +1,13 @@
 """sum_parts: C = op(p[0] + p[1] + …, D0, D1, …), the second step of products whose sums are shared by workgroups.
 
 Parts are added in their order, so two runs give the same bits. `op` is an expression of the sum, `acc`, and of up to
-four tensors d0 to d3 that broadcast to `shape`; it is computed in f32. Without one, C is the sum.
+four tensors d0 to d3 that broadcast to `shape`; it is computed in f32, for parts of f64 in f64. Without one, C is the
+sum.
 
-Arrays: acc_parts (parts, shape), of f32 or i32; d0, d1, …; c (shape). A gated product has gate_parts and up_parts.
+Arrays: acc_parts (parts, shape), of f32, f64 or i32; d0, d1, …; c (shape). A gated product has gate_parts and up_parts.
 
 Kernel arguments: the arrays; lengths, numbers of tiles, strides of the folded index space; parts, elements from one
-part to the next (i32); alpha, beta (f32). Grid: one dimension, tiles.
+part to the next (i32); alpha, beta (f32, or f64). Grid: one dimension, tiles.
 """
 
 from __future__ import annotations
@@ -21,19 +22,24 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.contraction_spec import COMPUTED, SCALARS, accumulator_names, output_names
+from ckmlir.ops.contraction.contraction_spec import (
+    COMPUTED,
+    SCALARS,
+    accumulator_names,
+    computing_type,
+    output_names,
+)  # fmt: skip
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
-from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run
-from ckmlir.ops.precision import in_f32, order_decides
+from ckmlir.ops.precision import PRECISIONS, Precision, order_decides
 from ckmlir.ops.request import Choice, Integer, Numbers, Real, RequestError, Words
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import Fill
 from ckmlir.ops.tensors.arrays import Operand, aligned_elements, broadcast_axes, checked_strides, packed
-from ckmlir.ops.tensors.expression import evaluate_exactly, parse, read_expression
+from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.keys import Broadcast, Strides
 from ckmlir.ops.tensors.mapping import MapProblem
@@ -58,7 +64,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 MOST_DIMENSIONS = 5
 ELEMENTS = 1024
 """Of a workgroup's tile: a vector of f32 for each work-item, since few results have many parts."""
-OUTPUTS = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",)}
+OUTPUTS = {"f32": ("f32", "f16", "bf16"), "i32": ("i32",), "f64": ("f64", "f32")}
 """Type of the parts -> types of C without an expression."""
 
 
@@ -105,6 +111,11 @@ class SumProblem:
         return (*self.sums, *self.side, self.c)
 
     @property
+    def precision(self) -> Precision:
+        """What floats are added in, and the expression is computed in."""
+        return PRECISIONS[computing_type(self.sums[0].dtype)]
+
+    @property
     def variables(self) -> tuple[str, ...]:
         """What the expression may name."""
         return (*accumulator_names(len(self.sums)), *(one.name for one in self.side), *SCALARS)
@@ -138,7 +149,7 @@ class SumParts(Operator[SumProblem, SumSpec]):
         Integer("parts", 4, "that are added", minimum=1),
         Numbers("shape", (64, 1024), "of c", most=MOST_DIMENSIONS),
         Choice("dtype", "f32", "of the parts", tuple(OUTPUTS)),
-        Choice("out", None, "of c; by default f16, i32 for i32", (*COMPUTED, "i32")),
+        Choice("out", None, "of c; by default f16, i32 for i32, f64 for f64", (*COMPUTED["f32"], "f64", "i32")),
         Strides("strides", None, "of c, in elements", most=MOST_DIMENSIONS),
         ExpressionKey("op", None, "what is stored", ("acc", *NAMES, *SCALARS)),
         Words("d", None, "types of the D tensors that op names; by default out", TYPES, MOST),
@@ -149,19 +160,26 @@ class SumParts(Operator[SumProblem, SumSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> SumProblem:
         parts, shape, dtype, op = values["parts"], values["shape"], values["dtype"], values["op"] or ""
-        out = values["out"] or ("f16" if op or dtype == "f32" else "i32")
-        if out not in (COMPUTED if op else OUTPUTS[dtype]):
-            raise RequestError(f"out={out}: expected {'|'.join(COMPUTED if op else OUTPUTS[dtype])}")
+        computing = computing_type(dtype)
+        out = values["out"] or {"i32": "f16" if op else "i32", "f32": "f16", "f64": "f64"}[dtype]
+        able = COMPUTED[computing] if op else OUTPUTS[dtype]
+        if out not in able:
+            raise RequestError(f"out={out}: expected {'|'.join(able)}")
         c = _operand("c", out, shape, checked_strides("strides", shape, values["strides"]))
         whole = (parts, *shape)
         sums = Operand("acc_parts", dtype, whole, packed(whole), tuple(range(1, len(whole))))
-        used = read_expression(op, ("acc", *NAMES, *SCALARS)).variables if op else ()
+        expression = read_expression(op, ("acc", *NAMES, *SCALARS)) if op else None
+        if expression is not None and computing == "f64":
+            check_f64(expression)
+        used = expression.variables if expression is not None else ()
         names = [name for name in NAMES if name in used]
         types = values["d"] or (out,) * len(names)
         if len(types) != len(names):
             raise RequestError(f"d: {len(types)} D tensors are described, op={op} names {len(names)}")
         side = []
         for name, own in zip(names, types, strict=True):
+            if own == "f64" != computing:
+                raise RequestError(f"d: {name} is f64, and op of dtype={dtype} is computed in f32; expected f32")
             lies = values[name] or shape
             side.append(Operand(name, own, lies, packed(lies), broadcast_axes(name, lies, shape)))
         problem = SumProblem(parts, shape, (sums,), tuple(side), c, op, values["alpha"], values["beta"])
@@ -197,7 +215,7 @@ class SumParts(Operator[SumProblem, SumSpec]):
         requests: list[dict[str, object]] = [
             {"out": "f16"}, {"out": "bf16"}, {"out": "f32"}, {"op": "relu(acc + d0)", "d0": (1024,)},
             {"op": "gelu(acc + d0) + d1", "d0": (1024,)}, {"dtype": "i32"},
-            {"dtype": "i32", "out": "i8", "op": "acc * alpha"},
+            {"dtype": "i32", "out": "i8", "op": "acc * alpha"}, {"dtype": "f64"},
         ]  # fmt: skip
         problems = [self.problem(**keys) for keys in requests]
         return list(dict.fromkeys(self.spec(problem, target) for problem in problems))
@@ -213,7 +231,8 @@ class SumParts(Operator[SumProblem, SumSpec]):
         sums = _sums(problem, arrays)
         if not problem.op:
             return {"c": sums["acc"]}
-        value = evaluate_exactly(parse(problem.op, problem.variables), {**sums, **_beside(problem, arrays)})
+        variables = {**sums, **_beside(problem, arrays)}
+        value = evaluate_exactly(parse(problem.op, problem.variables), variables, precision=problem.precision)
         return {"c": np.broadcast_to(value, problem.lengths)}
 
     def expected(self, problem: SumProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
@@ -223,23 +242,26 @@ class SumParts(Operator[SumProblem, SumSpec]):
     def tolerances(
         self, problem: SumProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """P parts take P - 1 additions, each rounded in f32 (i32 is exact, and rounded once for an expression); then
+        """P parts take P - 1 additions, each rounded in f32 or f64 (i32 is exact, rounded once for an expression); then
         the expression by the bounds of `tensors.rounding`."""
         out = problem.c.dtype
         if out == "i32":
             return {"c": Tolerance(0.0, 0.0, "integers are exact")}
-        u, variables = find_dtype("f32").unit_roundoff, {}
+        precision, variables = problem.precision, {}
+        u = precision.unit
         for name, operand in zip(accumulator_names(len(problem.sums)), problem.sums, strict=True):
             total = _sums(problem, arrays)[name].astype(np.float64)
             parts = arrays[operand.name].astype(np.float64)
             size = np.sum(np.where(np.isfinite(parts), np.abs(parts), 0.0), axis=0)
             error = u * (np.abs(total) if operand.dtype == "i32" else problem.parts * size)
-            variables[name] = Bounded(total, np.where(order_decides(parts, 0), np.inf, error))
+            variables[name] = Bounded(total, np.where(order_decides(parts, 0, precision), np.inf, error))
         error = variables["acc"].error if not problem.op else bounded_error(
             parse(problem.op, problem.variables),
             {**variables, **{name: Bounded(one, 0.0) for name, one in _beside(problem, arrays).items()}},
+            precision,
         )  # fmt: skip
-        what = f"{problem.parts} f32 additions" + (f", then {problem.op} in f32" if problem.op else "")
+        then = f", then {problem.op} in {precision.name}" if problem.op else ""
+        what = f"{problem.parts} {precision.name} additions{then}"
         return {"c": output_tolerance(np.broadcast_to(error, problem.lengths), out, what, target)}
 
     def launch(self, problem: SumProblem, spec: SumSpec, target: Target) -> Launch:
@@ -250,7 +272,8 @@ class SumParts(Operator[SumProblem, SumSpec]):
         strides = dict(zip(spec.arrays, problem.ordered.strides, strict=True))
         scalars = launch_scalars(spec, folded.lengths, counts, strides)
         parts = (np.int32(problem.parts), np.int32(problem.part_stride))
-        numbers = (np.float32(problem.alpha), np.float32(problem.beta))
+        real = np.float64 if problem.precision.name == "f64" else np.float32
+        numbers = (real(problem.alpha), real(problem.beta))
         return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts, *numbers))
 
 
@@ -311,14 +334,14 @@ def _sums(problem: SumProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         dtype: type[np.generic] = np.int32 if operand.dtype == "i32" else np.float64
         with np.errstate(invalid="ignore"):
             total = np.asarray(np.sum(arrays[operand.name], axis=0, dtype=dtype))
-        found[name] = total if operand.dtype == "i32" else in_f32(total)
+        found[name] = total if operand.dtype == "i32" else problem.precision.within(total)
     return found
 
 
 def _beside(problem: SumProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The D tensors and numbers, as they meet C."""
     numbers = (("alpha", problem.alpha), ("beta", problem.beta))
-    found: dict[str, Array] = {name: np.asarray(np.float32(value), np.float64) for name, value in numbers}
+    found: dict[str, Array] = {name: np.asarray(problem.precision.number(value), np.float64) for name, value in numbers}
     for one in problem.side:
         found[one.name] = one.in_index_space(arrays[one.name], problem.lengths).astype(np.float64)
     return found

@@ -12,6 +12,7 @@ from ckmlir.lang import (
     Tile,
     cast,
     f32,
+    f64,
     full,
     i32,
     kernel,
@@ -21,7 +22,7 @@ from ckmlir.lang import (
     store,
     workgroup_id,
 )  # fmt: skip
-from ckmlir.ops.contraction.contraction_spec import SCALARS, accumulator_names
+from ckmlir.ops.contraction.contraction_spec import SCALARS, accumulator_names, computing_type
 from ckmlir.ops.contraction.sum_parts import SumSpec
 from ckmlir.ops.tensors.blocks import Block, kernel_arguments
 from ckmlir.ops.tensors.expression import parse
@@ -34,7 +35,13 @@ SCHEDULE = "schedule sum_parts 1; ahead load 4"
 
 def build(spec: SumSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
-    arguments = {**kernel_arguments(spec), "parts": i32, "part_stride": i32, **dict.fromkeys(SCALARS, f32)}
+    computing = computing_type(spec.dtypes[0])
+    arguments = {
+        **kernel_arguments(spec),
+        "parts": i32,
+        "part_stride": i32,
+        **dict.fromkeys(SCALARS, f64 if computing == "f64" else f32),
+    }
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=arguments)
     def sum_parts(given: Any) -> None:
@@ -83,11 +90,12 @@ def _value(spec: SumSpec, given: Any, variables: dict[str, Tile]) -> Tile:
     if not spec.op:
         return cast(first, out)
     expression = parse(spec.op, (*variables, *SCALARS))
-    wide = {name: cast(tile, "f32") for name, tile in variables.items()}
+    computing = computing_type(spec.dtypes[0])
+    wide = {name: cast(tile, computing) for name, tile in variables.items()}
     for name in SCALARS:
         if name in expression.variables:
-            wide[name] = full(spec.tile, getattr(given, name), "f32", first.type.distribution)
-    found = evaluate_tiles(expression, wide, integer=False)
+            wide[name] = full(spec.tile, getattr(given, name), computing, first.type.distribution)
+    found = evaluate_tiles(expression, wide, computing)
     if not isinstance(found, Tile):
         return full(spec.tile, found, out, first.type.distribution)
     return cast(found, out)

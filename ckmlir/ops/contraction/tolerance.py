@@ -6,7 +6,11 @@ CK Tile accepts |c - r| <= atol + rtol * |r| with, for a result of dtype `out` a
     atol = the same with 2^(e - mant) for 2^-mant, e the exponent of the largest |r|
 
 Here `compute` is f32 for every float dtype: matrix instructions form the products of f16, bf16 and 8-bit floats
-exactly, so, unlike CK Tile, the mantissa of the inputs does not loosen the bound.
+exactly, so, unlike CK Tile, the mantissa of the inputs does not loosen the bound. Of f64 it is f64, and so are the
+roundings of its sums.
+
+xf32 rounds the inputs to 10 bits of mantissa. Documents do not say in which way (CDNA3 ISA, 7.1, "XF32"), so that each
+may move by a whole unit of that place: what this makes of the magnitudes of all products is added.
 
 Split-K rounds no more often where the parts are added in f32: K products take K - 1 additions in any order. Where
 memory adds f16 or bf16, each of P parts is rounded, and so is every sum of some of them: 2P roundings more, each of a
@@ -24,44 +28,68 @@ import math
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import OVERFLOW
+from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW
+
+XF32_UNIT = 2.0**-10
+"""In relation to a number, the last place of xf32's mantissa."""
+LARGEST = {"f64": float(np.finfo(np.float64).max), "xf32": OVERFLOW * (1 - XF32_UNIT)}
+"""Input dtype -> magnitudes from which on sums, or inputs, may be infinite, where that is not f32's."""
 
 
-def gemm_tolerance(a: Array, b: Array, reference: Array, out: str, flushed: float = 0.0, parts: int = 1) -> Tolerance:
-    """The tolerance of `reference` = a @ b with a of shape (m, k) and b of shape (k, n), rounded to dtype `out`.
+def gemm_tolerance(
+    a: Array, b: Array, reference: Array, out: str, dtype: str, flushed: float = 0.0, parts: int = 1
+) -> Tolerance:
+    """The tolerance of `reference` = a @ b with a of shape (m, k) and b of shape (k, n), rounded to dtype `out`;
+    `dtype` is how A and B are multiplied.
 
     Elements of A and B below `flushed` may count as zero: the products that are then missing are added. With `parts`
     memory adds so many partial sums in C's own type.
     """
-    dtype = find_dtype(out)
-    if dtype.is_integer:
+    result, sums = find_dtype(out), accumulator_type(dtype)
+    if result.is_integer:
         return Tolerance(0.0, 0.0, "integer arithmetic is exact")
     k = a.shape[1]
-    relative = max(dtype.unit_roundoff, max(k, 1) * find_dtype("f32").unit_roundoff)
+    relative = max(result.unit_roundoff, max(k, 1) * find_dtype(sums).unit_roundoff)
     scale = _exponent_scale(max(_largest(reference), _random_sum(a, b)))
-    reason = f"CK Tile's rule: half an ulp of {out}, or {k} f32 roundings, of the element and of the largest result"
-    absolute: float | Array = max(relative * scale, dtype.underflow)
-    if parts > 1 and out != "f32":  # additions in f32 are among the K roundings
-        absolute += 2 * parts * dtype.unit_roundoff * scale
+    reason = f"CK Tile's rule: half an ulp of {out}, or {k} {sums} roundings, of the element and of the largest result"
+    absolute: float | Array = max(relative * scale, result.underflow)
+    if parts > 1 and out != sums:  # additions in the sums' type are among the K roundings
+        absolute += 2 * parts * result.unit_roundoff * scale
         reason += f"; {parts} partial sums rounded and added in {out}"
     if flushed:
         absolute = absolute + _missing(a, b, flushed)
         reason += "; denormal inputs count as zero"
-    return Tolerance(relative, absolute, reason, _unspecified(a, b, flushed))
+    if dtype == "xf32":
+        absolute = absolute + _rounded_inputs(a, b)
+        reason += "; inputs are rounded to 10 bits of mantissa"
+    return Tolerance(relative, absolute, reason, _unspecified(a, b, flushed, LARGEST.get(dtype, OVERFLOW)))
 
 
-def _unspecified(a: Array, b: Array, flushed: float) -> Array | bool:
-    """Results whose products' magnitudes add up to more than f32 holds, so that it depends on the order whether a part
+def _rounded_inputs(a: Array, b: Array) -> Array:
+    """How far sums of products may move when both factors are rounded to xf32."""
+    sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
+    sizes = [np.where(np.isfinite(size), size, 0.0) for size in sizes]
+    errors = [np.where(size > 0, np.maximum(size, LEAST_NORMAL), 0.0) * XF32_UNIT for size in sizes]
+    moved: Array = errors[0] @ (sizes[1] + errors[1]) + sizes[0] @ errors[1]
+    return moved
+
+
+def _unspecified(a: Array, b: Array, flushed: float, most: float) -> Array | bool:
+    """Results whose products' magnitudes add up to `most` or more, so that it depends on the order whether a part
     of the sum overflows, and products of infinities with what may count as zero; but those with NaN among their
     operands.
     """
     sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
     finite = [np.where(np.isfinite(size), size, 0.0) for size in sizes]
     largest = [float(size.max(initial=0.0)) for size in finite]
-    if a.shape[1] * largest[0] * largest[1] < OVERFLOW and all(np.isfinite(size).all() for size in sizes):
+    ordinary = max(a.shape[1], 1) * largest[0] * largest[1] < most > max(largest)
+    if ordinary and all(np.isfinite(size).all() for size in sizes):
         return False
-    free: Array = np.asarray(finite[0] @ finite[1] >= OVERFLOW)
+    with np.errstate(over="ignore"):
+        free: Array = np.asarray(finite[0] @ finite[1] >= most)
+    free |= np.logical_or.outer((finite[0] >= most).any(axis=1), (finite[1] >= most).any(axis=0))
     for one, other in ((0, 1), (1, 0)):
         infinite = np.isinf(sizes[one]).astype(np.float64)
         denormal = ((sizes[other] > 0) & (sizes[other] < flushed)).astype(np.float64)

@@ -139,7 +139,7 @@ WALKS: dict[str, Walk] = {"grid": Grid(), "table": Table(), "persistent": Persis
 def element_types(spec: ContractionSpec) -> dict[str, str]:
     """Of every array, by name."""
     sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
-    return {**dict.fromkeys(spec.tensors, spec.dtype), **sides, **dict.fromkeys(spec.outputs, spec.out)}
+    return {**dict.fromkeys(spec.tensors, spec.stored), **sides, **dict.fromkeys(spec.outputs, spec.out)}
 
 
 # -- blocks and parts ------------------------------------------------------------------------------------------------

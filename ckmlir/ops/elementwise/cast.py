@@ -12,14 +12,14 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.dtypes import DTYPES
+from ckmlir.ops.dtypes import TENSOR_TYPES
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, Numbers
 from ckmlir.ops.tensors.arrays import Operand, checked_strides
 from ckmlir.ops.tensors.keys import Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
-TYPES = tuple(DTYPES)
+TYPES = TENSOR_TYPES
 SPREAD = 300.0
 """Standard deviation of inputs: some saturate in 8 bits."""
 

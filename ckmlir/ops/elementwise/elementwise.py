@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from random import Random
 from typing import Any, ClassVar
 
-from ckmlir.ops.dtypes import DTYPES
+from ckmlir.ops.dtypes import TENSOR_TYPES
 from ckmlir.ops.request import Choice, Key, Numbers, RequestError
 from ckmlir.ops.tensors.arrays import Operand, broadcast_axes, checked_strides
 from ckmlir.ops.tensors.expression import read_expression
@@ -23,7 +23,7 @@ from ckmlir.ops.tensors.keys import Broadcast, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
 NAMES = ("a", "b", "c", "d")
-TYPES = tuple(DTYPES)
+TYPES = TENSOR_TYPES
 MOST_DIMENSIONS = 5
 
 

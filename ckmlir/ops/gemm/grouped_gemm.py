@@ -53,6 +53,7 @@ from ckmlir.ops.contraction.grouped import (
     table_shape,
 )
 from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
+from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
@@ -112,7 +113,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     def spec(self, problem: GroupedProblem, target: Target) -> ContractionSpec:
         """The first plan that the chip can run, as for one product as large as the largest lengths."""
         live, own = problem.live or problem.products, problem.any
-        widths = [width * find_dtype(own.dtype).bytes for one in live for width in one.aligned()[:2]]
+        widths = [width * find_dtype(own.stored).bytes for one in live for width in one.aligned()[:2]]
         wish = Wish(
             max(one.m for one in live), max(one.n for one in live), max(one.k for one in live), own.dtype, own.layout,
             min(widths), own.schedule, own.block, own.waves, own.products,
@@ -198,7 +199,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         workgroups = min(blocks, held(spec, target)) if stays else blocks
         integers = (len(problem.products), *[workgroups] * stays)
         numbers = (problem.any.alpha, problem.any.beta) if spec.op else ()
-        arguments = (TABLE, *map(np.int32, integers), *map(np.float32, numbers))
+        arguments = (TABLE, *map(np.int32, integers), *map(real_type(problem.any), numbers))
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments)
 
     def steps(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:

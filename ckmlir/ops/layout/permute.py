@@ -10,13 +10,13 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.ops.dtypes import DTYPES
+from ckmlir.ops.dtypes import TENSOR_TYPES
 from ckmlir.ops.request import Choice, Numbers, RequestError, show
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
 from ckmlir.ops.tensors.keys import Order, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
-MOVED = tuple(DTYPES)
+MOVED = TENSOR_TYPES
 MOST_DIMENSIONS = 8
 
 

@@ -27,7 +27,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.dtypes import DTYPES, find_dtype
+from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
@@ -57,7 +57,7 @@ from ckmlir.ops.tensors.tiling import (
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-TYPES = tuple(DTYPES)
+TYPES = TENSOR_TYPES
 MOST_DIMENSIONS, MOST_OUTPUTS = 5, 6
 ROW_BYTES = 128
 """Bytes of a kept fastest dimension that a workgroup takes: whole cache lines, and many workgroups."""

@@ -96,7 +96,7 @@ class _Reduction(Block):
 
     def value(self, text: str, tile: Tile) -> Tile:
         """An expression of `a` on a tile."""
-        found = evaluate_tiles(parse(text, ("a",)), {"a": tile}, integer=self.reduction.integer)
+        found = evaluate_tiles(parse(text, ("a",)), {"a": tile}, self.computing)
         return found if isinstance(found, Tile) else full(tile.lengths, found, self.computing, tile.type.distribution)
 
     def finish(self, place: int, result: Tile) -> None:

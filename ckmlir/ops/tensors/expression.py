@@ -19,7 +19,7 @@ from typing import Any, TypeVar
 
 import numpy as np
 
-from ckmlir.ops.precision import in_f32
+from ckmlir.ops.precision import F32, Precision
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.tensors.expression_tree import (
     CONSTANTS,
@@ -160,21 +160,45 @@ def check_integers(expression: Expression) -> None:
             raise RequestError(f"{text}: {called(node)} has no meaning for integers")
 
 
-def evaluate_exactly(expression: Expression, variables: Mapping[str, Any], *, integer: bool = False) -> Any:
-    """Its value on float64 arrays, or on int32 arrays where `integer`, modulo 2^32."""
+def check_f64(expression: Expression) -> None:
+    """Raise RequestError for functions that chips compute in f32 only."""
+    text = expression.text
+    for node in parts_first(expression.tree):
+        if isinstance(node, ast.Call) and not _exact_in_f64(called(node)):
+            raise RequestError(
+                f"{text}: {called(node)} is computed in f32 only; of f64 expected + - * /, comparisons, maximum, "
+                "minimum, rounding, and what is made of them, such as relu and clamp"
+            )
+
+
+@lru_cache
+def _exact_in_f64(name: str) -> bool:
+    """Whether a function is arithmetic alone, or a text of such functions that is no approximation."""
+    function = FUNCTIONS[name]
+    if function.text is None or function.error:
+        return not (function.ulps or function.error)
+    inner = parse(function.text, PARAMETERS[: function.arity])
+    return all(_exact_in_f64(called(node)) for node in parts_first(inner.tree) if isinstance(node, ast.Call))
+
+
+def evaluate_exactly(
+    expression: Expression, variables: Mapping[str, Any], *, integer: bool = False, precision: Precision = F32
+) -> Any:
+    """Its value on float64 arrays, or on int32 arrays where `integer`, modulo 2^32; `precision` says what is infinite.
+    """
     with np.errstate(all="ignore"):
-        return expression.evaluate(Exactly(np.int32 if integer else np.float64), variables)
+        return expression.evaluate(Exactly(np.int32 if integer else np.float64, precision), variables)
 
 
 class Exactly:
     """The domain of arrays as NumPy computes them, with numbers of the type `scalar`.
 
-    Floating-point numbers are those of float64, but infinite where f32 has none so large.
+    Floating-point numbers are those of float64, but infinite where the precision has none so large.
     """
 
-    def __init__(self, scalar: Any) -> None:
+    def __init__(self, scalar: Any, precision: Precision = F32) -> None:
         self._scalar = scalar
-        self._in_range = in_f32 if scalar is np.float64 else np.asarray
+        self._in_range = precision.within if scalar is np.float64 else np.asarray
 
     def number(self, value: float) -> Any:
         return self._scalar(value)

@@ -70,7 +70,7 @@ def _value(spec: MapSpec, tiles: Mapping[str, Tile], distribution: Distribution)
         return cast(tiles[spec.expression], output)  # a conversion alone is exact, also where f32 is not
     computing = "i32" if spec.integer else "f32"
     wide = {name: cast(tile, computing) for name, tile in tiles.items()}
-    found = evaluate_tiles(parse(spec.expression, spec.arrays[:-1]), wide, integer=spec.integer)
+    found = evaluate_tiles(parse(spec.expression, spec.arrays[:-1]), wide, computing)
     if not isinstance(found, Tile):
         return full(spec.tile, found, output, distribution)
     return cast(found, output)

@@ -1,4 +1,4 @@
-"""How far an expression computed in f32 may be from its value, and how far that is from it after the output's rounding.
+"""How far an expression computed in f32 or f64 may be from its value, and how far after the output's rounding.
 
 Errors are propagated to first order with the arguments moved by their errors: a sum adds them, a product scales each
 by the other factor, a function's value at the moved arguments tells how far it goes. Every operation then adds its own
@@ -16,14 +16,12 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype, numpy_dtype
-from ckmlir.ops.precision import OVERFLOW, in_f32
+from ckmlir.ops.precision import F32, Precision
 from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded
 from ckmlir.ops.tensors.functions import FUNCTIONS
 from ckmlir.targets import Target
 
 _finfo: Any = ml_dtypes.finfo  # has no types
-U = 2.0**-24
-TINY = 2.0**-126
 
 
 class Bounded(NamedTuple):
@@ -33,13 +31,14 @@ class Bounded(NamedTuple):
     error: Any
 
 
-def _bounded(value: Any, error: Any, rounding: float) -> Bounded:
-    """A value of f32 with an error before its own rounding; infinities and NaN are exact unless operands are not."""
-    value = in_f32(value)
+def _bounded(precision: Precision, value: Any, error: Any, rounding: float) -> Bounded:
+    """A value with an error before its own rounding; infinities and NaN are exact unless operands are not."""
+    value = precision.within(value)
     finite = np.isfinite(value)
     error = np.where(np.isnan(error), np.where(finite, np.inf, 0.0), error)
+    rounding *= precision.unit
     rounded = error + np.where(np.isinf(error), 0.0, rounding * (np.where(finite, np.abs(value), 0.0) + error))
-    overflows = finite & (np.abs(value) + rounded >= OVERFLOW)
+    overflows = finite & (np.abs(value) + rounded >= precision.overflow)
     saved = ~finite & (error > 0)  # it may be finite after all
     return Bounded(value, np.where(overflows | saved, np.inf, rounded))
 
@@ -53,22 +52,29 @@ def _product(factor: Any, error: Any) -> Any:
 class _Bounds:
     """The domain of values with error bounds."""
 
+    def __init__(self, precision: Precision) -> None:
+        self._precision, self._tiny = precision, precision.least_normal
+
     def number(self, value: float) -> Bounded:
-        return Bounded(np.float64(value), abs(float(np.float32(value)) - value) if np.isfinite(value) else 0.0)
+        return Bounded(np.float64(value), abs(self._precision.number(value) - value) if np.isfinite(value) else 0.0)
+
+    def _bounded(self, value: Any, error: Any, rounding: float) -> Bounded:
+        """With an operation's own rounding, in units of the last place halved."""
+        return _bounded(self._precision, value, error, rounding)
 
     def binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         (a, ea), (b, eb) = left, right
         if symbol == "/":
             value = np.true_divide(a, b)
             room = np.abs(b) - eb
-            moved = (ea + _product(in_f32(value), eb)) / np.where(room > 0, room, 1)
+            moved = (ea + _product(self._precision.within(value), eb)) / np.where(room > 0, room, 1)
             error = np.where(room > 0, moved, np.where((ea > 0) | (eb > 0), np.inf, 0.0))
-            return _bounded(value, error + TINY, 2 * U)
+            return self._bounded(value, error + self._tiny, 2)
         if symbol == "*":
             value = np.multiply(a, b)
-            return _bounded(value, _product(a, eb) + _product(b, ea) + _product(ea, eb) + TINY, U)
+            return self._bounded(value, _product(a, eb) + _product(b, ea) + _product(ea, eb) + self._tiny, 1)
         value = np.add(a, b) if symbol == "+" else np.subtract(a, b)
-        return _bounded(value, ea + eb, U)
+        return self._bounded(value, ea + eb, 1)
 
     def compare(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         """The condition; its "error" is whether it could come out the other way."""
@@ -91,7 +97,7 @@ class _Bounds:
             found = expanded(name, self, arguments)
             value = function.exact(*(argument.value for argument in arguments))
             # An infinity of the text's own, where the function is finite, is no rounding error.
-            return _bounded(value, found.error + function.error * 1.01, 0.0)
+            return self._bounded(value, found.error + function.error * 1.01, 0.0)
         value = function.exact(*(argument.value for argument in arguments))
         moved = [
             function.exact(*(argument.value + sign * argument.error for argument in arguments)) for sign in (-1, 1)
@@ -100,7 +106,7 @@ class _Bounds:
         if len(arguments) > 1:  # maximum and minimum: no further than the argument that moves more
             error = np.maximum(*(argument.error for argument in arguments))
         error = np.where(np.isnan(error), np.inf, error)  # a number on one side, none on the other
-        return _bounded(value, error + (TINY if function.ulps else 0.0), 2 * function.ulps * U)
+        return self._bounded(value, error + (self._tiny if function.ulps else 0.0), 2 * function.ulps)
 
 
 def _same(one: Any, other: Any) -> Any:
@@ -124,7 +130,7 @@ def expression_error(expression: Expression, variables: Mapping[str, Array]) -> 
     with np.errstate(all="ignore"):
         bare = expression.text in variables  # converted as it is, by no way through f32
         given = {name: Bounded(value, np.where(bare, 0.0, _f32_error(value))) for name, value in variables.items()}
-        error = np.asarray(expression.evaluate(_Bounds(), given).error, np.float64)
+        error = np.asarray(expression.evaluate(_Bounds(F32), given).error, np.float64)
     return error
 
 
@@ -134,10 +140,10 @@ def _f32_error(values: Array) -> Array:
     return np.nan_to_num(error, posinf=0)
 
 
-def bounded_error(expression: Expression, variables: Mapping[str, Bounded]) -> Array:
-    """The same from variables that have errors of their own."""
+def bounded_error(expression: Expression, variables: Mapping[str, Bounded], precision: Precision = F32) -> Array:
+    """The same from variables that have errors of their own, in f32 or f64."""
     with np.errstate(all="ignore"):
-        return np.asarray(expression.evaluate(_Bounds(), variables).error, np.float64)
+        return np.asarray(expression.evaluate(_Bounds(precision), variables).error, np.float64)
 
 
 def saturated(value: Array, dtype: str, target: Target) -> Array:

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.lang import Tile, ceil, exp2, floor, log2, round_even, rsqrt, sqrt, truncate, where
+from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.tensors.expression import Exactly, Expression, expanded
 from ckmlir.ops.tensors.functions import FUNCTIONS
 
@@ -20,9 +21,11 @@ _PRIMITIVES: dict[str, Any] = {
 class _Tiles:
     """Tiles and numbers; what has no tile in it stays a number until it meets one."""
 
-    def __init__(self, integer: bool) -> None:
-        self._exactly = Exactly(np.int32 if integer else np.float64)
-        self._python = int if integer else float
+    def __init__(self, element: str) -> None:
+        self._element = element
+        self._precision = PRECISIONS.get(element)
+        exact = Exactly(np.int32) if self._precision is None else Exactly(np.float64, self._precision)
+        self._exactly, self._python = exact, float if self._precision else int
 
     def number(self, value: float) -> Any:
         return self._python(value)
@@ -32,10 +35,10 @@ class _Tiles:
         return bool(value) if isinstance(value, np.bool_) else self._python(value)
 
     def _meeting(self, value: Any) -> Any:
-        """A number as one of a tile's elements, f32 unless integers: infinite where it is too large for that."""
-        if isinstance(value, Tile) or self._python is int:
+        """A number as one of a tile's elements: infinite where it is too large for that."""
+        if isinstance(value, Tile) or self._precision is None:
             return value
-        return float(np.float32(value))
+        return self._precision.number(value)
 
     def binary(self, symbol: str, left: Any, right: Any) -> Any:
         if not isinstance(left, Tile) and not isinstance(right, Tile):
@@ -72,24 +75,23 @@ class _Tiles:
             return expanded(name, self, arguments)
         arguments = [self._meeting(argument) for argument in arguments]
         if name == "where":
-            return _where(*arguments)
+            return _where(self._element, *arguments)
         if name in ("maximum", "minimum"):
             first, second = arguments if isinstance(arguments[0], Tile) else reversed(arguments)
             return getattr(first, name)(second)
         return _PRIMITIVES[name](*arguments)
 
 
-def _where(condition: Tile, yes: Any, no: Any) -> Any:
+def _where(element: str, condition: Tile, yes: Any, no: Any) -> Any:
     """A choice of which at least one side is a tile, made of the condition's shape where neither is."""
     if not isinstance(yes, Tile) and not isinstance(no, Tile):
         from ckmlir.lang import splat_like
 
-        name = "f32" if isinstance(yes, float) else "i32"
-        yes = splat_like(condition, yes, name)
+        yes = splat_like(condition, yes, element)
     return where(condition, yes, no)
 
 
-def evaluate_tiles(expression: Expression, tiles: Mapping[str, Tile], *, integer: bool) -> Any:
-    """The expression on tiles of f32, or of i32 where `integer`; a number where it has no variable."""
+def evaluate_tiles(expression: Expression, tiles: Mapping[str, Tile], element: str = "f32") -> Any:
+    """The expression on tiles of f32, f64 or i32, as `element` says; a number where it has no variable."""
     with np.errstate(all="ignore"):
-        return expression.evaluate(_Tiles(integer), tiles)
+        return expression.evaluate(_Tiles(element), tiles)

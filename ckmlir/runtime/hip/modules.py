@@ -24,7 +24,7 @@ from ckmlir.runtime.hip.memory import HipMemory
 from ckmlir.runtime.hip.streams import stream_handle
 from ckmlir.runtime.launch_check import check_arguments, check_geometry, explicit_arguments
 
-_FORMATS: dict[type, str] = {np.int32: "i", np.int64: "q", np.float32: "f"}
+_FORMATS: dict[type, str] = {np.int32: "i", np.int64: "q", np.float32: "f", np.float64: "d"}
 _POINTER = "Q"
 _REMEMBERED = 1024
 """Different launches of a kernel that are remembered as checked."""
