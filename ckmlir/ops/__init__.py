@@ -31,6 +31,8 @@ OPERATORS = {
     "topk_softmax": "ckmlir.ops.moe.topk_softmax",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
+    "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",
+    "fmha_bwd": "ckmlir.ops.attention.fmha_bwd",
     "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",
     "ragged_row_sums": "ckmlir.ops.ragged.ragged_row_sums",
     "reduce": "ckmlir.ops.reduction.reduce",

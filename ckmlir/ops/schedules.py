@@ -65,6 +65,16 @@ ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 """Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and prepare where a source of keys
 has it; LDS tensors k, v. The last is another name."""
 
+BACKWARD: Mapping[str, str] = {
+    "unpipelined": "schedule unpipelined 1",
+    "phases": "schedule phases 1; ahead load_q 1, load_do 1, load_rows 1; "
+    "step q_lds, do_lds, rows_lds, rows_read, q_read, s, fence, do_read, weights, dp, fence, "
+    "load_q, load_do, load_rows, do_across_read, ds, dv, fence, ds_lds, q_across_read, dk, fence, "
+    "ds_read, dq, dq_out, fence",
+}
+"""Of the loop over queries of attention backward; its stages are those of `backward_loop_kernel.differentiate`, LDS
+tensors are q, q_across, do, do_across, exponent, delta, ds."""
+
 
 def parse(text: str) -> Schedule:
     """A schedule's text as data; the modules of the dialect that this imports need no MLIR."""

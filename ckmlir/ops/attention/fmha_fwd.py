@@ -35,15 +35,13 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     choose_spec,
     invalid_fields,
 )  # fmt: skip
-from ckmlir.ops.attention.head_strides import HeadStrides
+from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.tolerance import fmha_tolerances
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import (
-    MAXIMUM_ARRAY_BYTES,
     NOTHING,
     Argument,
     ArraySpec,
@@ -54,8 +52,7 @@ from ckmlir.ops.operator import (
 )
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
-from ckmlir.ops.spec import Reason, by, unlike
-from ckmlir.ops.tensors.arrays import checked_strides
+from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -130,7 +127,12 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             )
         given = {name: values[f"{name}_strides"] for name in "qkvo"}
         problem = Problem(**{**fields, **{f"{name}_strides": (0, 0, 0) for name in "qkvo"}})
-        strides = {f"{name}_strides": _strides(problem, name, given[name]) for name in "qkvo"}
+        strides = {
+            f"{name}_strides": checked_head_strides(
+                name, problem.layout, problem.b, problem.sizes(name), problem.out if name == "o" else dtype, given[name]
+            )
+            for name in "qkvo"
+        }
         problem = Problem(**{**fields, **strides})
         if not LEAST_NORMAL_F32 <= problem.score_scale * math.log2(math.e) <= GREATEST_F32:
             product = f"{problem.score_scale:g}"
@@ -222,10 +224,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def flops(self, problem: Problem) -> int:
         """Those of the two products, for the pairs of query and key that the mask lets through."""
-        y, x = problem.mask.coordinates(problem.sq, problem.sk)
-        queries = np.arange(problem.sq)
-        first, end = np.maximum(queries - y + 1, 0), np.minimum(queries + x, problem.sk)
-        pairs = int(np.maximum(end - first, 0).sum())
+        pairs = problem.mask.pairs(problem.sq, problem.sk)
         return 2 * problem.b * problem.h * pairs * (problem.d + problem.dv)
 
     def launch(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> Launch:
@@ -243,31 +242,6 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             arguments += map(np.int32, problem.mask.coordinates(problem.sq, problem.sk))
         grid = (ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
-
-
-def _strides(problem: Problem, name: str, given: tuple[int, ...] | None) -> tuple[int, int, int]:
-    """An array's strides along batches, heads and rows: those that were given, if a kernel can take them, or packed
-    ones."""
-    heads, rows, channels = problem.sizes(name)
-    dtype = find_dtype(problem.out if name == "o" else problem.dtype)
-    array_spec(name, problem.shape(name), dtype.name, "in")  # refuses what is too large
-    if given is None:
-        inner = (rows * channels, channels) if problem.layout == "bhsd" else (channels, heads * channels)
-        batch, head, row = heads * rows * channels, *inner
-    else:
-        batch, head, row = given
-        key, multiple = f"{name}_strides={by(given)}", channel_multiple(dtype.name)
-        if wrong := [stride for stride in given if stride % multiple]:
-            right = f"expected multiples of {multiple}, whole vectors of 16 bytes"
-            raise RequestError(f"{key}: {wrong[0]} elements of {dtype.name}; {right}")
-        if row < channels:
-            raise RequestError(f"{key}: rows have {channels} channels; expected at least that from one to the next")
-        checked_strides(f"{name}_strides", (problem.b, heads, rows, channels), (*given, 1))
-    reach = (max(rows - 1, 0) * row + channels) * dtype.bytes
-    if reach > MAXIMUM_ARRAY_BYTES:
-        what = f"a head of array {name} reaches over {reach} bytes"
-        raise RequestError(f"{what}; kernels address at most {MAXIMUM_ARRAY_BYTES} from its start")
-    return batch, head, row
 
 
 def _heads(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, Array, Array]]:

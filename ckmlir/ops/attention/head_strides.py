@@ -1,4 +1,4 @@
-"""Keys for the distances of batches, heads and rows of an array of attention."""
+"""Distances of batches, heads and rows of an array of attention: keys for them, and their check."""
 
 from __future__ import annotations
 
@@ -6,10 +6,18 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from random import Random
 
-from ckmlir.ops.request import MAXIMUM_SIZE, Lengths
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec
+from ckmlir.ops.request import MAXIMUM_SIZE, Lengths, RequestError
+from ckmlir.ops.spec import by
+from ckmlir.ops.tensors.arrays import checked_strides
 
 ROW_MULTIPLE = 16
 """Elements of which all distances are multiples for every type."""
+VECTOR_BYTES = 16
+"""Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
+SIZES = {"q": ("h", "sq", "d"), "k": ("hk", "sk", "d"), "v": ("hk", "sk", "dv"), "o": ("h", "sq", "dv")}
+"""Keys of an array's heads, rows and channels, by the last letter of its name: dq is as large as q."""
 
 
 @dataclass(frozen=True)
@@ -20,15 +28,14 @@ class HeadStrides(Lengths):
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         """Heads before rows or behind them, rows with gaps or without."""
+        defaults = {"hk": "h", "sk": "sq", "dv": "d"}
 
-        def size(name: str, other: str) -> int:
-            found = request[name] or request[other]
+        def size(name: str) -> int:
+            found = request[name] or request[defaults.get(name, name)]
             assert isinstance(found, int)
             return max(found, 1)
 
-        heads = size("h", "h") if self.array in "qo" else size("hk", "h")
-        rows = size("sq", "sq") if self.array in "qo" else size("sk", "sq")
-        channels = size("d", "d") if self.array in "qk" else size("dv", "d")
+        heads, rows, channels = (size(name) for name in SIZES[self.array[-1]])
         gap = ROW_MULTIPLE * random.choice((0, 0, 1, 5))
         unit = -(-channels // ROW_MULTIPLE) * ROW_MULTIPLE + gap
         if random.random() < 0.5:
@@ -36,3 +43,39 @@ class HeadStrides(Lengths):
         else:
             head, row = unit, unit * heads
         return tuple(min(stride, MAXIMUM_SIZE) for stride in (unit * rows * heads + gap, head, row))
+
+
+def checked_head_strides(
+    name: str, layout: str, batches: int, sizes: tuple[int, int, int], dtype: str, given: tuple[int, ...] | None
+) -> tuple[int, int, int]:
+    """An array's strides along batches, heads and rows: those that were given, if a kernel can take them, or packed
+    ones.
+
+    Args:
+        layout: bhsd or bshd, of the array in memory.
+        sizes: heads, rows and channels.
+
+    Raises:
+        RequestError: the array is too large, rows overlap, or vectors would not be aligned.
+    """
+    heads, rows, channels = sizes
+    size = find_dtype(dtype).bytes
+    middle = (heads, rows) if layout == "bhsd" else (rows, heads)
+    array_spec(name, (batches, *middle, channels), dtype, "in")  # refuses what is too large
+    if given is None:
+        inner = (rows * channels, channels) if layout == "bhsd" else (channels, heads * channels)
+        batch, head, row = heads * rows * channels, *inner
+    else:
+        batch, head, row = given
+        key, multiple = f"{name}_strides={by(given)}", VECTOR_BYTES // size
+        if wrong := [stride for stride in given if stride % multiple]:
+            right = f"expected multiples of {multiple}, whole vectors of {VECTOR_BYTES} bytes"
+            raise RequestError(f"{key}: {wrong[0]} elements of {dtype}; {right}")
+        if row < channels:
+            raise RequestError(f"{key}: rows have {channels} channels; expected at least that from one to the next")
+        checked_strides(f"{name}_strides", (batches, heads, rows, channels), (*given, 1))
+    reach = (max(rows - 1, 0) * row + channels) * size
+    if reach > MAXIMUM_ARRAY_BYTES:
+        what = f"a head of array {name} reaches over {reach} bytes"
+        raise RequestError(f"{what}; kernels address at most {MAXIMUM_ARRAY_BYTES} from its start")
+    return batch, head, row

@@ -91,6 +91,13 @@ class Mask:
             kept &= distance <= self.right
         return kept
 
+    def pairs(self, queries: int, keys: int) -> int:
+        """How many pairs of query and key there are of which the query attends to the key."""
+        y, x = self.coordinates(queries, keys)
+        numbers = np.arange(queries)
+        first, end = np.maximum(numbers - y + 1, 0), np.minimum(numbers + x, keys)
+        return int(np.maximum(end - first, 0).sum())
+
 
 FORM = "none|top_left|bottom_right|window:L,R|window_bottom_right:L,R"
 

@@ -1,0 +1,216 @@
+"""The loop over queries: the only one of attention backward.
+
+A workgroup keeps a block of keys. An iteration takes a block of queries and makes five products:
+
+    S  = K·Qᵀ            weights P = min(exp2(scale·S - exponent), 1), changed by the mask
+    dP = V·dOᵀ + delta   delta is minus rowsum(dO·O), with which the product begins
+    dV += P·dO
+    dK += dS·Q           dS = P ∘ dP
+    dQ  = dSᵀ·K          leaves in every iteration
+
+S and dP have keys as rows, so that a lane holds several queries of one key: P and dS are operands of dV and dK where
+they lie (`Mma.with_k_chunk`), and only dS goes through LDS, for dQ. Weights are at most 1 since the exponent is the
+logarithm of their sum; limiting them costs nothing, and keeps keys that do not exist (zeros) from overflowing.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import (
+    LdsTensor,
+    Scalar,
+    Tile,
+    View,
+    cast,
+    exp2,
+    load,
+    loop,
+    maximum,
+    minimum,
+    mma,
+    permute_axes,
+    redistribute,
+    stage,
+    stretch,
+    to_lds,
+    zeros,
+)
+
+Amount = Scalar | int
+
+
+@dataclass(frozen=True)
+class Form:
+    """What a workgroup multiplies in a step: a block of (queries, keys), heads of d and dv channels.
+
+    Attributes:
+        waves: side by side along the keys.
+        scores, slopes: the matrix instructions of S and of dP.
+        sums: that of dV and dK.
+        queried, queried_waves: that of dQ, and waves along queries and channels.
+        transposes: whether the chip's reads of LDS transpose; if not, a tile that is read both ways is there twice.
+    """
+
+    queries: int
+    keys: int
+    d: int
+    dv: int
+    dtype: str
+    waves: tuple[int, int]
+    scores: Mma
+    slopes: Mma
+    sums: Mma
+    queried: Mma
+    queried_waves: tuple[int, int]
+    transposes: bool
+
+    @property
+    def score_layout(self) -> Distribution:
+        """How a tile (keys, queries) of scores lies."""
+        return self.scores.c_over(self.waves, self.keys, self.queries)
+
+    def nothing(self) -> list[Tile]:
+        """dK and dV of no queries."""
+        return [
+            zeros((self.keys, channels), "f32", self.sums.c_over(self.waves, self.keys, channels))
+            for channels in (self.d, self.dv)
+        ]
+
+
+@dataclass(frozen=True)
+class Keys:
+    """A block of keys in registers: K (keys, d) and V (keys, dv) as rows of products, Kᵀ (d, keys) as columns."""
+
+    k: Tile
+    v: Tile
+    across: Tile
+
+
+def keep_keys(form: Form, k: View, v: View, first: Scalar) -> Keys:
+    """Load the block that begins at a key; the views are filled up to whole blocks."""
+    loaded = load(k.window((form.keys, form.d), (first, 0)))
+    rows = to_lds(loaded, "k").read(form.scores.a_over(form.waves, form.keys, form.d))
+    across = _across(to_lds(loaded, "k_across"), form.queried.b_over(form.queried_waves, form.d, form.keys))
+    values = load(v.window((form.keys, form.dv), (first, 0)), form.slopes.a_over(form.waves, form.keys, form.dv))
+    return Keys(rows, values, across)
+
+
+@dataclass(frozen=True)
+class Queries:
+    """A head's queries, filled up to whole blocks: q (queries, d), do (queries, dv), exponent and delta (queries).
+
+    Attributes:
+        scale: of the scores, to the base 2.
+    """
+
+    q: View
+    do: View
+    exponent: View
+    delta: View
+    scale: Scalar
+
+
+class WeightPart(Protocol):
+    """Something that is done to weights."""
+
+    def apply(self, weights: Tile, query: Scalar) -> Tile:
+        """The weights (keys, queries) of the block of queries that begins at `query`, changed."""
+
+
+class Sink(Protocol):
+    """Where parts of dQ go."""
+
+    def put(self, dq: Tile, query: Scalar) -> None:
+        """Take what the block of keys contributes to a block of queries: (queries, d), not multiplied by the scale."""
+
+
+@dataclass(frozen=True)
+class Span:
+    """Queries from `low` to `high`, where the weights are changed in this order."""
+
+    low: Amount
+    high: Amount
+    parts: Sequence[WeightPart]
+
+
+def differentiate(
+    form: Form, keys: Keys, queries: Queries, span: Span, sink: Sink, sums: Sequence[Tile], schedule: Schedule
+) -> list[Tile]:
+    """Add what the queries of a span contribute to dK (not multiplied by the scale) and dV, and put their dQ.
+
+    Stages: load_q, load_do, load_rows, q_lds, do_lds, rows_lds, rows_read, q_read, s, weights, do_across_read, dv,
+    do_read, dp, ds, q_across_read, dk, ds_lds, ds_read, dq, dq_out.
+    """
+    nothing = zeros((form.keys, form.queries), "f32", form.score_layout)
+    queried = form.queried.c_over(form.queried_waves, form.queries, form.d)
+    nothing_queried = zeros((form.queries, form.d), "f32", queried)
+    by_query = form.score_layout.reduce(0)
+    with loop(span.low, span.high, form.queries, carry=sums, schedule=schedule) as step:
+        dk, dv = step.carried
+        query = step.index
+        with stage("load_q"):
+            gq = load(queries.q.window((form.queries, form.d), (query, 0)))
+        with stage("load_do"):
+            gdo = load(queries.do.window((form.queries, form.dv), (query, 0)))
+        with stage("load_rows"):
+            rows = [load(one.window((form.queries,), (query,))) for one in (queries.exponent, queries.delta)]
+        with stage("q_lds"):
+            q, q_across = _both_ways(form, gq, "q")
+        with stage("do_lds"):
+            do, do_across = _both_ways(form, gdo, "do")
+        with stage("rows_lds"):
+            in_rows = [to_lds(one, name) for one, name in zip(rows, ("exponent", "delta"), strict=True)]
+        with stage("rows_read"):
+            exponent, delta = (one.read(by_query) for one in in_rows)
+        with stage("q_read"):
+            rq = q.read(form.scores.b_over(form.waves, form.queries, form.d))
+        with stage("s"):
+            s = mma(form.scores, keys.k, rq, nothing)
+        with stage("weights"):
+            p = exp2(s * queries.scale - exponent[None, :])
+            p = minimum(maximum(p, 0.0), 1.0)
+            for part in span.parts:
+                p = part.apply(p, query)
+            weights = redistribute(cast(p, form.dtype), form.sums.a_over(form.waves, form.keys, form.queries))
+        with stage("do_across_read"):
+            rdo_across = _across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
+        with stage("dv"):
+            dv = mma(form.sums, weights, rdo_across, dv)
+        with stage("do_read"):
+            rdo = do.read(form.slopes.b_over(form.waves, form.queries, form.dv))
+        with stage("dp"):
+            dp = mma(form.slopes, keys.v, rdo, stretch(delta, 0, form.keys, form.score_layout))
+        with stage("ds"):
+            ds = cast(p * dp, form.dtype)
+            by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
+        with stage("q_across_read"):
+            rq_across = _across(q_across, form.sums.b_over(form.waves, form.d, form.queries))
+        with stage("dk"):
+            dk = mma(form.sums, by_keys, rq_across, dk)
+        with stage("ds_lds"):
+            in_ds = to_lds(permute_axes(ds, 1, 0), "ds")
+        with stage("ds_read"):
+            by_queries = in_ds.read(form.queried.a_over(form.queried_waves, form.queries, form.keys))
+        with stage("dq"):
+            dq = mma(form.queried, by_queries, keys.across, nothing_queried)
+        with stage("dq_out"):
+            sink.put(dq, query)
+        step.carry(dk, dv)
+    return list(step.results)
+
+
+def _both_ways(form: Form, tile: Tile, name: str) -> tuple[LdsTensor, LdsTensor]:
+    """A tile in LDS to be read by rows, and to be read across them."""
+    rows = to_lds(tile, name)
+    return rows, rows if form.transposes else to_lds(tile, f"{name}_across")
+
+
+def _across(tensor: LdsTensor, lies: Distribution) -> Tile:
+    """A tensor with its dimensions exchanged, as a tile that lies so."""
+    return permute_axes(tensor.read(lies.permute((1, 0))), 1, 0)

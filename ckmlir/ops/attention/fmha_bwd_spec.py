@@ -1,0 +1,179 @@
+"""Which main kernels of attention backward there are: the specification, how it is chosen, what a chip can run."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, MASK_KINDS, head_tile
+from ckmlir.ops.attention.head_strides import VECTOR_BYTES
+from ckmlir.ops.choice import first_valid
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.resources import Resources, excess
+from ckmlir.ops.schedules import BACKWARD as SCHEDULES
+from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
+from ckmlir.targets import Target, TargetError
+
+DTYPES = ("f16", "bf16")
+SINKS = ("atomic", "slots")
+"""What becomes of a block's part of dQ: it is added to the others, or stored in a slot of its own."""
+STRIDED = ("q", "k", "v", "do", "dk", "dv")
+"""Arrays whose strides the kernel takes."""
+WAVES = 4
+BLOCKS = {128: (32, 128, 32), 256: (16, 64, 16)}
+"""By the channels of the larger tile, at most: queries and keys of a block, rows of the matrix instruction."""
+LEAST_SIDE = 16
+"""Rows and columns of the smallest result of a matrix instruction."""
+DEFAULT = "phases"
+
+
+@dataclass(frozen=True)
+class FmhaBwdSpec(Spec):
+    """What a main kernel's code depends on.
+
+    Attributes:
+        dtype, out: element types of Q, K, V and dO, and of dK and dV.
+        d, dv: channels of Q and K, and of V and O.
+        block: tile (queries, keys) of a workgroup in one step of the loop.
+        waves: of a workgroup, side by side along the keys.
+        mfma: shape (m, n, k) of the matrix instruction of all products but dQ.
+        dq_mfma, dq_waves: that of dQ, and how many waves are side by side along queries and channels there.
+        mask: none, causal (only the bound x of the mask's coordinate is tested) or window (both bounds).
+        sink: see `SINKS`.
+    """
+
+    dtype: str
+    out: str
+    d: int
+    dv: int
+    block: tuple[int, int]
+    waves: int
+    mfma: tuple[int, int, int]
+    dq_mfma: tuple[int, int, int]
+    dq_waves: tuple[int, int]
+    mask: str
+    sink: str
+    schedule: str
+
+    @property
+    def name(self) -> str:
+        types = [self.dtype] if self.out == self.dtype else [self.dtype, self.out]
+        return "_".join([
+            "fmha_bwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
+            f"mfma{by(self.mfma)}", f"dq{by(self.dq_mfma)}_waves{by(self.dq_waves)}", f"mask_{self.mask}", self.sink,
+            self.schedule,
+        ])  # fmt: skip
+
+    @property
+    def d_tile(self) -> int:
+        """Channels of Q's and K's tiles: d padded to the next of `HEAD_TILES` that leaves every wave as much of dQ."""
+        part = self.waves * LEAST_SIDE**2 // self.block[0]
+        return min(tile for tile in HEAD_TILES if tile >= self.d and tile % part == 0)
+
+    @property
+    def dv_tile(self) -> int:
+        """Channels of V's and O's tiles: dv padded to the next of `HEAD_TILES`."""
+        return head_tile(self.dv)
+
+    @property
+    def row_multiple(self) -> int:
+        """Elements of which the distances of rows and heads are multiples."""
+        return VECTOR_BYTES // find_dtype(self.dtype).bytes
+
+    @property
+    def schedule_text(self) -> str:
+        """The schedule of the loop over queries in the language of `ckmlir.dialect.schedule`."""
+        return SCHEDULES[self.schedule]
+
+
+def choose_spec(
+    *, d: int, dv: int, dtype: str, out: str, mask: str, sink: str, schedule: str | None, target: Target
+) -> FmhaBwdSpec:
+    """The kernel for a problem: the largest block whose tiles fit, and of the ways to share dQ among the waves the
+    first that the largest matrix instruction takes."""
+    channels = max(head_tile(d), head_tile(dv))
+    queries, keys, side = next(block for most, block in BLOCKS.items() if channels <= most)
+    mfma = _instruction(target, dtype, side, queries)
+    candidates = []
+    for rows, along in itertools.product((32, 16), (1, 2, 4)):
+        candidates.append(FmhaBwdSpec(
+            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
+            dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
+            schedule=schedule or DEFAULT,
+        ))  # fmt: skip
+    return first_valid(candidates, lambda one: invalid_fields(one, target))
+
+
+def _instruction(target: Target, dtype: str, side: int, depth: int) -> tuple[int, int, int]:
+    """The chip's fastest instruction with so many rows and columns whose k divides a depth."""
+    found = (one for one in target.mfmas(dtype) if one.m == one.n == side and not one.scaled and depth % one.k == 0)
+    one = next(found, None)
+    return (one.m, one.n, one.k) if one else (side, side, depth)
+
+
+def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
+    """Why `target` cannot run this kernel; empty when it can."""
+    reasons = [
+        *not_a_choice(spec, dtype=DTYPES, mask=MASK_KINDS, sink=SINKS, schedule=tuple(SCHEDULES)),
+        *not_powers_of_two(spec, "block", "waves", "dq_waves"),
+        *_channels(spec),
+        *_output(spec),
+    ]
+    # Each group of checks relies on the ones before it.
+    reasons = reasons or [*_matrix_instructions(spec, target)]
+    return reasons or excess(_resources(spec, target), target)
+
+
+def _channels(spec: FmhaBwdSpec) -> Iterator[Reason]:
+    if spec.dtype not in DTYPES:
+        return
+    multiple = spec.row_multiple
+    for field in ("d", "dv"):
+        channels = getattr(spec, field)
+        if channels < 1 or channels % multiple or channels > HEAD_TILES[-1]:
+            right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
+            yield Reason(field, channels, "no tile holds so many channels in whole vectors", right)
+
+
+def _output(spec: FmhaBwdSpec) -> Iterator[Reason]:
+    if spec.out not in (spec.dtype, "f32"):
+        why = f"dK and dV of {spec.dtype} attention cannot have this type"
+        yield Reason("out", spec.out, why, f"expected {spec.dtype} or f32")
+
+
+def _matrix_instructions(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
+    """Whether waves and instructions divide the tiles of all products."""
+    (queries, keys), (along, across) = spec.block, spec.dq_waves
+    if along * across != spec.waves:
+        yield Reason("dq_waves", spec.dq_waves, f"there are {spec.waves} waves", "expected as many side by side")
+        return
+    for field, products in (
+        ("mfma", [(keys // spec.waves, queries, spec.d_tile), (keys // spec.waves, queries, spec.dv_tile),
+                  (keys // spec.waves, spec.d_tile, queries), (keys // spec.waves, spec.dv_tile, queries)]),
+        ("dq_mfma", [(queries // along, spec.d_tile // across, keys)]),
+    ):  # fmt: skip
+        shape = getattr(spec, field)
+        try:
+            target.find_mfma(by(shape), spec.dtype)
+        except TargetError as error:
+            why, _, right = str(error).partition("; ")
+            yield Reason(field, shape, why, right)
+            continue
+        for product in products:
+            if any(length == 0 or length % step for length, step in zip(product, shape, strict=True)):
+                yield Reason(field, shape, f"a wave's product is {by(product)}", "expected a shape that divides it")
+                break
+
+
+def _resources(spec: FmhaBwdSpec, target: Target) -> Resources:
+    """Tiles of Q and dO and dS in LDS; accumulators of dK, dV, S and dP, the block of keys three times, an operand."""
+    queries, keys = spec.block
+    size, threads = find_dtype(spec.dtype).bytes, spec.waves * target.wave_size
+    copies = 1 if target.has("lds_transpose_read") else 2
+    channels = spec.d_tile + spec.dv_tile
+    lds = max(copies * queries * channels + queries * keys, keys * spec.d_tile) * size + 2 * queries * 4
+    sums, scores = keys * channels // threads, 2 * keys * queries // threads
+    kept = keys * (channels + spec.d_tile) * size // threads // 4
+    operand = queries * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4
+    return Resources("block", spec.block, threads, lds, sums, sums + scores + kept + operand)

@@ -1,0 +1,141 @@
+"""Gradients of attention on the simulator: masks, grouped heads, layouts, sizes at the ends, determinism."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.attention.backward_reference import gradients
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.runtime import check_outputs, open_device, run_operator
+from ckmlir.targets import get_target
+
+FMHA = find_operator("fmha_bwd")
+
+
+def differentiate(chip: str, keys: dict[str, Any], *, checks: str = "all", factor: float = 1.0, seed: int = 11) -> Any:
+    """Run a request and compare; with a factor, V and dO (and so O) are multiplied. The problem, inputs, outputs."""
+    target = get_target(chip)
+    problem = FMHA.problem(**keys)
+    arrays = FMHA.inputs(problem, target, seed=7)
+    for name in ("v", "o", "do"):
+        arrays[name] = (arrays[name].astype(np.float32) * factor).astype(arrays[name].dtype)
+    result = run_operator(FMHA, problem, arrays, target, open_device("sim", target, seed=seed, checks=checks))
+    comparisons = check_outputs(FMHA, problem, arrays, result.outputs, target)
+    assert [one.name for one in comparisons] == ["dq", "dk", "dv"]
+    assert all(one.ok and not one.unspecified for one in comparisons), "; ".join(map(str, comparisons))
+    return problem, arrays, result.outputs
+
+
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("gfx942", {"sq": 72, "sk": 200, "d": 128, "h": 4, "hk": 2, "mask": "top_left", "layout": "bshd"}),
+    ("gfx942", {"sq": 40, "sk": 70, "d": 256, "h": 1, "deterministic": 1}),
+    ("gfx942", {"sq": 33, "sk": 140, "d": 96, "dv": 64, "dtype": "bf16", "h": 1}),
+    ("gfx950", {"sq": 65, "sk": 130, "d": 32, "mask": "window:20,5", "dtype": "bf16", "b": 2}),
+    ("gfx950", {"sq": 130, "sk": 65, "d": 64, "h": 1, "mask": "bottom_right", "deterministic": 1}),
+    ("gfx90a", {"sq": 100, "sk": 70, "d": 64, "h": 2, "hk": 1, "mask": "bottom_right"}),
+    ("gfx90a", {"sq": 33, "sk": 150, "d": 40, "dv": 72, "h": 1, "dtype": "bf16"}),
+]
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_gradients(chip: str, keys: dict[str, Any]) -> None:
+    """Every mask, layout and sink, grouped heads, d and dv apart, under all checkers."""
+    differentiate(chip, keys)
+
+
+@pytest.mark.parametrize("chip", CHIPS[1:])
+@pytest.mark.parametrize(("sq", "sk"), [(0, 40), (40, 0), (1, 1)])
+def test_sizes_at_the_ends(chip: str, sq: int, sk: int) -> None:
+    """Without queries dK and dV are zeros, without keys dQ is; one of each works."""
+    _, _, outputs = differentiate(chip, {"sq": sq, "sk": sk, "d": 32, "h": 2, "hk": 1})
+    assert all(not array.any() for array in outputs.values()) == (sq * sk == 0)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
+def test_every_mask_and_length(chip: str, dtype: str, d: int) -> None:
+    """Lengths around the blocks, far more queries than keys and far more keys than queries, with every mask."""
+    masks = ("none", "top_left", "bottom_right", "window:20,5", "window_bottom_right:0,-1")
+    lengths = ((1, 64), (2, 130), (63, 65), (113, 203), (300, 33), (33, 300))
+    for number, (mask, (sq, sk)) in enumerate(itertools.product(masks, lengths)):
+        keys = {"sq": sq, "sk": sk, "d": d, "dtype": dtype, "mask": mask, "deterministic": number % 2}
+        differentiate(chip, {**keys, "h": 2, "hk": 1 + number % 2, "layout": ("bhsd", "bshd")[number // 2 % 2]})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("ratio", [1, 2, 3, 8])
+@pytest.mark.parametrize(("d", "dv"), [(64, 64), (32, 128), (128, 64), (8, 256)])
+def test_heads(chip: str, ratio: int, d: int, dv: int) -> None:
+    """Heads that share keys, and values of other widths than keys."""
+    for hk, mask in ((1, "none"), (2, "top_left")):
+        differentiate(chip, {"b": 2, "h": ratio * hk, "hk": hk, "sq": 66, "sk": 131, "d": d, "dv": dv, "mask": mask})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chip", CHIPS)
+def test_many_short_sequences_and_long_ones(chip: str) -> None:
+    """More workgroups than compute units, and loops of many turns."""
+    differentiate(chip, {"b": 300, "h": 1, "sq": 5, "sk": 3, "d": 32}, checks="")
+    differentiate(chip, {"h": 1, "sq": 1023, "sk": 65, "d": 64, "mask": "top_left"}, checks="")
+    differentiate(chip, {"h": 1, "sq": 65, "sk": 1024, "d": 128, "deterministic": 1}, checks="")
+
+
+@pytest.mark.parametrize("factor", [7.0])
+def test_larger_values_do_not_overflow(factor: float) -> None:
+    """Gradients grow as dO does; nothing on the way is larger than it has to be."""
+    differentiate("gfx942", {"sq": 64, "sk": 64, "d": 64, "h": 1}, checks="", factor=factor)
+
+
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+def test_errors_are_those_of_16_bits(dtype: str) -> None:
+    """CK Tile's tolerance of 1e-2, and FlashAttention's: at most twice the error of gradients in 16-bit arithmetic."""
+    keys = {"sq": 96, "sk": 128, "d": 64, "h": 1, "dtype": dtype}
+    problem, arrays, outputs = differentiate("gfx942", keys, checks="")
+    exact = gradients(problem, arrays)
+    kind = numpy_dtype(dtype, get_target("gfx942"))
+
+    def rounded(array: Any) -> Any:
+        return array.astype(kind).astype(np.float64)
+
+    q, k, v, o, do = (arrays[name][0, 0].astype(np.float64) for name in ("q", "k", "v", "o", "do"))
+    p = rounded(np.exp(rounded(problem.scale * rounded(q @ k.T)) - arrays["lse"][0, 0].astype(np.float64)[:, None]))
+    ds = rounded(p * (rounded(do @ v.T) - rounded((do * o).sum(1, keepdims=True))))
+    coarse = {"dq": problem.scale * ds @ k, "dk": problem.scale * ds.T @ q, "dv": p.T @ do}
+    for name, array in outputs.items():
+        error = np.abs(array[0, 0].astype(np.float64) - exact[name][0, 0]).max()
+        assert error <= 2 * np.abs(rounded(coarse[name]) - exact[name][0, 0]).max() + 1e-5
+        assert error <= 1e-2 * (1 + np.abs(exact[name]).max())
+
+
+@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
+def test_the_same_bits_in_any_order(chip: str) -> None:
+    """With deterministic=1 workgroups and waves in other orders give the same bits; by atomics dQ may differ."""
+    keys = {"sq": 40, "sk": 300, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,90", "deterministic": 1}
+    first = differentiate(chip, keys, checks="", seed=0)[2]
+    for seed in range(1, 3):
+        other = differentiate(chip, keys, checks="", seed=seed)[2]
+        for name, array in first.items():
+            np.testing.assert_array_equal(array.view(np.uint16), other[name].view(np.uint16))
+
+
+def test_arrays_with_gaps_and_transposed_gradients() -> None:
+    """dO with heads behind rows where the others have them before, and rows with gaps; between rows nothing is
+    written (`run_operator` compares what lies there)."""
+    sq, sk, h, d = 37, 70, 2, 64
+    strides = {
+        "do_strides": (sq * h * d + 64, d, h * d),
+        "k_strides": (2 * sk * h * 96, 2 * sk * 96, 96),
+        "dk_strides": (sk * h * 80, 80, h * 80),
+        "dq_strides": (sq * h * d + 32, sq * d + 16, d),
+        "dv_strides": (sk * h * d, d, h * d),
+    }
+    differentiate("gfx942", {"b": 2, "h": h, "sq": sq, "sk": sk, "d": d, **strides})

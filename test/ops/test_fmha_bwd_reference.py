@@ -1,0 +1,172 @@
+"""fmha_bwd: the reference against numerical differentiation, tolerances, what every step computes, refusals."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.attention.backward_problem import BackwardProblem
+from ckmlir.ops.attention.backward_reference import forward, gradients
+from ckmlir.ops.comparison import compare
+from ckmlir.ops.plan import KernelStep, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.steps import Fill
+from ckmlir.targets import TARGETS, get_target
+
+FMHA = find_operator("fmha_bwd")
+GFX942 = get_target("gfx942")
+
+
+def attention(problem: BackwardProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
+    """O and LSE in float64, query by query, without the code under test; all arrays (b, h, s, channels)."""
+    o = np.zeros((*q.shape[:3], v.shape[3]))
+    lse = np.full(q.shape[:3], -np.inf)
+    for batch, head, row in np.ndindex(q.shape[:3]):
+        shared = head // (problem.h // problem.hk)
+        kept = problem.mask.kept(range(row, row + 1), problem.sq, problem.sk)[0]
+        if not kept.any():
+            continue
+        scores = problem.scale * (k[batch, shared][kept] @ q[batch, head, row])
+        lse[batch, head, row] = np.log(np.exp(scores).sum())
+        o[batch, head, row] = np.exp(scores - lse[batch, head, row]) @ v[batch, shared][kept]
+    return o, lse
+
+
+@pytest.mark.parametrize("layout", ["bhsd", "bshd"])
+@pytest.mark.parametrize("mask", ["none", "top_left", "bottom_right", "window:1,1", "window_bottom_right:2,-1"])
+@pytest.mark.parametrize(("sq", "sk"), [(5, 7), (7, 4), (1, 1)])
+def test_gradients_are_those_of_differences(mask: str, sq: int, sk: int, layout: str) -> None:
+    """The reference is the derivative of sum(dO ∘ O) by Q, K and V, where O and LSE are the exact ones."""
+    problem = FMHA.problem(b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout)
+    random = np.random.default_rng(3)
+    values = {name: random.standard_normal((2, *problem.sizes(name))) for name in ("q", "k", "v", "do")}
+
+    def loss(changed: dict[str, Any]) -> float:
+        o, _ = attention(problem, changed["q"], changed["k"], changed["v"])
+        return float((o * values["do"]).sum())
+
+    o, lse = attention(problem, values["q"], values["k"], values["v"])
+    in_memory = {name: problem.by_head(one) for name, one in {**values, "o": o}.items()}
+    found = gradients(problem, {**in_memory, "lse": lse})
+    step = 1e-5
+    for name in "qkv":
+        for place in map(tuple, random.integers(0, values[name].shape, (6, 4))):
+            moved = [values[name].copy(), values[name].copy()]
+            moved[0][place] += step
+            moved[1][place] -= step
+            slope = (loss({**values, name: moved[0]}) - loss({**values, name: moved[1]})) / (2 * step)
+            assert problem.by_head(found[f"d{name}"])[place] == pytest.approx(slope, abs=1e-8, rel=1e-6)
+
+
+@pytest.mark.parametrize("mask", ["none", "bottom_right", "window:3,0"])
+def test_inputs_belong_together(mask: str) -> None:
+    """O and LSE that inputs are made of are those of their Q, K and V, also of queries that attend to nothing."""
+    problem = FMHA.problem(b=2, h=2, hk=1, sq=9, sk=5, d=16, dv=8, mask=mask, layout="bshd")
+    arrays = FMHA.inputs(problem, GFX942, seed=4)
+    o, lse = attention(problem, *(problem.by_head(arrays[name]).astype(np.float64) for name in "qkv"))
+    made, logarithms = forward(problem, *(arrays[name] for name in "qkv"))
+    np.testing.assert_allclose(problem.by_head(made), o, atol=1e-5)
+    np.testing.assert_allclose(logarithms, lse, rtol=1e-5)
+    np.testing.assert_array_equal(arrays["o"], made.astype(np.float16))
+    np.testing.assert_array_equal(arrays["lse"], logarithms)
+
+
+@pytest.mark.parametrize("chip", TARGETS)
+def test_the_tolerance_is_tight(chip: str) -> None:
+    """What is computed with one operand in fewer bits, or a key or query missing, does not pass."""
+    problem = FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32)
+    target = get_target(chip)
+    arrays = FMHA.inputs(problem, target, seed=4)
+    reference = FMHA.reference(problem, arrays)
+    tolerances = FMHA.tolerances(problem, arrays, reference, target)
+    coarse = {name: arrays[name].astype(np.float32) for name in arrays}
+    wrong = [
+        {**coarse, name: (coarse[name].view(np.int32) & ~0x3FFFF).view(np.float32)} for name in ("q", "k", "v", "do")
+    ]
+    wrong += [{**coarse, "o": 0 * coarse["o"]}, {**coarse, "lse": coarse["lse"] + 0.01}]
+    for name, keys in (("k", np.s_[:, :, 69:]), ("do", np.s_[:, :, 39:])):
+        missing = {**coarse, name: coarse[name].copy()}
+        missing[name][keys] = 0
+        wrong.append(missing)
+    for one in wrong:
+        outputs = {name: array.astype(np.float16) for name, array in gradients(problem, one).items()}
+        assert not all(compare(name, outputs[name], reference[name], tolerances[name]).ok for name in outputs)
+    rounded = {name: array.astype(np.float16) for name, array in reference.items()}
+    assert all(compare(name, rounded[name], reference[name], tolerances[name]).ok for name in rounded)
+
+
+def test_what_is_queued() -> None:
+    """Zeros only where something is added or left out; sums of heads only where heads share keys."""
+
+    def steps(**keys: object) -> list[str]:
+        problem = FMHA.problem(**keys)
+        plan = make_plan(FMHA, problem, GFX942)
+        assert {one.name for one in plan.workspaces} >= {"delta", "exponent", "dq_parts"}
+        return [one.operator.name if isinstance(one, KernelStep) else f"fill {one.buffer}" for one in plan.steps]
+
+    first, own, add, fill = "fmha_bwd_dot_do_o", "fmha_bwd", "sum_parts", "fill dq_parts"
+    assert steps(sq=64) == [first, fill, own, add]
+    assert steps(sq=64, deterministic=1) == [first, own, add]
+    assert steps(sq=64, deterministic=1, mask="top_left") == [first, fill, own, add]
+    assert steps(sq=64, h=4, hk=2) == [first, fill, own, add, add, add]
+    assert steps(sq=64, sk=0) == [first, fill, add]
+    assert steps(sq=0, sk=64) == [own]  # dK and dV are zeros
+    assert make_plan(FMHA, FMHA.problem(b=0), GFX942).steps == ()
+    assert Fill("dq_parts", 0) in FMHA.steps(FMHA.problem(), FMHA.spec(FMHA.problem(), GFX942), GFX942)
+
+
+@pytest.mark.parametrize("chip", TARGETS)
+def test_specifications(chip: str) -> None:
+    """Every head has a kernel on every chip, and its JSON gives it back."""
+    target = get_target(chip)
+    for d in (8, 32, 40, 64, 96, 128, 200, 256):
+        for dv in (8, 64, 256):
+            problem = FMHA.problem(d=d, dv=dv, dtype="bf16", mask="window:3,4")
+            spec = FMHA.spec(problem, target)
+            assert FMHA.validate(spec, target) == [] and FMHA.mismatches(problem, spec, target) == []
+            assert type(spec).from_json(spec.to_json()) == spec
+
+
+@pytest.mark.parametrize(
+    ("changes", "field", "words"),
+    [
+        ({"dtype": "f32"}, "dtype", "there is no such choice"),
+        ({"out": "bf16"}, "out", "cannot have this type"),
+        ({"d": 20}, "d", "expected a multiple of 8 from 8 to 256"),
+        ({"waves": 3}, "waves", "3 is not a power of two"),
+        ({"dq_waves": (2, 1)}, "dq_waves", "there are 4 waves"),
+        ({"mfma": (32, 32, 7)}, "mfma", "32x32x7"),
+        ({"block": (16, 128)}, "mfma", "expected a shape that divides it"),
+        ({"block": (32, 512)}, "block", "needs 512 accumulators a work-item"),
+        ({"mask": "diagonal"}, "mask", "there is no such choice"),
+        ({"schedule": "qr"}, "schedule", "there is no such choice"),
+    ],
+)
+def test_specifications_that_are_refused(changes: dict[str, Any], field: str, words: str) -> None:
+    spec = replace(FMHA.spec(FMHA.problem(), GFX942), **changes)
+    reasons = FMHA.validate(spec, GFX942)
+    assert field in [reason.field for reason in reasons]
+    assert any(words in str(reason) for reason in reasons), reasons
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"d": 20}, "d=20: heads have a multiple of 8 from 8 to 256 channels"),
+        ({"dv": 512}, "dv=512: heads have a multiple of 8"),
+        ({"dtype": "f32"}, "dtype=f32: expected f16|bf16"),
+        ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
+        ({"scale": -1}, "scale=-1: expected a positive number"),
+        ({"do_strides": "65536x32768x100"}, "do_strides=65536x32768x100: 100 elements of f16; expected multiples of 8"),
+        ({"dq_strides": "65536x32768x64"}, "dq_strides=65536x32768x64: rows have 128 channels"),
+        ({"b": 512, "h": 64, "sq": 1024}, "array q of shape 512x64x1024x128 takes 8589934592 bytes"),
+    ],
+)
+def test_requests_that_are_refused(keys: dict[str, object], words: str) -> None:
+    with pytest.raises(RequestError) as error:
+        FMHA.problem(**keys)
+    assert words in str(error.value)

@@ -1,0 +1,62 @@
+"""The loop over queries of attention backward: proved under every named schedule, and what its instructions come to."""
+
+from __future__ import annotations
+
+import itertools
+from collections import Counter
+
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.schedules import BACKWARD
+from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.scheduling import Workbench
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.targets import get_target
+
+FMHA = find_operator("fmha_bwd")
+FULL = pytest.mark.full
+MOVES = ("v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32", "v_mov_b32")
+
+
+@pytest.mark.parametrize(("chip", "d", "mask", "schedule"), [
+    ("gfx942", 32, "top_left", "phases"), ("gfx950", 32, "window:20,5", "unpipelined"),
+    *(pytest.param(*case, marks=FULL) for case in itertools.product(
+        CHIPS, (32, 64, 96, 128, 256), ("none", "top_left", "window:20,5"), BACKWARD)),
+])  # fmt: skip
+def test_every_schedule_is_proved(chip: str, d: int, mask: str, schedule: str) -> None:
+    """Both loops of a causal mask included; the same kernel then takes no queries, a part of a block, and many."""
+    target = get_target(chip)
+    keys = {"sk": 140, "d": d, "h": 1, "mask": mask, "schedule": schedule}
+    spec = FMHA.spec(FMHA.problem(**keys), target)
+    bench = Workbench.of(FMHA, spec, target)
+    made = bench.compile(bench.schedule)
+    assert made.findings == ()
+    kernel = made.compiled
+    assert kernel is not None
+    device = SimulatorDevice(target, seed=3)
+    for sq in (0, 7, 200):
+        problem = FMHA.problem(**keys, sq=sq)
+        arrays = FMHA.inputs(problem, target, seed=7)
+        result = run_operator(FMHA, problem, arrays, target, device, compiled=kernel)
+        assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
+
+
+@pytest.mark.parametrize(("chip", "matrix", "vector"), [("gfx942", 80, 140), ("gfx950", 40, 120)])
+def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int) -> None:
+    """Vector instructions beside the products, and almost no moves of registers; nothing of it is spilled."""
+    target = get_target(chip)
+    for mask in ("none", "top_left"):
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask), target), target)
+        metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+        if mask == "none":  # with a mask the loop that is found may be that of the masked queries
+            names = Counter(one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions)
+            products = sum(count for name, count in names.items() if "mfma" in name)
+            others = sum(count for name, count in names.items() if name.startswith("v_") and "mfma" not in name)
+            assert products % matrix == 0
+            assert others / products <= vector / matrix
+            assert sum(names[name] for name in MOVES) * matrix / products <= 4
