@@ -1,13 +1,16 @@
-"""Synchronisation and scheduling fences. Passes place these; operator code has none.
+"""Synchronisation and scheduling fences. Passes place these; operator code has none but those between workgroups:
+`ck.release`, a barrier and `ck.set_flag` on one side, `ck.await_flag` on the other.
 
 Counters and masks are those of the hardware and of LLVM: see the CDNA3 ISA document, section 4.4 (s_waitcnt), and
 LLVM's documentation of `llvm.amdgcn.sched.barrier`.
 """
 
+from typing import Any
+
 from ckmlir.dialect.build import create, integer, integer_of, string, text_of
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.verify import expect, verified
-from ckmlir.mlir import ir
+from ckmlir.mlir import ext, ir
 
 SCHED_MASKS = (
     "none", "non_mem_non_sideeffect", "valu", "salu", "mfma_wmma", "all_vmem", "vmem_read", "vmem_write",
@@ -88,6 +91,44 @@ class PriorityOp(Ck.Operation, name="priority"):
         expect(0 <= level <= 3, f"level {level} is outside 0..3")
 
 
+class ReleaseOp(Ck.Operation, name="release"):
+    """`ck.release`: what this wave has written to memory before is there for the whole device before what it writes
+    afterwards.
+    """
+
+
+class SetFlagOp(Ck.Operation, name="set_flag"):
+    """`ck.set_flag %value, %pointer`: one thread of the workgroup sets an i32 in memory, atomically for the device."""
+
+    value: ext.Operand[Any]
+    pointer: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_flag(op)
+
+
+class AwaitFlagOp(Ck.Operation, name="await_flag"):
+    """`ck.await_flag %value, %pointer`: every wave goes on when an i32 in memory is the value or more, and then sees
+    what whoever set it has released.
+    """
+
+    value: ext.Operand[Any]
+    pointer: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_flag(op)
+
+
+def _check_flag(op: ir.OpView) -> None:
+    value, pointer = (operand.type for operand in op.operation.operands)
+    expect(str(value) == "i32", f"a flag is an i32, not {value}")
+    expect(str(pointer) == "!llvm.ptr<1>", f"a flag lies in memory, behind an !llvm.ptr<1>, not {pointer}")
+
+
 def barrier() -> None:
     """Append a barrier of the workgroup."""
     create("ck.barrier", [], [])
@@ -118,3 +159,18 @@ def sched_group_barrier(kind: str, count: int, group: int = 0) -> None:
 def priority(level: int) -> None:
     """Append a change of this wave's priority to 0 … 3."""
     create("ck.priority", [], [], {"level": integer(level)})
+
+
+def release() -> None:
+    """Append a release of what this wave has written to memory."""
+    create("ck.release", [], [])
+
+
+def set_flag(number: ir.Value, pointer: ir.Value) -> None:
+    """Append the setting of a flag."""
+    create("ck.set_flag", [], [number, pointer])
+
+
+def await_flag(number: ir.Value, pointer: ir.Value) -> None:
+    """Append a wait for a flag."""
+    create("ck.await_flag", [], [number, pointer])

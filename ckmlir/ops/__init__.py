@@ -22,6 +22,7 @@ OPERATORS = {
     "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
     "batched_contraction": "ckmlir.ops.gemm.batched_contraction",
     "grouped_gemm": "ckmlir.ops.gemm.grouped_gemm",
+    "streamk_gemm": "ckmlir.ops.gemm.streamk_gemm",
     "sum_parts": "ckmlir.ops.contraction.sum_parts",
     "layernorm2d": "ckmlir.ops.normalization.layernorm2d",
     "rmsnorm2d": "ckmlir.ops.normalization.rmsnorm2d",

@@ -13,7 +13,8 @@ from ckmlir.passes.walk import nested
 MEMORY = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",
     "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
-    "ck.barrier", "ck.wait", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority", LOOP, WHILE,
+    "ck.barrier", "ck.wait", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority",
+    "ck.release", "ck.set_flag", "ck.await_flag", LOOP, WHILE,
 })  # fmt: skip
 """Operations with an effect of their own: they never move with their users. See `has_effect`."""
 

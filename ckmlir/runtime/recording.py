@@ -32,11 +32,14 @@ Choice = Callable[[Lengths | None], Sequence[int]]
 class Recorded:
     """What is done with a launch: these workgroups are recorded, or those that are chosen once it is known how long all
     are; `runs`: beside that all of it is run as ever. `shape`: the grid as the kernel sees it, for the choice.
+    `waits`: workgroups wait for each other: all are run before, so that those recorded find all flags set, and what the
+    others leave for them.
     """
 
     workgroups: Sequence[int] | Choice
     runs: bool = False
     shape: Sequence[int] | None = None
+    waits: bool = False
 
 
 class RecordingDevice(SimulatorDevice):
@@ -66,6 +69,8 @@ class RecordingDevice(SimulatorDevice):
         if chosen is None:
             super()._run(code_object, kernel, grid, block, arguments, dynamic_lds)
             return
+        if chosen.waits and chosen.workgroups:
+            super()._run(code_object, kernel, grid, block, arguments, dynamic_lds)
         before = [(one, one.read()) for one in arguments if isinstance(one, DeviceMemory)] if chosen.runs else []
         given = (code_object, kernel, grid, block, arguments, dynamic_lds)
         if callable(chosen.workgroups):
@@ -116,7 +121,8 @@ def record_operator(
     plan = make_plan(operator, problem, target, spec)
     own = own_number(plan)
     behind = range(own + 1, len(plan.kernels))
-    chosen = {own: Recorded(numbers, shape=launch.shape), **dict.fromkeys(behind, Recorded(()))}
+    recorded = Recorded(numbers, shape=launch.shape, waits=launch.resident)
+    chosen = {own: recorded, **dict.fromkeys(behind, Recorded(()))}
     given = operator.inputs(problem, target, seed) if arrays is None else arrays
     return _traces(operator, problem, target, chosen, compiled, given, seed)[own]
 
@@ -142,7 +148,12 @@ def record_kernels(
     plan = make_plan(operator, problem, target)
     own = own_number(plan)
     chosen = {
-        number: Recorded(workgroups(step) if number <= own else (), runs=number < own, shape=step.launch.shape)
+        number: Recorded(
+            workgroups(step) if number <= own else (),
+            runs=number < own,
+            shape=step.launch.shape,
+            waits=step.launch.resident,
+        )
         for number, step in enumerate(plan.kernels)
     }
     given = operator.inputs(problem, target, seed)

@@ -164,7 +164,7 @@ class ControlFamily(EmitterFamily):
             return Selected(
                 HandlerKey(name, ("i",)), (i.sources[0].index if i.sources else i.modifiers.get("simm16", 0),)
             )
-        if name in ("s_endpgm", "s_barrier"):
+        if name in ("s_endpgm", "s_barrier", "s_sleep"):
             return Selected(HandlerKey(name))
         return select_operands(name, (*i.destinations, *i.sources))
 

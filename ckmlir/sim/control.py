@@ -18,7 +18,7 @@ from ckmlir.sim.vector_alu import fetch_word
 Emit = Callable[[HandlerBuilder], None]
 
 _IDLE = """
-    s_nop s_sethalt s_setprio s_sleep s_wakeup s_setkill s_incperflevel s_decperflevel s_ttracedata
+    s_nop s_sethalt s_setprio s_wakeup s_setkill s_incperflevel s_decperflevel s_ttracedata
     v_nop v_clrexcp s_waitcnt ds_nop
     s_icache_inv s_dcache_inv s_dcache_wb s_dcache_inv_vol s_dcache_wb_vol s_dcache_discard s_dcache_discard_x2
     buffer_wbl2 buffer_invl2 buffer_inv buffer_wbinvl1 buffer_wbinvl1_vol s_atc_probe s_atc_probe_buffer s_sendmsg
@@ -139,6 +139,17 @@ def barrier(b: HandlerBuilder) -> None:
     b.stop(Status.BARRIER, b.pointer("%record", state.RECORD_BYTES))
 
 
+def pause(b: HandlerBuilder) -> None:
+    """s_sleep: where workgroups wait for each other, another one may go on."""
+    pauses = b.assign(f"icmp ne i64 {b.context_field(state.PAUSES)}, 0")
+    stop, go = b.new_label("pause"), b.new_label("go")
+    b.emit(f"br i1 {pauses}, label %{stop}, label %{go}")
+    b.label(stop)
+    b.stop(Status.YIELDED, b.pointer("%record", state.RECORD_BYTES))
+    b.label(go)
+    b.next()
+
+
 def trap(b: HandlerBuilder) -> None:
     """s_trap. Slot 0: the trap's number."""
     b.fail(ErrorKind.TRAP, b.slot(0))
@@ -212,6 +223,7 @@ EMITTERS: dict[str, Emit] = {
     "s_endpgm_saved": end_program,
     "s_endpgm_ordered_ps_done": end_program,
     "s_barrier": barrier,
+    "s_sleep": pause,
     "s_trap": trap,
     "s_setvskip": set_vector_skip,
     "s_getreg_b32": get_register,

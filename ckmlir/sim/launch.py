@@ -191,13 +191,15 @@ class WaveBlocks:
 
     def __init__(self, waves: int, flags: int = 0) -> None:
         """With room for what checks keep behind the blocks (`checks/layout.py`): `shadow` of all blocks and `mixed`, a
-        byte a vector register of each, for initialisation; more for waits."""
+        byte a vector register of each, for initialisation; more for waits. `kept`: all of it that is in use."""
         size = waves * state.WAVE_BYTES
         behind = layout.WAITS if flags & layout.WAIT else layout.MIXED if flags & layout.INITIALISATION else 0
         region = aligned_zeros(behind + size) if behind else aligned_bytes(size)
         self.bytes = region[:size].reshape(waves, state.WAVE_BYTES)
         self.address = int(self.bytes.ctypes.data)
         self.shadow = region[layout.SHADOW : layout.SHADOW + size].reshape(-1, state.WAVE_BYTES)
+        places = [0, layout.SHADOW, layout.MIXED, layout.WAITS]
+        self.kept = [region[place : place + size] for place in places if place + size <= len(region)]
         self.mixed = region[layout.MIXED : layout.MIXED + size].reshape(-1, state.WAVE_BYTES)[:, :512]
 
     def words(self, offset: int, count: int, dtype: Any = np.uint32) -> npt.NDArray[Any]:

@@ -180,6 +180,11 @@ class DeviceMemory:
         if size:
             table.add(self.address, size, name, kind, read_only)
 
+    @property
+    def bytes(self) -> npt.NDArray[np.uint8]:
+        """The memory itself."""
+        return self._bytes
+
     def _range(self, offset: int, count: int) -> npt.NDArray[np.uint8]:
         if self._table is None:
             raise LaunchError("this device memory has been freed")

@@ -106,7 +106,7 @@ class _Worker:
         patience = self.runner.surroundings.patience
         if self._clock is None or patience == math.inf:
             return
-        now, group = time.clock_gettime(self._clock), self.runner.current_group
+        now, group = time.clock_gettime(self._clock), self.runner.progress
         if group != self._group:
             self._group, self._since = group, now
         elif now - self._since > patience:

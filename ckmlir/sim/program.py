@@ -229,6 +229,11 @@ class Program:
         """Whether there are atomic updates of global memory."""
         return any("_atomic_" in instruction.mnemonic for instruction in self.instructions)
 
+    @cached_property
+    def pauses(self) -> bool:
+        """Whether waves pause, as where they wait for another workgroup."""
+        return any(instruction.mnemonic == "s_sleep" for instruction in self.instructions)
+
 
 def _instructions(code_object: CodeObject, kernel: Kernel, contents: bytes) -> list[Instruction]:
     """The kernel's instructions; with indirect jumps in it, those of all other functions of the code object too.

@@ -24,16 +24,18 @@ from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import seen_or_possible
 from ckmlir.sim.checks.wait_layout import chunk_shift
 from ckmlir.sim.errors import CheckFailure, SimulationError
+from ckmlir.sim.interleaving import Interleaving
 from ckmlir.sim.launch import Dimensions, KernelArgument, WaveBlocks
 from ckmlir.sim.library import library
 from ckmlir.sim.limits import PATIENCE
 from ckmlir.sim.memory import DeviceMemory, MemoryTable, aligned_bytes
 from ckmlir.sim.program import Program
+from ckmlir.sim.scheduler import PAUSED
 from ckmlir.sim.state import ErrorKind
 from ckmlir.sim.statistics import RunStatistics
 
 _ORDER_ROWS = 16
-_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64)
+_RUN = ctypes.CFUNCTYPE(ctypes.c_int64, ctypes.c_void_p, ctypes.c_int64, ctypes.c_int64, ctypes.c_int64)
 
 
 _CHECKER_OF_ERROR = {
@@ -82,6 +84,7 @@ class Runner:
         self.kernel: Kernel = program.kernel
         self.target = program.code_object.target
         self.waves = -(-block[0] * block[1] * block[2] // 64)
+        self._interleaving: Interleaving | None = None
         static_lds = self.kernel.descriptor.group_segment_size
         self._owned: list[DeviceMemory] = []
         packed = abi.pack_arguments(self.kernel, arguments, grid, block, static_lds, dynamic_lds)
@@ -169,9 +172,32 @@ class Runner:
 
     def run(self, first: int, end: int) -> None:
         """Run the workgroups from `first` to before `end`, or fewer where `interrupt` is called meanwhile."""
-        failed = _RUN(library().scheduler())(int(self.context.ctypes.data), first, end)
+        if self._interleaving is not None:
+            self._interleaving.run(first, end)
+            return
+        failed = _RUN(library().scheduler())(int(self.context.ctypes.data), first, end, 0)
         if failed >= 0:
             raise self._error(failed)
+
+    def interleave(self, groups: int) -> None:
+        """Let the workgroups of the launch, so many, wait for each other from now on."""
+        self._interleaving = Interleaving(self, groups)
+
+    def advance(self, group: int, *, resumed: bool) -> bool:
+        """Run a workgroup, from its beginning or on from where it paused; whether it has ended."""
+        outcome = _RUN(library().scheduler())(int(self.context.ctypes.data), group, group + 1, int(resumed))
+        if outcome >= 0:
+            raise self._error(outcome)
+        return int(outcome) != PAUSED
+
+    def own_memory(self) -> list[npt.NDArray[np.uint8]]:
+        """All that a workgroup has of its own: its waves' state, with what checks keep of it, LDS and scratch."""
+        shadows = [self.surroundings.table.shadows.get(memory.address) for memory in (self.lds, self.scratch)]
+        return [
+            *self.blocks.kept,
+            *(memory.bytes for memory in (self.lds, self.scratch)),
+            *(shadow for shadow in shadows if shadow is not None),
+        ]
 
     def interrupt(self) -> None:
         """Stop at the next branch or workgroup; for other threads."""
@@ -185,6 +211,11 @@ class Runner:
     def current_group(self) -> int:
         """Number of the workgroup that runs."""
         return self._field(state.CURRENT_GROUP)
+
+    @property
+    def progress(self) -> int:
+        """A number that changes when workgroups begin or end."""
+        return self.current_group if self._interleaving is None else self._interleaving.progress
 
     def _field(self, offset: int) -> int:
         return int(self.context[offset // 8])

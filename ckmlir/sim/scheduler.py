@@ -1,8 +1,10 @@
 """The compiled loop that runs workgroups: sets up the waves, lets each run to its next barrier, in an order that
 varies, until all end.
 
-A wave stops at a barrier, at its end, or with an error; a round lets every living wave run once. When all living waves
-have stopped at a barrier, the barrier is complete by construction; waves that ended do not take part (as on hardware).
+A wave stops at a barrier, at its end, where it waits for another workgroup, or with an error; a round lets every
+living wave run once. When all living waves have stopped at a barrier, the barrier is complete by construction; waves
+that ended do not take part (as on hardware). Where some wait for another workgroup, the scheduler returns; called
+again, it lets those alone run (`interleaving.py`).
 """
 
 from __future__ import annotations
@@ -55,6 +57,8 @@ def _copy_shadows() -> str:
     return "".join(lines)
 
 
+PAUSED = -2
+"""What running workgroups returns where one waits for another; -1 when all have ended."""
 SCHEDULER = f"""
 attributes #1 = {{ nounwind noinline }}
 declare i64 @llvm.ctpop.i64(i64)
@@ -64,7 +68,7 @@ declare void @llvm.memset.p0.i64(ptr, i8, i64, i1 immarg)
 declare void @llvm.memcpy.p0.p0.i64(ptr, ptr, i64, i1 immarg)
 {wait_lds.SCHEDULED}
 
-define i64 @ckmlir_run_workgroups(ptr %context, i64 %first, i64 %last) nounwind {{
+define i64 @ckmlir_run_workgroups(ptr %context, i64 %first, i64 %last, i64 %resumed) nounwind {{
 entry:
 {_load(state.WAVES, "waves", "ptr")}{_load(state.WAVE_COUNT, "wave_count")}{_load(state.TEMPLATE, "template", "ptr")}
 {_load(state.LDS_BASE, "lds", "ptr")}{_load(state.LDS_SIZE, "lds_size")}
@@ -86,13 +90,17 @@ entry:
   %round_at = getelementptr i8, ptr %context, i64 {state.ROUND}
   %turn_at = getelementptr i8, ptr %context, i64 {state.TURN}
   %setup_bytes = add i64 %vgpr_bytes, {state.VGPR}
+  %goes_on = icmp ne i64 %resumed, 0
+  %paused_at = getelementptr i8, ptr %context, i64 {state.PAUSED}
   br label %group_head
 
 group_head:
   %group = phi i64 [ %first, %entry ], [ %next_group, %group_done ]
   %stop_at = getelementptr i8, ptr %context, i64 {state.STOP}
   %stop = load i64, ptr %stop_at, align 8
-  %stopped = icmp ne i64 %stop, 0
+  %is_stopped = icmp ne i64 %stop, 0
+  %begins = xor i1 %goes_on, true
+  %stopped = and i1 %is_stopped, %begins
   %at_end = icmp uge i64 %group, %last
   %all_done = or i1 %at_end, %stopped
   br i1 %all_done, label %finished, label %group_start
@@ -104,10 +112,15 @@ group_start:
   %id0 = trunc i64 %x64 to i32
   %id1 = trunc i64 %y64 to i32
   %id2 = trunc i64 %z64 to i32
-{_store(state.CURRENT_GROUP, "%group", "current_group")}  %turn_of_group = load i64, ptr %turn_at, align 8
+{_store(state.CURRENT_GROUP, "%group", "current_group")}{_store(state.WAIT_LATE_COUNT, "0", "late_count")}
+{_store(state.WAIT_LATE_CHUNKS, "0", "late_chunks")}  %was_begun = icmp eq i64 %group, %first
+  %is_resumed = and i1 %goes_on, %was_begun
+  br i1 %is_resumed, label %round, label %begin_group
+begin_group:
+  store i64 0, ptr %paused_at, align 8
+  %turn_of_group = load i64, ptr %turn_at, align 8
   %group_turn = add i64 %turn_of_group, 1
-{_store(state.GROUP_START, "%group_turn", "group_start")}{_store(state.WAIT_LATE_COUNT, "0", "late_count")}
-{_store(state.WAIT_LATE_CHUNKS, "0", "late_chunks")}
+{_store(state.GROUP_START, "%group_turn", "group_start")}
   call void @llvm.memcpy.p0.p0.i64(ptr %lds, ptr %lds_template, i64 %lds_size, i1 false)
   br i1 %has_lds_shadow, label %undefine_lds, label %set_up
 undefine_lds:
@@ -151,12 +164,15 @@ forget:
   call void @llvm.memset.p0.i64(ptr %lds_cells, i8 0, i64 %lds_tags, i1 false)
   br label %begin_turns
 begin_turns:
+  %paused_before = load i64, ptr %paused_at, align 8
+  %all_go_on = icmp eq i64 %paused_before, 0
   br label %turn
 turn:
   %t = phi i64 [ 0, %begin_turns ], [ %t_next, %turn_done ]
   %living = phi i64 [ 0, %begin_turns ], [ %living_next, %turn_done ]
   %ended = phi i64 [ 0, %begin_turns ], [ %ended_next, %turn_done ]
   %waiting = phi ptr [ null, %begin_turns ], [ %waiting_next, %turn_done ]
+  %pausing = phi i64 [ 0, %begin_turns ], [ %pausing_next, %turn_done ]
   %this_turn = add i64 %round_turn, %t
   store i64 %this_turn, ptr %turn_at, align 8
   %order_index = add i64 %row_start, %t
@@ -168,7 +184,13 @@ turn:
   %status_at = getelementptr i8, ptr %this, i64 {state.STATUS}
   %status = load i32, ptr %status_at, align 4
   %over = icmp eq i32 %status, {Status.ENDED}
-  br i1 %over, label %turn_done, label %run
+  br i1 %over, label %turn_done, label %living_wave
+living_wave:
+  %has_paused = icmp eq i32 %status, {Status.YIELDED}
+  %may_run = or i1 %has_paused, %all_go_on
+  br i1 %may_run, label %run, label %stays
+stays:
+  br label %turn_done
 run:
   %resume_at = getelementptr i8, ptr %this, i64 {state.RESUME}
   %record = load ptr, ptr %resume_at, align 8
@@ -188,16 +210,26 @@ ran:
   %with_this = or i64 %ended, %bit
   %ended_here = select i1 %alive, i64 %ended, i64 %with_this
   %waiting_here = select i1 %alive, ptr %this, ptr %waiting
+  %pauses = icmp eq i32 %result, {Status.YIELDED}
+  %pauses64 = zext i1 %pauses to i64
+  %pausing_here = or i64 %pausing, %pauses64
   br label %turn_done
 turn_done:
-  %counted = phi i64 [ 0, %turn ], [ %alive64, %ran ]
-  %ended_next = phi i64 [ %ended, %turn ], [ %ended_here, %ran ]
-  %waiting_next = phi ptr [ %waiting, %turn ], [ %waiting_here, %ran ]
+  %counted = phi i64 [ 0, %turn ], [ %alive64, %ran ], [ 1, %stays ]
+  %ended_next = phi i64 [ %ended, %turn ], [ %ended_here, %ran ], [ %ended, %stays ]
+  %waiting_next = phi ptr [ %waiting, %turn ], [ %waiting_here, %ran ], [ %this, %stays ]
+  %pausing_next = phi i64 [ %pausing, %turn ], [ %pausing_here, %ran ], [ %pausing, %stays ]
   %living_next = add i64 %living, %counted
   %t_next = add i64 %t, 1
   %t_more = icmp ult i64 %t_next, %wave_count
   br i1 %t_more, label %turn, label %round_done
 round_done:
+  store i64 %pausing_next, ptr %paused_at, align 8
+  %some_pause = icmp ne i64 %pausing_next, 0
+  br i1 %some_pause, label %give_up, label %complete
+give_up:
+  ret i64 {PAUSED}
+complete:
   %again = icmp ne i64 %living_next, 0
   br i1 %again, label %meet, label %group_done
 meet:

@@ -168,10 +168,13 @@ class Simulator:
             return RunStatistics()
         known = self._static_findings[code_object.data, chosen.name]
         observer = observer or self.observer
-        jobs = 1 if self.checks or observer or program.updates_memory else min(self.jobs, workgroups)
+        alone = self.checks or observer or program.updates_memory or program.pauses
+        jobs = 1 if alone else min(self.jobs, workgroups)
         with ExitStack() as stack:
             given = (program, grid, block, arguments, dynamic_lds, known)
             runners = [stack.enter_context(Runner(self._surroundings, *given)) for _ in range(jobs)]
+            if program.pauses and not observer:
+                runners[0].interleave(workgroups)
             with observer.watching(runners[0]) if observer else nullcontext():
                 seconds = run_workgroups(runners, workgroups, endlessly=observer is not None)
             statistics = total([runner.statistics() for runner in runners], workgroups, seconds)

@@ -79,7 +79,11 @@ WORK_MATRIX_A = 2048  # elements of A (of sparse products also of B) as f32 or f
 WORK_MATRIX_B = WORK_MATRIX_A + 32 * 256
 WORK_MATRIX_C = WORK_MATRIX_B + 32 * 256  # 32 rows of 64 dwords: a C that partly overlaps D, or an accumulator in f64
 WORK_ZEROS = WORK_MATRIX_C + 32 * 256  # four rows that nobody writes
-CONTEXT_BYTES = WORK_ZEROS + 4 * VGPR_BYTES
+# Workgroups that wait for each other (`interleaving.py`): whether a pause gives the workgroup up, and whether it has;
+# for the race check the turns of each, how many there are, and the address of those that this one knows of by flags.
+PAUSES = WORK_ZEROS + 4 * VGPR_BYTES
+PAUSED, TURN_SPAN, FLAG_GROUPS, KNOWN_FLAGS = PAUSES + 8, PAUSES + 16, PAUSES + 24, PAUSES + 32
+CONTEXT_BYTES = PAUSES + 64
 
 # Apertures of flat addresses: LLVM only looks at the upper 32 bits (AMDGPU user guide, "Flat" address space).
 SHARED_APERTURE = 0x0001_0000_0000_0000

@@ -69,3 +69,19 @@
 
 // expected-error@+1 {{'ck.group_barrier' needs the attribute 'last'}}
 "ck.group_barrier"() {groups = 2 : i64, first = 0 : i64} : () -> ()
+
+// -----
+
+func.func @wide(%flag: !llvm.ptr<1>, %number: i64) {
+  // expected-error@+1 {{'ck.set_flag' a flag is an i32, not i64}}
+  "ck.set_flag"(%number, %flag) : (i64, !llvm.ptr<1>) -> ()
+  return
+}
+
+// -----
+
+func.func @elsewhere(%flag: !llvm.ptr<3>, %number: i32) {
+  // expected-error@+1 {{'ck.await_flag' a flag lies in memory, behind an !llvm.ptr<1>, not !llvm.ptr<3>}}
+  "ck.await_flag"(%number, %flag) : (i32, !llvm.ptr<3>) -> ()
+  return
+}

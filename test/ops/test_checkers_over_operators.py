@@ -39,6 +39,8 @@ SHAPES: dict[str, list[Request]] = {
     "batched_gemm": [{"batch": (2, 3), "b_batch": 3, "m": 67, "n": 71, "k": 40}, {"batch": 2, "m": 1, "n": 1, "k": 1}],
     "batched_contraction": [{"g": (2,), "m": (3, 5), "n": (7,), "k": (4, 6)}, {"m": (64,), "n": (64,), "k": (64,)}],
     "grouped_gemm": [{"m": "67,0,5", "n": "71,8,1", "k": "40,8,0", "persistent": stays} for stays in (0, 1)],
+    "streamk_gemm": [{"m": 67, "n": 200, "k": 200, "block": "64x64x64", "workgroups": 5, "reduction": one}
+                     for one in ("linear", "tree", "atomic")],
     "sum_parts": [{"shape": (67, 71)}],
     "layernorm2d": [*ROWS, *({**ROWS[1], **one} for one in QUANTISED), {"m": 3, "n": 300, "variance": "welford"}],
     "rmsnorm2d": [*ROWS, *({**ROWS[1], **one} for one in QUANTISED), {"m": 3, "n": 300, "t5": 1}],

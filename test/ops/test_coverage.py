@@ -28,6 +28,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
                             "block": ("64x64x32",)},
     "grouped_gemm": {"m": ("1", "64,129", "0,5,64"), "n": ("8", "64", "100"), "k": ("32", "40"), "block": ("64x64x32",),
                      "persistent": (None, 0, 1), "split_k": (1, 2)},
+    "streamk_gemm": {"m": (1, 64, 129), "n": (8, 64, 100), "k": (0, 40, 300), "block": ("64x64x32",),
+                     "workgroups": (None, 1, 3, 5), "reduction": ("linear", "tree")},
     "sum_parts": {"parts": (1, 3, 9), "shape": ("64x64", "33x70", "2x3x64", "5"), "out": ("f16", "f32")},
     "layernorm2d": {"m": (0, 1, 4, 33), "n": (0, 1, 60, 64, 72, 500, 9000, 10240), "stride": (None, 10304)},
     "rmsnorm2d": {"m": (1, 5, 16), "n": (7, 128, 1000, 1024)},

@@ -5,9 +5,10 @@
 | walk | `walks_kernel.py` | which block of which product a workgroup computes, and which part of K |
 | operand | `operands_kernel.py` | how a tile of A or B is found and brought to the matrix instruction |
 | loop | `loop_kernel.py` | the loop over K: the only one |
-| epilogue | `epilogue_kernel.py` | what becomes of the accumulators, and how they get to memory |
+| epilogue | `epilogue_kernel.py` | what is computed from the accumulators, and how it is arranged |
+| sink | `sinks_kernel.py` | how it gets to memory, and who adds sums that workgroups share |
 
-Parts are objects chosen by a name of the specification: `walks_kernel.WALKS`, `epilogue_kernel.SINKS`.
+Parts are objects chosen by a name of the specification: `walks_kernel.WALKS`, `sinks_kernel.SINKS`.
 
 `merged_kernel.py` shows the parts tensors as matrices, dimensions merged; `sum_parts.py` adds what workgroups have
 summed in parts. `contraction_spec.py` has what a kernel's code depends on, `defaults.py` chooses it, `problem.py` holds

@@ -1,16 +1,18 @@
 """The kernels of the contraction family as tile code: a walk through blocks of C, and what is done for each."""
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, View, f32, f64, kernel
+from ckmlir.lang import Kernel, Tile, View, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
-from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
+from ckmlir.ops.contraction.epilogue_kernel import Output, Put, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
 from ckmlir.ops.contraction.operands_kernel import array_view, operand_a, operand_b
 from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.sinks_kernel import SINKS
 from ckmlir.ops.contraction.walks_kernel import WALKS, Work
 from ckmlir.targets import Target
 
@@ -50,7 +52,11 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
             )
             sides = {name: seen(name) for name in NAMES[: len(spec.side)]}
             output = Output([seen(name) for name in spec.outputs], sides, scalars)
-            write_block(spec, output, totals, work.row, work.column)
+
+            def write(sums: Sequence[Tile], put: Put) -> None:
+                write_block(spec, output, sums, work.row, work.column, put)
+
+            SINKS[spec.sink].take(work, totals, write)
 
         walk.walk(spec, given, compute)
 

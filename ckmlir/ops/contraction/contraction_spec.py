@@ -41,10 +41,10 @@ MOST_BATCH_DIMENSIONS = 3
 MOST_DIMENSIONS = 4
 """Of each of G, M, N and K in a contraction of tensors."""
 
-WALKS = ("grid", "table", "persistent")
+WALKS = ("grid", "table", "persistent", "stream_k")
 """Which block of which product a workgroup computes: a block of a product for each, numbered along the grid; a block of
-the products that a table in memory lists; or those blocks in turns."""
-SINKS = ("store", "partial", "atomic")
+the products that a table in memory lists; or those blocks in turns; or an equal share of all steps along K."""
+SINKS = ("store", "partial", "atomic", "atomic_shares", "linear", "tree")
 """What becomes of a workgroup's sums: C; or, where workgroups share the sums, partial sums of each in a workspace, or
 C to which memory adds them."""
 ATOMIC_OUTPUTS = {
@@ -274,7 +274,7 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """Whether partial sums can be written or added as they are."""
     if spec.sink == "partial" and (spec.op or spec.out != accumulator_type(spec.dtype)):
         yield Reason("sink", spec.sink, "partial sums stay as they are", "expected no expression, and the sums' type")
-    if spec.sink != "atomic":
+    if spec.sink not in ("atomic", "atomic_shares"):
         return
     instead = "expected reduction=workspace"
     if spec.op and not is_linear(parse(spec.op, (*spec.accumulators, *NAMES, *SCALARS)), spec.accumulators):

@@ -1,12 +1,12 @@
 """What becomes of a block of accumulators: an expression with D tensors, rounding, and the way to memory.
 
-Where workgroups share the sums, a block has partial sums: these are written as they are, or memory adds them to C.
+Where workgroups share the sums, `sinks_kernel.py` says what becomes of those of each.
 """
 
 from __future__ import annotations
 
 import itertools
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from ckmlir.dialect.distribution_builders import coalesced
@@ -14,12 +14,11 @@ from ckmlir.lang import (
     Scalar,
     Tile,
     View,
-    atomic_add,
+    Window,
     cast,
     full,
     load,
     slice_tile,
-    store,
     stretch,
     to_lds,
 )  # fmt: skip
@@ -30,8 +29,8 @@ from ckmlir.ops.tensors.expression import Expression, parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
 STORE_BYTES = 16
-SINKS = {"store": store, "partial": store, "atomic": atomic_add}
-"""How a tile gets to its window, by the specification's sink."""
+Put = Callable[[Tile, Window], None]
+"""How a tile gets to its window: `store`, or `atomic_add`."""
 
 
 @dataclass(frozen=True)
@@ -45,8 +44,10 @@ class Output:
     numbers: Mapping[str, Scalar]
 
 
-def write_block(spec: ContractionSpec, output: Output, totals: Sequence[Tile], row: Scalar, column: Scalar) -> None:
-    """Store the block of C at (row, column) that the accumulators come to, slice by slice."""
+def write_block(
+    spec: ContractionSpec, output: Output, totals: Sequence[Tile], row: Scalar, column: Scalar, put: Put
+) -> None:
+    """Put the block of C at (row, column) that the accumulators come to, slice by slice."""
     rows, columns = (length // parts for length, parts in zip(spec.block[:2], spec.slices, strict=True))
     matrices = [one.pad(rows, columns) for one in output.matrices]
     for down, across in itertools.product(*map(range, spec.slices)):
@@ -54,7 +55,7 @@ def write_block(spec: ContractionSpec, output: Output, totals: Sequence[Tile], r
         parts = [_slice(one, (down * rows, across * columns), (rows, columns)) for one in totals]
         values = [_expression(spec, output, parts, *at)] if spec.op else [_rounded(spec, one) for one in parts]
         for value, matrix in zip(values, matrices, strict=True):
-            SINKS[spec.sink](value, matrix.window((rows, columns), at))
+            put(value, matrix.window((rows, columns), at))
 
 
 def _slice(block: Tile, start: tuple[int, int], lengths: tuple[int, int]) -> Tile:

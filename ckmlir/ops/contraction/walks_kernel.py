@@ -8,14 +8,36 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import partial
 from types import SimpleNamespace
 from typing import Protocol
 
 from ckmlir.lang import Pointer, Scalar, exit_unless, i32, ptr, while_loop, workgroup_id
 from ckmlir.lang.kernel import Argument
-from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.merged_kernel import distance_arguments, known_divisors
 from ckmlir.ops.contraction.side import NAMES, SideSpec
+
+
+@dataclass(frozen=True)
+class Share:
+    """A workgroup's part of the steps along K of a block, where workgroups share those of all blocks.
+
+    Attributes:
+        workgroup: its number.
+        is_whole: whether it has all steps of the block.
+        has_first: whether it has the block's first step.
+        behind: the number of the step behind the block's last.
+        first_of: the first step of a workgroup, by its number; that of the next is where it ends.
+        first_workgroup: who has the block's first step.
+    """
+
+    workgroup: Scalar
+    is_whole: Scalar
+    has_first: Scalar
+    behind: Scalar
+    first_of: Callable[[Scalar], Scalar]
+    first_workgroup: Callable[[], Scalar]
 
 
 @dataclass(frozen=True)
@@ -28,6 +50,7 @@ class Work:
         distances: how rows lie in them, by the names of `distance_arguments`.
         row, column: where the block begins in C.
         begin, end: the range of K.
+        share: where workgroups share the steps of blocks.
     """
 
     sizes: Mapping[str, Scalar]
@@ -37,6 +60,7 @@ class Work:
     column: Scalar
     begin: Scalar | int
     end: Scalar
+    share: Share | None = None
 
 
 Body = Callable[[Work], None]
@@ -132,7 +156,60 @@ class PersistentTable(Table):
             turn.carry(block + given.workgroups)
 
 
-WALKS: dict[str, Walk] = {"grid": Grid(), "table": Table(), "persistent": PersistentTable()}
+class StreamK:
+    """Workgroups that stay share the steps along K of all blocks evenly (stream-K; Osama et al., 2023; CK Tile's
+    StreamKTilePartitioner).
+
+    They take the first `whole` blocks in turns; of the steps of the others each has `steps`, one behind the other, the
+    first `longer` workgroups one more.
+    """
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
+        integers = ["m", "n", "k", *distance_arguments(spec), "workgroups", "whole", "steps", "longer"]
+        waits = spec.sink in ("linear", "tree")
+        spaces = {"flags": ptr("i32"), "sums": ptr(accumulator_type(spec.dtype))} if waits else {}
+        return {**pointers, **dict.fromkeys(integers, i32), **spaces}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        sizes = _divisors(spec, given)
+        depth, own = _blocks(sizes["k"], spec.block[2]).maximum(1), workgroup_id(0)
+        shared = given.whole * depth
+
+        def first_of(workgroup: Scalar) -> Scalar:
+            found: Scalar = shared + workgroup * given.steps + workgroup.minimum(given.longer)
+            return found
+
+        def who_has(step: Scalar) -> Scalar:
+            place, long = step - shared, given.steps + 1
+            among_longer: Scalar = place // long
+            others = (place - given.longer) // given.steps.maximum(1)
+            found: Scalar = (place < given.longer * long).select(among_longer, others)
+            return found
+
+        first, last = first_of(own), first_of(own + 1)
+        start = (own < given.whole).select(own * depth, first)
+        with while_loop(lambda at: (at < shared) | (at < last), carry=[start]) as turn:
+            (at,) = turn.carried
+            block = at // depth
+            before, is_turn = block * depth, at < shared
+            behind = before + depth
+            end = is_turn.select(behind, behind.minimum(last))
+            has_first = at.equals(before)
+            share = Share(
+                own, has_first & end.equals(behind), has_first, behind, first_of, partial(who_has, before)
+            )
+            row, column = _block(spec, block, sizes["n"])
+            arrays = {name: getattr(given, name) for name in spec.arrays}
+            k = ((at - before) * spec.block[2], ((end - before) * spec.block[2]).minimum(sizes["k"]))
+            body(Work(sizes, arrays, given, row, column, *k, share))
+            following = at + given.workgroups * depth
+            turn.carry(is_turn.select((following < shared).select(following, first), end))
+
+
+WALKS: dict[str, Walk] = {"grid": Grid(), "table": Table(), "persistent": PersistentTable(), "stream_k": StreamK()}
 """By the names of `ContractionSpec.walk`."""
 
 

@@ -161,6 +161,8 @@ def memory_root(op: ir.Operation, function: ir.Operation) -> int | None:
     """The argument of the kernel whose memory a fragment touches, if nothing else points there; None: any memory, such
     as that of a pointer that memory holds.
     """
+    if op.name in FLAGS:
+        return None
     value: ir.Value = op.operands[1 if op.name in EFFECTS else 0]
     while not isinstance(value, ir.BlockArgument):
         owner = producer(value)
@@ -178,11 +180,15 @@ ADDRESSES = frozenset({"ck.make_view", "ck.make_window", "ck.move_window", "llvm
 SCALAR_LOAD = "llvm.load"
 READS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment", SCALAR_LOAD})
 """What reads memory."""
-EFFECTS = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"})
+FLAGS = frozenset({"ck.set_flag", "ck.await_flag"})
+"""What orders all accesses to memory: those before a flag is set, and those behind a wait for one, which may see what
+other workgroups have written.
+"""
+EFFECTS = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"}) | FLAGS
 """What changes memory."""
 NO_VALUE = frozenset({
     "ck.wait", "ck.barrier", "ck.group_barrier", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority",
-    "ck.lds_alloc", "cf.br", "cf.cond_br", "func.return", "scf.yield", "scf.condition",
+    "ck.release", "ck.lds_alloc", "cf.br", "cf.cond_br", "func.return", "scf.yield", "scf.condition",
 })  # fmt: skip
 """Operations that compute nothing, for the proof."""
 

@@ -12,7 +12,7 @@ kept.
 
 `race_table.py` keeps one history for all neighbours that have the same.
 
-Synchronisation by atomic flags is not understood: accesses that only such a flag orders are reported.
+Where workgroups wait for each other, flags order accesses too: `race_flags.py`.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from __future__ import annotations
 from ckmlir.sim import state
 from ckmlir.sim.checks import layout
 from ckmlir.sim.checks.layout import Kind, Use
+from ckmlir.sim.checks.race_flags import ATOMIC_WRITER as _ATOMIC_WRITER
+from ckmlir.sim.checks.race_flags import LEARN_OF_FLAG, UNORDERED_BY_FLAGS
 from ckmlir.sim.checks.race_table import GROUP_BYTES, HISTORY, LINE, MASK, NEXT, PUT, group_at
 from ckmlir.sim.ir_text import allocation_of, each_lane, field
 
 _WRITER, _READER, _ATOMIC_READER, _WRITE_RECORD, _READ_RECORD = 0, 1, 3, 5, 6  # positions in a history
-_ATOMIC_WRITER = 1 << 31  # of the writer's turn
 _PLAIN_USE, _ATOMIC_USE = 0b11111, 0b00111  # positions whose turns conflict with a write
 _H = "<8 x i32>"
 
@@ -165,6 +166,11 @@ def _fresh_history(use: int) -> str:
     return _inserted("fresh_history", values, "zeroinitializer")
 
 
+_LEARN = f"""  %flag_writer = extractelement {_H} %old, i64 {_WRITER}
+  call void @learn_of_flag(ptr %context, i32 %flag_writer)
+"""
+
+
 def _line_function(use: int) -> str:
     """Checks the access of %lanes to %bytes of the line that lies at address %start, and enters it."""
     return f"""
@@ -198,16 +204,20 @@ head:
 look:
   %old_at = getelementptr i8, ptr %group, i64 {HISTORY}
   %old = load {_H}, ptr %old_at, align 4
-{_conflict(use)}  %peace = icmp eq i8 %conflict, 0
+{_LEARN if use in (Use.ATOMIC, Use.ATOMIC_READ) else ""}{_conflict(use)}  %peace = icmp eq i8 %conflict, 0
   br i1 %peace, label %update, label %report
 report:
-  %told = call i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %conflict, i64 %here, i64 %open, i64 %start,
+  %unordered_here = call i8 @unordered_by_flags(ptr %context, {_H} %turns, i8 %conflict)
+  %excused = icmp eq i8 %unordered_here, 0
+  br i1 %excused, label %update, label %tell
+tell:
+  %told = call i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %unordered_here, i64 %here, i64 %open, i64 %start,
                                 i64 %size, ptr %addresses)
   %silent = xor i64 %told, -1
   %open_less = and i64 %open, %silent
   br label %update
 update:
-  %open_here = phi i64 [ %open, %look ], [ %open_less, %report ]
+  %open_here = phi i64 [ %open, %look ], [ %open, %report ], [ %open_less, %tell ]
   %not_here = xor i64 %here, -1
   %left_here = and i64 %left, %not_here
 {_new_history(use)}  %differs = icmp ne {_H} %old, %new
@@ -340,6 +350,7 @@ done:
 def helpers() -> dict[str, str]:
     """All functions of this check by name."""
     texts = {"race_put": PUT, "report_race": _REPORT}
+    texts |= {"learn_of_flag": LEARN_OF_FLAG, "unordered_by_flags": UNORDERED_BY_FLAGS}
     for use, name in _NAMES.items():
         texts |= {f"race_line_{name}": _line_function(use), memory_helper(use): _memory_function(use)}
     return texts

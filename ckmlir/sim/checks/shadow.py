@@ -78,7 +78,7 @@ def shadow_record(instruction: Instruction, selected: Selected) -> Selected | No
     name, ranges = instruction.mnemonic, _ranges(instruction)
     if name in _CONDITIONS:
         return Selected(HandlerKey("shadow_condition", (), (("register", _CONDITIONS[name]), ("shadow", 1))))
-    if selected.key.mnemonic == "no_operation":
+    if selected.key.mnemonic in ("no_operation", "s_sleep"):
         return None
     modelled = name in OPERATIONS and not OPERATIONS[name].has_blocks
     if modelled or _EMITTED.match(name):

@@ -1,0 +1,125 @@
+"""What becomes of the sums of a workgroup: the sinks, by name.
+
+A sink is given the accumulators and what writes the block of C that accumulators come to; where workgroups share the
+sums of a block, it says who adds what.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+from ckmlir.lang import Scalar, Tile, Window, atomic_add, load, signal, store, view, wait_until, when, while_loop
+from ckmlir.ops.contraction.epilogue_kernel import Put
+from ckmlir.ops.contraction.walks_kernel import Share, Work
+
+Write = Callable[[Sequence[Tile], Put], None]
+"""Writes the block that accumulators come to, as it is told to put tiles into memory."""
+
+
+class Sink(Protocol):
+    """See the module's text."""
+
+    def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
+        """Trace what becomes of the accumulators of a piece of work."""
+
+
+class Whole:
+    """The sums are a block's, or a part's that has a place of its own."""
+
+    def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
+        """See `Sink`."""
+        write(totals, store)
+
+
+class Added:
+    """Memory adds the sums of all parts, in no fixed order."""
+
+    def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
+        """See `Sink`."""
+        write(totals, atomic_add)
+
+
+class AddedUnlessWhole:
+    """Memory adds the sums of blocks that several workgroups share; the others are stored."""
+
+    def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
+        """See `Sink`."""
+        assert work.share is not None
+        with when(work.share.is_whole) as whole:
+            write(totals, store)
+        with whole.otherwise():
+            write(totals, atomic_add)
+
+
+class Gathered:
+    """Whoever has a block's first step puts its sums together; the others leave theirs in memory and set a flag.
+
+    A workgroup leaves the sums of one block at most, in a place of its own: all its blocks but the first begin with it.
+    """
+
+    def __init__(self, goes_on: Callable[[Share, Scalar], Scalar], following: Callable[[Scalar], Scalar]) -> None:
+        """A workgroup adds the sums of the one `distance` behind it, which begins at 1, as long as it `goes_on`; then
+        comes the `following` distance.
+        """
+        self._goes_on, self._following = goes_on, following
+
+    def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
+        """See `Sink`."""
+        share = work.share
+        assert share is not None
+        with while_loop(lambda distance, *_: self._goes_on(share, distance), carry=[1, *totals]) as gathering:
+            distance, *sums = gathering.carried
+            behind = share.workgroup + distance
+            wait_until(work.distances.flags, behind, 1)
+            added = [
+                own + load(window, own.type.distribution)
+                for own, window in zip(sums, _places(work, behind, sums), strict=True)
+            ]
+            gathering.carry(self._following(distance), *added)
+        sums = gathering.results[1:]
+        with when(share.has_first) as owner:
+            write(sums, store)
+        with owner.otherwise():
+            for one, window in zip(sums, _places(work, share.workgroup, sums), strict=True):
+                store(one, window)
+            signal(work.distances.flags, share.workgroup, 1)
+
+
+def _places(work: Work, workgroup: Scalar, sums: Sequence[Tile]) -> list[Window]:
+    """Where a workgroup leaves sums."""
+    found = []
+    for number, one in enumerate(sums):
+        rows, columns = one.lengths
+        place = (workgroup.to("i64") * len(sums) + number) * (rows * columns)
+        found.append(view(work.distances.sums.offset(place), (rows, columns), (columns, 1)).window(one.lengths, (0, 0)))
+    return found
+
+
+def _in_order(share: Share, distance: Scalar) -> Scalar:
+    """The one with the first step adds the others' sums one after the other."""
+    there: Scalar = share.first_of(share.workgroup + distance) < share.behind
+    goes_on: Scalar = share.has_first & there
+    return goes_on
+
+
+def _by_pairs(share: Share, distance: Scalar) -> Scalar:
+    """Of every two neighbours the first adds, of these again, and so on: who stands at a multiple of twice the distance
+    from the first goes on.
+    """
+    there: Scalar = share.first_of(share.workgroup + distance) < share.behind
+    place = share.workgroup - share.first_workgroup()
+    is_first: Scalar = (share.has_first.select(0, place) % (distance * 2)).equals(0)
+    goes_on: Scalar = is_first & there
+    return goes_on
+
+
+SINKS: dict[str, Sink] = {
+    "store": Whole(),
+    "partial": Whole(),
+    "atomic": Added(),
+    "atomic_shares": AddedUnlessWhole(),
+    "linear": Gathered(_in_order, lambda distance: distance + 1),
+    "tree": Gathered(_by_pairs, lambda distance: distance * 2),
+}
+"""By the names of `ContractionSpec.sink`."""

@@ -1,0 +1,192 @@
+"""streamk_gemm: C = A·B by workgroups that stay and share the steps along K of all blocks evenly (stream-K).
+
+As many workgroups as the chip holds at a time (`workgroups`) compute whole blocks in turns, as long as every one has
+one, and at the end share the steps of the blocks that are left: each has the same number of steps, of whatever blocks
+they belong to. Arrays, types and expressions are those of `gemm`.
+
+A block that several workgroups have steps of is put together as `reduction` says: `linear`, by the one that has the
+first step, which adds the others' sums in their order; `tree`, by pairs, pairs of pairs and so on; `atomic`, by memory,
+in no fixed order, into C that is set to zero before. The first two give the same bits in every run. Their sums go
+through a workspace, and workgroups wait for each other there, so that all have to run at a time.
+
+Source of the semantics: CK Tile's example 40 and its StreamKTilePartitioner; Osama, Merrill, Cecka, Garland, Owens,
+"Stream-K: Work-centric Parallel Decomposition for Dense Matrix-Matrix Multiplication on the GPU" (2023).
+
+Kernel arguments: a, b, D tensors, c; m, n, k and the distances of rows; workgroups, blocks that are taken whole, steps
+of each workgroup, workgroups that have one more (i32); but for atomics the workspaces; with an expression alpha and
+beta (f32). Grid: workgroups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.choice import first_valid
+from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type, workgroups_a_unit
+from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
+from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SIZES, TYPE_KEYS, check_sizes, expression_keys, read_problem
+from ckmlir.ops.contraction.operator import ContractionOperator
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.sum_parts import cleared
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import NOTHING, Launch, Step, ceil_div
+from ckmlir.ops.request import Choice, Integer, RequestError
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+REDUCTIONS = {"linear": "linear", "tree": "tree", "atomic": "atomic_shares"}
+"""How a block's sums are put together -> the sink of the kernel."""
+
+
+@dataclass(frozen=True)
+class StreamProblem(Problem):
+    """A product that so many workgroups share; None: as many as the chip holds."""
+
+    workgroups: int | None = None
+
+
+@dataclass(frozen=True)
+class Shares:
+    """How blocks and steps are dealt out.
+
+    Attributes:
+        workgroups: of the launch.
+        whole: blocks that workgroups take in turns.
+        steps: of the others' steps those that each workgroup has; the first `longer` have one more.
+    """
+
+    workgroups: int
+    whole: int
+    steps: int
+    longer: int
+
+    @staticmethod
+    def of(blocks: int, depth: int, workgroups: int) -> Shares:
+        """For so many blocks of `depth` steps each: whole rounds of blocks are taken whole, what is left is shared,
+        unless that is nothing, or fewer steps than workgroups.
+
+        CK Tile shares one round more, so that fewer workgroups meet in a block. By the model of time it is slower:
+        workgroups that share begin at different places along K and read nothing in common at a time.
+        """
+        shared = blocks % workgroups
+        if shared * depth < workgroups:
+            return Shares(min(workgroups, blocks), blocks, 0, 0)
+        return Shares(workgroups, blocks - shared, *divmod(shared * depth, workgroups))
+
+
+class StreamKGemm(ContractionOperator):
+    """See the module's text."""
+
+    name = "streamk_gemm"
+    summary = "C = A·B, the steps along K of all blocks shared evenly by workgroups that stay"
+    keys = (
+        *SIZES,
+        *TYPE_KEYS,
+        *PITCHES,
+        *PLAN_KEYS,
+        Choice(
+            "reduction",
+            "linear",
+            "how a block's sums are put together: one after the other or by pairs, in a fixed order, or by atomics",
+            tuple(REDUCTIONS),
+        ),
+        Integer("workgroups", None, "that share the work; by default as many as the chip holds at a time", minimum=1),
+        *expression_keys(None),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        return StreamProblem(**vars(check_sizes(read_problem(values))), workgroups=values["workgroups"])
+
+    def spec(self, problem: Problem, target: Target) -> ContractionSpec:
+        """The first plan that the chip can run."""
+        a, b, _ = problem.aligned()
+        size = find_dtype(problem.dtype).bytes
+        wish = Wish(
+            problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size, problem.schedule,
+            problem.block, problem.waves,
+        )  # fmt: skip
+        # Sums that come from memory take registers beside the accumulators.
+        found = [plan for plan in plans(wish, target) if problem.block or plan.block[0] < LARGE]
+        sink = REDUCTIONS[problem.reduction or "linear"]
+        candidates = (replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
+        return first_valid(candidates, lambda one: self.validate(one, target))
+
+    def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        reasons = list(unlike(spec, walk="stream_k", sink=REDUCTIONS[problem.reduction or "linear"]))
+        plain = replace(spec, walk="grid", sink="store")
+        return reasons + super().mismatches(replace(problem, reduction=None), plain, target)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        problems = [
+            self.problem(m=1024, n=1024, k=1024, dtype=dtype, reduction=reduction, out="f32")
+            for dtype in OUTPUTS
+            if dtype != "i8"
+            for reduction in REDUCTIONS
+        ]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def shares(self, problem: Problem, spec: ContractionSpec, target: Target) -> Shares:
+        """How the problem's blocks are dealt out. Raises RequestError for workgroups that could not wait for each
+        other.
+        """
+        held = target.compute_units * workgroups_a_unit(spec, target)
+        asked = problem.workgroups if isinstance(problem, StreamProblem) else None
+        if asked is not None and asked > held and _waits(spec):
+            right = f"expected at most {held}, or reduction=atomic"
+            raise RequestError(f"workgroups={asked}: they wait for each other, and {target.name} holds {held}; {right}")
+        blocks = ceil_div(problem.m, spec.block[0]) * ceil_div(problem.n, spec.block[1])
+        return Shares.of(blocks, max(ceil_div(problem.k, spec.block[2]), 1), asked or held)
+
+    def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
+        shares = self.shares(problem, spec, target)
+        names = [array.name for array in problem.arrays()]
+        integers = (
+            problem.m, problem.n, problem.k, *problem.distances(), shares.workgroups, shares.whole, shares.steps,
+            shares.longer,
+        )  # fmt: skip
+        numbers = (problem.alpha, problem.beta) if spec.op else ()
+        spaces = [one.name for one in self.workspaces(problem, spec, target)]
+        arguments = (*names, *map(np.int32, integers), *spaces, *map(np.float32, numbers))
+        resident = _waits(spec) and shares.steps > 0
+        across = ceil_div(problem.n, spec.block[1])
+        # Whole blocks of one round are numbered row by row.
+        shape = (across, shares.workgroups // across) if shares.whole and shares.workgroups % across == 0 else None
+        threads = (spec.wave_count * WAVE_SIZE, 1, 1)
+        return Launch((shares.workgroups, 1, 1), threads, arguments, shape, resident=resident)
+
+    def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        """Before the kernel zeros: in C for what memory adds, in the flags that workgroups wait for."""
+        if self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        return (Fill("flags", 0) if _waits(spec) else cleared(problem.arrays()[-1]), OWN_KERNEL)
+
+    def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        """A flag for each workgroup, and the sums of a block."""
+        if not _waits(spec) or self.writes_nothing(problem):
+            return ()
+        count = self.shares(problem, spec, target).workgroups
+        size = find_dtype(accumulator_type(spec.dtype)).bytes
+        return Workspace("flags", 4 * count), Workspace("sums", size * count * spec.block[0] * spec.block[1])
+
+    def _most_parts(self, problem: Problem, target: Target) -> int:
+        spec = self.spec(problem, target)
+        steps = max(self.shares(problem, spec, target).steps, 1)
+        return ceil_div(ceil_div(problem.k, spec.block[2]), steps) + 1
+
+
+def _waits(spec: ContractionSpec) -> bool:
+    """Whether workgroups wait for each other."""
+    return spec.sink in ("linear", "tree")
+
+
+OPERATOR = StreamKGemm()
+"""Matrix multiplication by stream-K."""

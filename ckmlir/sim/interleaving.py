@@ -1,0 +1,100 @@
+"""Workgroups that wait for each other: all of a launch are under way at a time, and take turns where one pauses.
+
+A wave that looks for a flag of another workgroup pauses between two looks (`s_sleep`); there the scheduler gives up the
+workgroup, whose state is put aside, and goes on with another: with one that has not begun, as long as there are any, in
+an order that varies with the simulator's seed, then with the one that has waited longest. A workgroup whose waves wait
+for ever is given up like one that does not end: when none has begun or ended for as long as the patience lasts.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import numpy.typing as npt
+
+from ckmlir.sim import state
+
+if TYPE_CHECKING:
+    from ckmlir.sim.runner import Runner
+
+TURNS = 1 << 30
+"""Numbers of turns that the workgroups of a launch share: each has a range of its own, so that the race check can tell
+whose turn one is."""
+KEPT = (state.TURN, state.ROUND_START, state.GROUP_START, state.CURRENT_GROUP, state.KNOWN_FLAGS, state.PAUSED)
+"""Fields of the context that are a workgroup's own."""
+
+
+@dataclass
+class _Aside:
+    """A workgroup that waits: its number, its fields of the context, and the contents of its memory."""
+
+    group: int
+    fields: list[int]
+    contents: list[npt.NDArray[np.uint8]]
+
+
+class Interleaving:
+    """See the module's text.
+
+    Attributes:
+        progress: a number that changes when a workgroup begins or ends.
+    """
+
+    def __init__(self, runner: Runner, groups: int) -> None:
+        """For so many workgroups of a launch."""
+        self._runner = runner
+        self.progress = 0
+        span = max(TURNS // max(groups, 1), 1)
+        # Row by row for a workgroup, in the order in which they begin: of the others the last turns that it knows of.
+        self._known = np.zeros((groups, groups), np.uint32)
+        self._set(state.TURN_SPAN, span)
+        self._set(state.FLAG_GROUPS, groups)
+        self._span, self._begun = span, 0
+
+    def run(self, first: int, end: int) -> None:
+        """Run the workgroups from `first` to before `end`. Raises as `Runner.run`."""
+        groups = self._runner.surroundings.random.permutation(np.arange(first, end)).tolist()
+        waiting: deque[_Aside] = deque()
+        self._set(state.PAUSES, 1)
+        while groups or waiting:
+            if groups:
+                self._begin()
+                self._go_on(groups.pop(), waiting, resumed=False)
+            if waiting:
+                aside = waiting.popleft()
+                self._restore(aside)
+                self._go_on(aside.group, waiting, resumed=True)
+            stop = int(self._runner.context[state.STOP // 8])
+            if stop == state.Stop.INTERRUPTED:
+                return
+            if stop:  # those that wait find that at their next branch
+                groups.clear()
+
+    def _go_on(self, group: int, waiting: deque[_Aside], *, resumed: bool) -> None:
+        if self._runner.advance(group, resumed=resumed):
+            self.progress += 1
+        else:
+            waiting.append(self._aside(group))
+
+    def _begin(self) -> None:
+        self._set(state.TURN, self._begun * self._span)
+        self._set(state.KNOWN_FLAGS, int(self._known[self._begun].ctypes.data))
+        self._begun += 1
+        self.progress += 1
+
+    def _set(self, field: int, value: int) -> None:
+        self._runner.context[field // 8] = value
+
+    def _aside(self, group: int) -> _Aside:
+        fields = [int(self._runner.context[field // 8]) for field in KEPT]
+        return _Aside(group, fields, [memory.copy() for memory in self._runner.own_memory()])
+
+    def _restore(self, aside: _Aside) -> None:
+        for field, value in zip(KEPT, aside.fields, strict=True):
+            self._set(field, value)
+        memories: list[npt.NDArray[Any]] = self._runner.own_memory()
+        for memory, contents in zip(memories, aside.contents, strict=True):
+            memory[...] = contents

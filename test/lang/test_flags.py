@@ -1,0 +1,119 @@
+"""Workgroups that wait for each other's flags: on every chip, in any order, under all checkers; and what is wrong where
+a wait, a signal or a barrier is missing.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from kernel_runner import CHIPS, Compiled, compile_traced
+
+from ckmlir.codeobject import CodeObject
+from ckmlir.dialect import synchronization
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import Kernel, kernel, load, ptr, signal, store, view, wait_until, when, workgroup_id
+from ckmlir.sim import CheckFailure, SimulationError
+from ckmlir.sim.simulator import Simulator
+from ckmlir.targets import get_target
+
+GROUPS, WAVES = 7, 4
+LENGTH = 64 * WAVES
+
+
+def running_sums(chip: str, *, waits: bool = True, signals: bool = True, meets: bool = True) -> Kernel:
+    """y[i] = y[i - 1] + x[i], row by row, a row a workgroup; a kernel without one of the things that it takes."""
+    arguments = {"x": ptr("f32"), "y": ptr("f32"), "flags": ptr("i32")}
+
+    @kernel("sums", target=get_target(chip), waves=WAVES, arguments=arguments)
+    def sums(given: Any) -> None:
+        row = workgroup_id(0)
+        x, y = (view(one, (GROUPS, LENGTH), (LENGTH, 1)) for one in (given.x, given.y))
+        own = load(x.window((1, LENGTH), (row, 0)), coalesced((1, LENGTH), WAVES, 1, 1))
+        with when(row > 0, otherwise=[own]) as later:
+            if waits:
+                wait_until(given.flags, row - 1, 2)
+            # Each thread reads what a thread of another wave has written.
+            later.give(own + load(y.window((1, LENGTH), (row - 1, 0)), own.type.distribution))
+        store(later.results[0], y.window((1, LENGTH), (row, 0)))
+        if signals and meets:
+            signal(given.flags, row, 3)
+        elif signals:
+            synchronization.release()
+            synchronization.set_flag((row * 0 + 3).value, given.flags.offset(row).value)
+
+    return sums
+
+
+def run(compiled: Compiled, seed: int, checks: str = "all") -> tuple[Any, Any]:
+    x = np.random.default_rng(seed).standard_normal((GROUPS, LENGTH)).astype(np.float32)
+    y, flags = np.zeros((GROUPS, LENGTH), np.float32), np.zeros(GROUPS, np.int32)
+    return x, compiled.run(x, y, flags, grid=(GROUPS, 1, 1), seed=seed, checks=checks)[1]
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_each_waits_for_the_one_before(chip: str) -> None:
+    """In whatever order they begin; the checkers know what flags order. `wait_until` takes larger values too."""
+    compiled = compile_traced(running_sums(chip))
+    for seed in range(3):
+        x, y = run(compiled, seed)
+        wanted = x[:1]
+        for row in x[1:]:
+            wanted = np.vstack([wanted, wanted[-1:] + row])
+        np.testing.assert_array_equal(y, wanted)
+
+
+def test_what_flags_become() -> None:
+    """Dies of gfx942 do not share L2: it is written back before a flag is set, and what caches hold is dropped behind a
+    wait. On gfx90a L2 is the device's.
+    """
+    assemblies = {chip: compile_traced(running_sums(chip)).assembly for chip in ("gfx90a", "gfx942")}
+    for text in assemblies.values():
+        assert text.index("s_sleep") and "global_atomic_swap" in text
+    assert "buffer_wbl2 sc1" in assemblies["gfx942"] and "buffer_inv sc1" in assemblies["gfx942"]
+    assert "buffer_wbl2" not in assemblies["gfx90a"] and "buffer_wbinvl1_vol" in assemblies["gfx90a"]
+    written = assemblies["gfx942"]
+    order = [written.index(word) for word in ("buffer_store_dword", "buffer_wbl2", "s_barrier", "global_atomic_swap")]
+    assert order == sorted(order)
+
+
+def test_a_missing_wait_is_a_race() -> None:
+    compiled = compile_traced(running_sums("gfx942", waits=False))
+    with pytest.raises(CheckFailure, match="race"):
+        for seed in range(4):
+            run(compiled, seed, "race")
+
+
+def test_a_missing_barrier_before_the_flag_is_a_race() -> None:
+    """Other waves of the workgroup may still be writing when its first wave sets the flag."""
+    compiled = compile_traced(running_sums("gfx942", meets=False))
+    with pytest.raises(CheckFailure, match="race"):
+        for seed in range(8):
+            run(compiled, seed, "race")
+
+
+def test_who_waits_for_ever_is_given_up() -> None:
+    """No flag is ever set: the launch ends, in words, after the simulator's patience."""
+    compiled = compile_traced(running_sums("gfx942", signals=False))
+    simulator = Simulator(target="gfx942", patience=0.3)
+    arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
+    with pytest.raises(SimulationError, match="may never end"):
+        simulator.launch(CodeObject.parse(compiled.hsaco), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
+
+
+def test_the_order_of_workgroups_varies_with_the_seed() -> None:
+    """A kernel whose workgroups wait for no one, but pause where they may: who comes last depends on the seed."""
+    chip, arguments = "gfx942", {"last": ptr("i32"), "flags": ptr("i32")}
+
+    @kernel("order", target=get_target(chip), waves=1, arguments=arguments)
+    def order(given: Any) -> None:
+        wait_until(given.flags, 0, 0)
+        signal(given.last, 0, workgroup_id(0))
+
+    compiled = compile_traced(order)
+    found = set()
+    for seed in range(8):
+        last, _ = compiled.run(np.zeros(1, np.int32), np.zeros(1, np.int32), grid=(GROUPS, 1, 1), seed=seed)
+        found.add(int(last[0]))
+    assert len(found) > 1

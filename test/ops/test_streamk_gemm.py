@@ -1,0 +1,165 @@
+"""Products whose steps along K workgroups share evenly: numbers, the same bits in any order, how work is dealt out."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.gemm.streamk_gemm import REDUCTIONS, Shares
+from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.plan import FillStep, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+STREAM = find_operator("streamk_gemm")
+GFX942 = get_target("gfx942")
+SMALL: dict[str, Any] = {"block": "64x64x64", "m": 130, "n": 200, "k": 333}
+REQUESTS: tuple[dict[str, Any], ...] = (
+    {**SMALL, "workgroups": 5},
+    {**SMALL, "workgroups": 11, "dtype": "bf16", "layout": "RRR"},
+    {**SMALL, "workgroups": 31, "op": "gelu(acc + d0) * d1", "d_kind": "row,full", "layout": "CRR"},
+    {**SMALL, "workgroups": 7, "m": 1, "n": 65, "k": 1000, "out": "f32"},
+    {**SMALL, "workgroups": 3, "k": 0, "op": "acc + d0", "d_kind": "scalar"},
+    {**SMALL, "workgroups": 13, "dtype": "i8", "layout": "CCR"},
+    {**SMALL, "workgroups": 10, "dtype": "fp8", "out": "bf16"},
+)
+
+
+def outputs(chip: str, seed: int = 1, checks: str = "", **keys: object) -> Array:
+    """C of a request, which agrees with the reference."""
+    target = get_target(chip)
+    problem = STREAM.problem(**keys)
+    arrays = STREAM.inputs(problem, target, seed=3)
+    device = open_device("sim", target, seed=seed, checks=checks)
+    result = run_operator(STREAM, problem, arrays, target, device, guarded=True)
+    comparisons = check_outputs(STREAM, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    return result.outputs["c"]
+
+
+def cases() -> list[Any]:
+    found = []
+    for number, (chip, request, reduction) in enumerate(itertools.product(CHIPS, range(len(REQUESTS)), REDUCTIONS)):
+        marks = [] if number % 7 == 0 else [pytest.mark.full]
+        found.append(pytest.param(chip, request, reduction, marks=marks))
+    return found
+
+
+@pytest.mark.parametrize(("chip", "number", "reduction"), cases())
+def test_products_that_are_shared(chip: str, number: int, reduction: str) -> None:
+    """Types, layouts and expressions, blocks of one workgroup and of many, under all checkers and between guard bytes;
+    what memory does not add, or the chip not multiply, is refused.
+    """
+    keys: dict[str, Any] = {**REQUESTS[number], "reduction": reduction}
+    problem, target = STREAM.problem(**keys), get_target(chip)
+    reasons = STREAM.validate(STREAM.spec(problem, target), target)
+    if reasons:
+        assert reduction == "atomic" or keys.get("dtype") == "fp8", reasons
+        with pytest.raises(RequestError):
+            outputs(chip, **keys)
+        return
+    outputs(chip, checks="all", **keys)
+
+
+@pytest.mark.parametrize("reduction", ["linear", "tree"])
+def test_the_same_bits_in_any_order(reduction: str) -> None:
+    """Workgroups begin in an order that depends on the seed."""
+    keys = {**SMALL, "workgroups": 17, "out": "f32", "reduction": reduction}
+    assert len({outputs("gfx942", seed, **keys).tobytes() for seed in range(4)}) == 1
+
+
+def test_how_sums_are_put_together() -> None:
+    """One block of 4 steps for 4 workgroups, of numbers of which the order decides: ((a + b) + c) + d, or
+    (a + b) + (c + d).
+    """
+    terms = [2.0**24, 1.0, 1.0, 1.0]
+    a = np.zeros((64, 256), np.float16)
+    b = np.zeros((64, 256), np.float16)
+    for step, term in enumerate(terms):
+        a[:, 64 * step], b[:, 64 * step] = np.sqrt(term), np.sqrt(term)
+    found = {}
+    for reduction in ("linear", "tree"):
+        problem = STREAM.problem(m=64, n=64, k=256, block="64x64x64", workgroups=4, out="f32", reduction=reduction)
+        result = run_operator(STREAM, problem, {"a": a, "b": b}, GFX942, open_device("sim", GFX942))
+        found[reduction] = set(result.outputs["c"].reshape(-1).tolist())
+    assert found == {"linear": {2.0**24}, "tree": {2.0**24 + 2}}
+
+
+@pytest.mark.parametrize("chip", [
+    pytest.param("gfx90a", marks=pytest.mark.full), "gfx942", pytest.param("gfx950", marks=pytest.mark.full),
+])  # fmt: skip
+def test_kernels_are_proved_and_spill_nothing(chip: str) -> None:
+    """The loop, in the loop over shares, between waits for others; no vector arithmetic in the steady loop."""
+    target = get_target(chip)
+    for reduction in REDUCTIONS:
+        spec = STREAM.spec(STREAM.problem(m=256, n=256, k=256, out="f32", reduction=reduction), target)
+        bench = Workbench.of(STREAM, spec, target)
+        assert bench.compile(bench.schedule, code=False).findings == ()
+        kernel = compile_kernel(STREAM, spec, target)
+        found = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+        mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+        assert mix["valu"] == 0 and mix["salu"] <= 10
+
+
+@pytest.mark.parametrize(("blocks", "depth", "workgroups"), [
+    (1, 1, 1), (1, 8, 4), (5, 8, 4), (8, 8, 4), (342, 64, 304), (3, 1, 304), (304, 5, 304), (2, 7, 16), (9, 0, 4),
+])  # fmt: skip
+def test_all_steps_are_dealt_out_evenly(blocks: int, depth: int, workgroups: int) -> None:
+    """Whole blocks and steps together are all there are; no two workgroups differ by more than a step."""
+    depth = max(depth, 1)
+    shares = Shares.of(blocks, depth, workgroups)
+    assert shares.whole * depth + shares.workgroups * shares.steps + shares.longer == blocks * depth
+    assert shares.longer < shares.workgroups <= workgroups
+    if shares.steps:
+        assert shares.whole % shares.workgroups == 0 and blocks - shares.whole < shares.workgroups
+    else:
+        assert shares.longer == 0 and shares.workgroups == min(blocks, workgroups)
+
+
+def test_what_is_queued() -> None:
+    """Flags are zero before; C where memory adds to it. Workgroups that wait have to run at a time."""
+    for reduction, spaces in (("linear", ["flags", "sums"]), ("atomic", [])):
+        problem = STREAM.problem(**SMALL, workgroups=5, reduction=reduction)
+        plan = make_plan(STREAM, problem, GFX942)
+        assert isinstance(plan.steps[0], FillStep) and [one.name for one in plan.workspaces] == spaces
+        (step,) = plan.kernels
+        assert step.launch.grid == (5, 1, 1) and step.launch.resident == bool(spaces)
+    whole = STREAM.problem(m=128, n=128, k=64, block="64x64x64", workgroups=2)
+    assert not STREAM.launch(whole, STREAM.spec(whole, GFX942), GFX942).resident
+    assert not make_plan(STREAM, STREAM.problem(m=0), GFX942).steps
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"workgroups": 0}, "workgroups=0: expected a whole number from 1"),
+    ({"workgroups": 5000}, "workgroups=5000: they wait for each other, and gfx942 holds 304"),
+    ({"reduction": "workspace"}, "expected linear|tree|atomic"),
+    ({"reduction": "atomic", "op": "relu(acc)"}, "does not add up to op of their sum"),
+    ({"reduction": "atomic", "n": 67}, "memory adds f16 in pairs"),
+])  # fmt: skip
+def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    """Each is one error that says what is wrong."""
+    with pytest.raises(RequestError, match=words):
+        make_plan(STREAM, STREAM.problem(**keys), GFX942)
+
+
+def test_workgroups_by_default() -> None:
+    """As many as the chip holds, and no more than there is work for."""
+    for size, wanted in ((4096, 304), (512, 16)):
+        problem = STREAM.problem(m=size, n=size, k=64)
+        spec = STREAM.spec(problem, GFX942)
+        assert STREAM.launch(problem, spec, GFX942).grid[0] == wanted
+    long = STREAM.problem(m=128, n=128, k=304 * 64)
+    launch = STREAM.launch(long, STREAM.spec(long, GFX942), GFX942)
+    assert launch.grid[0] == 304 and ceil_div(long.k, 64) == 304
