@@ -10,21 +10,30 @@ from __future__ import annotations
 
 from collections import deque
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.sim import state
 
-if TYPE_CHECKING:
-    from ckmlir.sim.runner import Runner
-
 TURNS = 1 << 30
 """Numbers of turns that the workgroups of a launch share: each has a range of its own, so that the race check can tell
 whose turn one is."""
 KEPT = (state.TURN, state.ROUND_START, state.GROUP_START, state.CURRENT_GROUP, state.KNOWN_FLAGS, state.PAUSED)
 """Fields of the context that are a workgroup's own."""
+
+
+class Advancing(Protocol):
+    """A runner, for what follows."""
+
+    context: npt.NDArray[np.uint64]
+
+    def advance(self, group: int, *, resumed: bool) -> bool:
+        """Run a workgroup, from its beginning or on from where it paused; whether it has ended."""
+
+    def own_memory(self) -> list[npt.NDArray[np.uint8]]:
+        """All that a workgroup has of its own."""
 
 
 @dataclass
@@ -43,9 +52,9 @@ class Interleaving:
         progress: a number that changes when a workgroup begins or ends.
     """
 
-    def __init__(self, runner: Runner, groups: int) -> None:
-        """For so many workgroups of a launch."""
-        self._runner = runner
+    def __init__(self, runner: Advancing, groups: int, random: np.random.Generator) -> None:
+        """For so many workgroups of a launch, which begin in a `random` order."""
+        self._runner, self._random = runner, random
         self.progress = 0
         span = max(TURNS // max(groups, 1), 1)
         # Row by row for a workgroup, in the order in which they begin: of the others the last turns that it knows of.
@@ -56,7 +65,7 @@ class Interleaving:
 
     def run(self, first: int, end: int) -> None:
         """Run the workgroups from `first` to before `end`. Raises as `Runner.run`."""
-        groups = self._runner.surroundings.random.permutation(np.arange(first, end)).tolist()
+        groups = self._random.permutation(np.arange(first, end)).tolist()
         waiting: deque[_Aside] = deque()
         self._set(state.PAUSES, 1)
         while groups or waiting:

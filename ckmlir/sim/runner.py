@@ -181,7 +181,7 @@ class Runner:
 
     def interleave(self, groups: int) -> None:
         """Let the workgroups of the launch, so many, wait for each other from now on."""
-        self._interleaving = Interleaving(self, groups)
+        self._interleaving = Interleaving(self, groups, self.surroundings.random)
 
     def advance(self, group: int, *, resumed: bool) -> bool:
         """Run a workgroup, from its beginning or on from where it paused; whether it has ended."""
