@@ -36,6 +36,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {**EVEN, "table": "device", "lda": 192, "op": "gelu(acc + d0)", "d_kind": "scalar"},
     {**EVEN, "dtype": "i8", "split_k": "1,3,2", "reduction": "atomic", "persistent": 1},
     {**RAGGED, "dtype": "fp8", "out": "bf16", "persistent": 1},
+    {**RAGGED, "dtype": "f64", "op": "acc * alpha + d0", "alpha": 0.5, "split_k": 2},
 )
 
 

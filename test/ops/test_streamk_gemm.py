@@ -33,6 +33,8 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {**SMALL, "workgroups": 3, "k": 0, "op": "acc + d0", "d_kind": "scalar"},
     {**SMALL, "workgroups": 13, "dtype": "i8", "layout": "CCR"},
     {**SMALL, "workgroups": 10, "dtype": "fp8", "out": "bf16"},
+    {**SMALL, "workgroups": 10, "dtype": "f64", "op": "acc * alpha", "alpha": 0.5},
+    {**SMALL, "workgroups": 9, "dtype": "f32", "layout": "RRR"},
 )
 
 

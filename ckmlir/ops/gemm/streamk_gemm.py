@@ -14,7 +14,7 @@ Source of the semantics: CK Tile's example 40 and its StreamKTilePartitioner; Os
 
 Kernel arguments: a, b, D tensors, c; m, n, k and the distances of rows; workgroups, blocks that are taken whole, steps
 of each workgroup, workgroups that have one more (i32); but for atomics the workspaces; with an expression alpha and
-beta (f32). Grid: workgroups.
+beta (f32, of f64 f64). Grid: workgroups.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ckmlir.ops.choice import first_valid
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type, workgroups_a_unit
 from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
 from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SIZES, TYPE_KEYS, check_sizes, expression_keys, read_problem
-from ckmlir.ops.contraction.operator import ContractionOperator
+from ckmlir.ops.contraction.operator import ContractionOperator, real_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import cleared
 from ckmlir.ops.dtypes import find_dtype
@@ -106,7 +106,7 @@ class StreamKGemm(ContractionOperator):
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The first plan that the chip can run."""
         a, b, _ = problem.aligned()
-        size = find_dtype(problem.dtype).bytes
+        size = find_dtype(problem.stored).bytes
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size, problem.schedule,
             problem.block, problem.waves,
@@ -155,7 +155,7 @@ class StreamKGemm(ContractionOperator):
         )  # fmt: skip
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         spaces = [one.name for one in self.workspaces(problem, spec, target)]
-        arguments = (*names, *map(np.int32, integers), *spaces, *map(np.float32, numbers))
+        arguments = (*names, *map(np.int32, integers), *spaces, *map(real_type(problem), numbers))
         resident = _waits(spec) and shares.steps > 0
         across = ceil_div(problem.n, spec.block[1])
         # Whole blocks of one round are numbered row by row.
