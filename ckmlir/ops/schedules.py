@@ -67,10 +67,10 @@ has it; LDS tensors k, v. The last is another name."""
 
 BACKWARD: Mapping[str, str] = {
     "unpipelined": "schedule unpipelined 1",
-    "phases": "schedule phases 1; ahead load_q 1, load_do 1, load_rows 1; "
-    "step q_lds, do_lds, rows_lds, rows_read, q_read, s, fence, do_read, weights, dp, fence, "
-    "load_q, load_do, load_rows, do_across_read, ds, dv, fence, ds_lds, q_across_read, dk, fence, "
-    "ds_read, dq, dq_out, fence",
+    "phases": "schedule phases 1; ahead load_q 1, load_do 1, load_rows 1, q_lds 1, do_lds 1, rows_lds 1, q_read 1; "
+    "step rows_read, s, fence, do_read, weights, fence, do_across_read, dp, fence, load_q, load_do, load_rows, "
+    "q_across_read, ds, ds_lds, dv, fence, ds_read, dk, fence, q_lds, do_lds, rows_lds, dq, fence, q_read, dq_out, "
+    "fence",
 }
 """Of the loop over queries of attention backward; its stages are those of `backward_loop_kernel.differentiate`, LDS
 tensors are q, q_across, do, do_across, exponent, delta, ds."""
