@@ -11,6 +11,7 @@ from ckmlir.targets import Target
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
+    from ckmlir.codeobject.remarks import NarrowAccess
     from ckmlir.lang import Kernel
     from ckmlir.ops.operator import Operator
 
@@ -43,6 +44,13 @@ class CompiledKernel:
         from ckmlir.codeobject import CodeObject
 
         return CodeObject.parse(self.hsaco)
+
+    @property
+    def remarks(self) -> "list[NarrowAccess]":
+        """Accesses that are narrower than their arrays' alignment and row length allow, with lines and reasons."""
+        from ckmlir.codeobject.remarks import narrow_accesses
+
+        return narrow_accesses(self.code_object.kernel(self.kernel_name).metadata.notes)
 
     def workgroups_a_unit(self, work_items: int) -> int:
         """How many workgroups of so many work-items a compute unit holds at a time (`codeobject.occupancy`)."""

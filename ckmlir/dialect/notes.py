@@ -12,7 +12,9 @@ from ckmlir.mlir import ir
 
 PROMISES = "ck.promises"
 """What evaluates the promises that the kernel relies upon (`passes/record_promises.py`)."""
-NOTES = {PROMISES: "ckmlir.promises"}
+ACCESSES = "ck.accesses"
+"""Accesses that are narrower than their arrays allow (`passes/note_accesses.py`)."""
+NOTES = {PROMISES: "ckmlir.promises", ACCESSES: "ckmlir.accesses"}
 """Attribute of the function -> key in the metadata."""
 
 

@@ -41,6 +41,7 @@ PIPELINE: tuple[Step, ...] = (
     Step("ck-choose-paths"),
     Step("ck-infer-distributions", "tile"),
     Step("ck-split-tiles"),
+    Step("ck-note-accesses"),
     Step("ck-record-promises", "fragments"),
     Step("ck-pipeline-loops", "pipelined"),
     Step("ck-allocate-lds"),

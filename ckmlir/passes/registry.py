@@ -17,6 +17,7 @@ PASSES: dict[str, str] = {
     "ck-choose-paths": "ckmlir.passes.choose_paths:ChoosePaths",
     "ck-infer-distributions": "ckmlir.passes.infer_distributions:InferDistributions",
     "ck-split-tiles": "ckmlir.passes.split_tiles:SplitTiles",
+    "ck-note-accesses": "ckmlir.passes.note_accesses:NoteAccesses",
     "ck-pipeline-loops": "ckmlir.passes.pipeline_loops:PipelineLoops",
     "ck-allocate-lds": "ckmlir.passes.allocate_lds:AllocateLds",
     "ck-insert-barriers": "ckmlir.passes.insert_barriers:InsertBarriers",

@@ -31,7 +31,10 @@ from ckmlir.tools.request import (
 ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm": ".s", "obj": ".o"}
 """What --keep takes -> the ending of its file, in place of that of -o."""
 
-REPORTS = ("lds",)
+REPORTS = {
+    "lds": "buffers, layouts, bank conflicts",
+    "accesses": "loads and stores that are narrower than their arrays allow",
+}
 
 
 def add_arguments(parser: Parser) -> None:
@@ -43,7 +46,8 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS", help="IR to stderr; all: every pass"
     )
-    parser.add_argument("--report", choices=REPORTS, help="what a pass decided; lds: buffers, layouts, bank conflicts")
+    listed = "; ".join(f"{name}: {what}" for name, what in REPORTS.items())
+    parser.add_argument("--report", choices=tuple(REPORTS), help=f"what a pass decided; {listed}")
     parser.add_argument("--timing", action="store_true", help="print the seconds of each step to stderr")
 
 
@@ -98,6 +102,8 @@ def _compile(
         content = compiled.artifacts[name]
         write_file(path, content if isinstance(content, bytes) else content.encode())
     write_file(output, compiled.hsaco)
+    if options.report == "accesses":
+        print("\n".join(map(str, compiled.remarks)) or "no access is narrower than its array allows")
     if options.timing:
         for step, seconds in compiled.timings.items():
             print(f"{1e3 * seconds:9.2f} ms  {step}", file=sys.stderr)

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.codeobject.remarks import narrow_accesses
 from ckmlir.errors import CkmlirError
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.sim.decode import disassemble, instruction_mix
@@ -67,6 +68,7 @@ def _kernel(code_object: CodeObject, kernel: Kernel) -> dict[str, Any]:
         "lds_bytes": metadata.group_segment_size,
         "scratch_bytes": metadata.private_segment_size,
         "max_workgroup_size": metadata.max_flat_workgroup_size,
+        "narrow_accesses": [asdict(one) for one in narrow_accesses(metadata.notes)],
         "occupancy": occupied,
         "occupancy_missing": occupancy_missing,
         "instructions": mix,
@@ -108,6 +110,8 @@ def _rows(kernel: dict[str, Any]) -> Iterator[tuple[str, str]]:
     yield "vector registers", f"{kernel['vector_registers']}, {accumulation} for accumulation; {spilled} spilled"
     yield "scalar registers", f"{kernel['scalar_registers']}; {kernel['scalar_spills']} spilled"
     yield "memory", f"{kernel['lds_bytes']} bytes of LDS, {kernel['scratch_bytes']} of scratch a work-item"
+    narrow = sum(one["count"] for one in kernel["narrow_accesses"])
+    yield "narrow accesses", f"{narrow} in {len(kernel['narrow_accesses'])} places" if narrow else "none"
     yield "workgroup", f"at most {kernel['max_workgroup_size']} work-items"
     occupied, mix = kernel["occupancy"], kernel["instructions"]
     if occupied:

@@ -134,3 +134,28 @@ def test_code_that_does_not_decode(
     (scale, _) = json.loads(capsys.readouterr().out)["kernels"]
     assert scale["instructions"] is None
     assert "ffffffff" in scale["instructions_missing"]
+
+
+def test_narrow_accesses_are_counted_and_listed(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Accumulators give lanes less of their rows than 16 bytes: the compiler says so, with the line."""
+    path = tmp_path / "a.hsaco"
+    keys = ["fmha_fwd", "b=1", "h=1", "sq=64", "sk=64", "d=64"]
+    assert main(["compile", *keys, "--arch", "gfx942", "-o", str(path), "--report", "accesses"]) == 0
+    listed = [line for line in capsys.readouterr().out.splitlines() if "are possible" in line]
+    assert any("bytes a lane where 16 are possible: of 8 neighbours the distribution gives" in line for line in listed)
+    assert all(line.split(":")[0].endswith("_kernel.py") for line in listed)
+    assert main(["inspect", str(path), "--json"]) == 0
+    (kernel,) = json.loads(capsys.readouterr().out)["kernels"]
+    narrow = kernel["narrow_accesses"]
+    assert len(narrow) == len(listed) > 0 and all(one["bytes"] < one["possible"] for one in narrow)
+    assert main(["inspect", str(path)]) == 0
+    assert f"{sum(one['count'] for one in narrow)} in {len(narrow)} places" in capsys.readouterr().out
+
+
+def test_wide_accesses_leave_nothing_to_report(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """Said too, so that silence is not taken for it."""
+    path = tmp_path / "a.hsaco"
+    assert main(["compile", "copy", "m=64", "n=256", "--arch", "gfx942", "-o", str(path), "--report", "accesses"]) == 0
+    assert "no access is narrower than its array allows" in capsys.readouterr().out
+    assert main(["inspect", str(path)]) == 0
+    assert "narrow accesses   none" in capsys.readouterr().out
