@@ -96,6 +96,7 @@ def kernel(
                 body = _gpu_module(target)
             with ir.InsertionPoint(body):
                 names = _trace_function(name, function, waves, arguments)
+            current().require_opened()
             verify(module)
         return Kernel(module, name, target, waves, names)
 

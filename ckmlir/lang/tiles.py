@@ -57,8 +57,8 @@ def coordinates(like: Tile, axis: int) -> Tile:
 
 @located
 def cast(tile: Tile, name: str, *, bounded: bool = False) -> Tile:
-    """Converted to a dtype, rounded to nearest even; i8 and 8-bit floats saturate. A condition that holds is 1, and so
-    is a number that is not 0 where a condition is asked for.
+    """Converted to a dtype, rounded to nearest even; integers and 8-bit floats saturate, and a NaN becomes the
+    integer 0. A condition that holds is 1, and so is a number that is not 0 where a condition is asked for.
 
     `bounded` is a promise about f32 elements: each is NaN or of a magnitude below 2^100, and what is below 2^-126 may
     become zero. Chips without conversions to bf16 then take 1.5 instructions an element instead of 7; NaN stays NaN.

@@ -14,7 +14,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from types import FrameType
-from typing import ParamSpec, TypeVar
+from typing import Any, ParamSpec, TypeVar
 
 from ckmlir.diagnostics import Diagnostic, Position
 from ckmlir.dialect.control import BRANCH
@@ -40,6 +40,7 @@ class Trace:
         rest: ends what holds the rest of the kernel behind each early exit, when tracing ends.
         remainders: the blocks of those rests.
         divisors: what is known so far to divide scalars.
+        unopened: where stages are named that no `with` has entered, by the stage.
     """
 
     name: str
@@ -49,6 +50,12 @@ class Trace:
     rest: ExitStack = field(default_factory=ExitStack)
     remainders: list[ir.Block] = field(default_factory=list)
     divisors: Divisors = field(default_factory=Divisors)
+    unopened: dict["Stage", Position] = field(default_factory=dict)
+
+    def require_opened(self) -> None:
+        """Raises TracingError for a stage that nothing was traced in, because there is no `with` before it."""
+        for left, position in self.unopened.items():
+            raise TracingError(f"stage({left.name!r}) alone does nothing: write with stage({left.name!r}):", position)
 
 
 class _Thread(threading.local):
@@ -182,15 +189,35 @@ def _is_users(problem: BaseException) -> bool:
     return trace is not None and not trace.tb_frame.f_code.co_filename.startswith(_PACKAGE)
 
 
-@contextmanager
-def stage(name: str) -> Iterator[None]:
+class Stage:
+    """What `stage` gives: to be entered by a `with`."""
+
+    def __init__(self, name: str, trace: Trace) -> None:
+        self.name = name
+        self._trace = trace
+        self._inside = _stage(name, trace)
+        trace.unopened[self] = user_position()
+
+    def __enter__(self) -> None:
+        self._trace.unopened.pop(self, None)
+        self._inside.__enter__()
+
+    def __exit__(self, *raised: Any) -> bool | None:
+        return self._inside.__exit__(*raised)
+
+
+def stage(name: str) -> Stage:
     """Everything traced inside belongs to the named stage of the enclosing loop. A schedule may name it even where
     nothing is traced.
 
     Raises:
-        TracingError: outside a kernel or a loop, or inside another stage.
+        TracingError: outside a kernel or a loop, inside another stage, or without a `with` (when the kernel ends).
     """
-    trace = current()
+    return Stage(name, current())
+
+
+@contextmanager
+def _stage(name: str, trace: Trace) -> Iterator[None]:
     if not isinstance(name, str) or not re.fullmatch(r"\w+", name):
         raise TracingError(f"a stage has a name, a word of letters and digits, not {name!r}")
     if trace.stage is not None:

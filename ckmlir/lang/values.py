@@ -135,8 +135,10 @@ class Pointer(Traced):
         It is read where it stands, once, and must not be written by the kernel.
 
         Raises:
-            TracingError: the pointer is not to i32, i64 or f32.
+            TracingError: the pointer is not to i32, i64 or f32, or the index is a negative number.
         """
+        if isinstance(index, int) and index < 0:
+            raise TracingError(f"index {index}: elements are counted from 0; .offset({index}) moves the pointer")
         if str(self.element) not in ("i32", "i64", "f32"):
             raise TracingError(f"scalars are i32, i64 or f32; the pointer is to {self.element}")
         attributes = {

@@ -64,11 +64,25 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
     if have in ("i8", "i32") and want in ("f32", "f64"):
         return value("arith.sitofp", vectors.vector_type(vectors.length_of(source), target), [source])
     if have == "f32" and want == "i32":
-        rounded = value("math.roundeven", source.type, [source])
-        return value("arith.fptosi", vectors.vector_type(vectors.length_of(source), target), [rounded])
+        return _to_i32(source)
     if "f32" not in (have, want) and have != "f64":  # two roundings are not one
         return convert(state, op, convert(state, op, source, ir.F32Type.get()), target)
     fail(op, f"no conversion from {op.operands[0].type.element_type} to {op.results[0].type.element_type}")
+
+
+def _to_i32(source: ir.Value) -> ir.Value:
+    """Round to nearest even, then saturate; NaN becomes 0: what v_cvt_i32_f32 does by itself (CDNA3 ISA, VOP1).
+
+    Without saturation in its words LLVM takes a number out of range for undefined, and what follows with it.
+    """
+    rounded = value("math.roundeven", source.type, [source])
+    type_ = vectors.vector_type(vectors.length_of(source), ir.IntegerType.get_signless(32))
+    attributes = {
+        "intrin": ir.StringAttr.get("llvm.fptosi.sat"),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([1, 0]),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+    }
+    return value("llvm.call_intrinsic", type_, [rounded], attributes)
 
 
 def _from_bf16(source: ir.Value) -> ir.Value:

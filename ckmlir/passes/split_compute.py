@@ -4,7 +4,7 @@ from math import gcd
 
 from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of, registers_of, string, text_of
-from ckmlir.dialect.distribution import broadcast_map, register_map
+from ckmlir.dialect.distribution_maps import broadcast_map, register_map
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.regions import sources_of

@@ -5,8 +5,9 @@ from collections.abc import Callable
 
 from ckmlir.dialect import fragment, fragment_lds
 from ckmlir.dialect.build import integer_of, producer, string, text_of
-from ckmlir.dialect.distribution import Distribution, axis_map
+from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import LANES, lane_cells
+from ckmlir.dialect.distribution_maps import axis_map
 from ckmlir.dialect.fragment_checks import COPY_BYTES
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.reach import reach_of

@@ -5,7 +5,8 @@ from math import prod
 
 from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of
-from ckmlir.dialect.distribution import LANE, Distribution, broadcast_map
+from ckmlir.dialect.distribution import LANE, Distribution
+from ckmlir.dialect.distribution_maps import broadcast_map
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.types import LdsType, tile_of
 from ckmlir.mlir import ir

@@ -16,10 +16,9 @@ from ckmlir.dialect.distribution import (
     Distribution,
     Encoding,
     Factor,
-    broadcast_map,
-    register_map,
     verify_encoding,
 )
+from ckmlir.dialect.distribution_maps import broadcast_map, register_map
 
 parse = Distribution.parse
 WORKED = parse("m: 4@y0 4@wave 16@lane, k: 4@lane 8@y1")

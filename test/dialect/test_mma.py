@@ -3,7 +3,8 @@
 import numpy as np
 import pytest
 
-from ckmlir.dialect.distribution import Distribution, register_map
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.distribution_maps import register_map
 from ckmlir.dialect.mma import ELEMENT_BITS, Mma
 from ckmlir.targets import TargetError, all_targets, get_target
 from ckmlir.targets.mfma import INSTRUCTIONS

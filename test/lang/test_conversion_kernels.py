@@ -1,4 +1,5 @@
-"""Conversions between element types give the nearest value, ties to even; i8 and 8-bit floats saturate; NaN stays NaN.
+"""Conversions between element types give the nearest value, ties to even; integers and 8-bit floats saturate;
+NaN stays NaN, or is the integer 0.
 
 Every f16, bf16, i8 and 8-bit value is converted; from f32, values that lie on, between and next to the results'.
 """
@@ -23,6 +24,7 @@ PAIRS = [
     for result in (*FLOATS, "fp8", "bf8", "i8")
     if source != result and not (source == "i32" and result in ("fp8", "bf8"))
 ]
+PAIRS += [(source, "i32") for source in FLOATS]
 
 
 def values(dtype: str, target: Any) -> np.ndarray:
@@ -55,6 +57,8 @@ def expected(source: np.ndarray, result: Any) -> np.ndarray:
         wide = source.astype(np.float64)
         if kind == np.int8:
             return np.where(np.isnan(wide), 0, np.clip(np.rint(wide), -128, 127)).astype(np.int8)
+        if kind == np.int32:
+            return np.where(np.isnan(wide), 0, np.clip(np.rint(wide), -(2**31), 2**31 - 1)).astype(np.int32)
         if kind.itemsize == 1:
             largest = float(ml_dtypes.finfo(result).max)
             wide = np.clip(wide, -largest, largest)

@@ -209,6 +209,11 @@ def nested_stages(n: Any, x: Any) -> None:
         pass
 
 
+def stage_without_with(n: Any, x: Any) -> None:
+    with loop(0, n, 1):
+        stage("a")
+
+
 def stage_outside(n: Any, x: Any) -> None:
     with stage("a"):
         pass
@@ -251,6 +256,7 @@ def truth(n: Any, x: Any) -> None:
     [
         (nested_stages, TracingError, "stage 'b' inside stage 'a': stages do not nest"),
         (stage_outside, TracingError, "stage 'a' stands outside a loop"),
+        (stage_without_with, TracingError, "stage('a') alone does nothing: write with stage('a'):"),
         (carry_twice, TracingError, "the loop hands its values on already"),
         (after_carry, TracingError, "nothing can follow carry in a loop's body"),
         (too_few, TracingError, "the loop carries 2 values, 1 is handed on"),
@@ -286,7 +292,8 @@ def test_a_chip_without_8_bit_floats() -> None:
 
 
 def test_arguments_need_annotations_that_are_values() -> None:
-    with pytest.raises(TypeError, match=re.escape("argument 'n' needs an annotation: ptr(dtype), i32, i64 or f32")):
+    message = "argument 'n' needs an annotation: ptr(dtype), i32, i64, f32 or f64"
+    with pytest.raises(TypeError, match=re.escape(message)):
 
         @kernel("k", target=TARGET, waves=1)
         def without(n) -> None:  # type: ignore[no-untyped-def]  # what is tested

@@ -93,6 +93,16 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // To i32 the instruction saturates by itself; what is out of range, and NaN, is defined for LLVM too.
+  // CHECK-LABEL: llvm.func @whole
+  // CHECK: math.roundeven
+  // CHECK: llvm.call_intrinsic "llvm.fptosi.sat"
+  // CHECK-NOT: fptosi
+  func.func @whole(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) : (vector<4xf32>) -> vector<4xi32>
+    return
+  }
+
   // i8 saturates, from floats and from wider integers.
   // CHECK-LABEL: llvm.func @saturate
   // CHECK: arith.constant dense<1.270000e+02> : vector<4xf32>
