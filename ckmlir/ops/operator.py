@@ -215,6 +215,14 @@ class Operator(ABC, Generic[P, S]):
         """
         return {}
 
+    def check_inputs(self, problem: P, arrays: Mapping[str, Array]) -> None:
+        """Whether input arrays of the host can be meant: indices, lengths, where sequences begin, which kernels trust.
+
+        Raises:
+            RequestError: naming the array, what is wrong with it and what would be right.
+        """
+        return
+
     @abstractmethod
     def _values(self, problem: P, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Values of an input array before rounding to its dtype; shape `array.shape`. Not asked for those made

@@ -73,14 +73,16 @@ class Key(ABC):
 
 @dataclass(frozen=True)
 class Integer(Key):
-    """A whole number, `minimum` to 2^31 - 1; `multiple` divides most of those that an operator takes."""
+    """A whole number, `minimum` to `maximum`, by default 2^31 - 1; `multiple` divides most of those that an operator
+    takes."""
 
     minimum: int = 0
     multiple: int = 1
+    maximum: int = MAXIMUM_SIZE
 
     @property
     def form(self) -> str:
-        return f"a whole number from {self.minimum} to {MAXIMUM_SIZE}"
+        return f"a whole number from {self.minimum} to {self.maximum}"
 
     def read(self, value: object) -> int:
         if isinstance(value, str):
@@ -92,7 +94,7 @@ class Integer(Key):
             if whole is None:
                 raise self.refuse(value)
             number = whole
-        if not self.minimum <= number <= MAXIMUM_SIZE:
+        if not self.minimum <= number <= self.maximum:
             raise self.refuse(value)
         return number
 

@@ -49,21 +49,22 @@ GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch"
 
 _ATTENTION = {
     "unpipelined": "schedule unpipelined 1",
-    "qr": "schedule qr 1; ahead load_k 1, load_v 1; "
-    "step k_lds, v_lds, load_k, load_v, k_read, qk, top, exp, v_read, rescale, pv",
-    "qr_async": "schedule qr_async 1; ahead load_k 1, load_v 1; path k direct; buffers k 2; "
-    "step k_read, v_lds, load_v, load_k, qk, fence, top, exp, fence, v_read, rescale, pv, fence",
-    "qr_async_trload": "schedule qr_async_trload 1; ahead load_k 1, load_v 1; path direct; buffers 2; "
-    "step k_read, load_v, load_k, qk, fence, top, exp, fence, v_read, rescale, pv, fence",
-    "qr_async_pinned": "schedule qr_async_pinned 1; ahead load_k 1, load_v 1, k_read 1, qk 1; path k direct; "
-    "step v_lds, load_k, load_v, fence, top, exp, fence, v_read, rescale, pv, fence, k_read, fence, qk; apart k, v",
-    "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead load_k 1, load_v 2, v_lds 1, k_read 1, qk 1; "
+    "qr": "schedule qr 1; ahead load_k 1, load_v 1, load_s 1; "
+    "step k_lds, v_lds, load_k, load_v, k_read, qk, top, exp, load_s, v_read, rescale, pv",
+    "qr_async": "schedule qr_async 1; ahead load_k 1, load_v 1, load_s 1; path k direct; buffers k 2; "
+    "step k_read, v_lds, load_v, load_k, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
+    "qr_async_trload": "schedule qr_async_trload 1; ahead load_k 1, load_v 1, load_s 1; path direct; buffers 2; "
+    "step k_read, load_v, load_k, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
+    "qr_async_pinned": "schedule qr_async_pinned 1; ahead load_k 1, load_v 1, load_s 1, k_read 1, qk 1; path k direct; "
+    "step v_lds, load_k, load_v, fence, top, exp, fence, load_s, v_read, rescale, pv, fence, k_read, fence, qk; "
+    "apart k, v",
+    "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead load_k 1, load_v 2, load_s 1, v_lds 1, k_read 1, qk 1; "
     "path k direct; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, pv, fence, barrier, "
-    "k_read, v_lds, load_v, fence, barrier, fence, qk, fence, barrier; priority pv 1, qk 1; groups 2",
+    "k_read, v_lds, load_v, load_s, fence, barrier, fence, qk, fence, barrier; priority pv 1, qk 1; groups 2",
 }
 ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
-"""Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and prepare where a source of keys
-has it; LDS tensors k, v. The last is another name."""
+"""Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and, where parts have them, prepare
+(of keys) and load_s (for scores); LDS tensors k, v. The last is another name."""
 
 BACKWARD: Mapping[str, str] = {
     "unpipelined": "schedule unpipelined 1",

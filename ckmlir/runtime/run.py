@@ -75,6 +75,7 @@ def run_operator(
     for array in specs:
         if array.role == "in":
             check_array(array, arrays.get(array.name), target)
+    operator.check_inputs(problem, arrays)
     memories = {
         array.name: to_memory(arrays[array.name], array) if array.role == "in" else untouched(array) for array in specs
     }

@@ -19,7 +19,7 @@ SECTIONS = {
     "Kernels and their arguments": ("kernel",),
     "Memory": ("views",),
     "Scalars, pointers, tiles": ("values", "operators"),
-    "Functions of tiles": ("tiles", "shapes", "folds"),
+    "Functions of tiles": ("tiles", "shapes", "folds", "machine"),
     "Loops and branches": ("loops", "conditions", "trace"),
 }
 """Heading -> the modules of `ckmlir.lang` whose names stand under it; what is in none of them stands under the last."""

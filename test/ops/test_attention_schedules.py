@@ -176,8 +176,8 @@ def pinned() -> Workbench:
 
 RACING = {
     "K read above the copy that fills its slot": (
-        "load_k, load_v, fence, top, exp, fence, v_read, rescale, pv, fence, k_read",
-        "k_read, fence, top, exp, v_read, rescale, pv, load_k, load_v",
+        "load_k, load_v, fence, top, exp, fence, load_s, v_read, rescale, pv, fence, k_read",
+        "k_read, fence, top, exp, load_s, v_read, rescale, pv, load_k, load_v",
         "reads an LDS tensor before it is written",
     ),
     "the slot filled again before it was read": (
@@ -198,7 +198,7 @@ def test_racing_orders_are_refused_by_the_pass(old: str, new: str, why: str) -> 
 
 def test_k_read_above_pv_keeps_its_barrier() -> None:
     """Above PV but behind the copy it is right: the barrier and the wait move with it. So the checker accepts it."""
-    early = edited("v_read, rescale, pv, fence, k_read", "k_read, v_read, rescale, pv, fence")
+    early = edited("load_s, v_read, rescale, pv, fence, k_read", "k_read, load_s, v_read, rescale, pv, fence")
     assert pinned().compile(early, code=False).findings == ()
 
 

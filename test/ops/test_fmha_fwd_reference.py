@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.attention import fmha_fwd
+from ckmlir.ops.attention import reference
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.comparison import compare
@@ -26,11 +26,14 @@ GFX942 = get_target("gfx942")
 MASKS = st.one_of(
     st.sampled_from(["none", "top_left", "bottom_right"]),
     st.builds(
-        "{}:{},{}".format,
+        "{}:{},{}{}".format,
         st.sampled_from(["window", "window_bottom_right"]),
         st.integers(-1, 12),
         st.one_of(st.integers(-1, 12), st.just(2**31 - 1)),
+        st.sampled_from(["", ",0", ",1", ",5", ",2147483647"]),
     ),
+    st.builds("generic:{},{}".format, st.integers(1, 12), st.integers(1, 12)),
+    st.builds("{}:{}".format, st.sampled_from(["xformers", "xformers_bottom_right"]), st.integers(-2, 12)),
 )
 
 
@@ -44,9 +47,16 @@ def _attends(mask: str, i: int, j: int, queries: int, keys: int) -> bool:
     if mask == "bottom_right":
         return j <= aligned
     kind, _, bounds = mask.partition(":")
-    left, right = map(int, bounds.split(","))
-    center = aligned if kind == "window_bottom_right" else i
-    return (left == -1 or j >= center - left) and (right == -1 or j <= center + right)
+    numbers = list(map(int, bounds.split(",")))
+    center = aligned if "bottom_right" in kind else i
+    if kind == "generic":
+        y, x = numbers
+        return i - y + 1 <= j < i + x
+    if kind.startswith("xformers"):
+        (width,) = numbers
+        return j <= center if width <= 0 else -(width // 2) <= j - center < width - width // 2
+    left, right, sink = (*numbers, 0)[:3]
+    return (left == -1 or j >= center - left or j < sink) and (right == -1 or j <= center + right)
 
 
 @given(mask=MASKS, queries=st.integers(0, 14), keys=st.integers(0, 14))
@@ -63,11 +73,27 @@ def test_masks_and_their_coordinates(mask: str, queries: int, keys: int) -> None
         for j in range(keys):
             expected = _attends(mask, i, j, queries, keys)
             assert kept[i, j] == expected
-            assert (first <= j < last) == expected
+            assert (first <= j < last or j < min(parsed.sink, last)) == expected
             if parsed.kind == "causal":  # the kernel tests this bound only
                 assert (j < min(i + x, keys)) == expected
             if parsed.kind == "none":
                 assert expected
+    assert parsed.pairs(queries, keys) == kept.sum()
+
+
+@given(mask=MASKS, lengths=st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), min_size=1, max_size=4))
+@settings(max_examples=200)
+def test_coordinates_of_sequences_follow_from_those_of_the_longest(mask: str, lengths: list[tuple[int, int]]) -> None:
+    parsed = Mask.parse(mask)
+    y, x = parsed.cornerless(*map(max, zip(*lengths, strict=True)))
+    for queries, keys in lengths:
+        shift = (keys - queries) * parsed.bottom_right
+        for i in range(queries):
+            end = min(i + x + shift, keys)
+            begin = i - (y - shift) + 1 if parsed.kind in ("window", "sinks") else 0
+            for j in range(keys):
+                found = j < end and (j >= begin or j < parsed.sink) if parsed.kind != "none" else True
+                assert found == _attends(mask, i, j, queries, keys)
 
 
 def _softmax_row_by_row(problem, arrays) -> tuple[np.ndarray, np.ndarray]:
@@ -102,7 +128,7 @@ def _softmax_row_by_row(problem, arrays) -> tuple[np.ndarray, np.ndarray]:
 )
 @pytest.mark.parametrize(("sq", "sk"), [(1, 1), (7, 5), (4, 9), (3, 0), (0, 3)])
 def test_reference_key_by_key(layout: str, mask: str, sq: int, sk: int, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fmha_fwd, "REFERENCE_ROWS", 3)  # several blocks of queries
+    monkeypatch.setattr(reference, "REFERENCE_ROWS", 3)  # several blocks of queries
     problem = FMHA.problem(b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, lse=1)
     arrays = FMHA.inputs(problem, GFX942, seed=1)
     outputs = FMHA.reference(problem, arrays)
@@ -157,7 +183,14 @@ def test_tolerances_admit_a_flash_kernel_and_no_missing_key(dtype: str, sq: int,
 
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_default_kernels(target) -> None:
-    specs = FMHA.kernels(target)
+    listed = FMHA.kernels(target)
+    assert {spec.dtype for spec in listed} == {"f16", "bf16", "f32", *(["fp8"] if target.fp8 else [])}
+    assert {word.partition("_")[0] for spec in listed for word in spec.parts} == {part.name for part in FMHA.parts}
+    assert any(spec.varied for spec in listed) and any(spec.v_columns for spec in listed)
+    specs = [
+        one for one in listed
+        if one.dtype != "f32" and not (one.parts or one.varied or one.v_columns or one.mask == "sinks")
+    ]  # fmt: skip
     dtypes = 2 if target.fp8 is None else 3
     turns = [spec for spec in specs if spec.schedule != "qr"]
     assert len(turns) == (0 if target.name == "gfx950" else 2)  # of many workgroups, for f16 and bf16
@@ -192,14 +225,15 @@ def test_launch(layout: str, swapped: bool) -> None:
     assert launch.arguments[:5] == ("q", "k", "v", "o", "lse")
     assert [int(value) for value in launch.arguments[5:9]] == [130, 77, 4, 2]
     assert launch.arguments[9] == np.float32(0.5 * math.log2(math.e))
-    strides = launch.arguments[10:22]
+    assert launch.arguments[10] == 130  # rows of a head of LSE
+    strides = launch.arguments[11:23]
     assert [type(value) for value in strides] == [np.int32, np.int64, np.int64] * 4
     expected = []
     for heads, length, channels in ((4, 130, 64), (2, 77, 64), (2, 77, 32), (4, 130, 32)):
         sequence, head = (heads * channels, channels) if swapped else (channels, length * channels)
         expected += [sequence, head, heads * length * channels]
     assert [int(value) for value in strides] == expected
-    assert [int(value) for value in launch.arguments[22:]] == [5 + 1 - (77 - 130), 0 + 1 + (77 - 130)]
+    assert [int(value) for value in launch.arguments[23:]] == [5 + 1 - (77 - 130), 0 + 1 + (77 - 130)]
     without = FMHA.problem(sq=0)
     assert FMHA.launch(without, FMHA.spec(without, GFX942), GFX942).is_empty
 
@@ -207,7 +241,12 @@ def test_launch(layout: str, swapped: bool) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"dtype": "f32"}, "dtype", "f16|bf16"),
+        ({"dtype": "i8"}, "dtype", "f16|bf16"),
+        ({"sequences": ("", "ends")}, "sequences", "startlength"),
+        ({"v_columns": 3}, "v_columns", "power of two"),
+        ({"parts": ("nosuch_4",)}, "parts", "expected bias, alibi"),
+        ({"parts": ("dropout",), "mfma": (16, 16, 16), "block": (64, 64)}, "mfma", "32 queries"),
+        ({"parts": ("dropout",), "block": (256, 32), "d": 32, "dv": 32}, "block", "a block of 32 queries a wave"),
         ({"d": 12}, "d", "multiple of 8"),
         ({"out": "f32"}, "out", "expected f16"),
         ({"dtype": "fp8", "out": "bf16", "d": 24}, "d", "multiple of 16"),

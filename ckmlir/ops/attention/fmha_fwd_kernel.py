@@ -2,41 +2,44 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from types import SimpleNamespace
 from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, View, f32, i32, i64, kernel, load, ptr, view
+from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr, view
 from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
 from ckmlir.ops.attention.keys_kernel import Rows
-from ckmlir.ops.attention.loop_kernel import Form, attend, nothing
-from ckmlir.ops.attention.weights_kernel import Softmax
-from ckmlir.ops.attention.work_kernel import Work, block_of_grid, rows_of_head, span_of
+from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score, Weights, attend, nothing
+from ckmlir.ops.attention.part import Part, ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.spans_kernel import span_of
+from ckmlir.ops.attention.weights_kernel import Softmax, Units
+from ckmlir.ops.attention.work_kernel import Work, block_of_grid
 from ckmlir.targets import Target
 
 ACCUMULATOR_GROUP = 4
 """Consecutive columns that a lane holds of a matrix instruction's result."""
 
 
-def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
-    """Trace the kernel of a specification."""
-    form = _form(spec, target)
+def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]]) -> Kernel:
+    """Trace the kernel of a specification whose parts are of these kinds."""
+    form = form_of(spec, target)
     boost = WEIGHT_EXPONENT[target.fp8] if spec.dtype == "fp8" and target.fp8 else 0
+    parts = [(find_part(kinds, word), word) for word in spec.parts]
 
-    @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
+    @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec, parts))
     def fmha_fwd(given: Any) -> None:
         work = block_of_grid(spec, given)
-        q = load(
-            _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0)),
-            form.scores.a_over(form.waves, form.queries, form.d),
-        )
+        window = _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0))
+        q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
         k = _rows(spec, given, work, "k").pad(form.keys, form.d)
-        v = _rows(spec, given, work, "v").permute(1, 0).pad(form.dv, form.keys)
-        weights = Softmax(lambda scores: scores * given.scale, boost)
+        v = _values(spec, given, work).pad(form.dv, form.keys)
+        scores = _scores(parts, given, work, form)
+        weights = _weights(parts, Softmax(Units(None if scores else given.scale), boost), given, work, form)
         sums = attend(
-            form, q, span_of(spec, given, work, form), Rows(form, k, v), weights, nothing(form, weights),
+            form, q, span_of(spec, given, work, form, scores), Rows(form, k, v), weights, nothing(form, weights),
             Schedule.parse(spec.schedule_text),
         )  # fmt: skip
         Output(
@@ -44,15 +47,16 @@ def build(spec: FmhaFwdSpec, target: Target) -> Kernel:
             _logarithms(given, work).pad(form.queries) if spec.lse else None,
             spec.out,
             work.first,
-            weights.exponent,
+            weights.units,
             boost,
-            given.v_scale if spec.scaled else None,
+            _factors(spec, parts, given),
         ).write(sums)
 
     return fmha_fwd
 
 
-def _form(spec: FmhaFwdSpec, target: Target) -> Form:
+def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
+    """What a workgroup of this kernel multiplies in a step."""
     queries, keys = spec.block
     shape = "x".join(map(str, spec.mfma))
     scores = Mma.select(target, shape, spec.dtype, block_k=spec.d_tile, transposed=True)
@@ -60,29 +64,72 @@ def _form(spec: FmhaFwdSpec, target: Target) -> Form:
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.dtype, (spec.waves, 1), scores, values)
 
 
-def _arguments(spec: FmhaFwdSpec) -> dict[str, Any]:
+Parts = Sequence[tuple[type[Part], str]]
+"""Kinds of parts with their words."""
+
+
+def _arguments(spec: FmhaFwdSpec, parts: Parts) -> dict[str, Any]:
     arguments: dict[str, Any] = {name: ptr(spec.out if name == "o" else spec.dtype) for name in "qkvo"}
     if spec.lse:
         arguments["lse"] = ptr("f32", alignment=4)
+    arguments.update(dict.fromkeys(spec.lists, ptr("i32")))
     arguments.update(sq=i32, sk=i32, h=i32, ratio=i32, scale=f32)
+    if spec.lse:
+        arguments.update(lse_rows=i32)
     if spec.scaled:
         arguments.update(v_scale=f32)
     for name in "qkvo":
         arguments.update({f"{name}_seq": i32, f"{name}_head": i64, f"{name}_batch": i64})
     if spec.mask != "none":
         arguments.update(mask_y=i32, mask_x=i32)
+        arguments.update(dict.fromkeys(["mask_sink"] * (spec.mask == "sinks") + ["mask_corner"] * spec.varied, i32))
+    for kind, word in parts:
+        arguments.update(kind.parameters(word))
     return arguments
 
 
+def _scores(parts: Parts, given: SimpleNamespace, work: Work, form: Form) -> list[Score]:
+    """What is done to scores before the mask, which begins with making exponents of them if there is anything."""
+    found = [kind.traced(word, given, work, form) for kind, word in parts if issubclass(kind, ScorePart)]
+    return [Scaled(given.scale), *found] if found else []
+
+
+def _weights(parts: Parts, weights: Weights, given: SimpleNamespace, work: Work, form: Form) -> Weights:
+    for kind, word in parts:
+        if issubclass(kind, WeightPart):
+            weights = kind.traced(word, given, work, form, weights)
+    return weights
+
+
+def _factors(spec: FmhaFwdSpec, parts: Parts, given: SimpleNamespace) -> list[Scalar]:
+    """What O is multiplied with."""
+    found = [kind.factor(word, given) for kind, word in parts if issubclass(kind, WeightPart)]
+    return [*([given.v_scale] if spec.scaled else []), *(one for one in found if one is not None)]
+
+
 def _rows(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, name: str) -> View:
-    """The head's rows of an array (queries or keys, channels)."""
-    length = work.sq if name in "qo" else work.sk
+    """The head's rows of an array (queries or keys, channels), at any distance from the array's start."""
+    side, head = (work.q, work.head) if name in "qo" else (work.k, work.shared)
+    by_row, by_head, by_batch = (getattr(given, f"{name}_{one}") for one in ("seq", "head", "batch"))
+    unit = channel_multiple(spec.out if name == "o" else spec.dtype)
+    row = by_row.multiple_of(unit)
+    distance = (head.to("i64") * by_head + side.origin(row, by_batch)).multiple_of(unit)
     channels = spec.d if name in "qk" else spec.dv
-    row = getattr(given, f"{name}_seq").multiple_of(channel_multiple(spec.out if name == "o" else spec.dtype))
-    return view(rows_of_head(spec, given, work, name), (length, channels), (row, 1))
+    return view(getattr(given, name).offset(distance), (side.length, channels), (row, 1))
+
+
+def _values(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work) -> View:
+    """The head's V (channels, keys)."""
+    if not spec.v_columns:
+        return _rows(spec, given, work, "v").permute(1, 0)
+    unit = channel_multiple(spec.dtype)
+    distance = work.shared.to("i64") * given.v_head + work.k.origin(given.v_seq, given.v_batch)
+    pointer = given.v.offset(distance.multiple_of(unit))
+    return view(pointer, (spec.dv, work.k.divided(spec.v_columns)), (given.v_seq.multiple_of(unit), 1))
 
 
 def _logarithms(given: SimpleNamespace, work: Work) -> View:
     """The head's LSE (queries)."""
-    position = (work.batch * given.h + work.head).to("i64") * work.sq.to("i64")
-    return view(given.lse.offset(position), (work.sq,), (1,))
+    rows = given.lse_rows.to("i64")
+    distance = work.head.to("i64") * rows + work.q.origin(1, given.h.to("i64") * rows)
+    return view(given.lse.offset(distance), (work.sq,), (1,))

@@ -20,25 +20,37 @@ from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
-DTYPES = ("f16", "bf16", "fp8")
+DTYPES = ("f16", "bf16", "fp8", "f32")
 """Of Q, K and V."""
-OUTPUTS = {"f16": ("f16",), "bf16": ("bf16",), "fp8": ("bf16", "f16", "f32")}
+OUTPUTS = {"f16": ("f16",), "bf16": ("bf16",), "f32": ("f32",), "fp8": ("bf16", "f16", "f32")}
 """By the dtype of Q, K and V: what O may be, the default first."""
 WEIGHT_EXPONENT = {"fnuz": 7, "ocp": 8}
 """By flavour of 8-bit floats: weights up to 1 are multiplied by two to this power before they become fp8, so that they
 use its whole range (up to 240 or 448). The row sums have the factor too, so that it cancels (as in CK Tile)."""
 MASK_KINDS = ("none", "causal", "window")
+FORWARD_MASKS = (*MASK_KINDS, "sinks")
+SEQUENCES = ("", "length", "start", "startlength")
+"""What memory holds of the queries', or the keys', places: see `sequences.Rows.word`."""
 HEAD_TILES = (32, 64, 96, 128, 256)
 """Channels that a tile may have; a head is padded to the next of them.
 
 Copies to LDS fill tiles of 2^n channels only: 64 lanes side by side make whole rows of them, or parts of one."""
 ROW_BYTES = 16
 """Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
+LISTS = (("start", "start"), ("len", "length"))
+"""Names of arrays, and the words that ask for them."""
 WAVES = 4
-QUERIES_PER_WAVE = 32
+QUERIES_PER_WAVE = (32, 16)
+"""Rows of a wave's matrix instruction; the fewer, the larger the heads that fit."""
 KEY_BLOCKS = (64, 32)
 MOST_BETWEEN_FENCES = 128
 """Channels of heads with which a schedule that fences its phases takes the longest block of keys."""
+SMALLEST_COPY = 4
+"""Bytes of a lane's copy to LDS (CDNA3 ISA, buffer loads with LDS)."""
+DRAWN = 32
+"""Queries of a wave that dropout draws for."""
+NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
+"""Words of parts that load fewer than eight bytes at a time."""
 DEFAULT, OUT_OF_PHASE = "qr", "qr_async_ping_pong"
 """The schedule that fits everywhere, and the one whose groups of waves take turns."""
 TURNS_TILE, TURNS_RATE = 128, 2048
@@ -55,7 +67,11 @@ class FmhaFwdSpec(Spec):
         block: tile (queries, keys) of a workgroup in one step of the loop.
         waves: waves of a workgroup, side by side along the queries.
         mfma: shape (m, n, k) of the matrix instruction of both products.
-        mask: none, causal (only the bound x of the mask's coordinate is tested) or window (both bounds).
+        mask: none, causal (only the bound x of the mask's coordinate is tested), window (both bounds) or sinks (a
+            window and the first keys).
+        sequences: what memory holds of the places of queries and of keys, see `SEQUENCES`.
+        v_columns: 0 for V in rows; else it is in columns, and this divides the number of keys.
+        parts: words of what else is done, see `part.Part.word`.
         lse: the logarithm of the sum of exponentials is an output.
         pad_sq, pad_sk: the number of queries, of keys, need not be a multiple of the block.
     """
@@ -72,6 +88,9 @@ class FmhaFwdSpec(Spec):
     pad_sq: bool
     pad_sk: bool
     schedule: str
+    sequences: tuple[str, str] = ("", "")
+    v_columns: int = 0
+    parts: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -80,6 +99,8 @@ class FmhaFwdSpec(Spec):
             "fmha_fwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
         ]  # fmt: skip
+        more = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
+        parts += [*more, *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
         pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
         return "_".join(parts + ["lse"] * self.lse + (["pad", *pad] if pad else []))
 
@@ -87,6 +108,17 @@ class FmhaFwdSpec(Spec):
     def scaled(self) -> bool:
         """Q, K and V have a scale each: those of Q and K are part of the scores' scale, that of V an argument."""
         return self.dtype == "fp8"
+
+    @property
+    def varied(self) -> bool:
+        """Whether sequences differ in their numbers of queries or keys."""
+        return any(self.sequences)
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The arrays that say where sequences begin and how long they are."""
+        words = zip("qk", self.sequences, strict=True)
+        return tuple(f"seq{what}_{side}" for side, word in words for what, short in LISTS if short in word)
 
     @property
     def d_tile(self) -> int:
@@ -119,34 +151,40 @@ def head_tile(channels: int, *, copied: bool = False) -> int:
 
 def choose_spec(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
-    schedule: str | None, target: Target,
+    schedule: str | None, target: Target, sequences: tuple[str, str] = ("", ""), v_columns: int = 0,
+    parts: tuple[str, ...] = (),
 ) -> FmhaFwdSpec:  # fmt: skip
     """The kernel for a problem with so many heads in all batches: of the schedules, if none is named, and then of the
     blocks of keys, largest first, the first that the chip can run.
     """
     names = [schedule] if schedule else [DEFAULT]
-    workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE)
-    if not schedule and _pay_turns(d, dv, dtype, mask, workgroups, target):
+    plain = not parts and not any(sequences) and not v_columns
+    workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE[0])
+    if not schedule and plain and _pay_turns(d, dv, dtype, mask, workgroups, target):
         names.insert(0, OUT_OF_PHASE)
-    able = [one for one in target.mfmas(dtype) if one.m == QUERIES_PER_WAVE and not one.scaled]
-    mfma = (able[0].m, able[0].n, able[0].k) if able else (32, 32, 8)  # the fastest comes first
+    shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in target.mfmas(dtype)
+              if one.m == rows and not one.scaled] or [(32, 32, 8)]  # the fastest of its rows comes first
+    kept = {rows: next(shape for shape in shapes if shape[0] == rows) for rows, *_ in shapes}
     candidates = []
-    for name, keys in itertools.product(names, KEY_BLOCKS):
-        if keys > _most_keys(name, max(d, dv)):
+    for name, mfma, keys in itertools.product(names, kept.values(), KEY_BLOCKS):
+        if keys > _most_keys(name, max(d, dv), parts):
             continue
         waves = WAVES * parse_schedule(SCHEDULES[name]).groups
-        queries = waves * QUERIES_PER_WAVE
+        queries = waves * mfma[0]
         candidates.append(FmhaFwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
-            pad_sq=sq % queries != 0, pad_sk=sk % keys != 0, schedule=name,
+            pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
+            schedule=name, sequences=sequences, v_columns=v_columns, parts=parts,
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
 
-def _most_keys(schedule: str, channels: int) -> int:
+def _most_keys(schedule: str, channels: int, parts: tuple[str, ...]) -> int:
     """The longest block of keys that leaves enough registers: between fences all fragments that a phase reads are alive
-    at once.
+    at once, and single elements of a bias take a register each.
     """
+    if any(word in NARROW for word in parts):
+        return min(KEY_BLOCKS)
     fenced = any(isinstance(item, Fence) for item in parse_schedule(SCHEDULES[schedule]).step)
     return min(KEY_BLOCKS) if fenced and channels > MOST_BETWEEN_FENCES else max(KEY_BLOCKS)
 
@@ -172,13 +210,21 @@ def _pay_turns(d: int, dv: int, dtype: str, mask: str, workgroups: int, target: 
 def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
     reasons = [
-        *not_a_choice(spec, dtype=DTYPES, mask=MASK_KINDS, schedule=tuple(SCHEDULES)),
+        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, schedule=tuple(SCHEDULES)),
         *not_powers_of_two(spec, "block", "waves"),
+        *(
+            Reason("sequences", spec.sequences, f"'{word}' is no choice", f"expected {'|'.join(SEQUENCES)}")
+            for word in spec.sequences
+            if word not in SEQUENCES
+        ),
+        *(not_powers_of_two(spec, "v_columns") if spec.v_columns else ()),
         *_channels(spec),
         *_output(spec),
     ]
     # Each group of checks relies on the ones before it.
-    reasons = reasons or [*_matrix_instruction(spec, target), *_transposed_copies(spec, target)]
+    reasons = reasons or [
+        *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
+    ]  # fmt: skip
     return reasons or excess(_resources(spec, target), target)
 
 
@@ -234,6 +280,26 @@ def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
     elif not target.has("lds_transpose_read"):
         why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
         yield Reason("schedule", spec.schedule, why, right)
+
+
+def _copied_columns(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    """Copies of a lane are of 4 bytes at least."""
+    if not spec.v_columns or parse_schedule(spec.schedule_text).path_of("v") != "direct":
+        return
+    if spec.v_columns * find_dtype(spec.dtype).bytes < SMALLEST_COPY:
+        why = "V goes to LDS without registers, and its columns are no vectors of 4 bytes"
+        yield Reason("schedule", spec.schedule, why, "expected qr_async, which copies K only, or even lengths")
+
+
+def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    """Dropout draws for blocks of 32 x 32, of which a wave has one row."""
+    if not any(word.startswith("dropout") for word in spec.parts):
+        return
+    if spec.mfma[0] != DRAWN:
+        yield Reason("mfma", spec.mfma, "dropout draws for the elements of 32 queries and 32 keys", "expected 32x32")
+    elif spec.block[0] != DRAWN * spec.waves:
+        right = f"expected {DRAWN * spec.waves} queries"
+        yield Reason("block", spec.block, "dropout draws for a block of 32 queries a wave", right)
 
 
 def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:

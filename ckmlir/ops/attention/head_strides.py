@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Lengths, RequestError
 from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.arrays import checked_strides
@@ -31,11 +31,20 @@ class HeadStrides(Lengths):
         defaults = {"hk": "h", "sk": "sq", "dv": "d"}
 
         def size(name: str) -> int:
-            found = request[name] or request[defaults.get(name, name)]
+            found = request[name] or request[defaults.get(name, name)] or 256
             assert isinstance(found, int)
             return max(found, 1)
 
-        heads, rows, channels = (size(name) for name in SIZES[self.array[-1]])
+        def length(name: str) -> int:
+            for lengths in (request.get(f"slots_{name[1]}"), request.get(f"seqlens_{name[1]}")):
+                if isinstance(lengths, tuple):
+                    return max(sum(lengths) if request["mode"] == "group" else max(lengths), 1)
+            return size(name)
+
+        of_heads, of_rows, of_channels = SIZES[self.array[-1]]
+        heads, rows, channels = size(of_heads), length(of_rows), size(of_channels)
+        if self.array == "v" and request.get("v_layout") == "columns":
+            rows, channels = channels, rows
         gap = ROW_MULTIPLE * random.choice((0, 0, 1, 5))
         unit = -(-channels // ROW_MULTIPLE) * ROW_MULTIPLE + gap
         if random.random() < 0.5:
@@ -49,7 +58,7 @@ def checked_head_strides(
     name: str, layout: str, batches: int, sizes: tuple[int, int, int], dtype: str, given: tuple[int, ...] | None
 ) -> tuple[int, int, int]:
     """An array's strides along batches, heads and rows: those that were given, if a kernel can take them, or packed
-    ones.
+    ones, with rows of whole vectors.
 
     Args:
         layout: bhsd or bshd, of the array in memory.
@@ -63,8 +72,9 @@ def checked_head_strides(
     middle = (heads, rows) if layout == "bhsd" else (rows, heads)
     array_spec(name, (batches, *middle, channels), dtype, "in")  # refuses what is too large
     if given is None:
-        inner = (rows * channels, channels) if layout == "bhsd" else (channels, heads * channels)
-        batch, head, row = heads * rows * channels, *inner
+        length = ceil_div(channels * size, VECTOR_BYTES) * VECTOR_BYTES // size  # of V in columns, with any keys
+        inner = (rows * length, length) if layout == "bhsd" else (length, heads * length)
+        batch, head, row = heads * rows * length, *inner
     else:
         batch, head, row = given
         key, multiple = f"{name}_strides={by(given)}", VECTOR_BYTES // size

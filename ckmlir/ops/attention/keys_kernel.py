@@ -10,7 +10,7 @@ from ckmlir.ops.attention.loop_kernel import Form
 
 @dataclass(frozen=True)
 class Rows:
-    """K and V of a head as rows, one behind the other.
+    """K and V of a head as rows, one behind the other; V may be columns.
 
     Attributes:
         k: (keys, channels), filled up to whole blocks.

@@ -9,6 +9,7 @@ exchange between lanes, and are the operand of the second product where they lie
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -68,16 +69,40 @@ class Keys(Protocol):
         """The block's V, transposed (dv, keys)."""
 
 
-class Score(Protocol):
-    """Something that is done to scores."""
+class Score(ABC):
+    """Something that is done to scores. `key` is the first of a block of keys."""
+
+    def load(self, key: Scalar) -> None:  # noqa: B027
+        """Load what the block's scores meet, if anything; stage `load_s`."""
+
+    @abstractmethod
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """The block's scores (queries, keys), changed. They are products of Q and K, or, behind `Scaled`, exponents to
+        the base 2; minus infinity for what a query does not attend to."""
+
+
+@dataclass(frozen=True)
+class Scaled(Score):
+    """Products of Q and K become exponents."""
+
+    scale: Scalar
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
-        """The scores (queries, keys) of a block of keys, changed. They are products of Q and K, or, where the
-        specification has modifiers, exponents to the base 2."""
+        """See `Score`."""
+        exponents: Tile = scores * self.scale
+        return exponents
 
 
 class Weights(Protocol):
     """What makes weights of scores. It carries a state from block to block: tiles with one element a query."""
+
+    @property
+    def units(self) -> Any:
+        """What scores are; see `weights_kernel.Units`."""
+
+    @property
+    def boost(self) -> int:
+        """Weights are multiplied by two to this power, and so are their sums."""
 
     def start(self, form: Form) -> list[Tile]:
         """The state before the first block."""
@@ -111,6 +136,19 @@ class Span:
 
 
 @dataclass(frozen=True)
+class Parted(Span):
+    """Two runs of keys: the loop's indices from `cut` on are `gap` keys further."""
+
+    cut: Scalar
+    gap: Scalar
+
+    def key(self, index: Scalar) -> Scalar:
+        """See `Span`."""
+        key: Scalar = (index < self.cut).select(index, index + self.gap)
+        return key
+
+
+@dataclass(frozen=True)
 class Sums:
     """What a loop has found: O (queries, dv) in f32, not normalised, and the state of the weights."""
 
@@ -127,8 +165,8 @@ def nothing(form: Form, weights: Weights) -> Sums:
 def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums: Sums, schedule: Schedule) -> Sums:
     """Add the keys of a span to the sums.
 
-    Stages: prepare, load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv. K and V lie in LDS as k
-    and v.
+    Stages: prepare, load_k, k_lds, load_v, load_s, v_lds, k_read, qk, top, exp, rescale, v_read, pv. K and V lie in LDS
+    as k and v.
     """
     none = zeros((form.queries, form.keys), "f32", form.score_layout)
     with loop(span.low, span.high, form.keys, carry=[sums.o, *sums.state], schedule=schedule) as step:
@@ -142,6 +180,9 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
             lk = to_lds(gk, "k")
         with stage("load_v"):
             gv = source.load_v(key)
+        with stage("load_s"):
+            for score in span.scores:
+                score.load(key)
         with stage("v_lds"):
             lv = to_lds(gv, "v")
         with stage("k_read"):

@@ -8,13 +8,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
-from ckmlir.ops.attention.loop_kernel import Form
+from ckmlir.ops.attention.loop_kernel import Form, Score
 
 INFINITY = float("inf")
 
 
 @dataclass(frozen=True)
-class Below:
+class Below(Score):
     """Keys from `end` on do not exist."""
 
     end: Scalar
@@ -25,7 +25,7 @@ class Below:
 
 
 @dataclass(frozen=True)
-class Causal:
+class Causal(Score):
     """A query attends to the keys in front of itself plus x.
 
     Attributes:
@@ -63,3 +63,18 @@ class Window(Causal):
         length = maximum(end - begin, 0)
         inside = (coordinates(scores, 1) + key - begin[:, None]).below(length[:, None])
         return where(inside, scores, -INFINITY)
+
+
+@dataclass(frozen=True)
+class Sinks(Window):
+    """A query attends to the keys that `Window` has, and to the first `sink` as far as `Causal` has them."""
+
+    sink: Scalar
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`. One choice in another: joined conditions would take scalar registers."""
+        row, end = self.ends()
+        column = coordinates(scores, 1)
+        below = where(column < (end - key)[:, None], scores, -INFINITY)
+        sunk = where(column < self.sink - key, below, -INFINITY)
+        return where(column >= (row - self.y + 1 - key)[:, None], below, sunk)

@@ -2,10 +2,58 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import Protocol
+
+import numpy as np
 
 from ckmlir.ops.attention.masks import Mask
+from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import Argument, ArraySpec
+
+
+@dataclass(frozen=True)
+class Place:
+    """Some queries of a head, and the keys of their sequence.
+
+    Attributes:
+        number: the sequence's; head: of Q.
+        batch: the sequence's place along the arrays' batches; row: of its first query there.
+        rows: the queries, counted within the sequence.
+        queries, keys: how many the sequence has.
+    """
+
+    number: int
+    head: int
+    batch: int
+    row: int
+    rows: range
+    queries: int
+    keys: int
+
+    @property
+    def memory_rows(self) -> slice:
+        """The queries' rows in the arrays."""
+        return slice(self.row + self.rows.start, self.row + self.rows.stop)
+
+
+class Wanted(Protocol):
+    """A part as a problem has it; see `part.Part`."""
+
+    @property
+    def word(self) -> str:
+        """What the kernel's code depends on."""
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        """Its arrays."""
+
+    def numbers(self, problem: Problem) -> tuple[Argument, ...]:
+        """Its arguments."""
+
+    def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        """Values of an input array."""
 
 
 @dataclass(frozen=True)
@@ -13,45 +61,72 @@ class Problem:
     """An attention to compute."""
 
     b: int
+    """Sequences; in group mode the arrays have one batch."""
     h: int
     hk: int
-    sq: int
-    sk: int
+    queries: Rows
+    keys: Rows
     d: int
     dv: int
     dtype: str
     out: str
     mask: Mask
     layout: str
+    v_layout: str
     lse: bool
     scale: float
     q_scale: float
     k_scale: float
     v_scale: float
     schedule: str | None
-    q_strides: tuple[int, int, int]
+    parts: tuple[Wanted, ...] = ()
+    q_strides: tuple[int, int, int] = (0, 0, 0)
     """Elements from one batch, one head and one row to the next; so for the other arrays."""
-    k_strides: tuple[int, int, int]
-    v_strides: tuple[int, int, int]
-    o_strides: tuple[int, int, int]
+    k_strides: tuple[int, int, int] = (0, 0, 0)
+    v_strides: tuple[int, int, int] = (0, 0, 0)
+    """Rows are channels where V is in columns."""
+    o_strides: tuple[int, int, int] = (0, 0, 0)
+
+    @property
+    def sq(self) -> int:
+        """The most queries of a sequence."""
+        return self.queries.longest
+
+    @property
+    def sk(self) -> int:
+        """The most keys of a sequence."""
+        return self.keys.longest
+
+    @property
+    def grouped(self) -> bool:
+        """Whether sequences follow each other along the arrays' rows."""
+        return bool(self.queries.slots)
+
+    @property
+    def array_batches(self) -> int:
+        """Batches of the arrays."""
+        return 1 if self.grouped else self.b
 
     @property
     def score_scale(self) -> float:
         """What the products of stored queries and keys are multiplied with."""
         return self.scale * self.q_scale * self.k_scale
 
+    def rows(self, side: str) -> int:
+        """Rows of a batch of Q and O ("q"), or of K and V ("k")."""
+        return (self.queries if side == "q" else self.keys).total
+
     def shape(self, name: str) -> tuple[int, int, int, int]:
         """The shape of q, k, v or o in memory."""
         heads, sequence, channels = self.sizes(name)
-        return (self.b, heads, sequence, channels) if self.layout == "bhsd" else (self.b, sequence, heads, channels)
+        b = self.array_batches
+        return (b, heads, sequence, channels) if self.layout == "bhsd" else (b, sequence, heads, channels)
 
     def sizes(self, name: str) -> tuple[int, int, int]:
-        """Heads, rows and channels of q, k, v or o."""
-        return (
-            self.h if name in "qo" else self.hk,
-            self.sq if name in "qo" else self.sk,
-            self.d if name in "qk" else self.dv,
-        )
+        """Heads, rows and channels of q, k, v or o; of V in columns, rows and columns change places."""
+        heads, rows = (self.h, self.rows("q")) if name in "qo" else (self.hk, self.rows("k"))
+        channels = self.d if name in "qk" else self.dv
+        return (heads, channels, rows) if name == "v" and self.v_layout == "columns" else (heads, rows, channels)
 
     def strides(self, name: str) -> tuple[int, int, int]:
         """Of q, k, v or o along batches, heads and rows."""
@@ -59,5 +134,28 @@ class Problem:
         return found
 
     def by_head(self, array: Array) -> Array:
-        """A view of q, k, v or o with the axes (batch, head, sequence, channel)."""
+        """A view of q, k, v or o with the axes (batch, head, sequence, channel) as the array has them."""
         return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
+
+    def values_by_head(self, array: Array) -> Array:
+        """A view of V with the axes (batch, head, key, channel)."""
+        found = self.by_head(array)
+        return found.transpose(0, 1, 3, 2) if self.v_layout == "columns" else found
+
+    def places(self, arrays: Mapping[str, Array], most: int | None = None) -> Iterator[Place]:
+        """Every head of every sequence, or at most so many queries of each at a time."""
+        for number in range(self.b):
+            row, queries = self.queries.of(arrays, number)
+            _, keys = self.keys.of(arrays, number)
+            step = max(queries if most is None else most, 1)
+            for head in range(self.h):
+                for start in range(0, queries, step):
+                    rows = range(start, min(start + step, queries))
+                    yield Place(number, head, 0 if self.grouped else number, row, rows, queries, keys)
+
+    def keys_of(self, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        """The rows of K and of V (keys, channels) that a place's queries may attend to."""
+        shared = place.head // (self.h // self.hk)
+        start, length = self.keys.of(arrays, place.number)
+        k, v = self.by_head(arrays["k"]), self.values_by_head(arrays["v"])
+        return tuple(array[place.batch, shared, start : start + length] for array in (k, v))  # type: ignore[return-value]

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 
 import numpy as np
 
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT
+from ckmlir.ops.attention.part import score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
+from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.precision import OVERFLOW
@@ -16,69 +18,110 @@ from ckmlir.targets import Target
 
 FIRST_ORDER = 0.25
 """Error of an exponent up to which the exponential's is proportional."""
+RELEVANT = 120.0
+"""Weights below e to minus this power of the largest are zero in f32, which ends at e^-104."""
 
 
-def fmha_tolerances(problem: Problem, arrays: Mapping[str, Array], magnitude: Array, target: Target) -> dict[str,
-Tolerance]:
+def fmha_tolerances(
+    problem: Problem, arrays: Mapping[str, Array], magnitude: Array, target: Target
+) -> dict[str, Tolerance]:
     """Tolerances of o and lse; u is f32's unit roundoff, every sum is over f32 products.
 
     A score s = scale·q·k has error E = (d + 8) u scale |q| |k|, by Euclidean lengths: d products, the scaling and
-    the exponent's argument. The exponential, the running maximum's rescaling of every block of 32 keys and the row
-    sum add r = 2 (sk / 32 + 8) u, relative; so a weight has the relative error 2 E + r, and P, rounded to the dtype
-    towards zero at worst, up to 2 unit roundoffs more, and the absolute error of underflow, which dividing by the
-    row sum does not enlarge since that is at least one; where matrix instructions take denormals for zero, that is
-    the smallest normal number. With p the exact weights:
+    the exponent's argument; to which parts that change scores, or join the sum, add theirs, for keys whose weight is
+    not below e^-RELEVANT of the largest. The exponential, the running maximum's rescaling of every block of 32 keys and
+    the row sum add r = 2 (sk / 32 + 8) u, relative; so a weight has the relative error 2 E + r, and P, rounded to the
+    dtype towards zero at worst, up to 2 unit roundoffs more, and the absolute error of underflow, which dividing by the
+    row sum does not enlarge since that is at least one; where matrix instructions take denormals for zero, that is the
+    smallest normal number. With p the exact weights:
 
         O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_out |o|
         LSE  E + r + 4 u |lse|
 
     Where E is large O is some mean of V, wrong by 2 max|v|. In fp8 the weights are rounded to nearest, after
     multiplication by a power of two, which divides their underflow. The scales of Q, K and V count as part of what
-    they scale.
+    they scale, and so does dropout's factor. Nothing is promised of rows behind a sequence's length.
 
     Args:
         magnitude: O of the magnitudes of V, in the layout of o.
     """
     u, dtype, out = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype), find_dtype(problem.out)
     flushes = not target.has("mfma_denormals") and dtype.name != "fp8"
-    score = np.zeros((problem.b, problem.h, problem.sq))
-    free, free_o = np.zeros(score.shape, np.bool_), np.zeros(score.shape, np.bool_)
-    for batch, head, query, key, value in _heads(problem, arrays):
-        longest = _lengths(key).max(initial=0.0)
-        score[batch, head] = (problem.d + 8) * u * problem.score_scale * _lengths(query) * longest
-        free[batch, head] = _overflowing(problem, query, key)
-        if flushes:
-            free[batch, head] |= _infinite_times_denormal(query, key, dtype.least_normal)
-        free_o[batch, head] = not np.isfinite(value).all()
+    error, free, free_o = _score_errors(problem, arrays, least=dtype.least_normal if flushes else 0.0)
     sums = 2 * (problem.sk / 32 + 8) * u
     largest = problem.v_scale * float(np.nan_to_num(np.abs(arrays["v"].astype(np.float64)), posinf=0).max(initial=0.0))
+    for part in weight_parts(problem):
+        largest *= part.largest_factor
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
         smallest = dtype.underflow / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
     rounding = (1 if dtype.name == "fp8" else 2) * dtype.unit_roundoff
-    rows = score[..., None]
-    error = (2 * rows + sums + rounding) * np.nan_to_num(problem.by_head(magnitude))
-    error = np.where(rows > FIRST_ORDER, np.maximum(error, 2 * largest), error)
-    output = error + problem.sk * largest * smallest + out.underflow
+    rows = _by_batch(problem, error)[..., None]
+    output = (2 * rows + sums + rounding) * np.nan_to_num(problem.by_head(magnitude))
+    output = np.where(rows > FIRST_ORDER, np.maximum(output, 2 * largest), output)
+    output = output + problem.sk * largest * smallest + out.underflow
     single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
     rounded = f"P rounded to {problem.dtype} and O to {problem.out}, {single}"
-    unspecified = np.broadcast_to((free | free_o)[..., None], output.shape)
-    return {
+    unspecified = np.broadcast_to(_by_batch(problem, free | free_o)[..., None], output.shape)
+    found = {
         "o": Tolerance(out.unit_roundoff, problem.by_head(output), rounded, problem.by_head(unspecified)),
-        "lse": Tolerance(4 * u, score + sums, single, free),
+        "lse": Tolerance(4 * u, error + sums, single, free),
     }
+    for part in weight_parts(problem):
+        for name, written in part.written(problem, arrays).items():
+            found[name] = Tolerance(0.0, 0.0, "integers are exact", ~written)
+    return found
 
 
-def _heads(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, Array, Array, Array]]:
-    """Batch, head, and its queries, keys and values in float64."""
-    if not problem.sq:
-        return
-    q, k, v = (problem.by_head(arrays[name]) for name in "qkv")
-    for batch in range(problem.b):
-        for head in range(problem.h):
-            shared = head // (problem.h // problem.hk)
-            query, key, value = q[batch, head], k[batch, shared], v[batch, shared]
-            yield batch, head, query.astype(np.float64), key.astype(np.float64), value.astype(np.float64)
+def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -> tuple[Array, Array, Array]:
+    """By query, in LSE's layout: the error of its scores, whether nothing is promised of it, and whether not of its O.
+
+    Args:
+        least: numbers below this count as zero in matrix instructions.
+    """
+    u, q = find_dtype("f32").unit_roundoff, problem.by_head(arrays["q"])
+    error, free, free_o = (np.full(lse_shape(problem), start) for start in (0.0, True, True))
+    heads: dict[tuple[int, int], tuple[Array, float, bool]] = {}
+    for place in problem.places(arrays, REFERENCE_ROWS):
+        where = place.number, place.head
+        if where not in heads:
+            key, value = (one.astype(np.float64) for one in problem.keys_of(place, arrays))
+            heads.clear()
+            heads[where] = key, float(_lengths(key).max(initial=0.0)), not np.isfinite(value).all()
+        key, longest, unbounded = heads[where]
+        query = q[place.batch, place.head, place.memory_rows].astype(np.float64)
+        lse_rows(problem, error, place)[:] = (problem.d + 8) * u * problem.score_scale * _lengths(query) * longest
+        found = _overflowing(problem, query, key)
+        if least:
+            found |= _infinite_times_denormal(query, key, least)
+        lse_rows(problem, free, place)[:] = found
+        lse_rows(problem, free_o, place)[:] = unbounded
+    if problem.parts:
+        _add_parts(problem, arrays, error, free)
+    return np.where(np.isfinite(error), error, 0.0), free, free_o
+
+
+def _add_parts(problem: Problem, arrays: Mapping[str, Array], error: Array, free: Array) -> None:
+    """What parts add to the errors of scores that matter; infinite where nothing is promised."""
+    for one in scored(problem, arrays):
+        place = one.place
+        logits = np.array([part.logit(problem, place, arrays) for part in weight_parts(problem)])
+        largest = np.maximum(one.scores.max(axis=1, initial=-np.inf), logits.max(initial=-np.inf))
+        with np.errstate(invalid="ignore"):
+            matters = ~(one.scores < largest[:, None] - RELEVANT)
+        more = np.zeros(len(largest))
+        for part in score_parts(problem):
+            added = np.broadcast_to(part.error(problem, place, arrays), matters.shape)
+            more = more + np.where(matters, added, 0.0).max(axis=1, initial=0.0)
+        for one_logit in weight_parts(problem):
+            more = more + one_logit.logit_error(problem, place, arrays)
+        lse_rows(problem, error, place)[:] += np.where(np.isfinite(more), more, 0.0)
+        lse_rows(problem, free, place)[:] |= ~np.isfinite(more)
+
+
+def _by_batch(problem: Problem, rows: Array) -> Array:
+    """An array in LSE's layout with the axes (batch, head, row)."""
+    return rows[None] if problem.grouped else rows
 
 
 def _lengths(rows: Array) -> Array:

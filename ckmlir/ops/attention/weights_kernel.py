@@ -2,13 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from ckmlir.lang import Scalar, Tile, exp2, full, maximum, reduce_max, reduce_sum, where, zeros
-from ckmlir.ops.attention.loop_kernel import Form
+from ckmlir.ops.attention.loop_kernel import Form, Weights
 
 INFINITY = float("inf")
+
+
+@dataclass(frozen=True)
+class Units:
+    """What scores are: exponents to the base 2, or products that `scale` makes such exponents of."""
+
+    scale: Scalar | None
+
+    def exponent(self, scores: Tile) -> Tile:
+        """Scores, or their maxima, as exponents."""
+        return scores if self.scale is None else scores * self.scale
+
+    def score(self, exponent: Scalar) -> Scalar:
+        """An exponent as a score."""
+        return exponent if self.scale is None else exponent / self.scale
 
 
 @dataclass(frozen=True)
@@ -25,11 +41,11 @@ class Softmax:
     """Exponentials of scores less the largest so far; the state is that and the sum of the weights.
 
     Attributes:
-        exponent: what scores and their maxima are as exponents to the base 2.
+        units: what scores are.
         boost: weights are multiplied by two to this power, and so are their sums.
     """
 
-    exponent: Callable[[Tile], Tile]
+    units: Units
     boost: int = 0
 
     def start(self, form: Form) -> list[Tile]:
@@ -41,20 +57,54 @@ class Softmax:
         """See `loop_kernel.Weights`."""
         before, _ = state
         largest = maximum(before, reduce_max(scores, 1))
-        shift = self.exponent(_finite(largest))
-        return Top(largest, shift, exp2(self.exponent(before) - shift))
+        shift = self.units.exponent(_finite(largest))
+        return Top(largest, shift, exp2(self.units.exponent(before) - shift))
 
     def weigh(self, scores: Tile, state: Sequence[Tile], top: Top, key: Scalar) -> tuple[Tile, list[Tile]]:
         """See `loop_kernel.Weights`."""
         _, total = state
         shift = top.shift - float(self.boost) if self.boost else top.shift
-        weights = exp2(self.exponent(scores) - shift[:, None])
+        weights = exp2(self.units.exponent(scores) - shift[:, None])
         return weights, [top.largest, total * top.decay + reduce_sum(weights, 1)]
 
     def rescale(self, total: Tile, top: Top) -> Tile:
         """See `loop_kernel.Weights`."""
         rescaled: Tile = total * top.decay[:, None]
         return rescaled
+
+
+class Around:
+    """Weights with something done to them: what a subclass does not say is as `inner` has it."""
+
+    def __init__(self, inner: Weights) -> None:
+        self.inner = inner
+
+    @property
+    def units(self) -> Units:
+        """See `loop_kernel.Weights`."""
+        units: Units = self.inner.units
+        return units
+
+    @property
+    def boost(self) -> int:
+        """See `loop_kernel.Weights`."""
+        return self.inner.boost
+
+    def start(self, form: Form) -> list[Tile]:
+        """See `loop_kernel.Weights`."""
+        return self.inner.start(form)
+
+    def top(self, scores: Tile, state: Sequence[Tile]) -> Any:
+        """See `loop_kernel.Weights`."""
+        return self.inner.top(scores, state)
+
+    def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
+        """See `loop_kernel.Weights`."""
+        return self.inner.weigh(scores, state, top, key)
+
+    def rescale(self, total: Tile, top: Any) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return self.inner.rescale(total, top)
 
 
 def _finite(largest: Tile) -> Tile:

@@ -1,14 +1,70 @@
-"""Work of attention: which queries a workgroup takes, of which head and sequence, and which keys they attend to."""
+"""Work of attention: which queries a workgroup takes, of which head and sequence."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from types import SimpleNamespace
+from typing import Protocol
 
-from ckmlir.lang import Pointer, Scalar, workgroup_id
-from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, channel_multiple
-from ckmlir.ops.attention.loop_kernel import Form, Span
-from ckmlir.ops.attention.masks_kernel import Below, Causal, Window
+from ckmlir.lang import Scalar, exit_unless, workgroup_id
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+
+
+class Side(Protocol):
+    """The queries, or the keys, of a sequence."""
+
+    @property
+    def length(self) -> Scalar:
+        """How many there are."""
+
+    def origin(self, row: Scalar | int, by_batch: Scalar) -> Scalar:
+        """Elements (i64) from an array's start to the sequence's first row; rows are `row` (i32) apart and batches
+        `by_batch` (i64)."""
+
+    def divided(self, divisor: int) -> Scalar:
+        """The length, with a promise of what divides it if all sequences have the same."""
+
+
+@dataclass(frozen=True)
+class Alike:
+    """Every sequence is a batch of the arrays, and all are as long."""
+
+    length: Scalar
+    batch: Scalar
+
+    def origin(self, row: Scalar | int, by_batch: Scalar) -> Scalar:
+        """See `Side`."""
+        distance: Scalar = self.batch.to("i64") * by_batch
+        return distance
+
+    def divided(self, divisor: int) -> Scalar:
+        """See `Side`."""
+        return self.length.multiple_of(divisor)
+
+
+class Lengths(Alike):
+    """Every sequence is a batch of the arrays; memory holds how many rows of it there are."""
+
+    def divided(self, divisor: int) -> Scalar:
+        """See `Side`."""
+        return self.length
+
+
+@dataclass(frozen=True)
+class Packed:
+    """Sequences follow each other along the arrays' rows; memory holds where each begins."""
+
+    length: Scalar
+    start: Scalar
+
+    def origin(self, row: Scalar | int, by_batch: Scalar) -> Scalar:
+        """See `Side`."""
+        distance: Scalar = self.start.to("i64") * (row if isinstance(row, int) else row.to("i64"))
+        return distance
+
+    def divided(self, divisor: int) -> Scalar:
+        """See `Side`."""
+        return self.length
 
 
 @dataclass(frozen=True)
@@ -16,50 +72,51 @@ class Work:
     """A block of queries.
 
     Attributes:
-        first: its first query; head: of Q and O; shared: of K and V; batch.
-        sq, sk: the number of queries and keys.
+        first: its first query in the sequence.
+        head: of Q and O; shared: of K and V; batch: the sequence's number.
     """
 
     first: Scalar
     head: Scalar
     shared: Scalar
     batch: Scalar
-    sq: Scalar
-    sk: Scalar
+    q: Side
+    k: Side
+
+    @property
+    def sq(self) -> Scalar:
+        """The sequence's queries."""
+        return self.q.length
+
+    @property
+    def sk(self) -> Scalar:
+        """The sequence's keys."""
+        return self.k.length
 
 
 def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace) -> Work:
-    """The work of a workgroup in a grid (blocks of queries, heads, batches)."""
+    """The work of a workgroup in a grid (blocks of the most queries, heads, sequences). It ends here where its sequence
+    has no such queries."""
     queries, keys = spec.block
-    head = workgroup_id(1)
-    return Work(
-        first=workgroup_id(0) * queries,
-        head=head,
-        shared=head // given.ratio,
-        batch=workgroup_id(2),
-        sq=given.sq if spec.pad_sq else given.sq.multiple_of(queries),
-        sk=given.sk if spec.pad_sk else given.sk.multiple_of(keys),
-    )
+    first, head, batch = workgroup_id(0) * queries, workgroup_id(1), workgroup_id(2)
+    sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
+    sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
+    work = Work(
+        first, head, head // given.ratio, batch,
+        _side(spec.sequences[0], given, "q", batch, sq), _side(spec.sequences[1], given, "k", batch, sk),
+    )  # fmt: skip
+    if spec.sequences[0]:
+        exit_unless(first < work.sq)
+    return work
 
 
-def rows_of_head(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, name: str) -> Pointer:
-    """The rows of the work's head of an array, at any distance from the array's start."""
-    head = work.head if name in "qo" else work.shared
-    by_head, by_batch = getattr(given, f"{name}_head"), getattr(given, f"{name}_batch")
-    distance = head.to("i64") * by_head + work.batch.to("i64") * by_batch
-    pointer: Pointer = getattr(given, name).offset(
-        distance.multiple_of(channel_multiple(spec.out if name == "o" else spec.dtype))
-    )
-    return pointer
-
-
-def span_of(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Span:
-    """The keys, in whole blocks, that some query of the block attends to, and the mask."""
-    end = work.sk if spec.pad_sk else None
-    if spec.mask == "none":
-        return Span(0, work.sk, [Below(end)] if end is not None else [])
-    high = work.sk.minimum(work.first + (form.queries - 1) + given.mask_x)
-    if spec.mask == "causal":
-        return Span(0, high, [Causal(form, work.first, given.mask_x, end)])
-    low = (work.first - given.mask_y + 1).maximum(0) // form.keys * form.keys
-    return Span(low, high, [Window(form, work.first, given.mask_x, end, given.mask_y)])
+def _side(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:
+    """Queries or keys as a word of the specification has them; `length` is the arrays'."""
+    if "start" in word:
+        starts = getattr(given, f"seqstart_{name}")
+        start = starts.scalar(batch)
+        own = getattr(given, f"seqlen_{name}").scalar(batch) if "length" in word else starts.scalar(batch + 1) - start
+        return Packed(own, start)
+    if "length" in word:
+        return Lengths(getattr(given, f"seqlen_{name}").scalar(batch), batch)
+    return Alike(length, batch)

@@ -1,0 +1,154 @@
+"""Parts that a request adds to attention: what they ask, read, compute and promise, each in a file of its own.
+
+A part is made of the request's keys (`asked`), names what the kernel's code depends on of it (`word`), and has two
+halves: NumPy's, and the kernel's, which imports the language when it is traced. `parts/` has those of `fmha_fwd`;
+docs/adding_operators.md adds one.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import Argument, ArraySpec
+from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.request import Key
+
+if TYPE_CHECKING:
+    from ckmlir.ops.attention.loop_kernel import Form, Score, Weights
+    from ckmlir.ops.attention.work_kernel import Work
+
+
+class Part(ABC):
+    """Something that a request adds; frozen, with what it asks for as its fields.
+
+    Attributes:
+        name: the first word of what specifications and kernels call it; letters and digits.
+        keys: of requests. They are left out unless the part is wanted.
+    """
+
+    name: ClassVar[str]
+    keys: ClassVar[tuple[Key, ...]]
+
+    @classmethod
+    @abstractmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> Part | None:
+        """The part as the keys' values ask for it, None where they do not. Raises RequestError."""
+
+    @property
+    def word(self) -> str:
+        """What the kernel's code depends on: the name, and choices behind it, joined by underscores."""
+        return self.name
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        """Its arrays, in the order of the kernel's arguments."""
+        return ()
+
+    def numbers(self, problem: Problem) -> tuple[Argument, ...]:
+        """The kernel's arguments behind them."""
+        return ()
+
+    def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        """Values of an input array."""
+        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
+        return values
+
+    @classmethod
+    def parameters(cls, word: str) -> dict[str, Any]:
+        """The kernel's arguments by name: pointers to the arrays, then the numbers."""
+        return {}
+
+
+class ScorePart(Part):
+    """What is done to scores, which are natural exponents in NumPy and exponents to the base 2 in kernels."""
+
+    @abstractmethod
+    def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
+        """The scores (rows, keys) of a place, changed."""
+
+    def error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array | float:
+        """What it adds at most to the error of each score of a place, infinite where nothing is promised."""
+        return 0.0
+
+    @classmethod
+    @abstractmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form) -> Score:
+        """The part of the loop over keys; `given` has the kernel's arguments."""
+
+
+class AddedPart(ScorePart):
+    """A number is added to each score."""
+
+    @abstractmethod
+    def added(self, place: Place, arrays: Mapping[str, Array]) -> Array:
+        """What is added to the scores (rows, keys) of a place, in float64."""
+
+    def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
+        """See `ScorePart`."""
+        with np.errstate(invalid="ignore"):
+            return scores + self.added(place, arrays)
+
+    def error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array:
+        """Two or three roundings of what is added and one of the sum, of which the score's part is counted with the
+        score. Infinite where f32 does not hold what is added as an exponent to the base 2."""
+        size = np.abs(self.added(place, arrays))
+        return np.where(size < OVERFLOW / 4, 4 * UNIT * size, np.where(size < np.inf, np.inf, 0.0))
+
+
+class WeightPart(Part):
+    """What is done to the softmax."""
+
+    @property
+    def largest_factor(self) -> float:
+        """The largest of `factors`."""
+        return 1.0
+
+    def logit(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
+        """An exponent that joins the sum of every query."""
+        return -np.inf
+
+    def logit_error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
+        """The error of that exponent, infinite where nothing is promised."""
+        return 0.0
+
+    def factors(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array | float:
+        """What the weights (rows, keys) of a place are multiplied with behind the sum."""
+        return 1.0
+
+    def outputs(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays that it writes."""
+        return {}
+
+    def written(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Which elements of them something is promised of."""
+        return {}
+
+    @classmethod
+    @abstractmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
+        """The weights with this part."""
+
+    @classmethod
+    def factor(cls, word: str, given: Any) -> Any | None:
+        """A scalar that O is multiplied with, if any."""
+        return None
+
+
+def find_part(kinds: Sequence[type[Part]], word: str) -> type[Part]:
+    """The kind of part that a word of a specification belongs to. Raises KeyError."""
+    return {kind.name: kind for kind in kinds}[word.partition("_")[0]]
+
+
+def score_parts(problem: Problem) -> tuple[ScorePart, ...]:
+    """What is done to scores, in order."""
+    return tuple(part for part in problem.parts if isinstance(part, ScorePart))
+
+
+def weight_parts(problem: Problem) -> tuple[WeightPart, ...]:
+    """What is done to the softmax."""
+    return tuple(part for part in problem.parts if isinstance(part, WeightPart))

@@ -1,0 +1,10 @@
+"""What a request may add to attention; scores are changed in this order, before the mask."""
+
+from ckmlir.ops.attention.part import Part
+from ckmlir.ops.attention.parts.alibi import Alibi
+from ckmlir.ops.attention.parts.bias import Bias
+from ckmlir.ops.attention.parts.dropout import Dropout
+from ckmlir.ops.attention.parts.sink import Sink
+from ckmlir.ops.attention.parts.soft_cap import SoftCap
+
+PARTS: tuple[type[Part], ...] = (Bias, Alibi, SoftCap, Sink, Dropout)

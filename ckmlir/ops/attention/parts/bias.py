@@ -1,0 +1,80 @@
+"""Elementwise bias: a number for every query and key is added to the score, for all batches and heads or for each."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.attention.part import AddedPart
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Argument, ArraySpec, alignment
+from ckmlir.ops.request import Choice, Pitch, RequestError
+
+
+@dataclass(frozen=True)
+class Bias(AddedPart):
+    """(1 or b, 1 or h, queries, keys) of Q's dtype, or f32 for fp8; queries are `stride` elements apart."""
+
+    dtype: str
+    lengths: tuple[int, int, int, int]
+    stride: int
+
+    name = "bias"
+    keys = (
+        Choice("bias", "none", "added to scores: one for all, for heads, for batches and heads",
+               ("none", "one", "head", "batch")),
+        Pitch("bias_stride", None, "elements from one row of the bias to the next, by default sk", of=("sk",)),
+    )  # fmt: skip
+
+    @classmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> Bias | None:
+        kind, stride = values["bias"], values["bias_stride"]
+        if kind == "none":
+            if stride is None:
+                return None
+            raise RequestError(f"bias_stride={stride}: there is no bias; leave it out or name one")
+        if values.get("alibi", "none") != "none":
+            raise RequestError(f"alibi={values['alibi']}: it does not go with bias={kind}; leave one of them out")
+        if kind == "batch" and problem.grouped:
+            raise RequestError("bias=batch: in group mode every sequence has rows of its own; expected one or head")
+        rows, step = problem.rows("q"), problem.sk if stride is None else stride
+        if step < problem.sk:
+            raise RequestError(f"bias_stride={stride}: rows have {problem.sk} elements; expected at least that")
+        lengths = (problem.b if kind == "batch" else 1, 1 if kind == "one" else problem.h, rows, problem.sk)
+        found = cls("f32" if problem.dtype == "fp8" else problem.dtype, lengths, step)
+        if rows * step * find_dtype(found.dtype).bytes > MAXIMUM_ARRAY_BYTES:
+            raise RequestError(f"bias={kind}: a head's {rows} rows are {step} elements apart, which is 2 GiB or more")
+        return found
+
+    @property
+    def word(self) -> str:
+        return f"bias_{self.dtype}_{alignment(find_dtype(self.dtype).bytes, self.lengths[-1], self.stride)}"
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        head = self.lengths[2] * self.stride
+        return (ArraySpec("bias", self.lengths, self.dtype, "in", (self.lengths[1] * head, head, self.stride, 1)),)
+
+    def numbers(self, problem: Problem) -> tuple[Argument, ...]:
+        batch, head, row, _ = self.arrays(problem)[0].strides
+        return np.int32(row), np.int64(head * (self.lengths[1] > 1)), np.int64(batch * (self.lengths[0] > 1))
+
+    def added(self, place: Place, arrays: Mapping[str, Array]) -> Array:
+        batch, head = place.batch * (self.lengths[0] > 1), place.head * (self.lengths[1] > 1)
+        return np.asarray(arrays["bias"][batch, head, place.memory_rows, : place.keys], np.float64)
+
+    @classmethod
+    def parameters(cls, word: str) -> dict[str, Any]:
+        from ckmlir.lang import i32, i64, ptr
+
+        return {"bias": ptr(word.split("_")[1]), "bias_seq": i32, "bias_head": i64, "bias_batch": i64}
+
+    @classmethod
+    def traced(cls, word: str, given: Any, work: Any, form: Any) -> Any:
+        from ckmlir.ops.attention.bias_kernel import added
+
+        return added(int(word.split("_")[2]), given, work, form)

@@ -1,0 +1,74 @@
+"""Sink logit: an exponent of each head joins the sum of every query, without a value."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ckmlir.ops.attention.part import WeightPart
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import ArraySpec, array_spec
+from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.request import Flag
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Tile
+    from ckmlir.ops.attention.loop_kernel import Form, Weights
+    from ckmlir.ops.attention.work_kernel import Work
+
+INFINITY = float("inf")
+LOG2_E = math.log2(math.e)
+
+
+@dataclass(frozen=True)
+class Sink(WeightPart):
+    """Logits are f32, (h); minus infinity changes nothing. LSE counts them."""
+
+    name = "sink"
+    keys = (Flag("sink", False, "a logit of each head joins the sum of exponentials"),)
+
+    @classmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> Sink | None:
+        return cls() if values["sink"] else None
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        return (array_spec("sink", (problem.h,), "f32", "in"),)
+
+    def logit(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
+        return float(arrays["sink"][place.head])
+
+    def logit_error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
+        """A product and a quotient, undone by another product; f32 has to hold the quotient."""
+        logit = self.logit(problem, place, arrays)
+        if logit == -np.inf:
+            return 0.0
+        fits = max(abs(logit) * LOG2_E, abs(logit) / problem.score_scale) < OVERFLOW / 2
+        return 6 * UNIT * abs(logit) if fits else np.inf
+
+    @classmethod
+    def parameters(cls, word: str) -> dict[str, Any]:
+        from ckmlir.lang import ptr
+
+        return {"sink": ptr("f32")}
+
+    @classmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
+        from ckmlir.lang import full, where
+        from ckmlir.ops.attention.weights_kernel import Around
+
+        logit = given.sink.scalar(work.head) * LOG2_E
+
+        class Sunk(Around):
+            """The softmax begins with the logit as its maximum, whose weight is one."""
+
+            def start(self, form: Form) -> list[Tile]:
+                largest = full((form.queries,), self.units.score(logit), "f32", form.row_layout)
+                one = full((form.queries,), 2.0**self.boost, "f32", form.row_layout)
+                return [largest, where(largest > -INFINITY, one, 0.0)]
+
+        return Sunk(weights)

@@ -1,0 +1,77 @@
+"""Soft cap: scores become cap · tanh(score / cap), which keeps them within ± cap."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ckmlir.ops.attention.part import ScorePart
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import Argument
+from ckmlir.ops.precision import UNIT
+from ckmlir.ops.request import Real, RequestError
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Scalar, Tile
+    from ckmlir.ops.attention.loop_kernel import Form
+    from ckmlir.ops.attention.work_kernel import Work
+
+LOG2_E = math.log2(math.e)
+LEAST, MOST = 2.0**-10, 1000.0
+"""Scores are rounded to steps of 1e-7 caps: with a larger one they would be too coarse."""
+
+
+@dataclass(frozen=True)
+class SoftCap(ScorePart):
+    """See the module's text."""
+
+    cap: float
+
+    name = "softcap"
+    keys = (Real("soft_cap", None, "scores become soft_cap · tanh(score / soft_cap); not with a bias", 0),)
+
+    @classmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> SoftCap | None:
+        cap = values["soft_cap"]
+        if not cap:  # 0 is CK's way to say none
+            return None
+        for other in ("bias", "alibi"):
+            if values.get(other, "none") != "none":
+                raise RequestError(f"soft_cap={cap}: it does not go with {other}={values[other]}; leave one out")
+        if not LEAST <= cap <= MOST:
+            raise RequestError(f"soft_cap={cap}: expected a number from {LEAST:g} to {MOST:g}, or 0 for none")
+        return cls(cap)
+
+    def numbers(self, problem: Problem) -> tuple[Argument, ...]:
+        return np.float32(2 / self.cap), np.float32(self.cap * LOG2_E)
+
+    def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
+        found: Array = self.cap * np.tanh(scores / self.cap)
+        return found
+
+    def error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
+        """tanh x = 1 - 2 / (exp 2x + 1) with a relative error of 2x u in the exponential takes less than 16 u off."""
+        return 16 * UNIT * self.cap
+
+    @classmethod
+    def parameters(cls, word: str) -> dict[str, Any]:
+        from ckmlir.lang import f32
+
+        return {"cap_inverse": f32, "cap": f32}
+
+    @classmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
+        from ckmlir.lang import exp2, reciprocal
+        from ckmlir.ops.attention.loop_kernel import Score
+
+        class Capped(Score):
+            def apply(self, scores: Tile, key: Scalar) -> Tile:
+                capped: Tile = given.cap - reciprocal(exp2(scores * given.cap_inverse) + 1.0) * (given.cap * 2.0)
+                return capped
+
+        return Capped()
