@@ -14,7 +14,9 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import check_sizes, read_problem
 from ckmlir.ops.contraction.operator import part_length, parts_of
+from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, Series
 from ckmlir.targets import Target
@@ -53,6 +55,17 @@ class PitchForEach(ForEach):
 
 
 @dataclass(frozen=True)
+class PlaceForEach(ForEach):
+    """Where each product's matrix begins in an array, or one place for all."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        sizes = request.get("m")
+        count = len(sizes) if isinstance(sizes, tuple) else 1
+        distance = random.choice((0, 16, 1 << 10, 1 << 16))
+        return tuple(distance * number for number in range(count))
+
+
+@dataclass(frozen=True)
 class GroupedProblem:
     """Products of one launch.
 
@@ -60,11 +73,13 @@ class GroupedProblem:
         products: each a problem of its own; they differ in sizes, pitches and parts.
         persistent: whether workgroups stay and take block after block; None where the operator chooses.
         on_device: whether the table is an input, there already, and not packed on the host.
+        shared: the arrays that hold matrices of all products; the others are each product's own.
     """
 
     products: tuple[Problem, ...]
     persistent: bool | None
     on_device: bool
+    shared: tuple[Shared, ...] = ()
 
     @property
     def live(self) -> tuple[Problem, ...]:
@@ -112,17 +127,23 @@ def split_name(name: str) -> tuple[str, int]:
 
 def arrays_of(problem: GroupedProblem, number: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of one product by its own names; those that are there."""
-    names = [array.name for array in problem.products[number].arrays()]
-    return {name: arrays[named(name, number)] for name in names if named(name, number) in arrays}
+    product = problem.products[number]
+    names = [array.name for array in product.arrays()]
+    found = {name: arrays[named(name, number)] for name in names if named(name, number) in arrays}
+    found |= {one.name: one.view(product, number, arrays[one.name]) for one in problem.shared if one.name in arrays}
+    return found
 
 
 def all_arrays(problem: GroupedProblem) -> tuple[ArraySpec, ...]:
     """The arrays of all products."""
-    return tuple(
+    shared = {one.name: one.array(problem.products[0]) for one in problem.shared}
+    own = tuple(
         replace(array, name=named(array.name, number))
         for number, one in enumerate(problem.products)
         for array in one.arrays()
+        if array.name not in shared
     )
+    return (*shared.values(), *own)
 
 
 def parts_of_product(one: Problem, spec: ContractionSpec, target: Target) -> tuple[int, int]:
@@ -139,7 +160,9 @@ def blocks_of(one: Problem, spec: ContractionSpec, target: Target) -> int:
 
 def pointed_at(problem: GroupedProblem, spec: ContractionSpec) -> tuple[str, ...]:
     """The arrays and workspaces that the table points to, product after product, each in the kernel's order."""
-    return tuple(named(name, number) for number in range(len(problem.products)) for name in spec.arrays)
+    shared = [one.name for one in problem.shared]
+    numbers = range(len(problem.products))
+    return (*shared, *(named(name, number) for number in numbers for name in spec.arrays if name not in shared))
 
 
 def table_shape(problem: GroupedProblem, sink: str) -> tuple[int, int]:
@@ -151,6 +174,13 @@ def table_shape(problem: GroupedProblem, sink: str) -> tuple[int, int]:
 
 def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target, addresses: Mapping[str, int]) -> Array:
     """The table: the products with the longest sums first, so that what is taken last is short."""
+    shared = {one.name: one for one in problem.shared}
+
+    def address(name: str, number: int) -> int:
+        if name not in shared:
+            return addresses[named(name, number)]
+        size = find_dtype(shared[name].array(problem.products[0]).dtype).bytes
+        return addresses[name] + shared[name].starts[number] * size
 
     def steps(number: int) -> int:
         one = problem.products[number]
@@ -163,7 +193,7 @@ def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target,
         length, _ = parts_of_product(one, spec, target)
         own = one.parted() if spec.sink == "partial" else one
         lies = {"store": (), "atomic": (length,), "partial": (length, own.part_outputs)}[spec.sink]
-        pointers = [addresses[named(name, number)] for name in spec.arrays]
+        pointers = [address(name, number) for name in spec.arrays]
         rows.append((first, one.m, one.n, one.k, *own.distances(), *lies, *pointers))
         first += blocks_of(one, spec, target)
     table = np.zeros((len(rows) + 1, len(rows[0])), np.int64)

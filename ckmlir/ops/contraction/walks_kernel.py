@@ -141,7 +141,9 @@ class Table:
 
 
 class PersistentTable(Table):
-    """The blocks of a table's products in turns, by workgroups that stay: every `workgroups`-th."""
+    """The blocks of a table's products in turns, by workgroups that stay. Each turn goes through them the other way
+    than the one before: where blocks become shorter along the table, who has had a long one gets a short one next.
+    """
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
@@ -150,10 +152,10 @@ class PersistentTable(Table):
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
         end = _first_block(spec, given, given.products)
-        with while_loop(lambda block: block < end, carry=[workgroup_id(0)]) as turn:
-            (block,) = turn.carried
-            body(self._listed(spec, given, block))
-            turn.carry(block + given.workgroups)
+        with while_loop(lambda first, place: first + place < end, carry=[0, workgroup_id(0)]) as turn:
+            first, place = turn.carried
+            body(self._listed(spec, given, first + place))
+            turn.carry(first + given.workgroups, given.workgroups - 1 - place)
 
 
 class StreamK:

@@ -1,8 +1,10 @@
 """grouped_gemm: C_i = A_i·B_i for several products of different sizes in one launch (CK Tile's example 17).
 
 Each product is one of `gemm`, with arrays a_i, b_i, D tensors d0_i …, c_i; m, n, k, the pitches and `split_k` have a
-number for each, or one for all. What the products have in common is the kernel's: types, layout, expression, block. A
-product without rows or columns is left out; one with k = 0 gets the expression of zeros.
+number for each, or one for all. With `a_at`, `b_at` or `c_at` the matrices of all products are parts of one array a, b
+or c, from those elements on; outputs may lie between each other, not on each other. What the products have in common is
+the kernel's: types, layout, expression, block. A product without rows or columns is left out; one with k = 0 gets the
+expression of zeros.
 
 A kernel finds the products in a table in device memory (`ckmlir.ops.contraction.walks_kernel.Table`), addresses
 included. With `table=host` the table is packed on the host, in the stream's order; with `table=device` it is an input,
@@ -19,7 +21,7 @@ alpha and beta (f32). Grid: one dimension, workgroups.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -40,6 +42,7 @@ from ckmlir.ops.contraction.grouped import (
     ForEach,
     GroupedProblem,
     PitchForEach,
+    PlaceForEach,
     all_arrays,
     arrays_of,
     blocks_of,
@@ -54,13 +57,14 @@ from ckmlir.ops.contraction.grouped import (
 )
 from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
 from ckmlir.ops.contraction.operator import real_type
-from ckmlir.ops.contraction.problem import REDUCTIONS
+from ckmlir.ops.contraction.places import Shared
+from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, array_spec
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
@@ -76,6 +80,17 @@ EACH = (
     ForEach("split_k", (1,), "parts of each product's sums, computed by workgroups of their own", 1),
 )
 """The keys that have a number for each product."""
+PLACES = tuple(
+    key
+    for name in "abc"
+    for key in (
+        PlaceForEach(
+            f"{name}_at", None, f"elements of one array {name} at which each {name} begins; by default {name}_0, …"
+        ),
+        Integer(f"{name}_size", None, "elements of that array; by default as far as the products reach"),
+    )
+)
+"""The keys of arrays that hold matrices of all products."""
 TABLES = ("host", "device")
 
 
@@ -87,6 +102,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     spec_type = ContractionSpec
     keys = (
         *EACH,
+        *PLACES,
         *TYPE_KEYS,
         *PLAN_KEYS,
         Choice(
@@ -103,7 +119,9 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> GroupedProblem:
         products = read_products(values, [key.name for key in EACH])
-        problem = GroupedProblem(products, values["persistent"], values["table"] == "device")
+        problem = GroupedProblem(products, values["persistent"], values["table"] == "device", _shared(values, products))
+        if values["c_at"] and any((one.split_k or 1) > 1 for one in products):
+            raise RequestError("c_at: parts of sums are added in arrays of each product; expected split_k=1")
         if problem.on_device and any((one.split_k or 1) > 1 and one.reduction != "atomic" for one in products):
             raise RequestError("table=device: a table that is there cannot know a workspace; expected reduction=atomic")
         return problem
@@ -240,6 +258,8 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     def _values(self, problem: GroupedProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name == TABLE:
             return np.zeros(array.shape, np.int64)
+        if array.name in (one.name for one in problem.shared):
+            return GEMM._values(problem.products[0], array, generator)
         name, number = split_name(array.name)
         return GEMM._values(problem.products[number], replace(array, name=name), generator)
 
@@ -251,16 +271,22 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
 
     def reference(self, problem: GroupedProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """That of `gemm`, product by product."""
-        return {
-            named("c", number): GEMM.reference(one, arrays_of(problem, number, arrays))["c"]
-            for number, one in enumerate(problem.products)
-        }
+        return _gathered(
+            problem,
+            [
+                GEMM.reference(one, arrays_of(problem, number, arrays))["c"]
+                for number, one in enumerate(problem.products)
+            ],
+        )
 
     def expected(self, problem: GroupedProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
-        return {
-            named("c", number): GEMM.expected(one, arrays_of(problem, number, arrays), target)["c"]
-            for number, one in enumerate(problem.products)
-        }
+        return _gathered(
+            problem,
+            [
+                GEMM.expected(one, arrays_of(problem, number, arrays), target)["c"]
+                for number, one in enumerate(problem.products)
+            ],
+        )
 
     def tolerances(
         self,
@@ -270,16 +296,52 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         target: Target,
     ) -> dict[str, Tolerance]:
         """Those of `gemm`, product by product."""
-        found = {}
+        found = []
         for number, one in enumerate(problem.products):
-            known = {"c": reference[named("c", number)]}
-            own = GEMM.tolerances(one, arrays_of(problem, number, arrays), known, target)
-            found[named("c", number)] = own["c"]
-        return found
+            given = arrays_of(problem, number, {**arrays, **reference})
+            found.append(GEMM.tolerances(one, given, {"c": given["c"]}, target)["c"])
+        if not any(one.name == "c" for one in problem.shared):
+            return {named("c", number): one for number, one in enumerate(found)}
+        shapes = [(one.m, one.n) for one in problem.products]
+        atol, free = (
+            _gathered(
+                problem, [np.broadcast_to(value, shape) for value, shape in zip(values, shapes, strict=True)], rest
+            )
+            for values, rest in (([one.atol for one in found], 0.0), ([one.unspecified for one in found], True))
+        )
+        return {"c": Tolerance(max(one.rtol for one in found), atol["c"], found[0].reason, free["c"].astype(bool))}
 
     def flops(self, problem: GroupedProblem) -> int:
         """A multiplication and an addition for each product."""
         return sum(GEMM.flops(one) for one in problem.products)
+
+
+def _shared(values: Mapping[str, Any], products: Sequence[Problem]) -> tuple[Shared, ...]:
+    """The arrays that hold matrices of all products. Raises RequestError for places that do not fit."""
+    found = []
+    for name in "abc":
+        starts, size = values[f"{name}_at"], values[f"{name}_size"]
+        if starts is None and size is not None:
+            raise RequestError(
+                f"{name}_size={size}: each product has an array of its own; expected {name}_at, or nothing"
+            )
+        if starts is not None and len(starts) not in (1, len(products)):
+            wanted = f"expected 1 or {len(products)}"
+            raise RequestError(f"{name}_at: {len(starts)} numbers for {len(products)} products; {wanted}")
+        if starts is not None:
+            found.append(Shared.of(name, starts, size, products))
+    return tuple(found)
+
+
+def _gathered(problem: GroupedProblem, results: Sequence[Array], gaps: float = 0.0) -> dict[str, Array]:
+    """Results of all products as outputs; in an array that holds all of them something else between them."""
+    shared = next((one for one in problem.shared if one.name == "c"), None)
+    if shared is None:
+        return {named("c", number): one for number, one in enumerate(results)}
+    whole = np.full(shared.size, gaps, np.result_type(*results))
+    for number, (one, result) in enumerate(zip(problem.products, results, strict=True)):
+        shared.view(one, number, whole)[...] = result
+    return {"c": whole}
 
 
 def held(spec: ContractionSpec, target: Target) -> int:
