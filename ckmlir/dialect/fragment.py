@@ -8,7 +8,7 @@ registers that it moves (`registers`) and the distribution that says which eleme
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.dialect.build import create, registers, registers_of, string, text_of, value
+from ckmlir.dialect.build import create, integer, registers, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.fragment_checks import check_fragment, check_indexed, check_registers
 from ckmlir.dialect.memory import ATOMIC_KINDS
@@ -124,8 +124,30 @@ class AtomicFragmentOp(Ck.Operation, name="atomic_fragment"):
         fragment, window = op.operation.operands
         described = described_as(window.type, WindowType)
         check_fragment(op, fragment.type, described.lengths, described.element)
-        kind = text_of(op, "kind")
-        expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
+        _check_kind(op)
+
+
+class AtomicScatterFragmentOp(Ck.Operation, name="atomic_scatter_fragment"):
+    """`ck.atomic_scatter_fragment %vector, %window, %index {axis, kind, distribution, registers}`: an atomic_fragment
+    whose coordinate along the axis is each thread's own index.
+    """
+
+    fragment: ext.Operand[Any]
+    window: ext.Operand[Any]
+    index: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        fragment, window, index = op.operation.operands
+        described = described_as(window.type, WindowType)
+        check_indexed(op, index, check_fragment(op, fragment.type, described.lengths, described.element))
+        _check_kind(op)
+
+
+def _check_kind(op: ir.OpView) -> None:
+    kind = text_of(op, "kind")
+    expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
 
 
 def _check_position(op: ir.OpView, result: str) -> None:
@@ -198,3 +220,17 @@ def atomic_fragment(
         [vector, window],
         {"kind": string(kind), **placed(distribution, numbers)},
     )
+
+
+def atomic_scatter_fragment(
+    vector: ir.Value,
+    window: ir.Value,
+    index: ir.Value,
+    axis: int,
+    kind: str,
+    distribution: ir.Attribute,
+    numbers: Sequence[int],
+) -> None:
+    """One atomic update of every thread, at its own index along an axis."""
+    attributes = {"axis": integer(axis), "kind": string(kind), **placed(distribution, numbers)}
+    create("ck.atomic_scatter_fragment", [], [vector, window, index], attributes)

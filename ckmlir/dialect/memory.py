@@ -55,8 +55,7 @@ class AtomicUpdateOp(Ck.Operation, name="atomic_update"):
     def verify_invariants(op: ir.OpView) -> None:
         tile, window = op.operation.operands
         _check_pair(window.type, tile.type)
-        kind = text_of(op, "kind")
-        expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
+        _check_kind(op)
 
 
 class GatherOp(Ck.Operation, name="gather"):
@@ -94,6 +93,25 @@ class ScatterOp(Ck.Operation, name="scatter"):
     def verify_invariants(op: ir.OpView) -> None:
         tile, window, indices = op.operation.operands
         _check_indexed(op, window.type, tile.type, indices.type)
+
+
+class AtomicScatterOp(Ck.Operation, name="atomic_scatter"):
+    """`ck.atomic_scatter %tile, %window, %indices {axis, kind}`: an atomic update, entry i along the axis at
+    `indices[i]`.
+
+    As with a scatter; entries with equal indices all take part.
+    """
+
+    tile: ext.Operand[Any]
+    window: ext.Operand[Any]
+    indices: ext.Operand[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        tile, window, indices = op.operation.operands
+        _check_indexed(op, window.type, tile.type, indices.type)
+        _check_kind(op)
 
 
 class InsideOp(Ck.Operation, name="inside", traits=[ext.Pure]):
@@ -177,6 +195,11 @@ def _check_pair(window_type: ir.Type, tile_type: ir.Type) -> None:
     )
 
 
+def _check_kind(op: ir.OpView) -> None:
+    kind = text_of(op, "kind")
+    expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
+
+
 def _check_positions(op: ir.OpView, element: str) -> None:
     window = described_as(op.operation.operands[0].type, WindowType)
     tile = described_as(op.operation.results[0].type, TileType)
@@ -236,6 +259,11 @@ def scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int, reac
 
 def _indexed(axis: int, reach: str | None) -> dict[str, ir.Attribute]:
     return {"axis": integer(axis), **({} if reach is None else {"reach": string(reach)})}
+
+
+def atomic_scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int, kind: str) -> None:
+    """Combine a tile with a window's memory atomically, the coordinate along an axis taken from an i32 tile."""
+    create("ck.atomic_scatter", [], [tile, window, indices], {"axis": integer(axis), "kind": string(kind)})
 
 
 def inside(window: ir.Value, tile: TileType) -> ir.Value:

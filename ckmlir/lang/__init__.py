@@ -40,7 +40,21 @@ from ckmlir.lang.tiles import (
 )  # fmt: skip
 from ckmlir.lang.trace import TracingError, current, stage
 from ckmlir.lang.values import Pointer, Scalar, Tile
-from ckmlir.lang.views import View, Window, atomic_add, atomic_max, gather, inside, load, offsets, scatter, store, view
+from ckmlir.lang.views import (
+    View,
+    Window,
+    atomic_add,
+    atomic_max,
+    gather,
+    inside,
+    load,
+    offsets,
+    scatter,
+    scatter_add,
+    scatter_max,
+    store,
+    view,
+)
 
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
@@ -49,7 +63,8 @@ __all__ = [
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "multiply_high", "offsets", "permute_axes", "ptr", "reciprocal", "redistribute", "reduce", "reduce_max",
     "reduce_min", "reduce_sum",
-    "round_even", "rsqrt", "scan", "scan_max", "scan_sum", "scatter", "signal", "slice_tile", "splat_like", "sqrt",
+    "round_even", "rsqrt", "scan", "scan_max", "scan_sum", "scatter",
+    "scatter_add", "scatter_max", "signal", "slice_tile", "splat_like", "sqrt",
     "stage", "store", "stretch", "to_lds", "truncate", "uniform", "view", "wait_until", "when", "where", "while_loop",
     "workgroup_id", "zeros",
 ]  # fmt: skip

@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any, TypeVar
 
-from ckmlir.dialect import compute, memory
+from ckmlir.dialect import compute, lds_indexed, memory
 from ckmlir.dialect.build import value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
@@ -194,9 +194,44 @@ class LdsTensor(Traced):
     @located
     def read(self, distribution: Distribution) -> Tile:
         """The tensor as a tile with the distribution asked for."""
+        described = self._described
+        return Tile(memory.from_lds(self.value, TileType(described.lengths, described.element, distribution)))
+
+    @located
+    def gather(self, indices: Tile, axis: int = 0, distribution: Distribution | None = None) -> Tile:
+        """The tensor with the coordinate along `axis` taken from a tile of i32; zero where that lies outside.
+
+        The tile has as many entries along the axis as there are indices.
+        """
+        described = self._described
+        lengths = (*described.lengths[:axis], *indices.lengths, *described.lengths[axis + 1 :])
+        tile = TileType(lengths, described.element, distribution)
+        return Tile(lds_indexed.lds_gather(self.value, indices.value, axis, tile))
+
+    @located
+    def scatter(self, tile: Tile, indices: Tile, axis: int = 0) -> None:
+        """Put entries of a tile where indices say along `axis`; of entries with one index any may remain.
+
+        Entries whose index lies outside are dropped. The tensor is changed in place, as the program comes by; in a loop
+        it has to be made in the same iteration.
+        """
+        lds_indexed.lds_update(tile.value, self.value, indices.value, axis, "store")
+
+    @located
+    def scatter_add(self, tile: Tile, indices: Tile, axis: int = 0) -> None:
+        """`scatter` that adds, i32 or f32; entries with one index are all added, f32 in no particular order."""
+        lds_indexed.lds_update(tile.value, self.value, indices.value, axis, "add")
+
+    @located
+    def scatter_max(self, tile: Tile, indices: Tile, axis: int = 0) -> None:
+        """`scatter` that keeps what is larger, i32 or f32; of entries with one index the largest counts."""
+        lds_indexed.lds_update(tile.value, self.value, indices.value, axis, "max")
+
+    @property
+    def _described(self) -> LdsType:
         described = describe(self.value.type)
         assert isinstance(described, LdsType)
-        return Tile(memory.from_lds(self.value, TileType(described.lengths, described.element, distribution)))
+        return described
 
 
 @located

@@ -286,6 +286,23 @@ def scatter(tile: Tile, window: Window, indices: Tile, axis: int, reach: str | N
 
 
 @located
+def scatter_add(tile: Tile, window: Window, indices: Tile, axis: int) -> None:
+    """`atomic_add` with the coordinate along `axis` taken from a tile of i32; entries with one index are all added.
+
+    What has a negative index, or one beyond the view, is dropped.
+    """
+    memory.atomic_scatter(tile.value, window.value, indices.value, axis, "add")
+
+
+@located
+def scatter_max(tile: Tile, window: Window, indices: Tile, axis: int) -> None:
+    """`atomic_max` with the coordinate along `axis` taken from a tile of i32; of entries with one index the largest
+    counts. What has a negative index, or one beyond the view, is dropped.
+    """
+    memory.atomic_scatter(tile.value, window.value, indices.value, axis, "max")
+
+
+@located
 def atomic_add(tile: Tile, window: Window) -> None:
     """Add a tile to a window's memory, each element atomically (device-wide, in no particular order).
 

@@ -15,6 +15,8 @@ from ckmlir.dialect.views import described_as
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy
+from ckmlir.lowering.index import Index
+from ckmlir.lowering.indexed_access import indexed
 from ckmlir.lowering.place import inside_of
 from ckmlir.lowering.pointer_access import pointer_to
 from ckmlir.lowering.storage import bitcast
@@ -85,7 +87,17 @@ UPDATES: dict[tuple[str, str], Update] = {
 
 def lower_atomic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.atomic_fragment to the chip's instruction."""
-    fragment, window = op.operands
+    return _lower(state, op, inside_of(state, op))
+
+
+def lower_atomic_scatter(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """ck.atomic_scatter_fragment to the chip's instruction, whose lanes go where their index says."""
+    return _lower(state, op, *indexed(state, op, op.operands[2]))
+
+
+def _lower(state: Lowering, op: ir.Operation, inside: list[Index], anywhere: int | None = None) -> list[ir.Value]:
+    """An update of the element `inside` the window; the coordinate along dimension `anywhere` may be any number."""
+    fragment, window = op.operands[0], op.operands[1]
     kind, element = text_of(op, "kind"), str(described_as(window.type, WindowType).element)
     update = UPDATES.get((kind, element))
     if update is None:
@@ -98,11 +110,11 @@ def lower_atomic(state: Lowering, op: ir.Operation) -> list[ir.Value]:
             "neighbours in memory and in one thread, the first at an even place",
         )
     data = fragment if update.elements > 1 else vectors.element(fragment, 0)
-    inside, condition = inside_of(state, op), first_copy(state, op)
+    condition = first_copy(state, op)
     if update.feature is None or state.target.has(update.feature):
-        update.issue(state, data, buffer_address(state, window, inside, condition=condition))
+        update.issue(state, data, buffer_address(state, window, inside, condition=condition, anywhere=anywhere))
     elif update.pointer_feature is not None and state.target.has(update.pointer_feature):
-        pointer, valid = pointer_to(state, window, inside, condition=condition)
+        pointer, valid = pointer_to(state, window, inside, condition=condition, anywhere=anywhere)
         if valid is None:
             _add_to(pointer, data)
         else:

@@ -70,16 +70,25 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 def _pointer(
     state: Lowering, op: ir.Operation, alloc: ir.Operation | None, fragment: ir.Type
 ) -> tuple[ir.Value, dict[str, ir.Attribute]]:
-    """The address, and the attribute that says how far it is aligned.
+    """The address of an access at its thread's own place, and the attribute that says how far it is aligned."""
+    assert alloc is not None
+    distribution, size = Distribution.parse(text_of(op, "distribution")), bits(fragment.element_type) // 8
+    inside = state.coordinates(distribution, registers_of(op)[0])
+    offset = LdsLayout.parse(text_of(alloc, "layout")).offset(inside) * size
+    if op.name == "ck.lds_write":
+        offset = offset + _room(state, alloc, distribution)
+    return address_at(state, alloc, offset, fragment)
+
+
+def address_at(
+    state: Lowering, alloc: ir.Operation, offset: Index, fragment: ir.Type
+) -> tuple[ir.Value, dict[str, ir.Attribute]]:
+    """The address so many bytes behind a tensor's first, and the attribute that says how far it is aligned.
 
     The lanes' part comes first, the constant last, so that the constant becomes the instruction's offset.
     """
-    assert alloc is not None and state.lds is not None
-    layout = LdsLayout.parse(text_of(alloc, "layout"))
-    distribution, size = Distribution.parse(text_of(op, "distribution")), bits(fragment.element_type) // 8
-    offset = layout.offset(state.coordinates(distribution, registers_of(op)[0])) * size
-    if op.name == "ck.lds_write":
-        offset = offset + _room(state, alloc, distribution)
+    assert state.lds is not None
+    layout, size = LdsLayout.parse(text_of(alloc, "layout")), bits(fragment.element_type) // 8
     constant = offset.constant + integer_of(alloc, "offset")
     lanes = offset - offset.constant
     pointer = state.emit.once(("lds", lanes.key), lambda: _step(state.lds, lanes.emit()) if lanes.terms else state.lds)

@@ -19,6 +19,7 @@ from ckmlir.lowering import (
     indexed_access,
     instructions,
     lds_access,
+    lds_indexed,
     short_vectors,
 )
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
@@ -43,6 +44,9 @@ LOWERINGS: dict[str, Lower] = {
     "ck.inside_fragment": global_access.lower_inside,
     "ck.offset_fragment": global_access.lower_offset,
     "ck.atomic_fragment": atomics.lower_atomic,
+    "ck.atomic_scatter_fragment": atomics.lower_atomic_scatter,
+    "ck.lds_gather_fragment": lds_indexed.lower_lds_gather,
+    "ck.lds_update_fragment": lds_indexed.lower_lds_update,
     "ck.lds_read": lds_access.lower_read,
     "ck.lds_write": lds_access.lower_write,
     "ck.copy_fragment": lds_access.lower_copy,

@@ -47,7 +47,8 @@ class AllocateLds(Pass):
         assert isinstance(lds, LdsType)
         users = [use.owner.operation for use in op.results[0].uses]
         copies = [user for user in users if user.name == "ck.copy_fragment"]
-        accesses = tuple(dict.fromkeys(access_of(user) for user in users if user not in copies))
+        known = [user for user in users if user.name in ("ck.lds_read", "ck.lds_write")]  # others go by indices
+        accesses = tuple(dict.fromkeys(map(access_of, known)))
         cell = max((len(registers_of(user)) for user in copies), default=0)
         choice = choose_layout(
             LdsLayout.parse(text_of(op, "layout")), accesses, bits(lds.element) // 8, target, self.padding, cell

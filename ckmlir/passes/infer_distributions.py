@@ -26,7 +26,7 @@ from ckmlir.passes.window_vectors import Lengths, vector_lengths
 ACCESS_BYTES = 16
 MOST_REGISTERS = 4096
 """Eight times what a thread has: a tile that is used piece by piece need not be there as a whole."""
-INDEXED = {"ck.gather": 1, "ck.scatter": 2}
+INDEXED = {"ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2}
 """Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
 
@@ -105,6 +105,10 @@ class _Inference:
             self._merge(op, [op.operands[0], op.results[0]])
         elif op.name == "ck.mma":
             self._merge(op, [op.operands[2], op.results[0]])
+        elif op.name in ("ck.lds_gather", "ck.lds_update"):
+            data = op.results[0] if len(op.results) else op.operands[0]
+            if len(tile_of(data).lengths) == 1:  # each element has an index of its own
+                self._merge(op, [data, op.operands[INDEXED[op.name]]])
         elif op.name == "ck.insert":
             self._merge(op, [op.operands[1], op.results[0]])
         elif op.name == "ck.scan":
@@ -180,7 +184,7 @@ class _Inference:
         return False
 
     def _data_and_indices(self, op: ir.Operation) -> tuple[_Group, _Group]:
-        data = op.results[0] if op.name == "ck.gather" else op.operands[0]
+        data = op.results[0] if len(op.results) else op.operands[0]
         return self.group_of[data], self.group_of[op.operands[INDEXED[op.name]]]
 
     def _derive_permuted(self, op: ir.Operation) -> bool:
@@ -260,6 +264,8 @@ def _wanted_by_readers(members: list[ir.Value], widest: int, transposing: int | 
             if use.owner.operation.name != "ck.to_lds":
                 continue
             for read in use.owner.operation.results[0].uses:
+                if read.owner.operation.name != "ck.from_lds":
+                    continue
                 tile = tile_of(read.owner.operation.results[0])
                 if tile.distribution is None:
                     continue

@@ -177,7 +177,7 @@ def _costs(users: list[ir.Operation], layout: LdsLayout, element_bytes: int, tar
         traffic, place = traffic_of(op), position_of(op.location)
         assert traffic is not None
         registers, cycles, ideal = tuple(registers_of(op)), 0, 0
-        if traffic.kind != "copy":
+        if op.name in ("ck.lds_read", "ck.lds_write"):  # copies have no choice, and indices are not known
             distribution = access_of(op).distribution
             cycles, ideal = access_cycles(layout, distribution, registers, element_bytes, traffic.kind, target)
         line = f"{place.file}:{place.line}" if place else ""

@@ -7,7 +7,9 @@ from ckmlir.mlir import ir
 
 
 class Traffic(NamedTuple):
-    """What an operation does to an LDS tensor: "read", "write", or "copy", a write that ends some time later."""
+    """What an operation does to an LDS tensor: "read", "write", "copy", a write that ends some time later, or "update",
+    a change of what is there, at places that are known at run time.
+    """
 
     kind: str
     tensor: ir.Value
@@ -18,7 +20,10 @@ class Traffic(NamedTuple):
         return self.kind != "read"
 
 
-_OPERAND = {"ck.lds_read": ("read", 0), "ck.lds_write": ("write", 1), "ck.copy_fragment": ("copy", 1)}
+_OPERAND = {
+    "ck.lds_read": ("read", 0), "ck.lds_write": ("write", 1), "ck.copy_fragment": ("copy", 1),
+    "ck.lds_gather_fragment": ("read", 0), "ck.lds_update_fragment": ("update", 1),
+}  # fmt: skip
 
 
 def traffic_of(op: ir.Operation) -> Traffic | None:

@@ -12,6 +12,7 @@ from ckmlir.passes.walk import nested
 
 MEMORY = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",
+    "ck.atomic_scatter_fragment", "ck.lds_gather_fragment", "ck.lds_update_fragment",
     "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
     "ck.barrier", "ck.wait", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority",
     "ck.release", "ck.set_flag", "ck.await_flag", LOOP, WHILE,
@@ -20,6 +21,7 @@ MEMORY = frozenset({
 
 REPEATABLE = frozenset({
     "ck.load_fragment", "ck.gather_fragment", "ck.lds_read", "ck.lds_write", "ck.copy_fragment", "ck.lds_alloc",
+    "ck.lds_gather_fragment",
 })  # fmt: skip
 """Memory operations that may run for an iteration a second time."""
 
@@ -32,6 +34,7 @@ READ = "ck.lds_read"
 MATRIX = "ck.mfma"
 FRAGMENTS = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",
+    "ck.atomic_scatter_fragment", "ck.lds_gather_fragment", "ck.lds_update_fragment",
     READ, "ck.lds_write", "ck.copy_fragment", MATRIX,
 })  # fmt: skip
 """Operations that a schedule can name one by one: memory accesses and matrix instructions."""

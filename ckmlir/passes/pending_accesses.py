@@ -11,8 +11,9 @@ from operator import or_
 from typing import NamedTuple
 
 from ckmlir.dialect import synchronization
-from ckmlir.dialect.build import integer_of, producer
+from ckmlir.dialect.build import integer_of, producer, text_of
 from ckmlir.dialect.fragment_lds import BEGINS, tensor_bytes
+from ckmlir.dialect.lds_indexed import ATOMIC, FOLLOWS
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
 from ckmlir.passes.lds_traffic import traffic_of
@@ -22,8 +23,9 @@ BARRIER, GROUP_BARRIER = "ck.barrier", "ck.group_barrier"
 
 
 class Access(NamedTuple):
-    """The bytes of the tensor that an operation reads, writes, or copies into ("read", "write", "copy"); whether a copy
-    is the first of a value (`begins`).
+    """The bytes of the tensor that an operation reads, writes, copies into or updates ("read", "write", "copy",
+    "update"); whether a copy is the first of a value (`begins`); of an update what it does, and whether it is one of
+    several of a tile (`follows`).
     """
 
     kind: str
@@ -31,6 +33,12 @@ class Access(NamedTuple):
     start: int
     end: int
     begins: bool = False
+    does: str = ""
+    follows: bool = False
+
+    def may_mix_with(self, earlier: "Access") -> bool:
+        """Whether two updates may happen in either order: those of one tile may, and such that commute."""
+        return self.does == earlier.does and (self.follows or self.does in ATOMIC)
 
 
 class Event(NamedTuple):
@@ -151,7 +159,7 @@ def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
                 yield Event(op, op.name, copies=integer_of(op, "copies")), None
                 last = None
         elif (access := _access_of(op)) is not None:
-            if access != last or access.kind == "copy":
+            if access != last or access.kind in ("copy", "update"):
                 yield Event(op, op.name), access
             last, waited = access, False
 
@@ -163,7 +171,11 @@ def in_conflict(later: Access, earlier: Access, several_waves: bool) -> bool:
     read may still be under way: behind a loop that has run ahead. Fragments of one value are disjoint, and every byte
     is written by the same wave each time, whose own accesses complete in order, but for copies.
     """
-    reads = (later.kind, earlier.kind).count("read")
+    kinds = (later.kind, earlier.kind)
+    if "update" in kinds and later.tensor == earlier.tensor:
+        mixing = kinds == ("update", "update") and later.may_mix_with(earlier)
+        return not mixing and (several_waves or "copy" in kinds)
+    reads = kinds.count("read")
     if reads == 2 or (reads == 0 and later.tensor == earlier.tensor and not (later.begins and earlier.kind == "copy")):
         return False
     if not several_waves and "copy" not in (later.kind, earlier.kind):
@@ -177,7 +189,8 @@ def _access_of(op: ir.Operation) -> Access | None:
     if traffic is None:
         return None
     begins = traffic.kind == "copy" and BEGINS in op.attributes
-    return Access(*traffic, *_bytes_of(producer(traffic.tensor)), begins)
+    does = text_of(op, "kind") if traffic.kind == "update" else ""
+    return Access(*traffic, *_bytes_of(producer(traffic.tensor)), begins, does, FOLLOWS in op.attributes)
 
 
 def _bytes_of(alloc: ir.Operation | None) -> tuple[int, int]:

@@ -1,16 +1,13 @@
 """Splitting of loads, stores and LDS transfers into accesses of one vector a thread."""
 
 import math
-from collections.abc import Callable
 
 from ckmlir.dialect import fragment, fragment_lds
-from ckmlir.dialect.build import integer_of, producer, string, text_of
+from ckmlir.dialect.build import producer, string, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import LANES, lane_cells
-from ckmlir.dialect.distribution_maps import axis_map
 from ckmlir.dialect.fragment_checks import COPY_BYTES
 from ckmlir.dialect.lds_layout import LdsLayout
-from ckmlir.dialect.reach import reach_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, WindowType, describe, tile_of
 from ckmlir.mlir import ir
@@ -32,7 +29,7 @@ def split_load(state: SplitState, op: ir.Operation) -> None:
     text = string(str(distribution))
     pieces = [
         (registers, fragment.load_fragment(window, text, registers, tile.element))
-        for registers in _window_accesses(state, window, distribution)
+        for registers in window_accesses(state, window, distribution)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
 
@@ -42,7 +39,7 @@ def split_store(state: SplitState, op: ir.Operation) -> None:
     tile, window = op.operands
     distribution = tile_of(tile).placed
     text = string(str(distribution))
-    for registers in _window_accesses(state, window, distribution):
+    for registers in window_accesses(state, window, distribution):
         fragment.store_fragment(state.of(tile).gather(registers), window, text, registers)
 
 
@@ -51,42 +48,8 @@ def split_atomic_update(state: SplitState, op: ir.Operation) -> None:
     tile, window = op.operands
     described = tile_of(tile)
     text = string(str(described.placed))
-    width = max(1, 32 // bits(described.element))
-    for registers in _window_accesses(state, window, described.placed, width):
+    for registers in window_accesses(state, window, described.placed, atomic_width(described.element)):
         fragment.atomic_fragment(state.of(tile).gather(registers), window, text_of(op, "kind"), text, registers)
-
-
-def split_gather(state: SplitState, op: ir.Operation) -> None:
-    """One gather_fragment an access."""
-    window, indices = op.operands
-    tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
-    where = _indexed(op, window, tile.placed)
-    own = _index_of(state, op, indices, tile.placed, axis)
-    pieces = [
-        (registers, fragment.gather_fragment(window, own(registers[0]), where, registers, tile.element))
-        for registers in _window_accesses(state, window, tile.placed, across=axis)
-    ]
-    state.bind(op.results[0], Registers.scatter(pieces, tile.element))
-
-
-def split_scatter(state: SplitState, op: ir.Operation) -> None:
-    """One scatter_fragment an access."""
-    value, window, indices = op.operands
-    tile, axis = tile_of(value), integer_of(op, "axis")
-    where = _indexed(op, window, tile.placed)
-    own = _index_of(state, op, indices, tile.placed, axis)
-    for registers in _window_accesses(state, window, tile.placed, across=axis):
-        data = state.of(value).gather(registers)
-        fragment.scatter_fragment(data, window, own(registers[0]), where, registers)
-
-
-def _indexed(op: ir.Operation, window: ir.Value, distribution: Distribution) -> dict[str, ir.Attribute]:
-    """What the accesses of a gather or scatter have in common."""
-    return {
-        "axis": op.attributes["axis"],
-        "reach": string(reach_of(op, window)),
-        "distribution": string(str(distribution)),
-    }
 
 
 def split_inside(state: SplitState, op: ir.Operation) -> None:
@@ -95,7 +58,7 @@ def split_inside(state: SplitState, op: ir.Operation) -> None:
     text = string(str(tile.placed))
     pieces = [
         (registers, vectors.splat(fragment.inside_fragment(window, text, registers[0]), len(registers)))
-        for registers in _window_accesses(state, window, tile.placed)
+        for registers in window_accesses(state, window, tile.placed)
     ]
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
 
@@ -105,32 +68,18 @@ def split_offsets(state: SplitState, op: ir.Operation) -> None:
     window, tile = op.operands[0], tile_of(op.results[0])
     text = string(str(tile.placed))
     pieces = []
-    for registers in _window_accesses(state, window, tile.placed):
+    for registers in window_accesses(state, window, tile.placed):
         first = vectors.splat(fragment.offset_fragment(window, text, registers[0]), len(registers))
         pieces.append((registers, vectors.add(first, vectors.dense(range(len(registers)), tile.element))))
     state.bind(op.results[0], Registers.scatter(pieces, tile.element))
 
 
-def _index_of(
-    state: SplitState, op: ir.Operation, indices: ir.Value, distribution: Distribution, axis: int
-) -> Callable[[int], ir.Value]:
-    """The index (i32) of a register of the data, from the tile of indices."""
-    homes = axis_map(tile_of(indices).placed, distribution, axis)
-    if homes is None:
-        fail(op, f"its indices lie as '{tile_of(indices).placed}', where some threads lack those of their own elements")
-    known = state.of(indices)
-    made: dict[int, ir.Value] = {}
-
-    def index(register: int) -> ir.Value:
-        home = homes[register]
-        if home not in made:
-            made[home] = vectors.element(known.chunks[home // known.chunk], home % known.chunk)
-        return made[home]
-
-    return index
+def atomic_width(element: ir.Type) -> int:
+    """Elements that one atomic update of memory takes: hardware atomics are 32 bits wide or more."""
+    return max(1, 32 // bits(element))
 
 
-def _window_accesses(
+def window_accesses(
     state: SplitState,
     window: ir.Value,
     distribution: Distribution,
@@ -157,7 +106,8 @@ def _window_accesses(
 def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     """An allocation whose contiguous dimension suits the readers, and one lds_write an access."""
     tile = tile_of(op.operands[0])
-    readers = [tile_of(use.owner.operation.results[0]).placed for use in op.results[0].uses]
+    users = [use.owner.operation for use in op.results[0].uses]
+    readers = [tile_of(user.results[0]).placed for user in users if user.name == "ck.from_lds"]
     lds = describe(op.results[0].type)
     assert isinstance(lds, LdsType)
     transposing = has_transposed_read(state.named_target, bits(tile.element))

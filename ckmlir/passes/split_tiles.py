@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.mlir import ir
-from ckmlir.passes import split_compute, split_memory, split_reduce, split_scan
+from ckmlir.passes import split_compute, split_indexed, split_memory, split_reduce, split_scan
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.split_control import split_control
 from ckmlir.passes.split_state import SplitState
@@ -23,8 +23,11 @@ Splitter = Callable[[SplitState, ir.Operation], None]
 SPLITTERS: dict[str, Splitter] = {
     "ck.load": split_memory.split_load,
     "ck.store": split_memory.split_store,
-    "ck.gather": split_memory.split_gather,
-    "ck.scatter": split_memory.split_scatter,
+    "ck.gather": split_indexed.split_gather,
+    "ck.scatter": split_indexed.split_scatter,
+    "ck.atomic_scatter": split_indexed.split_atomic_scatter,
+    "ck.lds_gather": split_indexed.split_lds_gather,
+    "ck.lds_update": split_indexed.split_lds_update,
     "ck.atomic_update": split_memory.split_atomic_update,
     "ck.inside": split_memory.split_inside,
     "ck.offsets": split_memory.split_offsets,

@@ -20,7 +20,7 @@ from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
 from ckmlir.targets.timing import UNITS, Cycles, lds_cycles, matrix_cycles, memory_cycles, vector_cycles
 
-STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"})
+STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment", "ck.atomic_scatter_fragment"})
 LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"})
 
 
@@ -111,8 +111,8 @@ def _cycles(op: ir.Operation, target: Target) -> Cycles:
         return matrix_cycles(target, text_of(op, "instruction"))
     if op.name in STORES or op.name in LOADS:
         return memory_cycles(target, _width(op))
-    if traffic_of(op) is not None:
-        return lds_cycles(target, "read" if op.name == "ck.lds_read" else "write", _width(op))
+    if (traffic := traffic_of(op)) is not None:
+        return lds_cycles(target, "write" if traffic.writes else "read", _width(op))
     return vector_cycles(target, op.name, elements_of(op))  # packed instructions are not assumed
 
 

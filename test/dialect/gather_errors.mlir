@@ -68,3 +68,23 @@ func.func @reach(%w: !window, %i: !ck.tile<[16], i32, "?">) {
   %0 = "ck.gather"(%w, %i) {axis = 0, reach = "wide"} : (!window, !ck.tile<[16], i32, "?">) -> !tile
   return
 }
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+!tile = !ck.tile<[16, 32], f16, "?">
+func.func @kind(%w: !window, %t: !tile, %i: !ck.tile<[16], i32, "?">) {
+  // expected-error@+1 {{'ck.atomic_scatter' kind 'min' is not one of add, max}}
+  "ck.atomic_scatter"(%t, %w, %i) {axis = 0, kind = "min"} : (!tile, !window, !ck.tile<[16], i32, "?">) -> ()
+  return
+}
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+!tile = !ck.tile<[16, 32], f16, "?">
+func.func @update_count(%w: !window, %t: !tile, %i: !ck.tile<[32], i32, "?">) {
+  // expected-error@+1 {{'ck.atomic_scatter' axis 0 has 16 entries and takes as many indices, not [32]}}
+  "ck.atomic_scatter"(%t, %w, %i) {axis = 0, kind = "add"} : (!tile, !window, !ck.tile<[32], i32, "?">) -> ()
+  return
+}

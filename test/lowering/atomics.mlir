@@ -36,3 +36,18 @@ gpu.module @older [#rocdl.target<chip = "gfx942">] {
     return
   }
 }
+
+// A row's number from memory is compared with their count, also where it passes the end of the buffer in any case.
+gpu.module @by_index [#rocdl.target<chip = "gfx950">] {
+  // CHECK-LABEL: llvm.func @by_index
+  func.func @by_index(%p: !llvm.ptr<1>, %m: i32, %v: vector<2xbf16>, %i: i32) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %view = "ck.make_view"(%p, %m) : (!llvm.ptr<1>, i32) -> !view
+    %window = "ck.make_window"(%view, %zero, %zero) : (!view, i32, i32) -> !window
+    // CHECK: %[[INSIDE:.*]] = arith.cmpi ult, %arg3, %arg1 : i32
+    // CHECK: %[[PLACE:.*]] = arith.select %[[INSIDE]], %{{.*}}, %{{.*}} : i32
+    // CHECK: rocdl.raw.ptr.buffer.atomic.fadd %{{.*}}, %{{.*}}, %[[PLACE]], %{{.*}}, 0 : vector<2xbf16>
+    "ck.atomic_scatter_fragment"(%v, %window, %i) {axis = 0 : i64, kind = "add", distribution = "d0: 2@lane, d1: 32@lane 2@y0", registers = array<i32: 0, 1>} : (vector<2xbf16>, !window, i32) -> ()
+    return
+  }
+}

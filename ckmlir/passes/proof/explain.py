@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from ckmlir.dialect.build import producer
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
-from ckmlir.passes.proof.footprints import tensor_of
+from ckmlir.passes.proof.footprints import changes, finds, tensor_of
 from ckmlir.passes.proof.frames import Frame
 from ckmlir.passes.proof.source_program import SourceProgram
 from ckmlir.passes.proof.state import State, Value
@@ -35,7 +35,7 @@ def unknown(
     parts: Sequence[Part],
 ) -> Finding:
     """An operation that the unscheduled program does not have, or not with these operands."""
-    if op.name == "ck.lds_read" and not choices[0]:
+    if finds(op) and not choices[-1]:
         return _unwritten(program, op, parts)
     alike = program.table.alike.get(signature, [])
     if not alike:
@@ -112,9 +112,9 @@ def _other_iteration(program: SourceProgram, op: ir.Operation, name: Name, origi
         f"{when(program, name._replace(shift=got))}, where that of {when(program, name)} is needed"
     )
     notes = [("the result is computed here", origin)]
-    if origin.name == "ck.lds_read":
-        writes = (use.owner.operation for use in tensor_of(origin).results[0].uses)
-        notes += [("what it finds in LDS is written here", one) for one in writes if not one.results][:1]
+    if finds(origin):
+        users = (use.owner.operation for use in tensor_of(origin).results[0].uses)
+        notes += [("what it finds in LDS is written here", one) for one in users if changes(one) and one != origin][:1]
     return Finding("dependence", op, message, tuple(notes))
 
 

@@ -22,13 +22,24 @@ Numbers = npt.NDArray[np.int64]
 
 WIDEST = 16
 """Bytes of the widest access to LDS."""
-OPERAND = {"ck.lds_read": 0, "ck.lds_write": 1, "ck.copy_fragment": 1}
+OPERAND = {
+    "ck.lds_read": 0, "ck.lds_write": 1, "ck.copy_fragment": 1,
+    "ck.lds_gather_fragment": 0, "ck.lds_update_fragment": 1,
+}  # fmt: skip
 """The accesses to LDS, and which of their operands is the tensor."""
+KINDS = {
+    "ck.lds_read": "read", "ck.lds_write": "write", "ck.copy_fragment": "copy",
+    "ck.lds_gather_fragment": "read", "ck.lds_update_fragment": "update",
+}  # fmt: skip
+INDEXED = ("ck.lds_gather_fragment", "ck.lds_update_fragment")
+"""What may touch any element of its tensor."""
+COMMUTING = ("add", "max")
+"""Updates that give the same in any order."""
 
 
 @dataclass(frozen=True)
 class Footprint:
-    """An access to LDS: what it does ("read", "write", "copy") and the bytes of each wave, as bits."""
+    """An access to LDS: what it does ("read", "write", "copy", "update") and the bytes of each wave, as bits."""
 
     op: ir.Operation
     kind: str
@@ -51,6 +62,24 @@ class Footprint:
 def is_access(op: ir.Operation) -> bool:
     """Whether an operation reads or writes LDS."""
     return op.name in OPERAND
+
+
+def finds(op: ir.Operation) -> bool:
+    """Whether what an operation does depends on what LDS holds: a read, or a change of what is there."""
+    return KINDS.get(op.name) in ("read", "update")
+
+
+def changes(op: ir.Operation) -> bool:
+    """Whether an operation changes what LDS holds."""
+    return op.name in KINDS and KINDS[op.name] != "read"
+
+
+def in_any_order(one: ir.Operation, other: ir.Operation) -> bool:
+    """Whether two updates of a tensor may happen in either order: they commute, or are of one tile."""
+    if {KINDS.get(one.name), KINDS.get(other.name)} != {"update"}:
+        return False
+    kinds = text_of(one, "kind"), text_of(other, "kind")
+    return kinds[0] == kinds[1] and (kinds[0] in COMMUTING or "follows" in one.attributes)
 
 
 def tensor_of(op: ir.Operation) -> ir.Operation:
@@ -87,8 +116,11 @@ def footprint(op: ir.Operation, waves: int) -> Footprint:
     distribution = Distribution.parse(text_of(op, "distribution"))
     if distribution.waves not in (1, waves):
         raise ValueError(f"its distribution is one over {distribution.waves} waves, the kernel has {waves}")
-    kind = {"ck.lds_read": "read", "ck.lds_write": "write"}.get(op.name, "copy")
-    layout = LdsLayout.parse(text_of(alloc, "layout"))
+    kind, layout = KINDS[op.name], LdsLayout.parse(text_of(alloc, "layout"))
+    if op.name in INDEXED:
+        size = layout.elements * _element_bytes(alloc)
+        every = ((1 << size) - 1 << integer_of(alloc, "offset"),) * waves
+        return Footprint(op, kind, alloc, every, every if waves > 1 else (0,))
     found = _bytes_by_wave(layout, distribution, registers_of(op), _element_bytes(alloc), kind == "copy")
     start, rooms = integer_of(alloc, "offset"), [0] * waves
     if kind != "read" and _rooms(alloc)[0] > 1:
@@ -141,6 +173,8 @@ def span(mask: int) -> str:
 
 def elements_of(op: ir.Operation) -> int:
     """The elements of the tensor that an access reads or writes, numbered row by row, as bits."""
+    if op.name in INDEXED:
+        return (1 << math.prod(LdsLayout.parse(text_of(tensor_of(op), "layout")).lengths)) - 1
     distribution = Distribution.parse(text_of(op, "distribution"))
     if op.name != "ck.copy_fragment":
         return _elements(distribution, registers_of(op))

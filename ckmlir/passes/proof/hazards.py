@@ -34,7 +34,7 @@ from ckmlir.dialect.build import integer_of
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.arrivals import GROUP_BARRIER, Arrivals, Lead, after
 from ckmlir.passes.proof.finding import Finding, tensor_name, words_for
-from ckmlir.passes.proof.footprints import Footprint, footprint, is_access, span
+from ckmlir.passes.proof.footprints import Footprint, footprint, in_any_order, is_access, span
 
 MANY = 1 << 30
 
@@ -114,6 +114,8 @@ class _Hazards:
             row: dict[int, tuple[int, int]] = {}
             for number, (other, also) in enumerate(zip(self.accesses, spans, strict=True)):
                 if not (one.writes or other.writes) or not every & also:
+                    continue
+                if one.alloc == other.alloc and in_any_order(one.op, other.op):
                     continue
                 apart = same = 0
                 for mine, theirs, rest in zip(one.waves, other.waves, other.others, strict=True):
@@ -212,7 +214,9 @@ class _Hazards:
         self, access: int, other: int, open_: Open, shared: int, near: tuple[int, int, int] | None = None
     ) -> None:
         mine, theirs = self.accesses[access], self.accesses[other]
-        doing = {"read": "be reading", "write": "be writing", "copy": "be copying into"}[theirs.kind]
+        doing = {
+            "read": "be reading", "write": "be writing", "copy": "be copying into", "update": "be changing",
+        }[theirs.kind]  # fmt: skip
         message = (
             f"{words_for(mine.op)} {_verb(mine)} LDS tensor '{tensor_name(mine.alloc)}' at {span(shared)}, "
             f"which another wave may still {doing}: "
@@ -262,7 +266,7 @@ def _counted(barriers: int) -> str:
 
 
 def _verb(access: Footprint) -> str:
-    return {"read": "reads", "write": "overwrites", "copy": "copies over"}[access.kind]
+    return {"read": "reads", "write": "overwrites", "copy": "copies over", "update": "changes"}[access.kind]
 
 
 def _join(left: State, right: State) -> State:

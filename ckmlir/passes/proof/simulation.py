@@ -15,7 +15,7 @@ from ckmlir.passes.proof.crossings import Crossings
 from ckmlir.passes.proof.effort import Effort
 from ckmlir.passes.proof.finding import Finding
 from ckmlir.passes.proof.flow import Graph, terminator
-from ckmlir.passes.proof.footprints import bytes_of, elements_of, is_access, tensor_of, value_operands
+from ckmlir.passes.proof.footprints import bytes_of, changes, elements_of, finds, tensor_of, value_operands
 from ckmlir.passes.proof.frames import Arm, Fact, Frame
 from ckmlir.passes.proof.polynomial import Polynomial, symbol
 from ckmlir.passes.proof.source_program import COPY, SourceProgram, meets, scalar
@@ -131,7 +131,7 @@ class Simulation:
                 self._effect(state, op, names)
             else:
                 self._pass_over(state, op)
-        elif is_access(op) and not op.results:
+        elif changes(op):
             self._write(state, op, names)
         for result in op.results:
             state.values[result] = Value(names, polynomial, inside, fact, spoilt=lost or (spoilt and not names))
@@ -169,13 +169,14 @@ class Simulation:
         """The names that each operand may be taken for; the effects that may have changed memory; and what an LDS
         read finds.
         """
-        if op.name == "ck.lds_read":
+        choices: list[list[object]] = [list(state.names_of(one)) for one in value_operands(op)]
+        if finds(op):
             needed = elements_of(op)
             parts = [(names, mask & needed) for names, mask in state.lds[tensor_of(op)] if mask & needed]
             if sum(mask for _, mask in parts) != needed:
-                return [[]], [], parts
-            return [[(name, mask) for name in names] for names, mask in _merged(parts)], [], parts
-        choices: list[list[object]] = [list(state.names_of(one)) for one in value_operands(op)]
+                return [*choices, []], [], parts
+            choices += [[(name, mask) for name in names] for names, mask in _merged(parts)]
+            return choices, [], parts
         if sees_effects(op):
             root = memory_root(op, self.function)
             own = self._own_effects(op, choices)

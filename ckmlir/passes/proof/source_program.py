@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.finding import Finding, words_for
-from ckmlir.passes.proof.footprints import elements_of, is_access, tensor_of, value_operands
+from ckmlir.passes.proof.footprints import changes, elements_of, finds, tensor_of, value_operands
 from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, quotient, symbol, symbols_of
 from ckmlir.passes.proof.structure import BRANCH, WHILE, Branch, Effect, Loop, Region, carried, read_structure
 from ckmlir.passes.proof.terms import (
@@ -125,7 +125,7 @@ class SourceProgram:
             number = self._effect_of[op]
             self.effect_names.setdefault(name.number, []).append(number)
             self._done.add(number)
-        if is_access(op) and not op.results:
+        if changes(op):
             self._write(op, name)
         for result in op.results:
             self._names[result] = name
@@ -134,8 +134,8 @@ class SourceProgram:
 
     def _operands(self, op: ir.Operation) -> Operands:
         values = self._names_of(value_operands(op))
-        if op.name == "ck.lds_read":
-            return tuple(self._contents(op))
+        if finds(op):
+            return (*values, *self._contents(op))
         if sees_effects(op):
             root = memory_root(op, self.function)
             values += [
@@ -221,7 +221,7 @@ class SourceProgram:
     def _forget_written(self, loop: ir.Operation) -> None:
         """In a loop what another iteration has left in LDS counts for nothing, and behind it what the last one has."""
         for one in _inside(loop):
-            if is_access(one) and not one.results and tensor_of(one) in self._written:
+            if changes(one) and tensor_of(one) in self._written:
                 self._written[tensor_of(one)] = []
 
     def polynomial(self, value: ir.Value) -> Polynomial:

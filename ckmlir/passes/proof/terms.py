@@ -33,7 +33,7 @@ Part = tuple[Names, int]
 """A part of an LDS tensor: what was written there, and the elements as bits."""
 NOTHING: Names = frozenset()
 
-SCHEDULING = frozenset({"ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart", "begins"})
+SCHEDULING = frozenset({"ck.pinned", "ck.fences", "ck.stage", "ck.priority", "ck.apart", "begins", "follows"})
 """Attributes that say when something runs, or who shares memory with it, not what it computes."""
 
 
@@ -184,7 +184,8 @@ FLAGS = frozenset({"ck.set_flag", "ck.await_flag"})
 """What orders all accesses to memory: those before a flag is set, and those behind a wait for one, which may see what
 other workgroups have written.
 """
-EFFECTS = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment"}) | FLAGS
+UPDATES = frozenset({"ck.atomic_fragment", "ck.atomic_scatter_fragment"})
+EFFECTS = frozenset({"ck.store_fragment", "ck.scatter_fragment"}) | UPDATES | FLAGS
 """What changes memory."""
 NO_VALUE = frozenset({
     "ck.wait", "ck.barrier", "ck.group_barrier", "ck.sched_barrier", "ck.sched_group_barrier", "ck.priority",
