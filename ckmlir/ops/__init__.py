@@ -30,6 +30,7 @@ OPERATORS = {
     "smoothquant": "ckmlir.ops.quantization.smoothquant",
     "moe_smoothquant": "ckmlir.ops.moe.moe_smoothquant",
     "topk_softmax": "ckmlir.ops.moe.topk_softmax",
+    "moe_sorting": "ckmlir.ops.moe.moe_sorting",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",
@@ -46,6 +47,8 @@ OPERATORS = {
     "copy": "ckmlir.ops.layout.copy",
     "img2col": "ckmlir.ops.layout.img2col",
     "pooling": "ckmlir.ops.pooling.pooling",
+    "histogram": "ckmlir.ops.indexed.histogram",
+    "cumsum": "ckmlir.ops.indexed.cumsum",
 }
 """Name -> the module whose `OPERATOR` it is."""
 

@@ -49,6 +49,7 @@ SHAPES: dict[str, list[Request]] = {
     "moe_smoothquant": [{**one, "experts": 5, "k": 3} for one in ROWS],
     "topk_softmax": [{"m": 5, "n": 64, "k": 3}, {"m": 17, "n": 60, "k": 2, "renormalize": 1},
                      {"m": 3, "n": 300, "k": 6}],
+    "moe_sorting": [{"t": 37, "e": 17, "k": 3, "width": 5}, {"t": 99, "e": 300, "k": 6, "phases": "many", "local": 1}],
     "softmax": [*ROWS, {"m": 3, "n": 300, "mask": 1}],
     "fmha_fwd": [{"sq": 128, "sk": 128, "d": 64}, {"sq": 65, "sk": 130, "d": 128, "b": 2, "h": 2, "hk": 1, "lse": 1},
                  {"sq": 1, "sk": 1, "d": 64}, {"sq": 100, "sk": 200, "d": 64, "mask": "bottom_right", "layout": "bshd"},
@@ -76,6 +77,8 @@ SHAPES: dict[str, list[Request]] = {
     "img2col": [{"image": (12, 13), "window": (3, 3), "c": 32}, {"image": (9, 7), "window": (3, 2), "c": 5, "g": 2}],
     "pooling": [{"image": (9, 7), "c": 5}, {"image": (8, 8), "c": 64, "pads": (0,), "n": 1, "index": 1},
                 {"image": (9, 7), "c": 5, "op": "average", "count": "elements"}],
+    "histogram": [{"n": 3000, "bins": 300}, {"n": 1003, "part": 256, "bins": 100}],
+    "cumsum": [{"m": 9, "n": 300, "totals": 1}, {"m": 300, "n": 33, "along": "columns", "exclusive": 1}],
 }  # fmt: skip
 SCHEDULED: list[tuple[str, Request]] = [
     *(("gemm", {"m": 100, "n": 130, "k": k, "schedule": name}) for name in GEMM for k in (64, 200, 448)),

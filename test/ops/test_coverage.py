@@ -54,6 +54,10 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "copy": {"m": (0, 1, 64, 100), "n": (64, 128, 100), "ystride": (None, 256)},
     "img2col": {"n": (1, 2), "c": (4, 8, 3), "image": ("14x14", "9x10"), "pads": (0, 1), "window": (3, 2)},
     "pooling": {"n": (1, 2), "c": (8, 32, 5), "image": ("14x14", "9x10"), "pads": (0, 1), "window": (3, 2)},
+    "moe_sorting": {"t": (0, 3, 60), "k": (1, 4), "e": (4, 9), "unit": (1, 8), "width": (0, 5),
+                    "phases": ("one", "many")},
+    "histogram": {"n": (0, 5, 600, 3000), "part": (None, 256, 300, 1000), "bins": (3, 300)},
+    "cumsum": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "along": ("rows", "columns"), "stride": (None, 304)},
     "ragged_tiles": {"rows": (1, 5), "total": (0, 100, 900)},
     "ragged_row_sums": {"rows": (1, 5), "total": (0, 100, 900), "pack": ("host", "device")},
 }  # fmt: skip
@@ -132,7 +136,9 @@ def test_other_choices_are_not_covered(name: str) -> None:
     problem = operator.problem()
     spec = operator.spec(problem, GFX942)
     changed = 0
-    for field in ("dtype", "out", "layout", "mask", "kinds", "expression", "op", "lse", "quant", "dtypes", "tile"):
+    fields = ("dtype", "out", "layout", "mask", "kinds", "expression", "op", "lse", "quant", "dtypes", "tile",
+              "bins", "unit")  # fmt: skip
+    for field in fields:
         value = getattr(spec, field, None)
         if isinstance(value, str):
             other = dataclasses.replace(spec, **{field: value + "x"})

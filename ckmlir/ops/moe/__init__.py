@@ -1,1 +1,1 @@
-"""What a mixture of experts does to rows: choosing experts, quantising for them."""
+"""What a mixture of experts does to rows: choosing experts, sorting by them, quantising for them."""

@@ -1,0 +1,1 @@
+"""Operators that count, pack and look up by index."""
