@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import pytest
 from assembly import flow_of
+from hypothesis import given
+from hypothesis import strategies as st
 
 from ckmlir.sim.analysis import ranges
 from ckmlir.sim.analysis.flags import unfold
@@ -172,7 +174,32 @@ def test_truth_tables_give_the_bits_that_they_can() -> None:
     assert ranges._by_table(terms, 0xC0).bits == 0  # the first and the second
     assert ranges._by_table(terms, 0xA0).bits == 0x30  # the first and the third
     assert ranges._by_table(terms, 0x96).bits == 0xFF  # exclusive or
-    assert ranges._by_table(terms, 0x01).bits == 0xFFFF_FFFF  # nor
+    assert ranges._by_table(terms, 0x01).bits == 0xFFFF_FFC3  # nor
+
+
+def words(low: int, high: int) -> st.SearchStrategy[tuple[Range, int]]:
+    """A range of numbers, and one of them."""
+    ends = st.tuples(st.integers(low, high), st.integers(low, high)).map(sorted)
+    return ends.flatmap(lambda pair: st.integers(*pair).map(lambda number: (ranges.between(pair[0], pair[1]), number)))
+
+
+@given(st.lists(words(0, 0x3FFFF), min_size=3, max_size=3), st.integers(0, 255))
+def test_truth_tables_give_numbers_of_their_range(given_terms: list[tuple[Range, int]], table: int) -> None:
+    """What the instruction makes of numbers lies in the range that is made of theirs; exclusive or likewise."""
+    a, b, c = (number for _, number in given_terms)
+    rows = [(a if row & 4 else ~a) & (b if row & 2 else ~b) & (c if row & 1 else ~c) for row in range(8)]
+    result = sum(bits for row, bits in enumerate(rows) if table >> row & 1) & 0xFFFF_FFFF
+    found = ranges._by_table([term for term, _ in given_terms], table)
+    assert found.low <= result <= found.high and not result & ~found.bits
+    either = ranges._xor(given_terms[0][0], given_terms[1][0])
+    assert either.low <= a ^ b <= either.high
+
+
+def test_slots_of_lds_are_apart_however_their_start_is_added() -> None:
+    """A fourth slot of 16 KB behind 64 KB, put to a lane's offset by an exclusive or."""
+    slot, lane = constant(0x1C000), Range(0, 0x3FFF, 0x3FFF)
+    for found in (ranges._by_table([lane, slot, constant(64)], 0xDE), ranges._xor(lane, slot)):
+        assert found.low >= 0x1C000 and found.high <= 0x1FFFF
 
 
 def test_scalars_saved_in_lanes_come_back() -> None:

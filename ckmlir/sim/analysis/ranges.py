@@ -108,19 +108,27 @@ def _or(*terms: Range) -> Range:
 
 
 def _xor(*terms: Range) -> Range:
-    return between(0, _most(terms), _union(terms))
+    low = 0
+    if len(terms) == 2:  # bits that one term has and the other cannot have
+        low = sum(_ones(one) & ~other.bits for one, other in (terms, terms[::-1]))
+    return between(low, _most(terms), _union(terms))
+
+
+def _ones(value: Range) -> int:
+    """Bits that every number of a range has: those above the highest one in which its limits differ."""
+    return value.low & ~_all_bits(value.low ^ value.high)
 
 
 def _by_table(terms: list[Range], table: int) -> Range:
     """V_BITOP3_B32: bit 4a + 2b + c of the table says what bits a, b and c give (CDNA4 ISA, VOP3 V_BITOP3_B32)."""
-    bits = 0
-    for row in range(8):
-        if table >> row & 1:  # such bits come about where every term that has to give a one can
-            able = _WORD
-            for term, place in zip(terms, (4, 2, 1), strict=True):
-                able &= term.bits if row & place else _WORD
-            bits |= able
-    return between(0, bits, bits)
+    found = [0, 0]
+    for row in range(8):  # such bits come about where every term can give what the row asks of it
+        able = _WORD
+        for term, place in zip(terms, (4, 2, 1), strict=True):
+            able &= term.bits if row & place else ~_ones(term)
+        found[table >> row & 1] |= able
+    zeros, ones = found
+    return between(ones & ~zeros, ones, ones)
 
 
 def _hull(one: Range, two: Range, *condition: Range) -> Range:
