@@ -61,7 +61,7 @@ def split_coordinates(state: SplitState, op: ir.Operation) -> None:
     """The thread's own coordinate plus constants: registers lie at fixed distances from register 0."""
     tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
     distribution = tile.placed
-    chunk = gcd(distribution.registers, CARRIED_CHUNK)
+    chunk = gcd(distribution.registers, state.piece(op) or CARRIED_CHUNK)
     base = vectors.splat(fragment_compute.thread_coordinate(distribution, axis), chunk)
     steps = [int(step) for step in distribution.coordinates()[axis, 0, 0]]
     chunks = [

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from ckmlir.dialect.build import value
+from ckmlir.dialect.build import producer, value
 from ckmlir.mlir import ir
 
 
@@ -17,9 +17,12 @@ def length_of(vector: ir.Value) -> int:
 
 
 def part(vector: ir.Value, start: int, length: int) -> ir.Value:
-    """Elements [start, start + length)."""
+    """Elements [start, start + length); of a splat a shorter splat."""
     if start == 0 and length == length_of(vector):
         return vector
+    owner = producer(vector)
+    if owner is not None and owner.name == "vector.broadcast":
+        return splat(owner.operands[0], length)
     i64 = ir.IntegerType.get_signless(64)
     array = {
         name: ir.ArrayAttr.get([ir.IntegerAttr.get(i64, number)])
