@@ -9,6 +9,7 @@ if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
 
 _PING_PONG = "order ping_pong; fences memory; priority math 1; groups 2"
+_WOVEN = "order weave; lead 4; fences products; elements 2"
 _INTERLEAVED = "order interleave; fences memory"
 
 
@@ -61,6 +62,12 @@ _ATTENTION = {
     "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead load_k 1, load_v 2, load_s 1, v_lds 1, k_read 1, qk 1; "
     "path k direct; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, pv, fence, barrier, "
     "k_read, v_lds, load_v, load_s, fence, barrier, fence, qk, fence, barrier; priority pv 1, qk 1; groups 2",
+    "qr_woven": "schedule qr_woven 1; ahead load_k 3, k_lds 2, k_read 1, qk 1, top 1, load_v 2, v_lds 1, load_s 2; "
+    "buffers 2; unroll 2; "
+    "step qk, k_read, exp, rescale, v_lds, load_v, load_s, pv, v_read, top, k_lds, load_k; " + _WOVEN,
+    "qr_woven_async": "schedule qr_woven_async 1; ahead load_k 3, k_read 1, qk 1, top 1, load_v 2, load_s 2; "
+    "path direct; buffers 4; unroll 4; "
+    "step qk, k_read, exp, rescale, load_v, load_s, pv, v_read, top, load_k; " + _WOVEN,
 }
 ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 """Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and, where parts have them, prepare

@@ -4,6 +4,7 @@ racing orders are refused. `test_schedule_grid.py` proves and runs them all.
 
 from __future__ import annotations
 
+import itertools
 import re
 from functools import lru_cache
 from typing import Any
@@ -48,6 +49,18 @@ def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
     assert reason.field == "schedule" and why in reason.why and "qr_async" in reason.right
 
 
+@pytest.mark.parametrize(("chip", "keys", "why"), [
+    ("gfx942", {"schedule": "qr_woven", "dtype": "fp8"}, "it makes weights 2 at a time, which fill no register in fp8"),
+    ("gfx950", {"schedule": "qr_woven_async", "d": 256}, "needs 262144 bytes of LDS"),
+    ("gfx90a", {"schedule": "qr_woven_async"}, "gfx90a has no reads of LDS that transpose"),
+])  # fmt: skip
+def test_woven_schedules_are_refused(chip: str, keys: dict[str, Any], why: str) -> None:
+    """What has no registers, pairs or copies for them, in words."""
+    target = get_target(chip)
+    (reason, *_) = FMHA.validate(FMHA.spec(FMHA.problem(**keys), target), target)
+    assert why in reason.why
+
+
 @pytest.mark.parametrize(("chip", "dtype"), [("gfx950", "fp8"), ("gfx942", "fp8"), ("gfx90a", "f16")])
 @pytest.mark.parametrize("schedule", ["qr_async", "qr_async_pinned", "qr_async_ping_pong"])
 def test_copies_of_96_channels(chip: str, dtype: str, schedule: str) -> None:
@@ -82,6 +95,25 @@ def test_machine_code_of_direct_copies(chip: str, schedule: str, copies: int, wi
     assert len(direct) == steps * copies and steps in (1, 2)
     assert sum(one.mnemonic == "s_barrier" for one in code) == steps * barriers
     assert any(one.mnemonic == "ds_read_b64_tr_b16" for one in code) == (chip == "gfx950")
+
+
+@pytest.mark.parametrize(("chip", "schedule", "vector", "barriers", "waits"), [
+    ("gfx942", "qr_woven", 230, 1, 52), ("gfx950", "qr_woven_async", 335, 2, 62),
+])  # fmt: skip
+def test_machine_code_of_woven_loops(chip: str, schedule: str, vector: int, barriers: int, waits: int) -> None:
+    """For 64 matrix instructions at most so much of the others; and the exponentials stand between them, a few behind
+    each, not in one block.
+    """
+    code = instructions(chip, schedule, "bf16")
+    names = [one.mnemonic for one in code]
+    matrix = [place for place, name in enumerate(names) if name.startswith("v_mfma")]
+    tiles = len(matrix) // 64
+    assert len(matrix) == 64 * tiles
+    assert sum(name.startswith("v_") for name in names) - len(matrix) <= vector * tiles
+    assert names.count("s_barrier") == barriers * tiles and names.count("s_waitcnt") <= waits * tiles
+    assert not any(name.startswith("scratch") for name in names)
+    behind = [names[first:last].count("v_exp_f32") for first, last in itertools.pairwise(matrix)]
+    assert max(behind) <= 8 and sum(count > 0 for count in behind) >= len(matrix) // 5
 
 
 # -- computed orders

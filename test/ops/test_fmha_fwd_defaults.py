@@ -16,16 +16,27 @@ TURNS = "qr_async_ping_pong"
 
 
 @pytest.mark.parametrize(("chip", "keys", "schedule"), [
-    ("gfx90a", MANY, TURNS),
-    ("gfx942", MANY, TURNS),
-    ("gfx942", {**MANY, "dtype": "bf16", "sk": 4001}, TURNS),
-    ("gfx950", MANY, "qr"),  # matrix cores are faster than the softmax
+    ("gfx90a", MANY, "qr_woven"),
+    ("gfx942", MANY, "qr_woven"),
+    ("gfx950", MANY, "qr_woven_async"),
+    ("gfx942", {**MANY, "dtype": "bf16", "sk": 4001}, "qr_woven"),
+    ("gfx950", {**MANY, "dtype": "bf16", "sk": 4001}, "qr_woven_async"),
+    ("gfx942", {**MANY, "sk": 4001, "d": 64}, "qr_woven"),
+    ("gfx942", {**MANY, "sk": 64}, TURNS),
+    ("gfx942", {**MANY, "sk": 128}, "qr_woven"),
+    ("gfx950", {**MANY, "sk": 127}, "qr"),  # a short loop has a short prologue
+    ("gfx950", {**MANY, "sk": 0}, "qr"),
     ("gfx942", {**MANY, "dtype": "fp8"}, "qr"),
-    ("gfx942", {**MANY, "d": 64}, "qr"),
+    ("gfx950", {**MANY, "d": 64}, "qr_woven_async"),
+    ("gfx942", {**MANY, "d": 256}, "qr"),
     ("gfx942", {**MANY, "d": 128, "dv": 64}, "qr"),
-    ("gfx942", {**MANY, "mask": "top_left"}, "qr"),
+    ("gfx942", {**MANY, "mask": "top_left"}, "qr_woven"),
+    ("gfx950", {**MANY, "mask": "top_left"}, "qr_woven_async"),
+    ("gfx942", {**MANY, "mask": "top_left", "sq": 4000, "sk": 4001}, "qr"),
+    ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr"),
+    ("gfx950", {**MANY, "mask": "window:128,0"}, "qr"),
     ("gfx942", {**MANY, "sq": 2432}, "qr"),  # 304 workgroups of four waves, one for every compute unit
-    ("gfx942", {**MANY, "sq": 2433}, TURNS),
+    ("gfx942", {**MANY, "sq": 2433, "sk": 4096}, "qr_woven"),
     ("gfx942", {**MANY, "schedule": "qr"}, "qr"),
     ("gfx950", {**MANY, "schedule": TURNS}, TURNS),
 ])  # fmt: skip

@@ -93,7 +93,7 @@ def subjects() -> list[Subject]:
     found: list[Subject] = []
     for operator, schedules in (("gemm", GEMM), ("fmha_fwd", ATTENTION)):
         for number, name in enumerate(one for one in schedules if one not in OTHER_NAMES):
-            chip = "gfx950" if name == "qr_async_trload" else CHIPS[number % 3]
+            chip = "gfx950" if name in ("qr_async_trload", "qr_woven_async") else CHIPS[number % 3]
             deep = name.startswith("ping_pong") or name == "preshuffle"
             found.append((DeepGemm if deep else Subject)(operator, chip, name))
     return found

@@ -112,7 +112,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Choice(
             "schedule",
             None,
-            "of the loop over keys; by default qr, or qr_async_ping_pong where that pays",
+            "of the loop over keys; by default qr, or one that weaves or takes turns where that pays",
             tuple(SCHEDULES),
         ),
     )

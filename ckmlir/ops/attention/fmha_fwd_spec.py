@@ -51,8 +51,11 @@ DRAWN = 32
 """Queries of a wave that dropout draws for."""
 NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
 """Words of parts that load fewer than eight bytes at a time."""
-DEFAULT, OUT_OF_PHASE = "qr", "qr_async_ping_pong"
-"""The schedule that fits everywhere, and the one whose groups of waves take turns."""
+DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
+"""The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
+the matrix instructions, of which the last copies K and V to LDS without registers."""
+WOVEN_TILES, WOVEN_KEYS = (64, 128), 128
+"""Channels with which weaving was compared, and keys from which on it is the faster one, its long prologue included."""
 TURNS_TILE, TURNS_RATE = 128, 2048
 """Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 
@@ -160,51 +163,68 @@ def choose_spec(
     names = [schedule] if schedule else [DEFAULT]
     plain = not parts and not any(sequences) and not v_columns
     workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE[0])
-    if not schedule and plain and _pay_turns(d, dv, dtype, mask, workgroups, target):
-        names.insert(0, OUT_OF_PHASE)
+    if not schedule and plain and workgroups > target.compute_units and find_dtype(dtype).bytes == 2:
+        turns = mask == "none" and _pay_turns(d, dv, dtype, target)
+        names = [*_weaving(d, dv, sk, mask, target), *([OUT_OF_PHASE] * turns), *names]
     shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in target.mfmas(dtype)
               if one.m == rows and not one.scaled] or [(32, 32, 8)]  # the fastest of its rows comes first
     kept = {rows: next(shape for shape in shapes if shape[0] == rows) for rows, *_ in shapes}
     candidates = []
-    for name, mfma, keys in itertools.product(names, kept.values(), KEY_BLOCKS):
-        if keys > _most_keys(name, max(d, dv), parts):
-            continue
-        waves = WAVES * parse_schedule(SCHEDULES[name]).groups
+    for name, mfma in itertools.product(names, kept.values()):
+        waves = WAVES * _sharing(name)
         queries = waves * mfma[0]
-        candidates.append(FmhaFwdSpec(
-            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
-            pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
-            schedule=name, sequences=sequences, v_columns=v_columns, parts=parts,
-        ))  # fmt: skip
+        candidates += [
+            FmhaFwdSpec(
+                dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
+                pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
+                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts,
+            )
+            for keys in _key_blocks(name, max(d, dv), parts)
+        ]  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
 
-def _most_keys(schedule: str, channels: int, parts: tuple[str, ...]) -> int:
-    """The longest block of keys that leaves enough registers: between fences all fragments that a phase reads are alive
-    at once, and single elements of a bias take a register each.
+def _sharing(schedule: str) -> int:
+    """Waves of the workgroup that share a SIMD: groups that take turns, or two where arithmetic is woven between matrix
+    instructions, so that one of them fills what waits of the other leave."""
+    parsed = parse_schedule(SCHEDULES[schedule])
+    return 2 if parsed.order == "weave" else parsed.groups
+
+
+def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...]) -> tuple[int, ...]:
+    """The blocks of keys that leave enough registers, largest first: between fences all fragments that a phase reads
+    are alive at once, and single elements of a bias take a register each. A woven loop takes the largest, whose
+    products are long enough for what lies under them.
     """
-    if any(word in NARROW for word in parts):
-        return min(KEY_BLOCKS)
-    fenced = any(isinstance(item, Fence) for item in parse_schedule(SCHEDULES[schedule]).step)
-    return min(KEY_BLOCKS) if fenced and channels > MOST_BETWEEN_FENCES else max(KEY_BLOCKS)
+    parsed = parse_schedule(SCHEDULES[schedule])
+    if parsed.order == "weave":
+        return KEY_BLOCKS[:1]
+    fenced = any(isinstance(item, Fence) for item in parsed.step) and channels > MOST_BETWEEN_FENCES
+    return KEY_BLOCKS[1:] if fenced or any(word in NARROW for word in parts) else KEY_BLOCKS
 
 
-def _pay_turns(d: int, dv: int, dtype: str, mask: str, workgroups: int, target: Target) -> bool:
+def _weaving(d: int, dv: int, sk: int, mask: str, target: Target) -> list[str]:
+    """The schedules that weave, where that pays by the model of time (docs/timing.md): for 16-bit types, and more of
+    the plain workgroups than compute units, as theirs are twice as large. Under a causal mask that is so with 128
+    channels; with whole blocks of keys no register is spilled.
+    """
+    tiles = {head_tile(channels) for channels in (d, dv) if 0 < channels <= HEAD_TILES[-1]}
+    if len(tiles) > 1 or not tiles & set(WOVEN_TILES) or sk < WOVEN_KEYS:
+        return []
+    if mask != "none" and not (mask == "causal" and max(tiles) == WOVEN_TILES[-1] and sk % KEY_BLOCKS[0] == 0):
+        return []
+    return [WOVEN_COPIES if target.has("lds_transpose_read") else WOVEN]
+
+
+def _pay_turns(d: int, dv: int, dtype: str, target: Target) -> bool:
     """Whether two groups of waves that take turns pay, by the model of time (docs/timing.md): while one multiplies, the
     softmax of the other is hidden, as long as multiplying takes longer.
 
-    That is so for 16-bit types with 128 channels where the matrix cores are not faster than those of gfx942. Workgroups
-    are twice as large, so that there have to be more of the plain ones than compute units.
+    That is so with 128 channels where the matrix cores are not faster than those of gfx942.
     """
     able = [one for one in target.mfmas(dtype) if not one.scaled]
-    return (
-        {head_tile(channels) for channels in (d, dv) if 0 < channels <= HEAD_TILES[-1]} == {TURNS_TILE}
-        and mask == "none"
-        and find_dtype(dtype).bytes == 2
-        and bool(able)
-        and target.mfma_rate(able[0]) <= TURNS_RATE
-        and workgroups > target.compute_units
-    )
+    tiles = {head_tile(channels) for channels in (d, dv) if 0 < channels <= HEAD_TILES[-1]}
+    return tiles == {TURNS_TILE} and bool(able) and target.mfma_rate(able[0]) <= TURNS_RATE
 
 
 def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
@@ -224,6 +244,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
         *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
+        *_pieces(spec),
     ]  # fmt: skip
     return reasons or excess(_resources(spec, target), target)
 
@@ -302,6 +323,15 @@ def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
         yield Reason("block", spec.block, "dropout draws for a block of 32 queries a wave", right)
 
 
+def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    """Pieces of arithmetic become whole registers, so that what is woven stays in its place."""
+    elements = parse_schedule(spec.schedule_text).elements
+    size = find_dtype(spec.dtype).bytes
+    if elements * size % 4:
+        why = f"it makes weights {elements} at a time, which fill no register in {spec.dtype}"
+        yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
+
+
 def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
     """Rotating buffers of K and V in LDS; accumulators of S and O, P, Q, loads of K and V in flight, and an operand."""
     queries, keys = spec.block
@@ -312,6 +342,11 @@ def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
     moving = sum(held for tensor, held in shared.items() if schedule.path_of(tensor) == "through")
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
     tiles = (queries * (keys + spec.d_tile) * size + moving) // threads // 4
-    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
     lds = sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
+    if schedule.order == "weave":
+        # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
+        operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
+        need = output + 2 * scores + tiles + moving // threads // 4 + operand
+        return Resources("block", spec.block, threads, lds, output, need, pinned=True)
+    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
     return Resources("block", spec.block, threads, lds, output, output + scores + tiles + operand)

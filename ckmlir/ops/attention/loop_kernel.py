@@ -104,6 +104,10 @@ class Weights(Protocol):
     def boost(self) -> int:
         """Weights are multiplied by two to this power, and so are their sums."""
 
+    @property
+    def bounded(self) -> bool:
+        """Whether weights are such as `cast(…, bounded=True)` takes."""
+
     def start(self, form: Form) -> list[Tile]:
         """The state before the first block."""
 
@@ -195,7 +199,8 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
             top = weights.top(s, state)
         with stage("exp"):
             p, state = weights.weigh(s, state, top, key)
-            p = redistribute(cast(p, form.dtype), form.values.a_over(form.waves, form.queries, form.keys))
+            p = cast(p, form.dtype, bounded=weights.bounded)
+            p = redistribute(p, form.values.a_over(form.waves, form.queries, form.keys))
         with stage("rescale"):
             o = weights.rescale(o, top)
         with stage("v_read"):

@@ -48,6 +48,11 @@ class Softmax:
     units: Units
     boost: int = 0
 
+    @property
+    def bounded(self) -> bool:
+        """See `loop_kernel.Weights`: exponentials of what is not positive, boosted; none is denormal."""
+        return True
+
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
         shape = (form.queries,)
@@ -89,6 +94,11 @@ class Around:
     def boost(self) -> int:
         """See `loop_kernel.Weights`."""
         return self.inner.boost
+
+    @property
+    def bounded(self) -> bool:
+        """See `loop_kernel.Weights`."""
+        return self.inner.bounded
 
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
