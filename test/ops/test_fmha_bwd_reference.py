@@ -10,7 +10,7 @@ import pytest
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.backward_problem import BackwardProblem
-from ckmlir.ops.attention.backward_reference import forward, gradients
+from ckmlir.ops.attention.backward_reference import gradients
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
@@ -21,16 +21,19 @@ FMHA = find_operator("fmha_bwd")
 GFX942 = get_target("gfx942")
 
 
-def attention(problem: BackwardProblem, q: Any, k: Any, v: Any) -> tuple[Any, Any]:
+def attention(problem: BackwardProblem, q: Any, k: Any, v: Any, bias: Any = None) -> tuple[Any, Any]:
     """O and LSE in float64, query by query, without the code under test; all arrays (b, h, s, channels)."""
+    whole = problem.attention
     o = np.zeros((*q.shape[:3], v.shape[3]))
     lse = np.full(q.shape[:3], -np.inf)
     for batch, head, row in np.ndindex(q.shape[:3]):
-        shared = head // (problem.h // problem.hk)
-        kept = problem.mask.kept(range(row, row + 1), problem.sq, problem.sk)[0]
+        shared = head // problem.ratio
+        kept = whole.mask.kept(range(row, row + 1), whole.sq, whole.sk)[0]
         if not kept.any():
             continue
-        scores = problem.scale * (k[batch, shared][kept] @ q[batch, head, row])
+        scores = whole.scale * (k[batch, shared][kept] @ q[batch, head, row])
+        if bias is not None:
+            scores = scores + bias[0, 0, row][kept]
         lse[batch, head, row] = np.log(np.exp(scores).sum())
         o[batch, head, row] = np.exp(scores - lse[batch, head, row]) @ v[batch, shared][kept]
     return o, lse
@@ -38,20 +41,23 @@ def attention(problem: BackwardProblem, q: Any, k: Any, v: Any) -> tuple[Any, An
 
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 @pytest.mark.parametrize("mask", ["none", "top_left", "bottom_right", "window:1,1", "window_bottom_right:2,-1"])
-@pytest.mark.parametrize(("sq", "sk"), [(5, 7), (7, 4), (1, 1)])
-def test_gradients_are_those_of_differences(mask: str, sq: int, sk: int, layout: str) -> None:
+@pytest.mark.parametrize(("sq", "sk", "bias"), [(5, 7, "none"), (7, 4, "one"), (1, 1, "none")])
+def test_gradients_are_those_of_differences(mask: str, sq: int, sk: int, bias: str, layout: str) -> None:
     """The reference is the derivative of sum(dO ∘ O) by Q, K and V, where O and LSE are the exact ones."""
-    problem = FMHA.problem(b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout)
+    problem = FMHA.problem(b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, bias=bias)
     random = np.random.default_rng(3)
     values = {name: random.standard_normal((2, *problem.sizes(name))) for name in ("q", "k", "v", "do")}
 
+    added = random.standard_normal((1, 1, sq, sk)) if bias != "none" else None
+
     def loss(changed: dict[str, Any]) -> float:
-        o, _ = attention(problem, changed["q"], changed["k"], changed["v"])
+        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], added)
         return float((o * values["do"]).sum())
 
-    o, lse = attention(problem, values["q"], values["k"], values["v"])
-    in_memory = {name: problem.by_head(one) for name, one in {**values, "o": o}.items()}
-    found = gradients(problem, {**in_memory, "lse": lse})
+    o, lse = attention(problem, values["q"], values["k"], values["v"], added)
+    by_head = problem.attention.by_head
+    in_memory = {name: by_head(one) for name, one in {**values, "o": o}.items()}
+    found = gradients(problem, {**in_memory, "lse": lse, "bias": added})
     step = 1e-5
     for name in "qkv":
         for place in map(tuple, random.integers(0, values[name].shape, (6, 4))):
@@ -59,7 +65,7 @@ def test_gradients_are_those_of_differences(mask: str, sq: int, sk: int, layout:
             moved[0][place] += step
             moved[1][place] -= step
             slope = (loss({**values, name: moved[0]}) - loss({**values, name: moved[1]})) / (2 * step)
-            assert problem.by_head(found[f"d{name}"])[place] == pytest.approx(slope, abs=1e-8, rel=1e-6)
+            assert by_head(found[f"d{name}"])[place] == pytest.approx(slope, abs=1e-8, rel=1e-6)
 
 
 @pytest.mark.parametrize("mask", ["none", "bottom_right", "window:3,0"])
@@ -67,12 +73,10 @@ def test_inputs_belong_together(mask: str) -> None:
     """O and LSE that inputs are made of are those of their Q, K and V, also of queries that attend to nothing."""
     problem = FMHA.problem(b=2, h=2, hk=1, sq=9, sk=5, d=16, dv=8, mask=mask, layout="bshd")
     arrays = FMHA.inputs(problem, GFX942, seed=4)
-    o, lse = attention(problem, *(problem.by_head(arrays[name]).astype(np.float64) for name in "qkv"))
-    made, logarithms = forward(problem, *(arrays[name] for name in "qkv"))
-    np.testing.assert_allclose(problem.by_head(made), o, atol=1e-5)
-    np.testing.assert_allclose(logarithms, lse, rtol=1e-5)
-    np.testing.assert_array_equal(arrays["o"], made.astype(np.float16))
-    np.testing.assert_array_equal(arrays["lse"], logarithms)
+    by_head = problem.attention.by_head
+    o, lse = attention(problem, *(by_head(arrays[name]).astype(np.float64) for name in "qkv"))
+    np.testing.assert_allclose(by_head(arrays["o"]).astype(np.float64), o, rtol=2**-11, atol=2**-25)
+    np.testing.assert_allclose(arrays["lse"], lse, rtol=1e-6, atol=1e-6)
 
 
 @pytest.mark.parametrize("chip", TARGETS)
@@ -83,7 +87,7 @@ def test_the_tolerance_is_tight(chip: str) -> None:
     arrays = FMHA.inputs(problem, target, seed=4)
     reference = FMHA.reference(problem, arrays)
     tolerances = FMHA.tolerances(problem, arrays, reference, target)
-    coarse = {name: arrays[name].astype(np.float32) for name in arrays}
+    coarse = {name: array.astype(np.float32) for name, array in arrays.items()}
     wrong = [
         {**coarse, name: (coarse[name].view(np.int32) & ~0x3FFFF).view(np.float32)} for name in ("q", "k", "v", "do")
     ]
@@ -114,6 +118,10 @@ def test_what_is_queued() -> None:
     assert steps(sq=64, deterministic=1, mask="top_left") == [first, fill, own, add]
     assert steps(sq=64, h=4, hk=2) == [first, fill, own, add, add, add]
     assert steps(sq=64, sk=0) == [first, fill, add]
+    packed = {"mode": "group", "seqlens_q": (5, 7), "seqlens_k": (5, 7)}
+    assert steps(**packed, deterministic=1) == [first, fill, own, add]  # a short sequence leaves slots
+    parts = ["fill dk_parts", "fill dv_parts"]
+    assert steps(**packed, h=4, hk=1) == [first, fill, *parts, own, add, add, add]
     assert steps(sq=0, sk=64) == [own]  # dK and dV are zeros
     assert make_plan(FMHA, FMHA.problem(b=0), GFX942).steps == ()
     assert Fill("dq_parts", 0) in FMHA.steps(FMHA.problem(), FMHA.spec(FMHA.problem(), GFX942), GFX942)
@@ -143,6 +151,7 @@ def test_specifications(chip: str) -> None:
         ({"block": (16, 128)}, "mfma", "expected a shape that divides it"),
         ({"block": (32, 512)}, "block", "needs 512 accumulators a work-item"),
         ({"mask": "diagonal"}, "mask", "there is no such choice"),
+        ({"parts": ("softcap",)}, "parts", "there is no such part"),
         ({"schedule": "qr"}, "schedule", "there is no such choice"),
     ],
 )
@@ -156,11 +165,14 @@ def test_specifications_that_are_refused(changes: dict[str, Any], field: str, wo
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"d": 20}, "d=20: heads have a multiple of 8 from 8 to 256 channels"),
-        ({"dv": 512}, "dv=512: heads have a multiple of 8"),
+        ({"d": 20}, "d=20: heads of f16 have a multiple of 8 from 8 to 256 channels"),
+        ({"dv": 512}, "dv=512: heads of f16 have a multiple of 8"),
+        ({"bias": "one", "alibi": "head"}, "it does not go with bias=one"),
+        ({"mode": "group"}, "mode=group: it needs seqlens_q"),
+        ({"out": "f16"}, "out"),
         ({"dtype": "f32"}, "dtype=f32: expected f16|bf16"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
-        ({"scale": -1}, "scale=-1: expected a positive number"),
+        ({"scale": -1}, "expected a positive number"),
         ({"do_strides": "65536x32768x100"}, "do_strides=65536x32768x100: 100 elements of f16; expected multiples of 8"),
         ({"dq_strides": "65536x32768x64"}, "dq_strides=65536x32768x64: rows have 128 channels"),
         ({"b": 512, "h": 64, "sq": 1024}, "array q of shape 512x64x1024x128 takes 8589934592 bytes"),

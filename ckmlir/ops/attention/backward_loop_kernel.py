@@ -101,12 +101,24 @@ def keep_keys(form: Form, k: View, v: View, first: Scalar) -> Keys:
     return Keys(rows, values, across)
 
 
+class ExponentPart:
+    """Something that is done to exponents of weights, which are to the base 2."""
+
+    def load(self, query: Scalar) -> None:
+        """Load what a block of queries needs; stage `load_rows`."""
+
+    def apply(self, exponents: Tile, query: Scalar) -> Tile:
+        """The exponents (keys, queries) of the block of queries that begins at `query`, changed."""
+        raise NotImplementedError
+
+
 @dataclass(frozen=True)
 class Queries:
     """A head's queries, filled up to whole blocks: q (queries, d), do (queries, dv), exponent and delta (queries).
 
     Attributes:
         scale: of the scores, to the base 2.
+        parts: what is done to exponents, in this order.
     """
 
     q: View
@@ -114,6 +126,7 @@ class Queries:
     exponent: View
     delta: View
     scale: Scalar
+    parts: Sequence[ExponentPart]
 
 
 class WeightPart(Protocol):
@@ -160,6 +173,8 @@ def differentiate(
             gdo = load(queries.do.window((form.queries, form.dv), (query, 0)))
         with stage("load_rows"):
             rows = [load(one.window((form.queries,), (query,))) for one in (queries.exponent, queries.delta)]
+            for change in queries.parts:
+                change.load(query)
         with stage("q_lds"):
             q, q_across = _both_ways(form, gq, "q")
         with stage("do_lds"):
@@ -173,8 +188,10 @@ def differentiate(
         with stage("s"):
             s = mma(form.scores, keys.k, rq, nothing)
         with stage("weights"):
-            p = exp2(s * queries.scale - exponent[None, :])
-            p = minimum(maximum(p, 0.0), 1.0)
+            e = s * queries.scale - exponent[None, :]
+            for change in queries.parts:
+                e = change.apply(e, query)
+            p = minimum(maximum(exp2(e), 0.0), 1.0)
             for part in span.parts:
                 p = part.apply(p, query)
             weights = redistribute(cast(p, form.dtype), form.sums.a_over(form.waves, form.keys, form.queries))

@@ -3,9 +3,27 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any
 
-from ckmlir.lang import Pointer, Scalar, Tile, View, atomic_add, coordinates, store, view, where
+from ckmlir.lang import (
+    Pointer,
+    Scalar,
+    Tile,
+    View,
+    atomic_add,
+    coordinates,
+    splat_like,
+    store,
+    view,
+    where,
+)  # fmt: skip
 from ckmlir.ops.attention.backward_loop_kernel import Form, Span
+from ckmlir.ops.attention.fmha_bwd_spec import FmhaBwdSpec
+from ckmlir.ops.attention.spans_kernel import coordinate
+from ckmlir.ops.attention.work_kernel import Work
+
+ALL = 2**31 - 1
+"""More queries than there are."""
 
 
 @dataclass(frozen=True)
@@ -26,32 +44,47 @@ class Causal:
 
 
 @dataclass(frozen=True)
-class Window:
+class Window(Causal):
     """Key j is attended to by queries behind j - x and before j + y."""
 
-    first: Scalar
-    x: Scalar
     y: Scalar
 
     def apply(self, weights: Tile, query: Scalar) -> Tile:
         """See `backward_loop_kernel.WeightPart`: one comparison without signs."""
         distance = coordinates(weights, 1) - coordinates(weights, 0) + (query - self.first + self.x - 1)
-        length = (self.x + self.y - 1).maximum(0)
-        return where(distance.below(length), weights, 0.0)
+        return where(distance.below(self.count(weights)), weights, 0.0)
+
+    def count(self, weights: Tile) -> Tile | Scalar:
+        """How many queries attend to a key, one behind the other."""
+        found: Scalar = (self.x + self.y - 1).maximum(0)
+        return found
 
 
-def spans(form: Form, mask: str, first: Scalar, sq: Scalar, y: Scalar | None, x: Scalar | None) -> list[Span]:
-    """The queries, in whole blocks, that attend to some key of the block that begins at `first`, those that attend to
-    all of them apart where a mask has only one side.
+@dataclass(frozen=True)
+class Sinks(Window):
+    """The same, but to the first `sinks` keys all queries behind j - x attend."""
 
-    Args:
-        mask: none, causal or window; y, x: the mask's coordinate (`masks.py`) but with none.
-    """
-    if mask == "none" or x is None or y is None:
+    sinks: Scalar
+
+    def count(self, weights: Tile) -> Tile | Scalar:
+        """See `Window`."""
+        is_sink = coordinates(weights, 0) < self.sinks - self.first
+        return where(is_sink, splat_like(is_sink, ALL, "i32"), super().count(weights))
+
+
+def spans(spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> list[Span]:
+    """The queries, in whole blocks, that attend to some key of the work's block, those that attend to all of them apart
+    where a mask has only one side."""
+    first, sq = work.first, work.sq
+    if spec.mask == "none":
         return [Span(0, sq, [])]
+    y, x = coordinate(spec.varied, given, work)
     low = (first - x + 1).maximum(0) // form.queries * form.queries
-    if mask == "window":
-        return [Span(low, sq.minimum(first + (form.keys - 1) + y), [Window(first, x, y)])]
+    high = sq.minimum(first + (form.keys - 1) + y)
+    if spec.mask == "window":
+        return [Span(low, high, [Window(first, x, y)])]
+    if spec.mask == "sinks":
+        return [Span(low, (first < given.mask_sink).select(sq, high), [Sinks(first, x, y, given.mask_sink)])]
     every = (first + (form.keys + form.queries - 1) - x).maximum(0) // form.queries * form.queries
     middle = every.maximum(low).minimum(sq)
     return [Span(low, middle, [Causal(first, x)]), Span(middle, sq, [])]

@@ -7,13 +7,15 @@ from collections.abc import Mapping
 
 import numpy as np
 
-from ckmlir.ops.attention.backward_problem import OUTPUTS, BackwardProblem
-from ckmlir.ops.attention.backward_reference import HeadRows, head_rows
+from ckmlir.ops.attention.backward_problem import BackwardProblem
+from ckmlir.ops.attention.backward_reference import Pairs, pairs
+from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.targets import Target
 
+OUTPUTS = ("dq", "dk", "dv")
 GREATEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
 """Finite numbers of a dtype go so far."""
 
@@ -25,7 +27,8 @@ def backward_tolerances(
 
     With |q|, |k|, |do|, |v| and |o| Euclidean lengths of rows:
 
-        exponent  E  = (d + 8) u scale |q| |k| + 8 u |lse|       d products, scaling, LSE to the base 2, the argument
+        exponent  E  = (d + 8) u scale |q| |k| + 8 u |lse|       d products, scaling, LSE to the base 2, the argument;
+                                                                 and what the parts that change scores add
         weight    eP = min(P (exp(E) - 1 + 8 u), 1)              weights are at most 1
         slope     eL = (dv + 16) u |do| (|v| + |o|)              dP, and delta with which it begins
         dS        eS = eP |L| + (P + eP) eL
@@ -37,24 +40,31 @@ def backward_tolerances(
         all + t |output| + the underflow
 
     Nothing is promised of a head with inputs that are no numbers, or with scores, slopes or sums that f32 or the dtype
-    may not hold, nor of those that share its keys.
+    may not hold, nor of those that share its keys; nor of rows of no sequence.
     """
-    dtype = find_dtype(problem.dtype)
+    attention = problem.attention
+    dtype = find_dtype(attention.dtype)
     error = {name: np.zeros(reference[name].shape) for name in OUTPUTS}
     sizes = {name: np.zeros(reference[name].shape) for name in OUTPUTS}
-    free = {name: np.zeros(reference[name].shape, np.bool_) for name in OUTPUTS}
-    views = {kind: {name: problem.by_head(one[name]) for name in OUTPUTS} for kind, one in
+    free = {name: np.ones(reference[name].shape, np.bool_) for name in OUTPUTS}
+    views = {kind: {name: attention.by_head(one[name]) for name in OUTPUTS} for kind, one in
              (("error", error), ("size", sizes), ("free", free))}  # fmt: skip
-    for one in head_rows(problem, arrays):
-        here = {"dq": (one.batch, one.head, slice(one.rows.start, one.rows.stop)),
-                "dk": (one.batch, one.shared), "dv": (one.batch, one.shared)}  # fmt: skip
+    for number in range(attention.b):
+        batch = 0 if attention.grouped else number
+        for name, rows in (("dq", attention.queries), ("dk", attention.keys), ("dv", attention.keys)):
+            start, length = rows.of(arrays, number)
+            views["free"][name][batch, :, start : start + length] = False
+    for one in pairs(problem, arrays):
+        place = one.place
+        of_keys = place.batch, one.shared, one.key_rows
+        here = {"dq": (place.batch, place.head, place.memory_rows), "dk": of_keys, "dv": of_keys}
         unspecified = _unspecified(problem, one)
-        bounds = _bounds(problem, one, target)
-        for name, place in here.items():
-            views["free"][name][place] |= unspecified
-            views["error"][name][place] += bounds[name][0]
-            views["size"][name][place] += bounds[name][1]
-    what = f"P and dS rounded to {problem.dtype}, scores and sums in f32 over {problem.d} channels"
+        bounds = _bounds(problem, one, arrays, target)
+        for name, at in here.items():
+            views["free"][name][at] |= unspecified
+            views["error"][name][at] += bounds[name][0]
+            views["size"][name][at] += bounds[name][1]
+    what = f"P and dS rounded to {attention.dtype}, scores and sums in f32 over {attention.d} channels"
     found = {}
     for name in OUTPUTS:
         lost = free[name] | (sizes[name] >= OVERFLOW) | ~np.isfinite(error[name])
@@ -64,25 +74,33 @@ def backward_tolerances(
     return found
 
 
-def _bounds(problem: BackwardProblem, one: HeadRows, target: Target) -> dict[str, tuple[Array, Array]]:
+def _bounds(
+    problem: BackwardProblem, one: Pairs, arrays: Mapping[str, Array], target: Target
+) -> dict[str, tuple[Array, Array]]:
     """By output: its error from these queries, and the sum of magnitudes that it is made of."""
-    dtype = find_dtype(problem.dtype)
+    attention = problem.attention
+    dtype = find_dtype(attention.dtype)
     smallest = dtype.underflow if target.has("mfma_denormals") else dtype.least_normal
     with np.errstate(invalid="ignore", over="ignore"):
         q, k, do, v, o = (np.abs(part) for part in (one.q, one.k, one.do, one.v, one.o))
         lengths = [np.linalg.norm(part, axis=-1) for part in (q, k, do, v, o)]
         lse = np.where(np.isfinite(one.lse), np.abs(one.lse), 0.0)
-        exponent = (problem.d + 8) * UNIT * problem.scale * np.outer(lengths[0], lengths[1]) + 8 * UNIT * lse[:, None]
+        exponent = (attention.d + 8) * UNIT * attention.scale * np.outer(lengths[0], lengths[1])
+        exponent += 8 * UNIT * lse[:, None]
+        for part in score_parts(attention):
+            exponent = exponent + part.error(attention, one.place, arrays)
         weights, slopes = one.weights, one.slopes
-        of_weight = np.where(one.kept, np.minimum(weights * (np.expm1(np.minimum(exponent, 50)) + 8 * UNIT), 1.0), 0.0)
-        of_slope = (problem.dv + 16) * UNIT * lengths[2][:, None] * (lengths[3][None, :] + lengths[4][:, None])
+        growth = np.expm1(np.minimum(exponent, 50)) + 8 * UNIT
+        of_weight = np.where(np.isfinite(exponent), np.minimum(weights * growth, 1.0), np.inf)
+        of_weight = np.where(one.kept, of_weight, 0.0)
+        of_slope = (attention.dv + 16) * UNIT * lengths[2][:, None] * (lengths[3][None, :] + lengths[4][:, None])
         ds = weights * np.abs(slopes)
         of_ds = of_weight * np.abs(slopes) + (weights + of_weight) * of_slope
-        additions = UNIT * (max(problem.sq * problem.ratio, problem.sk) + 8)
+        additions = UNIT * (max(attention.sq * problem.ratio, attention.sk) + 8)
         t = dtype.unit_roundoff
         total_weights = of_weight + t * weights + smallest * one.kept + additions * weights
         total_ds = of_ds + t * (ds + of_ds) + smallest * one.kept + additions * ds
-        scale = problem.scale
+        scale = attention.scale
         return {
             "dq": (scale * (total_ds @ k + smallest * ds.sum(1)[:, None]), ds @ k),
             "dk": (scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None]), ds.T @ q),
@@ -90,14 +108,17 @@ def _bounds(problem: BackwardProblem, one: HeadRows, target: Target) -> dict[str
         }
 
 
-def _unspecified(problem: BackwardProblem, one: HeadRows) -> bool:
+def _unspecified(problem: BackwardProblem, one: Pairs) -> bool:
     """Whether something on the way may be no number, or not fit: whatever the order of sums, for any pair."""
+    attention = problem.attention
     inputs = (one.q, one.k, one.v, one.o, one.do)
-    if not all(np.isfinite(part).all() for part in inputs) or (np.isnan(one.lse) | (one.lse == np.inf)).any():
+    if not np.isfinite(one.scores[one.kept]).all() or not all(np.isfinite(part).all() for part in inputs):
+        return True
+    if (np.isnan(one.lse) | (one.lse == np.inf)).any():
         return True
     q, k, v, o, do = (np.abs(part).max(initial=0.0) for part in inputs)
-    scores = problem.d * q * k * max(1.0, problem.scale * math.log2(math.e))
+    scores = attention.d * q * k * max(1.0, attention.scale * math.log2(math.e))
     rows = [np.linalg.norm(part, axis=-1).max(initial=0.0) for part in (one.do, one.v, one.o)]
     slopes = rows[0] * (rows[1] + rows[2])
-    sums = problem.dv * do * max(v, o)
-    return bool(max(scores, sums) >= OVERFLOW or slopes >= GREATEST[problem.dtype])
+    sums = attention.dv * do * max(v, o)
+    return bool(max(scores, sums) >= OVERFLOW or slopes >= GREATEST[attention.dtype])

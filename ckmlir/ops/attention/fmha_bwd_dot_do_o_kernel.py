@@ -8,13 +8,14 @@ from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, cast, i32, i64, kernel, load, ptr, reduce_sum, store, workgroup_id
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import LOG2_E, ROWS, WAVES, DotDoOSpec, row_multiple
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
+from ckmlir.ops.attention.work_kernel import Alike
 from ckmlir.targets import Target
 
 
 def build(spec: DotDoOSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     arguments: dict[str, Any] = {name: ptr(spec.dtype) for name in ("o", "do")}
-    arguments |= {name: ptr("f32", alignment=4) for name in ("lse", "delta", "exponent")} | {"sq": i32, "h": i32}
+    arguments |= {name: ptr("f32", alignment=4) for name in ("lse", "delta", "exponent")} | {"rows": i32, "h": i32}
     for name in ("o", "do"):
         arguments |= {f"{name}_seq": i32, f"{name}_head": i64, f"{name}_batch": i64}
     tile, multiple = (ROWS, spec.dv_tile), row_multiple(spec.dtype)
@@ -23,14 +24,14 @@ def build(spec: DotDoOSpec, target: Target) -> Kernel:
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
     def dot_do_o(given: Any) -> None:
         first, head, batch = (workgroup_id(axis) for axis in range(3))
-        place = first * ROWS
+        place, side = first * ROWS, Alike(given.rows, batch)
 
         def rows(name: str) -> Any:
-            array = rows_of_head(given, name, head, batch, (given.sq, spec.dv), multiple)
+            array = rows_of_head(given, name, head, side, spec.dv, multiple)
             return cast(load(array.pad(*tile).window(tile, (place, 0)), lies), "f32")
 
         def by_query(name: str) -> Any:
-            return values_of_head(given, name, head, batch).pad(ROWS).window((ROWS,), (place,))
+            return values_of_head(given, name, head, side).pad(ROWS).window((ROWS,), (place,))
 
         delta = reduce_sum(rows("o") * rows("do"), 1)
         store(-delta, by_query("delta"))

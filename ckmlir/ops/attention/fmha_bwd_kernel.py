@@ -7,11 +7,14 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, cast, f32, i32, i64, kernel, ptr, store, workgroup_id
+from ckmlir.lang import Kernel, Scalar, View, cast, exit_unless, f32, i32, i64, kernel, ptr, store, workgroup_id
 from ckmlir.ops.attention.backward_loop_kernel import Form, Queries, Sink, differentiate, keep_keys
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot, spans
-from ckmlir.ops.attention.fmha_bwd_spec import STRIDED, FmhaBwdSpec
+from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
+from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
+from ckmlir.ops.attention.part import find_part
+from ckmlir.ops.attention.work_kernel import Work, side_of
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
@@ -26,34 +29,52 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_bwd(given: Any) -> None:
-        slot, head, batch = (workgroup_id(axis) for axis in range(3))
-        first, shared = slot * form.keys, head // given.ratio
+        work = _block_of_keys(spec, given, form)
 
-        def rows(name: str, head: Scalar) -> Any:
-            length, block = (given.sq, form.queries) if name in ("q", "do") else (given.sk, form.keys)
+        def rows(name: str, head: Scalar) -> View:
+            side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
             channels, tile = (spec.d, form.d) if name in ("q", "k", "dk") else (spec.dv, form.dv)
-            return rows_of_head(given, name, head, batch, (length, channels), spec.row_multiple).pad(block, tile)
+            return rows_of_head(given, name, head, side, channels, spec.row_multiple).pad(block, tile)
 
-        keys = keep_keys(form, rows("k", shared), rows("v", shared), first)
-        exponent, delta = (values_of_head(given, name, head, batch).pad(form.queries) for name in ("exponent", "delta"))
-        queries = Queries(rows("q", head), rows("do", head), exponent, delta, given.exponent_scale)
-        sink, sums = _sink(spec, form, given, head, batch, slot), form.nothing()
-        y, x = (given.mask_y, given.mask_x) if spec.mask != "none" else (None, None)
-        for span in spans(form, spec.mask, first, given.sq, y, x):
+        def by_query(name: str) -> View:
+            return values_of_head(given, name, work.head, work.q).pad(form.queries)
+
+        keys = keep_keys(form, rows("k", work.shared), rows("v", work.shared), work.first)
+        queries = Queries(
+            rows("q", work.head), rows("do", work.head), by_query("exponent"), by_query("delta"), given.exponent_scale,
+            [EXPONENTS[word.partition("_")[0]](word, given, work, form) for word in spec.parts],
+        )  # fmt: skip
+        sink, sums = _sink(spec, form, given, work), form.nothing()
+        for span in spans(spec, given, form, work):
             sums = differentiate(form, keys, queries, span, sink, sums, Schedule.parse(spec.schedule_text))
         dk, dv = sums
         for name, tile in (("dk", dk * given.scale), ("dv", dv)):
-            store(cast(tile, spec.out), rows(name, head).window(tile.lengths, (first, 0)))
+            store(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))
 
     return fmha_bwd
 
 
-def _sink(spec: FmhaBwdSpec, form: Form, given: Any, head: Scalar, batch: Scalar, slot: Scalar) -> Sink:
-    """The head's part of dQ: packed arrays (slots, batches, heads, queries, d) of f32."""
-    place = (batch * given.h + head).to("i64") * given.sq.to("i64") * spec.d
+def _block_of_keys(spec: FmhaBwdSpec, given: Any, form: Form) -> Work:
+    """The work of a workgroup in a grid (blocks of the most keys, heads, sequences), `first` a key. It ends here where
+    its sequence has no such keys."""
+    first, head, batch = workgroup_id(0) * form.keys, workgroup_id(1), workgroup_id(2)
+    q, k = (
+        side_of(word, given, name, batch, length)
+        for word, name, length in zip(spec.sequences, "qk", (given.sq, given.sk), strict=True)
+    )
+    work = Work(first, head, head // given.ratio, batch, q, k)
+    if spec.sequences[1]:
+        exit_unless(first < work.sk)
+    return work
+
+
+def _sink(spec: FmhaBwdSpec, form: Form, given: Any, work: Work) -> Sink:
+    """The head's part of dQ: packed arrays (slots, batches, heads, rows, d) of f32."""
+    rows = given.rows.to("i64") * spec.d
+    place = work.head.to("i64") * rows + work.q.origin(spec.d, given.h.to("i64") * rows)
     if spec.sink == "slots":
-        place = place + slot.to("i64") * given.slot_stride
-    return SINKS[spec.sink](form, given.dq_parts.offset(place), given.sq, spec.d)
+        place = place + workgroup_id(0).to("i64") * given.slot_stride
+    return SINKS[spec.sink](form, given.dq_parts.offset(place), work.sq, spec.d)
 
 
 def _form(spec: FmhaBwdSpec, target: Target) -> Form:
@@ -77,11 +98,15 @@ def _arguments(spec: FmhaBwdSpec) -> dict[str, Any]:
     arguments: dict[str, Any] = {name: ptr(spec.dtype) for name in ("q", "k", "v", "do")}
     arguments |= {name: ptr("f32", alignment=4) for name in ("exponent", "delta")}
     arguments |= {"dq_parts": ptr("f32"), "dk": ptr(spec.out), "dv": ptr(spec.out)}
-    arguments |= {"sq": i32, "sk": i32, "h": i32, "ratio": i32, "scale": f32, "exponent_scale": f32}
+    arguments |= dict.fromkeys(spec.lists, ptr("i32"))
+    arguments |= {"sq": i32, "sk": i32, "rows": i32, "h": i32, "ratio": i32, "scale": f32, "exponent_scale": f32}
     for name in STRIDED:
         arguments |= {f"{name}_seq": i32, f"{name}_head": i64, f"{name}_batch": i64}
     if spec.mask != "none":
         arguments |= {"mask_y": i32, "mask_x": i32}
+        arguments |= dict.fromkeys(["mask_sink"] * (spec.mask == "sinks") + ["mask_corner"] * spec.varied, i32)
     if spec.sink == "slots":
         arguments |= {"slot_stride": i64}
+    for word in spec.parts:
+        arguments |= find_part(BACKWARD_PARTS, word).parameters(word)
     return arguments

@@ -6,8 +6,11 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, MASK_KINDS, head_tile
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, LISTS, head_tile
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES
+from ckmlir.ops.attention.part import Part
+from ckmlir.ops.attention.parts.alibi import Alibi
+from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
@@ -16,6 +19,8 @@ from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
 DTYPES = ("f16", "bf16")
+BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi)
+"""What a request may add, in the order in which scores are changed."""
 SINKS = ("atomic", "slots")
 """What becomes of a block's part of dQ: it is added to the others, or stored in a slot of its own."""
 STRIDED = ("q", "k", "v", "do", "dk", "dv")
@@ -39,8 +44,11 @@ class FmhaBwdSpec(Spec):
         waves: of a workgroup, side by side along the keys.
         mfma: shape (m, n, k) of the matrix instruction of all products but dQ.
         dq_mfma, dq_waves: that of dQ, and how many waves are side by side along queries and channels there.
-        mask: none, causal (only the bound x of the mask's coordinate is tested) or window (both bounds).
+        mask: none, causal (only the bound x of the mask's coordinate is tested), window (both bounds) or sinks (a
+            window, and the first keys).
         sink: see `SINKS`.
+        sequences: what memory holds of queries and of keys: see `sequences.Rows.word`.
+        parts: words of what changes scores.
     """
 
     dtype: str
@@ -55,6 +63,8 @@ class FmhaBwdSpec(Spec):
     mask: str
     sink: str
     schedule: str
+    sequences: tuple[str, str]
+    parts: tuple[str, ...]
 
     @property
     def name(self) -> str:
@@ -62,8 +72,20 @@ class FmhaBwdSpec(Spec):
         return "_".join([
             "fmha_bwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"dq{by(self.dq_mfma)}_waves{by(self.dq_waves)}", f"mask_{self.mask}", self.sink,
-            self.schedule,
+            self.schedule, *(f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word),
+            *self.parts,
         ])  # fmt: skip
+
+    @property
+    def varied(self) -> bool:
+        """Whether sequences differ in their numbers of queries or keys."""
+        return any(self.sequences)
+
+    @property
+    def lists(self) -> tuple[str, ...]:
+        """The arrays that say where sequences begin and how long they are."""
+        words = zip("qk", self.sequences, strict=True)
+        return tuple(f"seq{what}_{side}" for side, word in words for what, short in LISTS if short in word)
 
     @property
     def d_tile(self) -> int:
@@ -88,8 +110,9 @@ class FmhaBwdSpec(Spec):
 
 
 def choose_spec(
-    *, d: int, dv: int, dtype: str, out: str, mask: str, sink: str, schedule: str | None, target: Target
-) -> FmhaBwdSpec:
+    *, d: int, dv: int, dtype: str, out: str, mask: str, sink: str, schedule: str | None, target: Target,
+    sequences: tuple[str, str], parts: tuple[str, ...],
+) -> FmhaBwdSpec:  # fmt: skip
     """The kernel for a problem: the largest block whose tiles fit, and of the ways to share dQ among the waves the
     first that the largest matrix instruction takes."""
     channels = max(head_tile(d), head_tile(dv))
@@ -100,7 +123,7 @@ def choose_spec(
         candidates.append(FmhaBwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
-            schedule=schedule or DEFAULT,
+            schedule=schedule or DEFAULT, sequences=sequences, parts=parts,
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
@@ -115,7 +138,7 @@ def _instruction(target: Target, dtype: str, side: int, depth: int) -> tuple[int
 def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
     reasons = [
-        *not_a_choice(spec, dtype=DTYPES, mask=MASK_KINDS, sink=SINKS, schedule=tuple(SCHEDULES)),
+        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, sink=SINKS, schedule=tuple(SCHEDULES)),
         *not_powers_of_two(spec, "block", "waves", "dq_waves"),
         *_channels(spec),
         *_output(spec),

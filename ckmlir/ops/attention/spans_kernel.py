@@ -18,7 +18,7 @@ def span_of(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form, s
     end = sk if spec.pad_sk else None
     if spec.mask == "none":
         return Span(0, sk, [*scores, Below(sk)] if spec.pad_sk else scores)
-    y, x = coordinate(spec, given, work)
+    y, x = coordinate(spec.varied, given, work)
     high = sk.minimum(work.first + (form.queries - 1) + x)
     if spec.mask == "causal":
         return Span(0, high, [*scores, Causal(form, work.first, x, end)])
@@ -31,9 +31,9 @@ def span_of(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form, s
     return Parted(0, cut + (high - cut - gap).maximum(0), [*scores, mask], cut, gap)
 
 
-def coordinate(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work) -> tuple[Scalar, Scalar]:
-    """The mask's coordinate (y, x) for the work's sequence."""
-    if not any(spec.sequences):
+def coordinate(varied: bool, given: SimpleNamespace, work: Work) -> tuple[Scalar, Scalar]:
+    """The mask's coordinate (y, x) for the work's sequence; `varied`: sequences differ in their lengths."""
+    if not varied:
         return given.mask_y, given.mask_x
     shift = (work.sk - work.sq) * given.mask_corner
     return given.mask_y - shift, given.mask_x + shift

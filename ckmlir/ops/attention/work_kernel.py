@@ -103,14 +103,14 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace) -> Work:
     sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
     work = Work(
         first, head, head // given.ratio, batch,
-        _side(spec.sequences[0], given, "q", batch, sq), _side(spec.sequences[1], given, "k", batch, sk),
+        side_of(spec.sequences[0], given, "q", batch, sq), side_of(spec.sequences[1], given, "k", batch, sk),
     )  # fmt: skip
     if spec.sequences[0]:
         exit_unless(first < work.sq)
     return work
 
 
-def _side(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:
+def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:
     """Queries or keys as a word of the specification has them; `length` is the arrays'."""
     if "start" in word:
         starts = getattr(given, f"seqstart_{name}")
