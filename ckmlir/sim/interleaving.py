@@ -20,6 +20,9 @@ from ckmlir.sim import state
 TURNS = 1 << 30
 """Numbers of turns that the workgroups of a launch share: each has a range of its own, so that the race check can tell
 whose turn one is."""
+MOST_UNDER_WAY = 4096
+"""Workgroups that have begun and not ended; the largest chip holds hardly more. Of launches of more the race check does
+not know what flags order."""
 KEPT = (state.TURN, state.ROUND_START, state.GROUP_START, state.CURRENT_GROUP, state.KNOWN_FLAGS, state.PAUSED)
 """Fields of the context that are a workgroup's own."""
 
@@ -58,7 +61,8 @@ class Interleaving:
         self.progress = 0
         span = max(TURNS // max(groups, 1), 1)
         # Row by row for a workgroup, in the order in which they begin: of the others the last turns that it knows of.
-        self._known = np.zeros((groups, groups), np.uint32)
+        known = groups if groups <= MOST_UNDER_WAY else 0
+        self._known = np.zeros((known, known), np.uint32)
         self._set(state.TURN_SPAN, span)
         self._set(state.FLAG_GROUPS, groups)
         self._span, self._begun = span, 0
@@ -69,7 +73,7 @@ class Interleaving:
         waiting: deque[_Aside] = deque()
         self._set(state.PAUSES, 1)
         while groups or waiting:
-            if groups:
+            if groups and len(waiting) < MOST_UNDER_WAY:
                 self._begin()
                 self._go_on(groups.pop(), waiting, resumed=False)
             if waiting:
@@ -90,7 +94,7 @@ class Interleaving:
 
     def _begin(self) -> None:
         self._set(state.TURN, self._begun * self._span)
-        self._set(state.KNOWN_FLAGS, int(self._known[self._begun].ctypes.data))
+        self._set(state.KNOWN_FLAGS, int(self._known[self._begun].ctypes.data) if self._known.size else 0)
         self._begun += 1
         self.progress += 1
 

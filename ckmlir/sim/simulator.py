@@ -173,7 +173,7 @@ class Simulator:
         with ExitStack() as stack:
             given = (program, grid, block, arguments, dynamic_lds, known)
             runners = [stack.enter_context(Runner(self._surroundings, *given)) for _ in range(jobs)]
-            if program.pauses and not observer:
+            if program.pauses:
                 runners[0].interleave(workgroups)
             with observer.watching(runners[0]) if observer else nullcontext():
                 seconds = run_workgroups(runners, workgroups, endlessly=observer is not None)

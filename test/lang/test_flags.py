@@ -14,7 +14,8 @@ from ckmlir.codeobject import CodeObject
 from ckmlir.dialect import synchronization
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, kernel, load, ptr, signal, store, view, wait_until, when, workgroup_id
-from ckmlir.sim import CheckFailure, SimulationError
+from ckmlir.sim import CheckFailure, SimulationError, interleaving
+from ckmlir.sim.debugging import Tracer
 from ckmlir.sim.simulator import Simulator
 from ckmlir.targets import get_target
 
@@ -100,6 +101,32 @@ def test_who_waits_for_ever_is_given_up() -> None:
     arguments = [simulator.upload(np.zeros(size, np.float32)) for size in (GROUPS * LENGTH, GROUPS * LENGTH, GROUPS)]
     with pytest.raises(SimulationError, match="may never end"):
         simulator.launch(CodeObject.parse(compiled.hsaco), "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), arguments)
+
+
+def test_more_workgroups_than_a_chip_holds(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Only so many are under way at a time; those that wait for no one yet to begin come to their end."""
+    monkeypatch.setattr(interleaving, "MOST_UNDER_WAY", 2)
+    compiled = compile_traced(running_sums("gfx942"))
+    x = np.ones((GROUPS, LENGTH), np.float32)
+    flags = np.full(GROUPS, 2, np.int32)  # all set: nobody waits, everybody looks
+    compiled.run(x, np.zeros_like(x), flags, grid=(GROUPS, 1, 1))
+
+
+def test_a_trace_of_waves_that_wait() -> None:
+    """Others go on meanwhile, as without the trace."""
+    compiled = compile_traced(running_sums("gfx942"))
+    seen = 0
+    for seed in range(4):
+        simulator = Simulator(target="gfx942", seed=seed)
+        simulator.observer = tracer = Tracer("s_sleep", output=lambda event: None)
+        memories = [simulator.upload(np.ones(GROUPS * LENGTH, np.float32)) for _ in range(2)]
+        memories.append(simulator.upload(np.zeros(GROUPS, np.int32)))
+        code = CodeObject.parse(compiled.hsaco)
+        simulator.launch(code, "sums", (GROUPS, 1, 1), (LENGTH, 1, 1), memories)
+        found = memories[1].read(np.float32, (GROUPS, LENGTH))
+        np.testing.assert_array_equal(found, np.tile(np.arange(1, GROUPS + 1)[:, None], (1, LENGTH)))
+        seen += tracer.seen
+    assert seen > 0
 
 
 def test_the_order_of_workgroups_varies_with_the_seed() -> None:
