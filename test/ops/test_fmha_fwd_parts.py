@@ -16,9 +16,11 @@ from operator_runner import CHIPS
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.philox import philox
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.schedules import ATTENTION
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.runtime.strided import untouched
+from ckmlir.scheduling import Workbench
 from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 from ckmlir.tools import cli
@@ -45,6 +47,7 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx90a", {**LENGTHS, "mask": "window_bottom_right:9,-1,3", "alibi": "head"}),
     ("gfx950", {**BATCH, "v_layout": "columns", "sk": 136, "schedule": "qr_async_trload"}),
     ("gfx942", {**BATCH, "v_layout": "columns", "mask": "xformers:11"}),
+    ("gfx942", {**BATCH, "v_layout": "columns", "sk": 144, "schedule": "qr_async_trload", "dtype": "fp8"}),
     ("gfx90a", {**BATCH, "dtype": "f32", "sink": 1}),
 ]
 WIDE = [
@@ -88,6 +91,29 @@ def test_parts(chip: str, keys: Keys) -> None:
     if keys.get("dtype") == "fp8" and chip == "gfx90a":
         pytest.skip("gfx90a has no fp8")
     run(chip, keys)
+
+
+PROVED: list[Keys] = [
+    {"bias": "head", "sk": 200}, {"alibi": "head", "soft_cap": None, "dropout": 0.1}, {"sink": 1, "soft_cap": 5},
+    {"mask": "window_bottom_right:9,3,4"}, {"v_layout": "columns"}, GROUP, {**SLOTS, "mask": "bottom_right"},
+    {"dtype": "f32"},
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys", "schedule"), [
+    *zip(("gfx90a", "gfx942", "gfx950") * 3, PROVED, ("qr",) * len(PROVED), strict=False),
+    *(pytest.param(chip, keys, schedule, marks=pytest.mark.full)
+      for chip in CHIPS for keys in PROVED for schedule in ATTENTION),
+])  # fmt: skip
+def test_schedules_are_proved(chip: str, keys: Keys, schedule: str) -> None:
+    """For every number of steps, also where lengths come from memory."""
+    target = get_target(chip)
+    problem = FMHA.problem(**{"h": 1, "d": 32, **keys}, schedule=schedule)
+    spec = FMHA.spec(problem, target)
+    if FMHA.validate(spec, target):
+        pytest.skip("this chip does not take the schedule")
+    bench = Workbench.of(FMHA, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
 
 
 # -- references, by loops over queries and keys
@@ -290,6 +316,8 @@ def test_arrays_that_no_sequences_have(
     ({"dropout": 1}, "dropout=1.0: expected a probability from 0"),
     ({"seed": 2**64}, "seed=18446744073709551616: expected a whole number from 0 to 18446744073709551615"),
     ({"dropout": 0.1, "seeds": "memory", "seed": 3}, "seed=3: seeds=memory takes it from array drop_seed"),
+    ({"seed": 3}, "seed=3: nothing is dropped"),
+    ({"seeds": "memory"}, "seeds=memory: nothing is dropped"),
     ({"mask": "window:1,2,-3"}, "S is a number of keys"),
     ({"mask": "generic:0,5"}, "expected Y and X from 1"),
     ({"mask": "xformers:"}, "mask=xformers:: expected none|"),

@@ -63,9 +63,10 @@ class Added(Score):
 
 
 def added(align: int, given: Any, work: Work, form: Form) -> Added:
-    """The bias of the work's head and queries; `align` divides its rows and their distances."""
+    """The bias of the work's head and queries; `align` divides its rows and their distances. Rows are as long as the
+    array's: what lies behind a sequence's keys is masked."""
     row = given.bias_seq.multiple_of(align)
     distance = work.head.to("i64") * given.bias_head + work.q.origin(row, given.bias_batch)
     begin = given.bias.offset(distance.multiple_of(align))
-    whole = view(begin, (work.sq, work.k.divided(align)), (row, 1))
+    whole = view(begin, (work.sq, given.sk.multiple_of(align)), (row, 1))
     return Added(form, work.first, whole.pad(form.queries, form.keys))

@@ -292,8 +292,9 @@ def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
 
 
 def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
-    """A copy leaves V in LDS as it lies in memory, where keys, along which lanes hold vectors, are not neighbours."""
-    if parse_schedule(spec.schedule_text).path_of("v") != "direct":
+    """A copy leaves V in LDS as it lies in memory; keys, along which lanes hold vectors, are neighbours in columns
+    only."""
+    if spec.v_columns or parse_schedule(spec.schedule_text).path_of("v") != "direct":
         return
     right = "expected qr_async, which copies K only"
     if find_dtype(spec.dtype).bytes != 2:

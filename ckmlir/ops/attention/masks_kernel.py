@@ -58,11 +58,15 @@ class Window(Causal):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
+        return self.apart(scores, key, -INFINITY)
+
+    def apart(self, scores: Tile, key: Scalar, others: Tile | float) -> Tile:
+        """The scores inside the window, `others` outside."""
         row, end = self.ends()
         begin = row - self.y + 1
         length = maximum(end - begin, 0)
         inside = (coordinates(scores, 1) + key - begin[:, None]).below(length[:, None])
-        return where(inside, scores, -INFINITY)
+        return where(inside, scores, others)
 
 
 @dataclass(frozen=True)
@@ -73,8 +77,6 @@ class Sinks(Window):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`. One choice in another: joined conditions would take scalar registers."""
-        row, end = self.ends()
-        column = coordinates(scores, 1)
-        below = where(column < (end - key)[:, None], scores, -INFINITY)
-        sunk = where(column < self.sink - key, below, -INFINITY)
-        return where(column >= (row - self.y + 1 - key)[:, None], below, sunk)
+        _, end = self.ends()
+        first = (minimum(end, self.sink) - key)[:, None]
+        return self.apart(scores, key, where(coordinates(scores, 1) < first, scores, -INFINITY))

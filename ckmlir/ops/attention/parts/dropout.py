@@ -61,6 +61,10 @@ class Dropout(WeightPart):
         if p > LARGEST:
             raise RequestError(f"dropout={p}: expected a probability from 0 to {LARGEST:g}")
         if not p and not values["randval"]:
+            given = {"seed": values["seed"], "offset": values["offset"], "seeds": "memory" if memory else None}
+            for key, value in given.items():
+                if value is not None:
+                    raise RequestError(f"{key}={value}: nothing is dropped, and no bytes are asked for; leave it out")
             return None
         seed = 1 if values["seed"] is None else values["seed"]
         return cls(p, seed, values["offset"] or 0, memory, values["randval"])
