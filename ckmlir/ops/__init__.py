@@ -49,6 +49,11 @@ OPERATORS = {
     "pooling": "ckmlir.ops.pooling.pooling",
     "histogram": "ckmlir.ops.indexed.histogram",
     "cumsum": "ckmlir.ops.indexed.cumsum",
+    "gather_rows": "ckmlir.ops.indexed.gather_rows",
+    "scatter_rows": "ckmlir.ops.indexed.scatter_rows",
+    "segment_sum": "ckmlir.ops.indexed.segment_sum",
+    "argsort": "ckmlir.ops.indexed.argsort",
+    "topk": "ckmlir.ops.indexed.topk",
 }
 """Name -> the module whose `OPERATOR` it is."""
 

@@ -82,6 +82,11 @@ SHAPES: dict[str, list[Request]] = {
                 {"image": (9, 7), "c": 5, "op": "average", "count": "elements"}],
     "histogram": [{"n": 3000, "bins": 300}, {"n": 1003, "part": 256, "bins": 100}],
     "cumsum": [{"m": 9, "n": 300, "totals": 1}, {"m": 300, "n": 33, "along": "columns", "exclusive": 1}],
+    "gather_rows": [{"rows": 9, "m": 20, "n": 300}, {"rows": 9, "m": 5, "n": 37}],
+    "scatter_rows": [{"rows": 9, "m": 20, "n": 300}, {"rows": 30, "m": 17, "n": 37, "op": "store"}],
+    "segment_sum": [{"m": 70, "n": 130, "segments": 5}],
+    "argsort": [{"m": 3, "n": 300}],
+    "topk": [{"m": 3, "n": 70, "k": 5}],
 }  # fmt: skip
 SCHEDULED: list[tuple[str, Request]] = [
     *(("gemm", {"m": 100, "n": 130, "k": k, "schedule": name}) for name in GEMM for k in (64, 200, 448)),

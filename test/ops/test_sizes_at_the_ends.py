@@ -45,6 +45,8 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("gemm", {"m": 5, "n": 7, "k": 0, "lda": 8, "ldb": 16}),
     ("gemm", {"m": 0, "n": 70000, "k": 50}),
     ("unpack_int4", {"shape": (0, MAXIMUM_SIZE - 1)}),
+    ("scatter_rows", {"rows": 0, "m": 5}),
+    ("moe_sorting", {"t": 0, "width": 5}),
 ]  # fmt: skip
 
 

@@ -20,9 +20,10 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.indexed.rows import read_stride
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
-from ckmlir.ops.request import Choice, Flag, Integer, Pitch, RequestError
+from ckmlir.ops.request import Choice, Flag, Integer, Pitch
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -93,13 +94,9 @@ class Cumsum(Operator[Problem, CumsumSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        n = values["n"]
-        for name in ("stride", "ystride"):
-            if values[name] is not None and values[name] < n:
-                raise RequestError(f"{name}={values[name]}: a row has {n} elements; expected at least that")
-        strides = [n if values[name] is None else values[name] for name in ("stride", "ystride")]
+        strides = [read_stride(values, name) for name in ("stride", "ystride")]
         names = ("dtype", "exclusive", "totals")
-        return Problem(values["m"], n, values["along"], *(values[name] for name in names), *strides)
+        return Problem(values["m"], values["n"], values["along"], *(values[name] for name in names), *strides)
 
     def spec(self, problem: Problem, target: Target) -> CumsumSpec:
         align = gcd(VECTOR, problem.n, problem.stride, problem.ystride)
