@@ -18,6 +18,9 @@ if TYPE_CHECKING:
 OPERATORS = {
     "gemm": "ckmlir.ops.gemm.gemm",
     "gemm_multi_d": "ckmlir.ops.gemm.gemm_multi_d",
+    "gemm_multi_abd": "ckmlir.ops.gemm.gemm_multi_abd",
+    "flatmm": "ckmlir.ops.gemm.flatmm",
+    "shuffle_b": "ckmlir.ops.gemm.shuffle_b",
     "gated_gemm": "ckmlir.ops.gemm.gated_gemm",
     "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
     "batched_contraction": "ckmlir.ops.gemm.batched_contraction",

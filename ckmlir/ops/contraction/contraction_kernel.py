@@ -10,14 +10,11 @@ from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.epilogue_kernel import Output, Put, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
-from ckmlir.ops.contraction.operands_kernel import array_view, operand_a, operand_b
+from ckmlir.ops.contraction.operands_kernel import array_view, operands
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sinks_kernel import SINKS
 from ckmlir.ops.contraction.walks_kernel import WALKS, Work
 from ckmlir.targets import Target
-
-LDS_NAMES = ("a", "b", "up")
-"""What schedules call A and the matrices B."""
 
 
 def build(spec: ContractionSpec, target: Target) -> Kernel:
@@ -37,19 +34,9 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
             def seen(name: str) -> View:
                 return array_view(spec, name, work.arrays[name], work.distances, work.sizes)
 
-            totals = contract(
-                product,
-                spec.waves,
-                spec.block,
-                operand_a(spec, seen("a"), work.row),
-                [
-                    operand_b(spec, known_as, seen(name), work.column)
-                    for known_as, name in zip(LDS_NAMES[1:], spec.tensors[1:], strict=False)
-                ],
-                work.begin,
-                work.end,
-                Schedule.parse(spec.schedule_text),
-            )
+            a, *matrices = operands(spec, work)
+            schedule = Schedule.parse(spec.schedule_text)
+            totals = contract(product, spec.waves, spec.block, a, matrices, work.begin, work.end, schedule)
             sides = {name: seen(name) for name in NAMES[: len(spec.side)]}
             output = Output([seen(name) for name in spec.outputs], sides, scalars)
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.sources import SourceSpec
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.resources import Resources, excess
@@ -80,6 +81,8 @@ class ContractionSpec(Spec):
         batch: dimensions of the batch, 0 for a single product.
         merged: () for matrices; else for A, the matrices B, D tensors and outputs how each lies, when its rows and its
             columns are several dimensions, as `ckmlir.ops.contraction.merged` writes it.
+        sources: the arrays that A and B are made of, each as `name:dtype:form:align`
+            (`ckmlir.ops.contraction.sources`), and `combine` the expressions of both; () where A and B are arrays.
         walk: of `WALKS`.
         sink: of `SINKS`; for "partial" there is no expression, and `out` is the type of the accumulators.
         block: tile (m, n, k) of a workgroup in one step of the K loop.
@@ -101,6 +104,8 @@ class ContractionSpec(Spec):
     side: tuple[str, ...]
     batch: int
     merged: tuple[str, ...]
+    sources: tuple[str, ...]
+    combine: tuple[str, ...]
     walk: str
     sink: str
     block: tuple[int, int, int]
@@ -123,6 +128,7 @@ class ContractionSpec(Spec):
         parts += [f"products{self.products}"] * (self.products > 1)
         parts += [f"batch{self.batch}"] * (self.batch > 0)
         parts += [word.replace(".", "x") for word in self.merged]
+        parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         if self.op:
             parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
@@ -141,8 +147,8 @@ class ContractionSpec(Spec):
 
     @property
     def tensors(self) -> tuple[str, ...]:
-        """A and the matrices B, as kernel arguments and schedules name them."""
-        return operand_names(self.products)
+        """A and the matrices B, or what they are made of, as kernel arguments name them."""
+        return tuple(text.partition(":")[0] for text in self.sources) or operand_names(self.products)
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -212,6 +218,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
         *_expression(spec),
         *_merged(spec),
         *_walk(spec),
+        *_sources(spec),
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
@@ -244,9 +251,30 @@ def _walk(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("walk", spec.walk, "it takes plain matrices without a batch", "expected grid")
 
 
+def _sources(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether arrays that are combined are such, and go through registers."""
+    if not spec.sources:
+        return
+    try:
+        names = [SourceSpec.parse(text).name for text in spec.sources]
+        for op, operand in zip(spec.combine, "ab", strict=True):
+            parse(op, tuple(name for name in names if name[0] == operand))
+    except (ValueError, RequestError) as error:
+        yield Reason("sources", spec.sources, f"{error} is no array", "expected such as a0:f16:along_k:8")
+        return
+    if spec.walk != "grid" or spec.batch or spec.merged or spec.shuffled or spec.products > 1:
+        yield Reason("sources", spec.sources, "they make one plain product", "expected no batch and no table")
+    schedule = SCHEDULES.get(spec.schedule)
+    if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in "ab"):
+        why = "arrays are combined in registers, and this schedule goes past them"
+        yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+
+
 def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """8-bit floats beside the products; for those the matrix instruction says whether the chip has them."""
-    for field, dtype in (("out", spec.out), *(("side", SideSpec.parse(text).dtype) for text in spec.side)):
+    beside = [("side", SideSpec.parse(text).dtype) for text in spec.side]
+    beside += [("sources", SourceSpec.parse(text).dtype) for text in spec.sources]
+    for field, dtype in (("out", spec.out), *beside):
         if dtype in ("fp8", "bf8") and target.fp8 is None:
             yield Reason(field, dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
 
@@ -393,8 +421,9 @@ def _resources(spec: ContractionSpec, target: Target) -> Resources:
             operands += own * depth * (1 + schedule.ahead_of("from_lds"))
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
-            moving += sets * share // 4
-            loads += share // min(16, spec.align[place] * size)
+            for width, align in _loaded(spec, tensor, size):
+                moving += sets * share // size * width // 4
+                loads += share // size * width // min(16, align * width)
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k
     accumulators = spec.products * m * n // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
@@ -404,3 +433,10 @@ def _resources(spec: ContractionSpec, target: Target) -> Resources:
     registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
     pinned = schedule.fences == "memory"
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
+
+
+def _loaded(spec: ContractionSpec, operand: str, size: int) -> list[tuple[int, int]]:
+    """Bytes of an element and alignment of each array that a loop loads for A or a matrix B."""
+    sources = [SourceSpec.parse(text) for text in spec.sources if text[0] == operand]
+    found = [(find_dtype(one.dtype).bytes, one.align) for one in sources if one.is_matrix]
+    return found or [(size, spec.align["ab".index(operand)])]

@@ -65,7 +65,7 @@ class Wish(NamedTuple):
         dtype: of A and B.
         layout: of A, B and C.
         load_bytes: of the widest load that the rows of both A and B allow.
-        products: matrices B, each with accumulators of its own.
+        arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
     """
 
     m: int
@@ -77,7 +77,7 @@ class Wish(NamedTuple):
     schedule: str | None
     block: tuple[int, int, int] | None
     waves: tuple[int, int] | None
-    products: int = 1
+    arrays: int = 2
 
 
 def plans(wish: Wish, target: Target) -> list[Plan]:
@@ -173,7 +173,7 @@ def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
     plan = parse_schedule(SCHEDULES[schedule])
     if min(wish.m, wish.n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS:
         return (SMALL,)
-    if wish.products > 1:
+    if wish.arrays > 2:
         return (MEDIUM, SMALL)  # accumulators of both, and narrow loads beside them, may ask for the small one
     takes_turns = plan.order == PING_PONG and min(wish.m, wish.n) > MEDIUM
     return (LARGE, MEDIUM) if takes_turns or _pays_large(wish, schedule, target) else (MEDIUM,)

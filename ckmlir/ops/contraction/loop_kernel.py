@@ -1,7 +1,7 @@
 """The loop over K: the only one of the contraction family."""
 
 from collections.abc import Sequence
-from typing import Protocol
+from typing import Any, Protocol
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
@@ -17,11 +17,11 @@ class Operand(Protocol):
     def name(self) -> str:
         """What schedules and reports call it in LDS."""
 
-    def load(self, k: Scalar) -> Tile:
-        """Its tile (rows, block's depth) at k, as memory holds it."""
+    def load(self, k: Scalar) -> Any:
+        """Its tile (rows, block's depth) at k, as memory holds it; or several tiles that it is made of."""
 
-    def prepared(self, tile: Tile) -> Tile:
-        """What goes to LDS of a tile that was loaded."""
+    def prepared(self, loaded: Any, k: Scalar) -> Tile:
+        """What goes to LDS of what was loaded at k."""
 
 
 def contract(
@@ -45,7 +45,7 @@ def contract(
             loaded = [operand.load(step.index) for operand in (a, *matrices)]
         with stage("to_lds"):
             held = [
-                to_lds(operand.prepared(tile), operand.name)
+                to_lds(operand.prepared(tile, step.index), operand.name)
                 for operand, tile in zip((a, *matrices), loaded, strict=True)
             ]
         with stage("from_lds"):

@@ -8,10 +8,16 @@ from types import SimpleNamespace
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, load, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
 from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
 from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.sources_kernel import combined
+from ckmlir.ops.contraction.walks_kernel import Work
 from ckmlir.ops.dtypes import find_dtype
+
+LDS_NAMES = ("b", "up")
+"""What schedules call the matrices B."""
 
 
 @dataclass(frozen=True)
@@ -27,9 +33,9 @@ class Matrix:
         """See `loop_kernel.Operand`."""
         return load(self.view.window(self.lengths, (self.row, k)))
 
-    def prepared(self, tile: Tile) -> Tile:
+    def prepared(self, loaded: Tile, k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
-        return tile
+        return loaded
 
 
 def operand_a(spec: ContractionSpec, seen: View, row: Scalar) -> Matrix:
@@ -42,6 +48,21 @@ def operand_b(spec: ContractionSpec, name: str, seen: View, column: Scalar) -> M
     """A matrix B, with K as its second dimension."""
     _, bn, bk = spec.block
     return Matrix(name, seen.pad(bn, bk), (bn, bk), column)
+
+
+def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
+    """A and the matrices B of a workgroup's block."""
+    if spec.sources:
+        return [
+            combined(spec, name, name, row, work.arrays, work.distances, work.sizes[letter], work.sizes["k"])
+            for name, row, letter in (("a", work.row, "m"), ("b", work.column, "n"))
+        ]
+    views = {name: array_view(spec, name, work.arrays[name], work.distances, work.sizes) for name in spec.tensors}
+    names = zip(LDS_NAMES, spec.tensors[1:], strict=False)
+    return [
+        operand_a(spec, views["a"], work.row),
+        *(operand_b(spec, known_as, views[name], work.column) for known_as, name in names),
+    ]
 
 
 def array_view(
@@ -60,7 +81,7 @@ def array_view(
     if name in spec.tensors:
         pitch = given.ldb.multiple_of(spec.align[1])
         if spec.shuffled:
-            return _shuffled(spec, pointer, n, k, pitch)
+            return shuffled_view(pointer, n, k, pitch, spec.shuffled, find_dtype(spec.stored).bytes)
         return _with_k_second(pointer, n, k, pitch, k_contiguous=spec.layout[1] == "C")
     if name in spec.outputs:
         return view(pointer, (m, n), (given.ldc.multiple_of(spec.align[2]), 1))
@@ -77,9 +98,11 @@ def _with_k_second(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, 
     return view(pointer, (rows, k), (pitch, 1) if k_contiguous else (1, pitch))
 
 
-def _shuffled(spec: ContractionSpec, b: Pointer, n: Scalar, k: Scalar, pitch: Scalar) -> View:
-    size = find_dtype(spec.stored).bytes
-    columns, vector, depth = spec.shuffled, vector_length(size), tile_depth(spec.shuffled, size)
+def shuffled_view(b: Pointer, n: Scalar, k: Scalar, pitch: Scalar, columns: int, size: int) -> View:
+    """A matrix (n, k) of elements of so many bytes that lies in tiles (`ckmlir.ops.contraction.shuffle`), with the
+    zeros that fill the last ones up; `pitch` elements from one row of tiles to the next.
+    """
+    vector, depth = vector_length(size), tile_depth(columns, size)
     tiles_n, tiles_k = _tiles(n, columns), _tiles(k, depth)
     rows = view(b, (tiles_n, tiles_k * (depth * columns)), (pitch, 1))
     tiles = rows.unmerge(1, (tiles_k, depth // vector, columns, vector)).permute(0, 3, 1, 2, 4)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -22,11 +22,11 @@ from ckmlir.ops.contraction.defaults import (
     plans,
 )  # fmt: skip
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
-from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product
+from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
 from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
-from ckmlir.ops.contraction.tolerance import gemm_tolerance, rounded_parts
+from ckmlir.ops.contraction.tolerance import gemm_tolerance, rounded_parts, widened
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
 from ckmlir.ops.precision import PRECISIONS
@@ -49,12 +49,10 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
 
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""
-        size = find_dtype(problem.stored).bytes
-        a, b, _ = problem.aligned()
         wish = Wish(
-            problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size,
+            problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
             problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-            problem.products,
+            len(problem.operands),
         )  # fmt: skip
         candidates = (
             self.planned(problem, plan, sink, target)
@@ -88,6 +86,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             side=problem.described_side(),
             batch=len(problem.batch),
             merged=problem.words(),
+            sources=problem.described_sources(),
+            combine=problem.combine,
             walk="grid",
             sink=sink,
             block=block,
@@ -109,7 +109,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         problem = problem.parted() if spec.sink == "partial" else problem
         reasons += list(unlike(
             spec, operator=self.name, dtype=problem.dtype, out=problem.out, layout=problem.layout,
-            products=problem.products, op=problem.op, walk="grid", merged=problem.words(), batch=len(problem.batch),
+            products=problem.products, op=problem.op, walk="grid", combine=problem.combine, merged=problem.words(),
+            batch=len(problem.batch),
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,
         ))  # fmt: skip
@@ -182,21 +183,31 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         )
         return {"c": Tolerance(max(one.rtol for one in found), atol, found[0].reason, free)}
 
-    def _tolerance(self, problem: Problem, arrays: Mapping[str, Array], reference: Array, target: Target) -> Tolerance:
+    def _tolerance(
+        self,
+        problem: Problem,
+        arrays: Mapping[str, Array],
+        reference: Array,
+        target: Target,
+        moved: Array | float = 0.0,
+    ) -> Tolerance:
+        """`moved` is how far sums are off, since A and B are."""
+        spoilt = spoilt_columns(problem, arrays)
         flushes = problem.dtype in ("f16", "bf16") and not target.has("mfma_denormals")
         flushed = find_dtype(problem.dtype).least_normal if flushes else 0.0
         pairs = matrices(problem, arrays)
         added = self._most_parts(problem, target) if problem.reduction == "atomic" else 1
         if not problem.op:
-            return gemm_tolerance(*pairs[0], reference, problem.out, problem.dtype, flushed, added)
+            found = gemm_tolerance(*pairs[0], reference, problem.out, problem.dtype, flushed, added)
+            return widened(found, moved, spoilt)
         variables = {name: Bounded(value, 0.0) for name, value in beside(problem, arrays).items()}
         for name, (a, b) in zip(problem.accumulators, pairs, strict=True):
             total = product(a, b, problem.dtype)
             if problem.dtype == "i8":
-                error = np.abs(total) * 2.0**-24  # exact in i32, then rounded to f32
+                error = np.abs(total) * 2.0**-24 + moved  # exact in i32, then rounded to f32
             else:
                 sums = gemm_tolerance(a, b, total, problem.computing, problem.dtype, flushed)
-                error = sums.atol + sums.rtol * np.where(np.isfinite(total), np.abs(total), 0.0)
+                error = moved + sums.atol + sums.rtol * np.where(np.isfinite(total), np.abs(total), 0.0)
                 error = np.where(sums.unspecified, np.inf, error)
             variables[name] = Bounded(total, error)
         bound = bounded_error(expression_of(problem), variables, PRECISIONS[problem.computing])
@@ -204,7 +215,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         if added > 1:
             error = error + rounded_parts(reference, added, problem.out)
         what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in {problem.computing}"
-        return output_tolerance(error, problem.out, what, target)
+        return output_tolerance(np.where(spoilt, np.inf, error), problem.out, what, target)
 
     def _most_parts(self, problem: Problem, target: Target) -> int:
         """Parts that memory adds up at most."""
@@ -303,12 +314,18 @@ def _other_parts(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
 
 
 def _other_sides(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
-    """D tensors that the kernel takes for something else."""
-    given = problem.described_side()
-    for have, known in zip(given, spec.side, strict=False):
-        (dtype, kind, align), (own_dtype, own_kind, own_align) = have.split(":"), known.split(":")
-        if (dtype, kind) != (own_dtype, own_kind) or int(align) % int(own_align):
-            yield Reason("side", spec.side, "the kernel takes other D tensors", f"expected {given}")
-            return
-    if len(given) != len(spec.side):
-        yield Reason("side", spec.side, "the kernel takes other D tensors", f"expected {given}")
+    """D tensors, and arrays that A and B are made of, that the kernel takes for something else."""
+    if not _covered(problem.described_side(), spec.side):
+        expected = f"expected {problem.described_side()}"
+        yield Reason("side", spec.side, "the kernel takes other D tensors", expected)
+    if not _covered(problem.described_sources(), spec.sources):
+        expected = f"expected {problem.described_sources()}"
+        yield Reason("sources", spec.sources, "the kernel makes A and B of other arrays", expected)
+
+
+def _covered(given: Sequence[str], known: Sequence[str]) -> bool:
+    """Whether arrays are as a kernel knows them, or better aligned; each text ends with what it is aligned to."""
+    pairs = [(one.rpartition(":"), other.rpartition(":")) for one, other in zip(given, known, strict=False)]
+    return len(given) == len(known) and all(
+        one[0] == other[0] and int(one[2]) % int(other[2]) == 0 for one, other in pairs
+    )

@@ -16,6 +16,7 @@ from ckmlir.ops.contraction.contraction_spec import (
 from ckmlir.ops.contraction.merged import Merged
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
+from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment
 
@@ -50,6 +51,7 @@ class Problem:
         shuffled: columns of a tile of B in fragment order; 0: B is a plain matrix.
         split_k, reduction: parts of the sums, and how they are combined (`REDUCTIONS`).
         block, waves, mfma, epilogue, schedule: None where the operator chooses; so are split_k and reduction.
+        sources, combine: the arrays that A and B are made of, and the expressions of both; () where they are arrays.
         merged: the dimensions of tensors that are seen as matrices; None for matrices.
         partial: its outputs are the partial sums of one part (`parted`).
     """
@@ -80,11 +82,13 @@ class Problem:
     schedule: str | None
     partial: bool = False
     merged: Merged | None = None
+    sources: tuple[Source, ...] = ()
+    combine: tuple[str, ...] = ()
 
     @property
     def operands(self) -> tuple[str, ...]:
-        """A and the matrices B by name."""
-        return operand_names(self.products)
+        """A and the matrices B, or what they are made of, by name."""
+        return tuple(one.name for one in self.sources) or operand_names(self.products)
 
     @property
     def stored(self) -> str:
@@ -105,7 +109,8 @@ class Problem:
         """How rows lie, as kernels take it: pitches; or lengths and strides of tensors."""
         if self.merged is not None:
             return self.merged.arguments([array.name for array in self.arrays()])
-        return (self.lda, self.ldb, self.ldc, *(one.pitch for one in self.side))
+        pitches = tuple(one.pitch for one in self.sources) or (self.lda, self.ldb)
+        return (*pitches, self.ldc, *(one.pitch for one in self.side))
 
     def words(self) -> tuple[str, ...]:
         """How tensors lie, as a specification has it; () for matrices."""
@@ -139,12 +144,40 @@ class Problem:
                 name: self.merged.aligned(name, size, self.batch_of(name).strides) for name, size in sizes.items()
             }
             return widest["a"], widest["b"], widest["c"]
+        if self.sources:
+            widths = {
+                name: min(
+                    one.aligned(self._rows(one), self.k)
+                    for one in self.sources
+                    if one.operand == name and one.is_matrix
+                )
+                for name in "ab"
+            }
+            widest_vector = 16 // a
+            return min(widths["a"], widest_vector), min(widths["b"], widest_vector), alignment(out, self.ldc, self.n)
         matrices = [stride for name in self.operands[1:] for stride in self.batch_of(name).strides]
         return (
             alignment(a, self.lda, self.a_shape[1], *self.batch_of("a").strides),
             alignment(a, self.ldb, self.b_shape[1], *matrices),
             alignment(out, self.ldc, self.n, *self.batch_of(self.outputs[0]).strides),
         )
+
+    @property
+    def load_bytes(self) -> int:
+        """Of the widest load that the rows of all matrices allow."""
+        if not self.sources:
+            a, b, _ = self.aligned()
+            return min(a, b) * find_dtype(self.stored).bytes
+        return min(
+            one.aligned(self._rows(one), self.k) * find_dtype(one.dtype).bytes for one in self.sources if one.is_matrix
+        )
+
+    def described_sources(self) -> tuple[str, ...]:
+        """The arrays that A and B are made of, as a specification has them."""
+        return tuple(one.described(self._rows(one), self.k) for one in self.sources)
+
+    def _rows(self, source: Source) -> int:
+        return self.m if source.operand == "a" else self.n
 
     def described_side(self) -> tuple[str, ...]:
         """The D tensors as a specification has them."""
@@ -161,11 +194,20 @@ class Problem:
         if self.merged is not None:
             return self.merged.arrays
         sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
+        operands = tuple(
+            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), one.dtype, "in")
+            for one in self.sources
+        )
+        return (
+            *(operands or self._matrices()),
+            *sides,
+            *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
+        )
+
+    def _matrices(self) -> tuple[ArraySpec, ...]:
         return (
             self._array("a", self.a_shape, (self.lda, 1), self.stored, "in"),
             *(self._array(name, self.b_shape, (self.ldb, 1), self.stored, "in") for name in self.operands[1:]),
-            *sides,
-            *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
         )
 
     @property

@@ -42,6 +42,18 @@ def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array,
     return found
 
 
+def spoilt_columns(problem: Problem, arrays: Mapping[str, Array]) -> Array | bool:
+    """Columns of C whose tiles of B are not filled up with numbers beyond k, as they should be: nothing is promised."""
+    if not problem.shuffled:
+        return False
+    found: Array = np.zeros(problem.n, np.bool_)
+    for name in problem.operands[1:]:
+        b = arrays[name]
+        whole = unshuffle_b(b, problem.n, b.shape[1] // problem.shuffled, problem.shuffled)
+        found |= ~np.isfinite(whole[:, problem.k :].astype(np.float64)).all(axis=1)
+    return found
+
+
 def product(a: Array, b: Array, dtype: str) -> Array:
     """a · b in float64, infinite where what products of `dtype` are summed in has none so large; of f64 in NumPy's
     longest type.

@@ -24,6 +24,7 @@ columns: the second term is what a sum of K products of random signs comes to.
 from __future__ import annotations
 
 import math
+from dataclasses import replace
 
 import numpy as np
 
@@ -65,6 +66,19 @@ def gemm_tolerance(
         absolute = absolute + _rounded_inputs(a, b)
         reason += "; inputs are rounded to 10 bits of mantissa"
     return Tolerance(relative, absolute, reason, _unspecified(a, b, flushed, LARGEST.get(dtype, OVERFLOW)))
+
+
+def widened(tolerance: Tolerance, moved: Array | float, spoilt: Array | bool) -> Tolerance:
+    """The tolerance of sums that may be off by `moved` besides; nothing is promised where that is infinite, or of what
+    is spoilt.
+    """
+    unknown = np.isinf(moved)
+    if not np.any(moved):
+        free = tolerance.unspecified | np.asarray(spoilt) if np.any(spoilt) else tolerance.unspecified
+        return replace(tolerance, unspecified=free)
+    reason = f"{tolerance.reason}; what A and B may be off by"
+    free = tolerance.unspecified | unknown
+    return Tolerance(tolerance.rtol, tolerance.atol + np.where(unknown, 0.0, moved), reason, free)
 
 
 def _rounded_inputs(a: Array, b: Array) -> Array:

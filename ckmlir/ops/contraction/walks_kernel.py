@@ -17,6 +17,7 @@ from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.merged_kernel import distance_arguments, known_divisors
 from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.sources import ROWS, SourceSpec
 
 
 @dataclass(frozen=True)
@@ -218,7 +219,8 @@ WALKS: dict[str, Walk] = {"grid": Grid(), "table": Table(), "persistent": Persis
 def element_types(spec: ContractionSpec) -> dict[str, str]:
     """Of every array, by name."""
     sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
-    return {**dict.fromkeys(spec.tensors, spec.stored), **sides, **dict.fromkeys(spec.outputs, spec.out)}
+    sources = {one.name: one.dtype for one in map(SourceSpec.parse, spec.sources)}
+    return {**(sources or dict.fromkeys(spec.tensors, spec.stored)), **sides, **dict.fromkeys(spec.outputs, spec.out)}
 
 
 # -- blocks and parts ------------------------------------------------------------------------------------------------
@@ -314,6 +316,8 @@ def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar)
 
 def _align(spec: ContractionSpec, name: str) -> int:
     """Elements that divide the distances between rows of an array."""
+    if spec.sources and name in spec.tensors:
+        return SourceSpec.parse(spec.sources[spec.tensors.index(name)]).align
     if name in spec.tensors:
         return spec.align[0 if name == "a" else 1]
     return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
@@ -327,8 +331,11 @@ def _divisors(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar
     rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
     if spec.shuffled:
         del rows[1]  # rows of tiles, filled up
-    if spec.merged:
+    if spec.merged or spec.sources:
         rows.clear()
+    for source in map(SourceSpec.parse, spec.sources):
+        letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
+        known[letter] = max(known[letter], source.align)
     for operand, letter in rows.items():
         known[letter] = max(known[letter], spec.align[operand])
     for letter, length in zip("mnk", spec.block, strict=True):

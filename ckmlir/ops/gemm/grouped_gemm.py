@@ -134,7 +134,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         widths = [width * find_dtype(own.stored).bytes for one in live for width in one.aligned()[:2]]
         wish = Wish(
             max(one.m for one in live), max(one.n for one in live), max(one.k for one in live), own.dtype, own.layout,
-            min(widths), own.schedule, own.block, own.waves, own.products,
+            min(widths), own.schedule, own.block, own.waves, len(own.operands),
         )  # fmt: skip
         # Large blocks leave few registers, and not all sizes are multiples of them.
         found = [plan for plan in plans(wish, target) if own.block or plan.block[0] < LARGE]

@@ -1,0 +1,86 @@
+"""The operand that several arrays combine to between memory and LDS."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from types import SimpleNamespace
+
+from ckmlir.lang import Pointer, Scalar, Tile, View, cast, inside, load, stretch, view, where
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
+from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.tiles import evaluate_tiles
+
+
+@dataclass(frozen=True)
+class Combined:
+    """An operand (rows, k) whose tile starts at a row; see `loop_kernel.Operand`.
+
+    Attributes:
+        name: what schedules call it in LDS.
+        op: the expression of its arrays.
+        views: of every array, padded to whole tiles.
+        ragged: whether the last step of the loop goes beyond k, where the expression of nothing need not be zero.
+    """
+
+    name: str
+    op: str
+    sources: tuple[SourceSpec, ...]
+    views: Mapping[str, View]
+    lengths: tuple[int, int]
+    row: Scalar
+    dtype: str
+    computing: str
+    ragged: bool
+
+    def load(self, k: Scalar) -> dict[str, Tile]:
+        """The tiles of its arrays by name, as memory holds them: matrices first, since they say how the others lie."""
+        (rows, depth), found = self.lengths, {}
+        places = {"each_k": ((depth,), (k,)), "each_row": ((rows,), (self.row,)), "scalar": ((rows,), (self.row,))}
+        for source in sorted(self.sources, key=lambda one: not one.is_matrix):
+            lengths, origin = places.get(source.form, (self.lengths, (self.row, k)))
+            found[source.name] = load(self.views[source.name].window(lengths, origin))
+        return found
+
+    def prepared(self, loaded: Mapping[str, Tile], k: Scalar) -> Tile:
+        """The expression of the tiles, rounded; zero beyond k."""
+        rows, depth = self.lengths
+        variables = {}
+        for source in self.sources:
+            wide = cast(loaded[source.name], self.computing)
+            if not source.is_matrix:
+                wide = stretch(wide, 0, rows) if source.form == "each_k" else stretch(wide, 1, depth)
+            variables[source.name] = wide
+        found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing)
+        matrix = next(source.name for source in self.sources if source.is_matrix)
+        if self.ragged:
+            there = inside(self.views[matrix].window(self.lengths, (self.row, k)))
+            found = where(there, found, 0.0)
+        return cast(found, self.dtype)
+
+
+def combined(
+    spec: ContractionSpec, known_as: str, operand: str, row: Scalar, at: Mapping[str, Pointer], given: SimpleNamespace,
+    rows: Scalar, k: Scalar,
+) -> Combined:  # fmt: skip
+    """A, or B, of a specification with sources; `rows` are those of A, or columns of B."""
+    length = spec.block[0] if operand == "a" else spec.block[1]
+    lengths = (length, spec.block[2])
+    sources = tuple(one for one in map(SourceSpec.parse, spec.sources) if one.name[0] == operand)
+    views = {one.name: _view(one, at[one.name], getattr(given, f"ld_{one.name}"), lengths, rows, k) for one in sources}
+    op = spec.combine["ab".index(operand)]
+    computing = computing_type(spec.dtype)
+    return Combined(known_as, op, sources, views, lengths, row, spec.stored, computing, "k" in spec.pad)
+
+
+def _view(
+    source: SourceSpec, pointer: Pointer, pitch: Scalar, lengths: tuple[int, int], rows: Scalar, k: Scalar
+) -> View:
+    if source.form == "along_k":
+        return view(pointer, (rows, k), (pitch.multiple_of(source.align), 1)).pad(*lengths)
+    if source.form == "across_k":
+        return view(pointer, (rows, k), (1, pitch.multiple_of(source.align))).pad(*lengths)
+    if source.form == "each_k":
+        return view(pointer, (k,), (1 if source.align > 1 else pitch,)).pad(lengths[1])
+    return view(pointer, (rows,), (pitch if source.form == "each_row" else 0,)).pad(lengths[0])

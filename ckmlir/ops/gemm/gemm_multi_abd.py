@@ -1,0 +1,147 @@
+"""gemm_multi_abd: C = op(A·B, D0, …) with A = a_op(a0, a1, …) and B = b_op(b0, b1, …), CK Tile's example 22.
+
+`a_op` and `b_op` are expressions of up to four arrays each, computed in f32 (of f64 in f64) as they are loaded and
+rounded to `dtype`, in which they are multiplied; 8-bit types saturate. An array has a type (`a_types`), a form
+(`a_kind`: full, or one number for each m or k, or one for all; of B n takes the place of m), a layout where it is full
+(`a_layout`: R or C, by default the letter of `layout`) and a distance of its rows, or of its numbers (`lda`), of its
+own. Arrays that lie otherwise than the first of their operand are loaded in narrower accesses.
+
+Arrays: a0, a1, …, b0, b1, …, D tensors, c; everything else is as in `gemm`.
+
+Kernel arguments: the arrays; m, n, k; the distances of a0, a1, …, b0, b1, …, c, D tensors (i32); then as in `gemm`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
+from ckmlir.ops.contraction.keys import (
+    PLAN_KEYS,
+    SIZES,
+    SPLIT_KEYS,
+    TYPE_KEYS,
+    check_sizes,
+    expression_keys,
+    read_problem,
+)
+from ckmlir.ops.contraction.operator import ContractionOperator
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.sources import MOST, NAMES, ROWS, TYPES, combined, moved_sums, read_sources, rounded
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.request import Key, Numbers, Pitch, Words
+from ckmlir.ops.tensors.values import moved_values
+from ckmlir.targets import Target
+
+LARGEST_INTEGER = 8
+"""Inputs of integer arrays, so that products of several stay within the range of f16."""
+
+
+def _keys_of(operand: str, default: str) -> tuple[Key, ...]:
+    whole = operand.upper()
+    kinds = ("full", ROWS[operand], "k", "scalar")
+    return (
+        ExpressionKey(f"{operand}_op", default, f"what {whole} is, from up to {MOST} arrays", NAMES[operand]),
+        Words(f"{operand}_types", None, f"of the arrays that {operand}_op names; by default dtype", TYPES, MOST),
+        Words(f"{operand}_kind", None, f"of those arrays: as {whole}, or one number for each of these", kinds, MOST),
+        Words(f"{operand}_layout", None, f"of those that are full; by default {whole}'s of layout", ("R", "C"), MOST),
+        Numbers(f"ld{operand}", None, "elements from one row of those arrays to the next; 0: packed", most=MOST),
+    )
+
+
+class GemmMultiABD(ContractionOperator):
+    """See the module's text."""
+
+    name = "gemm_multi_abd"
+    summary = "C = op(A·B, D0, …) of several A and several B that expressions combine as they are loaded"
+    keys = (
+        *SIZES,
+        *TYPE_KEYS,
+        *_keys_of("a", "a0 + a1"),
+        *_keys_of("b", "b0 * b1"),
+        Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
+        *PLAN_KEYS,
+        *SPLIT_KEYS,
+        *expression_keys("acc * d0 * d1"),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        problem = read_problem({**values, "lda": None, "ldb": None})
+        sizes = {"a": problem.m, "b": problem.n}
+        sources = tuple(
+            source
+            for operand, letter in zip("ab", problem.layout, strict=False)
+            for source in read_sources(
+                operand, values[f"{operand}_op"], values, sizes[operand], problem.k, problem.stored, letter,
+                problem.computing,
+            )
+        )  # fmt: skip
+        return check_sizes(replace(problem, sources=sources, combine=(values["a_op"], values["b_op"])))
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if find_dtype(array.dtype).is_integer and array.name in problem.operands:
+            return generator.integers(-LARGEST_INTEGER, LARGEST_INTEGER, array.shape)
+        return moved_values(array, generator)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """That of the product of what the expressions come to, before anything is rounded."""
+        if not problem.sources:
+            return super().reference(problem, arrays)
+        operands = {name: _operand(problem, name, arrays)[0] for name in "ab"}
+        return super().reference(_plain(problem), {**arrays, **operands})
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        """That of the product of what the expressions come to, rounded to the type in which it is multiplied."""
+        operands = {name: _rounded(problem, name, arrays, target)[0] for name in "ab"}
+        return super().expected(_plain(problem), {**arrays, **operands}, target)
+
+    def _tolerance(
+        self,
+        problem: Problem,
+        arrays: Mapping[str, Array],
+        reference: Array,
+        target: Target,
+        moved: Array | float = 0.0,
+    ) -> Tolerance:
+        """As of any product, and what it makes of the errors of A and B: these differ from the reference's by a step of
+        the rounding where it is nearer than the error of the expression.
+        """
+        (a, a_error), (b, b_error) = (_rounded(problem, name, arrays, target) for name in "ab")
+        moved = moved_sums(a, a_error, b, b_error)
+        return super()._tolerance(_plain(problem), {**arrays, "a": a, "b": b}, reference, target, moved)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        problems = [
+            self.problem(m=size, n=size, k=1024, dtype=dtype)
+            for dtype in ("f16", "bf16")
+            for size in (SMALL, 8 * MEDIUM)
+        ]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _plain(problem: Problem) -> Problem:
+    """The product of two matrices (m, k) and (n, k) that it comes to."""
+    return replace(problem, sources=(), combine=(), layout="RCR", lda=problem.k, ldb=problem.k)
+
+
+def _operand(problem: Problem, name: str, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """A or B with k as its second dimension, and how far what is computed may be from it."""
+    sources = [one for one in problem.sources if one.operand == name]
+    shape = ({"a": problem.m, "b": problem.n}[name], problem.k)
+    return combined(problem.combine["ab".index(name)], sources, arrays, shape, problem.computing)
+
+
+def _rounded(problem: Problem, name: str, arrays: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
+    return rounded(*_operand(problem, name, arrays), problem.stored, target)
+
+
+OPERATOR = GemmMultiABD()

@@ -1,0 +1,187 @@
+"""gemm_multi_abd, flatmm and shuffle_b through their real code objects, against their references.
+
+A case names the chip first, so that `-k gfx950` selects.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import compare
+from ckmlir.ops.contraction.shuffle import shuffle_b, unshuffle_b
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.targets import all_targets, get_target
+
+ABD = find_operator("gemm_multi_abd")
+SMALL = {"m": 67, "n": 70, "k": 71}
+COMBINED: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx942", {"m": 128, "n": 128, "k": 64}),
+    ("gfx90a", {"layout": "RRR", "a_op": "relu(a0) + a1", "a_kind": "full,scalar", "b_op": "b0", "dtype": "bf16"}),
+    (
+        "gfx950",
+        {"layout": "CRR", "a_op": "(a0 + a1 * 2) / (a2 * a2 + 1)", "a_types": "f32,f16,bf16", "a_kind": "full,k,m"},
+    ),
+    ("gfx942", {"a_op": "silu(a0) * a1", "b_layout": "C,R", "dtype": "fp8", "lda": "80x90"}),
+    ("gfx950", {"a_op": "a0 * a1 + 1", "b_op": "b0 / b1", "b_kind": "full,n", "dtype": "f64", "op": "acc + d0"}),
+    ("gfx942", {"a_op": "a0 * a1", "a_types": "i8,i32", "dtype": "i8", "op": "acc * alpha", "alpha": 0.5}),
+    ("gfx90a", {"m": 20, "k": 700, "split_k": 3, "b_op": "b0 * b1 * b2 + b3", "b_kind": "k,full,n,scalar"}),
+    ("gfx942", {"m": 1, "n": 1, "k": 1, "dtype": "xf32"}),
+    ("gfx950", {"m": 5, "k": 0}),
+)
+
+
+@pytest.mark.parametrize(("chip", "keys"), COMBINED)
+def test_combined_operands(chip: str, keys: dict[str, Any]) -> None:
+    """Types, kinds, layouts and strides of the arrays that A and B are made of. What is beyond k counts as zero, also
+    where the expression of nothing is something."""
+    agree("gemm_multi_abd", chip, **{**SMALL, **keys})
+
+
+@pytest.mark.parametrize(
+    "chip", ["gfx90a", *(pytest.param(chip, marks=pytest.mark.full) for chip in ("gfx942", "gfx950"))]
+)
+def test_checkers_find_nothing(chip: str) -> None:
+    """Under all checkers of the simulator."""
+    target = get_target(chip)
+    problem = ABD.problem(**SMALL, a_op="a0 + a1", a_kind="full,k")
+    arrays = ABD.inputs(problem, target)
+    result = run_operator(ABD, problem, arrays, target, open_device("sim", target, checks="all"))
+    assert all(one.ok for one in check_outputs(ABD, problem, arrays, result.outputs, target))
+
+
+def test_the_reference_against_a_loop() -> None:
+    """By brute force, and what is in LDS is rounded."""
+    target = get_target("gfx942")
+    problem = ABD.problem(
+        m=4, n=5, k=6, a_op="a0 * a1 + a2", a_kind="full,m,k", a_layout="C,R,R", b_op="b0 * b1", b_kind="full,n",
+        op="acc + d0", layout="RRR",
+    )  # fmt: skip
+    arrays = ABD.inputs(problem, target)
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    assert [wide[name].shape for name in ("a0", "a1", "a2", "b0", "b1")] == [(6, 4), (4,), (6,), (6, 5), (5,)]
+    a = np.array([[wide["a0"][k, m] * wide["a1"][m] + wide["a2"][k] for k in range(6)] for m in range(4)])
+    b = np.array([[wide["b0"][k, n] * wide["b1"][n] for n in range(5)] for k in range(6)])
+    np.testing.assert_allclose(ABD.reference(problem, arrays)["c"], a @ b + wide["d0"], rtol=1e-12)
+    a, b = (values.astype(np.float16).astype(np.float64) for values in (a, b))
+    np.testing.assert_allclose(ABD.expected(problem, arrays, target)["c"], a @ b + wide["d0"], rtol=1e-12)
+
+
+def test_tolerances_do_not_pass_another_rounding() -> None:
+    """Operands that are not rounded, or rounded toward zero, are out of tolerance."""
+    target = get_target("gfx942")
+    problem = ABD.problem(m=64, n=64, k=64, out="f32", op="acc")
+    arrays = ABD.inputs(problem, target)
+    reference = ABD.expected(problem, arrays, target)["c"]
+    tolerance = ABD.tolerances(problem, arrays, {"c": reference}, target)["c"]
+    assert compare("c", reference.astype(np.float32), reference, tolerance).ok
+    exact = ABD.reference(problem, arrays)["c"]
+    assert not compare("c", exact.astype(np.float32), reference, tolerance).ok
+
+
+@pytest.mark.parametrize("target", all_targets(), ids=str)
+def test_default_kernels_do_not_spill(target: Any) -> None:
+    """The largest listed kernels; the loads of both operands are full vectors."""
+    spec = ABD.kernels(target)[1]
+    kernel = compile_kernel(ABD, spec, target)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    loads = [name for name in steady_loop(kernel.code_object, kernel.kernel_name).mix if "load" in name]
+    assert loads in ([], ["buffer_load_dwordx4"])
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"a_op": "a1"}, "a_op=a1: it does not name a0; number arrays from a0 on"),
+    ({"a_op": "2"}, "a_op=2: it does not name a0"),
+    ({"a_kind": "k,m"}, "a_kind: no array of A is a matrix; expected one that is full"),
+    ({"a_types": "f16"}, "a_types: 1 arrays are described, a_op=a0 . a1 names 2"),
+    ({"lda": "7x0"}, "lda=7: rows of a0 have 512 elements; expected at least that, or 0"),
+    ({"a_types": "f64,f64"}, "a0 is f64, and a_op is computed in f32; expected f32"),
+    ({"dtype": "f64", "a_op": "exp(a0)", "op": "acc"}, "exp is computed in f32 only"),
+    ({"schedule": "async"}, "arrays are combined in registers, and this schedule goes past them"),
+    ({"schedule": "preshuffle"}, "arrays are combined in registers, and this schedule goes past them"),
+])  # fmt: skip
+def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    """Each is one line that says what is wrong."""
+    target = get_target("gfx942")
+    with pytest.raises(RequestError, match=words):
+        problem = ABD.problem(**keys)
+        reasons = ABD.validate(ABD.spec(problem, target), target)
+        if reasons:
+            raise RequestError(str(reasons[0]))
+
+
+SHUFFLED = (
+    ("gfx942", {"n": 128, "k": 256}),
+    ("gfx90a", {"n": 131, "k": 71, "layout": "R", "columns": 16}),
+    ("gfx950", {"n": 70, "k": 300, "dtype": "fp8", "ldb": 320}),
+    ("gfx942", {"n": 1, "k": 1, "dtype": "f64"}),
+    ("gfx942", {"n": 33, "k": 65, "dtype": "bf8", "layout": "R", "ldb": 47}),
+    ("gfx950", {"n": 0, "k": 5}),
+)
+
+
+@pytest.mark.parametrize(("chip", "keys"), SHUFFLED)
+def test_shuffles(chip: str, keys: dict[str, Any]) -> None:
+    """The operator gives what the NumPy function gives."""
+    agree("shuffle_b", chip, **keys)
+
+
+FLAT: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx942", {"layout": "CCR", "dtype": "fp8", "op": "gelu(acc + d0)", "columns": "16"}),
+    ("gfx950", {"m": 7, "k": 1271, "dtype": "bf8", "split_k": 2}),
+    ("gfx90a", {"dtype": "bf16", "mfma": "16x16x16"}),
+    ("gfx942", {"schedule": "straight", "m": 130}),
+)
+
+
+@pytest.mark.parametrize(("chip", "keys"), FLAT)
+def test_flatmm(chip: str, keys: dict[str, Any]) -> None:
+    """B in fragment order, with epilogues and parts of the sums."""
+    agree("flatmm", chip, **{**SMALL, **keys})
+
+
+def test_shuffled_on_the_device_then_multiplied() -> None:
+    """What `shuffle_b` writes is what `flatmm` takes."""
+    target, device = get_target("gfx942"), open_device("sim", get_target("gfx942"))
+    shuffle, flat = find_operator("shuffle_b"), find_operator("flatmm")
+    random = np.random.default_rng(1)
+    b = random.standard_normal((40, 36)).astype(numpy_dtype("f16", target))
+    order = shuffle.problem(n=40, k=36)
+    shuffled = run_operator(shuffle, order, {"b": b}, target, device).outputs["shuffled"]
+    np.testing.assert_array_equal(shuffled, shuffle_b(b))
+    np.testing.assert_array_equal(unshuffle_b(shuffled, 40, 36), b)
+    a = random.standard_normal((33, 36)).astype(b.dtype)
+    c = run_operator(flat, flat.problem(m=33, n=40, k=36), {"a": a, "b": shuffled}, target, device).outputs["c"]
+    np.testing.assert_allclose(c.astype(np.float64), a.astype(np.float64) @ b.astype(np.float64).T, atol=2e-2)
+
+
+def test_flatmm_takes_no_plain_matrix() -> None:
+    """Layouts with B across k, and other schedules."""
+    for keys in ({"layout": "RRR"}, {"schedule": "compv4"}, {"columns": "8"}):
+        with pytest.raises(RequestError):
+            find_operator("flatmm").problem(**keys)
+    with pytest.raises(RequestError, match="columns=8: expected 16 or 32"):
+        find_operator("shuffle_b").problem(columns=8)
+
+
+def test_what_fills_tiles_up_has_to_be_numbers() -> None:
+    """Nothing is promised of columns whose tiles have none beyond k; all others are compared."""
+    flat, target = find_operator("flatmm"), get_target("gfx942")
+    for op in (None, "relu(acc)"):
+        problem = flat.problem(m=8, n=40, k=5, op=op)
+        arrays = flat.inputs(problem, target)
+        tiles = arrays["b"].reshape(2, -1)
+        tiles[0, 3 * 8 + 5] = np.nan  # column 3, element 5 along k
+        result = run_operator(flat, problem, arrays, target, open_device("sim", target))
+        comparison = check_outputs(flat, problem, arrays, result.outputs, target)[0]
+        assert (comparison.ok, comparison.unspecified) == (True, 8)
