@@ -172,7 +172,7 @@ def test_parts_by_default() -> None:
         assert isinstance(spec, ContractionSpec)
         return spec.sink, GEMM.launch(problem, spec, GFX942).grid[2]
 
-    assert sink(m=28, n=384, k=1536) == ("partial", 8)
+    assert sink(m=28, n=384, k=1536) == ("partial", 12)
     assert sink(m=16, n=1024, k=8192)[0] == "partial"
     assert sink(m=28, n=384, k=1536, split_k=1) == ("store", 1)
     assert sink(m=28, n=384, k=1536, reduction="atomic")[0] == "atomic"

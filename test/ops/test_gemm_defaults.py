@@ -48,7 +48,10 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "schedule": "compv3"}, "compv3", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "schedule": "straight"}, "straight", (128, 128, 64), (2, 2)),  # B does not go through LDS
     ("gfx950", {**LARGE, "schedule": "async"}, "async", (128, 128, 64), (2, 2)),  # three large buffers do not fit
-    ("gfx942", {"m": 64, "n": 4096}, "compv4", (64, 64, 64), (2, 2)),
+    ("gfx942", {"m": 64, "n": 4096}, "compv4", (16, 16, 128), (1, 1)),
+    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "compv4", (16, 64, 128), (1, 4)),
+    ("gfx942", {"m": 1, "n": 8192, "k": 1536}, "compv4", (16, 16, 128), (1, 1)),
+    ("gfx942", {"m": 64, "n": 64}, "compv4", (64, 64, 64), (2, 2)),
     ("gfx942", {**LARGE, "schedule": "ping_pong"}, "ping_pong", (256, 256, 64), (2, 4)),
     # The named block stays: one buffer where two do not fit.
     ("gfx942", {"block": (256, 256, 64), "wave": (2, 4)}, "compv3", (256, 256, 64), (2, 4)),

@@ -38,10 +38,13 @@ terms and D tensors stand beside the accumulators that are still to come. With 6
 residual spills 157 registers on gfx950, with 32 it spills 30."""
 ACCUMULATORS_WITH_ROOM = 64
 LEAST_STEPS, STEPS_TO_SAVE = 3, 16
-"""Steps of the loop that a part of K has at least, and that parts have to save. By the model on gfx942, in cycles of
+"""Steps of 128 bytes of the loop that a part of K has at least, and that parts have to save; deeper steps count for
+several. By the model on gfx942, in cycles of
 both kernels without the time between them (no parts; the rule's choice; others): m=28 n=384 k=1536, 25365; 8 parts
 10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
 second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
+LOW_COLUMNS, LOW_BYTES = (64, 32, 16), 256
+"""Columns of low blocks, and bytes along K: benchmarks/small_m.py tries them."""
 PING_PONG = "ping_pong"
 """The order of steps in which groups of waves take turns."""
 VECTOR_BYTES = 16
@@ -65,6 +68,7 @@ class Wish(NamedTuple):
         dtype: of A and B.
         layout: of A, B and C.
         load_bytes: of the widest load that the rows of both A and B allow.
+        batch: products like it in the same launch.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
     """
 
@@ -78,12 +82,14 @@ class Wish(NamedTuple):
     block: tuple[int, int, int] | None
     waves: tuple[int, int] | None
     arrays: int = 2
+    batch: int = 1
 
 
 def plans(wish: Wish, target: Target) -> list[Plan]:
     """Candidates for what is open, the best first: the largest block, and for each block every schedule.
 
-    Blocks: 128 x 128, and 64 x 64 where the product has few rows or columns or many blocks are on their way from
+    Blocks: for products of few rows low and deep ones (`_low`). Else 128 x 128, and 64 x 64 where the product has few
+    rows or columns or many blocks are on their way from
     memory; 256 x 256 by eight waves before that, for groups of waves that take turns, and where LDS would keep the
     matrix cores waiting (`_pays_large`). Schedules: `PREFERRED`. Waves: four; eight, two a SIMD, for those large blocks
     and where they take turns.
@@ -93,6 +99,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     if wish.block is not None:
         found = [Plan(name, wish.block, wish.waves or default_waves(name)) for name in schedules]
     else:
+        found = [Plan(name, *low) for low in _low(wish, target) for name in schedules]
         for size, name in itertools.product((LARGE, MEDIUM, SMALL), schedules):
             if size in _sizes(wish, name, target):
                 waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
@@ -139,14 +146,16 @@ def default_slices(plan: Plan, mfma: tuple[int, int, int], dtype: str, products:
     return parts[0], parts[1]
 
 
-def default_parts(blocks: int, steps: int, target: Target) -> int:
-    """Parts of K that workgroups of their own sum, for so many blocks of C and steps of the loop; 1: none.
+def default_parts(blocks: int, steps: int, target: Target, step_bytes: int = 128) -> int:
+    """Parts of K that workgroups of their own sum, for so many blocks of C and steps of the loop, each of so many bytes
+    along K; 1: none.
 
     A part for every compute unit that would be idle, each with `LEAST_STEPS` of the loop at least, if that saves
     `STEPS_TO_SAVE`: partial sums go through memory, and a second kernel adds them.
     """
-    parts = min(target.compute_units // max(blocks, 1), steps // LEAST_STEPS)
-    return parts if parts > 1 and steps - ceil_div(steps, parts) >= STEPS_TO_SAVE else 1
+    parts = min(target.compute_units // max(blocks, 1), steps // max(LEAST_STEPS * 128 // step_bytes, 1))
+    saved = (steps - ceil_div(steps, parts)) * step_bytes // 128 if parts > 1 else 0
+    return parts if saved >= STEPS_TO_SAVE else 1
 
 
 def default_mfma(
@@ -166,6 +175,26 @@ def default_mfma(
         return 32, 32, 16 // _bytes(dtype)
     best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
     return best.m, best.n, best.k
+
+
+def _low(wish: Wish, target: Target) -> list[tuple[tuple[int, int, int], tuple[int, int]]]:
+    """The block, and its waves, of a product of at most 64 rows: 16 rows, or 32 where there are more than 32, and 256
+    bytes along K, since loads rather than the matrix cores decide. It has 64 columns where parts of K fill the chip;
+    where those do not pay, so few that blocks do, and 16 rows with the fewest.
+    """
+    if not 0 < wish.m <= SMALL or wish.n <= SMALL or wish.arrays > 2 or wish.waves or wish.schedule:
+        return []
+    depth, rows = LOW_BYTES // _bytes(wish.dtype), 16 if wish.m <= 32 else 32
+    steps, filling = ceil_div(wish.k, depth), LOW_COLUMNS[-1]
+    for columns in LOW_COLUMNS:
+        blocks = ceil_div(wish.m, rows) * ceil_div(wish.n, columns) * wish.batch
+        if blocks >= target.compute_units or default_parts(blocks, steps, target, LOW_BYTES) > 1:
+            filling = columns
+            break
+    if filling == LOW_COLUMNS[-1]:
+        rows = 16
+    waves = (1, filling // 16) if rows == 16 else (2, 2)
+    return [((rows, filling, depth), waves)]
 
 
 def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:

@@ -52,7 +52,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
             problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-            len(problem.operands),
+            len(problem.operands), math.prod(problem.batch),
         )  # fmt: skip
         candidates = (
             self.planned(problem, plan, sink, target)
@@ -286,7 +286,8 @@ def parts_of(problem: Problem, length: int) -> int:
 
 def _default_parts(problem: Problem, block: tuple[int, int, int], target: Target) -> int:
     blocks = ceil_div(problem.m, block[0]) * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
-    return default_parts(blocks, ceil_div(problem.k, block[2]), target)
+    step_bytes = block[2] * find_dtype(problem.stored).bytes
+    return default_parts(blocks, ceil_div(problem.k, block[2]), target, step_bytes)
 
 
 def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Iterator[str]:
