@@ -1,8 +1,9 @@
 """Comparing a kernel's output with its reference: |output - reference| <= atol + rtol * |reference|, elementwise.
 
-Where the reference, rounded to the output's dtype, is infinite or NaN, the output has to be the same. Elements of which
-an operator promises nothing (an overflow on the way that depends on the order of a sum, say) are counted and not
-compared.
+Where the reference is infinite or NaN, the output has to be the same. An infinite output stands for the least number
+that its dtype rounds to infinity: near that, an error within the tolerance decides whether a number overflows. Elements
+of which an operator promises nothing (an overflow on the way that depends on the order of a sum, say) are counted and
+not compared.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 import numpy.typing as npt
 
@@ -88,6 +90,14 @@ class Comparison:
         )
 
 
+def overflow(dtype: np.dtype[Any]) -> float:
+    """The least number that a type rounds to infinity: half a step above its largest; infinite for integers."""
+    if dtype.kind in "iub":
+        return np.inf
+    limits: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
+    return float(limits.max) * (1 + float(limits.eps) / (4 - 2 * float(limits.eps)))
+
+
 def compare(name: str, actual: Array, reference: Array, tolerance: Tolerance) -> Comparison:
     """Compare an output with its reference of the same shape. Raises ValueError for another shape."""
     if actual.shape != reference.shape:
@@ -95,10 +105,10 @@ def compare(name: str, actual: Array, reference: Array, tolerance: Tolerance) ->
     with np.errstate(over="ignore", invalid="ignore"):
         rounded = reference.astype(actual.dtype).astype(np.float64)
         got, wanted = actual.astype(np.float64), reference.astype(np.float64)
-        finite = np.isfinite(rounded)
-        error = np.abs(got - wanted)
+        finite = np.isfinite(wanted)
+        error = np.abs(np.where(np.isinf(got), np.copysign(overflow(actual.dtype), got), got) - wanted)
         same = (got == rounded) | (np.isnan(got) & np.isnan(rounded))
-        error = np.where(finite, error, np.where(same, 0.0, np.inf))
+        error = np.where(same & ~np.isfinite(rounded), 0.0, np.where(finite, error, np.inf))
         error = np.where(np.isnan(error), np.inf, error)  # NaN where a number was expected
         free = np.broadcast_to(np.asarray(tolerance.unspecified, np.bool_), error.shape)
         error = np.where(free, 0.0, error)

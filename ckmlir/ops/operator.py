@@ -304,11 +304,13 @@ def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
 
 
 def _check_addressable(array: ArraySpec) -> None:
-    """Raise RequestError for an array that no address space holds; NumPy asks that of arrays without elements too."""
+    """Raise RequestError for an array that no address space holds; NumPy asks that of arrays without elements too, and
+    references compute in float64.
+    """
     elements = math.prod(max(length, 1) for length in array.shape)
-    if max(elements * find_dtype(array.dtype).bytes, array.nbytes) > MAXIMUM_ADDRESS:
+    if max(elements * max(find_dtype(array.dtype).bytes, np.float64().itemsize), array.nbytes) > MAXIMUM_ADDRESS:
         shape = "x".join(map(str, array.shape))
-        raise RequestError(f"array {array.name} of shape {shape}: its lengths span more than 2^63 - 1 bytes")
+        raise RequestError(f"array {array.name} of shape {shape}: its lengths span more than 2^63 - 1 bytes in float64")
 
 
 def alignment(element_bytes: int, *sizes: int) -> int:

@@ -43,7 +43,7 @@ def _changed(kind: str, array: Array, seed: int) -> Array:
         rows[whole] = generator.choice(SPECIAL, (int(whole.sum()), 1))
         single = generator.integers(0, SINGLE, rows.shape) == 0
         rows[single] = generator.choice(SPECIAL, int(single.sum()))
-        wide = rows.reshape(array.shape)
+        wide = np.where(array == 0, 0.0, rows.reshape(array.shape))  # zeros that an operator makes fill up or mask
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         changed: Array = wide.astype(np.float32).astype(array.dtype)
     return changed

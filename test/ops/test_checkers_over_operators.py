@@ -81,7 +81,8 @@ SHAPES: dict[str, list[Request]] = {
     "copy": [{"m": 65, "n": 200, "through": through} for through in ("none", "registers", "direct")]
     + [{"m": 64, "n": 256, "through": "direct"}],
     "img2col": [{"image": (12, 13), "window": (3, 3), "c": 32}, {"image": (9, 7), "window": (3, 2), "c": 5, "g": 2}],
-    "pooling": [{"image": (9, 7), "c": 5}, {"image": (8, 8), "c": 64, "pads": (0,), "n": 1, "index": 1},
+    "pooling": [{"image": (9, 7), "c": 5}, {"c": 1, "n": 1},
+                {"image": (8, 8), "c": 64, "pads": (0,), "n": 1, "index": 1},
                 {"image": (9, 7), "c": 5, "op": "average", "count": "elements"}],
     "histogram": [{"n": 3000, "bins": 300}, {"n": 1003, "part": 256, "bins": 100}],
     "cumsum": [{"m": 9, "n": 300, "totals": 1}, {"m": 300, "n": 33, "along": "columns", "exclusive": 1}],

@@ -69,6 +69,9 @@ def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -
     ("name", "keys", "words"),
     [
         ("cast", {"shape": (0, *[MAXIMUM_SIZE] * 3)}, "its lengths span more than 2^63 - 1 bytes"),
+        ("cast", {"shape": (2147483640, 8192, 65537, 0)}, "its lengths span more than 2^63 - 1 bytes"),
+        ("reduce", {"shape": (2**19, 2147483640, 0)}, "workgroups; one launch takes"),
+        ("reduce", {"shape": (70000, 70000, 3), "dims": (2,), "split": 2}, "there are 4900000000 results"),
         ("img2col", {"n": 1, "image": (70000, 70000), "strides": (40000,)}, "from one image to the next"),
         ("img2col", {"image": (MAXIMUM_SIZE,), "window": (1,), "pads": (5,), "strides": (MAXIMUM_SIZE,), "c": 1},
          "an image with its padding is as long as 2147483657"),

@@ -38,11 +38,11 @@ from ckmlir.ops.tensors.sliding import (
     sliding_keys,
     sliding_scalars,
     uncovered_windows,
+    window_array_fields,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
     BYTES_OF_THREAD,
     THREADS,
-    array_fields,
     check_tiles,
     choose_tile,
     invalid_tiles,
@@ -119,14 +119,16 @@ class Img2col(Operator[Problem, Img2colSpec]):
             dtypes=dtypes,
             spatial=problem.sliding.rank,
             padded=problem.sliding.padded,
-            **array_fields(folded, dtypes, problem.align),
+            **window_array_fields(folded, dtypes, problem.align, problem.g * problem.c),
             **tile_fields(folded, _tile(problem)),
         )
 
     def mismatches(self, problem: Problem, spec: Img2colSpec, target: Target) -> list[Reason]:
         dtypes = (problem.dtype, problem.dtype)
         different = list(unlike(spec, arrays=("y", "x"), dtypes=dtypes))
-        return different or list(uncovered_windows(spec, problem.sliding, problem.folded, problem.align))
+        return different or list(
+            uncovered_windows(spec, problem.sliding, problem.folded, problem.align, problem.g * problem.c)
+        )
 
     def validate(self, spec: Img2colSpec, target: Target) -> list[Reason]:
         return list(invalid_tiles(spec, target))

@@ -43,9 +43,9 @@ from ckmlir.ops.tensors.sliding import (
     sliding_keys,
     sliding_scalars,
     uncovered_windows,
+    window_array_fields,
 )  # fmt: skip
 from ckmlir.ops.tensors.tiling import (
-    array_fields,
     check_tiles,
     choose_tile,
     invalid_tiles,
@@ -153,7 +153,7 @@ class Pooling(Operator[Problem, PoolingSpec]):
             op=problem.op,
             propagate_nan=problem.propagate_nan,
             count=problem.count,
-            **array_fields(folded, dtypes, problem.align),
+            **window_array_fields(folded, dtypes, problem.align, problem.c),
             **tile_fields(folded, _tile(problem)),
         )
 
@@ -162,7 +162,7 @@ class Pooling(Operator[Problem, PoolingSpec]):
         different = list(unlike(
             spec, arrays=arrays, dtypes=dtypes, op=problem.op, propagate_nan=problem.propagate_nan, count=problem.count
         ))  # fmt: skip
-        return different or list(uncovered_windows(spec, problem.sliding, folded, problem.align))
+        return different or list(uncovered_windows(spec, problem.sliding, folded, problem.align, problem.c))
 
     def validate(self, spec: PoolingSpec, target: Target) -> list[Reason]:
         return [*invalid_tiles(spec, target), *not_a_choice(spec, op=OPS, count=COUNTS)]

@@ -34,7 +34,7 @@ from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step,
 from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
-from ckmlir.ops.request import Choice, Flag, Integer, Numbers, RequestError, Words, show
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, Numbers, RequestError, Words, show
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
@@ -47,6 +47,7 @@ from ckmlir.ops.tensors.tiling import (
     MAXIMUM_REACH,
     WAVES,
     array_fields,
+    check_tiles,
     choose_tile,
     invalid_tiles,
     launch_scalars,
@@ -126,6 +127,15 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
             raise RequestError(
                 f"the elements of one result lie up to {reach * size} bytes apart; a workgroup reaches "
                 f"{MAXIMUM_REACH // 2}: reduce some of the dimensions first"
+            )
+        kept = folded.groups.count(KEPT)
+        strides = tuple(row[:kept] for row in folded.strides)
+        check_tiles(
+            Folded(folded.lengths[:kept], strides, folded.groups[:kept]), _tile(problem)[:kept], (problem.x.name, "y")
+        )
+        if problem.two_steps and prod(problem.kept_shape) > MAXIMUM_SIZE:
+            raise RequestError(
+                f"split={problem.parts}: there are {prod(problem.kept_shape)} results; kernels count to {MAXIMUM_SIZE}"
             )
         if problem.atomic:
             unable = [kind for kind in problem.kinds if kind not in ATOMIC]
@@ -262,7 +272,8 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         with np.errstate(divide="ignore"):
             share = np.float32(1) / np.float32(problem.count)
         scalars = launch_scalars(spec, folded.lengths, counts, strides)
-        parts = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(prod(problem.kept_shape)), share]
+        results = prod(problem.kept_shape) if problem.partial else 0  # what writes no parts counts none
+        parts = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(results), share]
         return Launch((tiles, problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts))
 
     def workspaces(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> tuple[Workspace, ...]:

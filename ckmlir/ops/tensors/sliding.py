@@ -6,10 +6,10 @@ Window position o and place f inside it meet image position o * stride + f * dil
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import prod
+from math import gcd, prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,7 +19,7 @@ from ckmlir.ops.request import MAXIMUM_SIZE, Key, Numbers, RequestError, show
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.keys import PerDimension
-from ckmlir.ops.tensors.tiling import TileSpec, uncovered_tiles
+from ckmlir.ops.tensors.tiling import ArrayFields, TileSpec, array_fields, uncovered_tiles
 
 if TYPE_CHECKING:
     from ckmlir.lang import Scalar, View
@@ -136,12 +136,22 @@ class SlidingSpec(TileSpec):
         return (*windows, "image_stride", *(f"space_stride{dim}" for dim in range(self.spatial)), "group_stride")
 
 
-def uncovered_windows(spec: SlidingSpec, sliding: Sliding, folded: Folded, base: int) -> Iterator[Reason]:
-    """Why a kernel does not do these windows; the other arguments are those of `uncovered_tiles`."""
+def window_array_fields(folded: Folded, dtypes: Sequence[str], base: int, place: int) -> ArrayFields:
+    """`array_fields` where the last array is the images: all its strides are multiples of `place`, the elements of one
+    place of an image, and need not be multiples of more.
+    """
+    fields = array_fields(folded, dtypes, base)
+    return {**fields, "aligns": (*fields["aligns"][:-1], gcd(fields["aligns"][-1], place))}
+
+
+def uncovered_windows(spec: SlidingSpec, sliding: Sliding, folded: Folded, base: int, place: int) -> Iterator[Reason]:
+    """Why a kernel does not do these windows; the other arguments are those of `window_array_fields`."""
     if spec.spatial != sliding.rank:
         yield Reason("spatial", spec.spatial, "images have other dimensions", f"expected {sliding.rank}")
     elif sliding.padded and not spec.padded:
         yield Reason("padded", spec.padded, "windows reach beyond the image", "expected 1")
+    elif place % spec.aligns[-1]:
+        yield Reason("aligns", spec.aligns, f"a place of an image has {place} elements", "expected less")
     else:
         yield from uncovered_tiles(spec, folded, base)
 
