@@ -79,7 +79,8 @@ _BINARY: dict[tuple[str, bool], str] = {
     ("*", True): "arith.mulf", ("*", False): "arith.muli", ("/", True): "arith.divf", ("//", False): "arith.divsi",
     ("%", False): "arith.remsi", ("maximum", True): "arith.maxnumf", ("maximum", False): "arith.maxsi",
     ("minimum", True): "arith.minnumf", ("minimum", False): "arith.minsi", ("&", False): "arith.andi",
-    ("|", False): "arith.ori", ("^", False): "arith.xori", ("<<", False): "arith.shli", (">>", False): "arith.shrsi",
+    ("minus", True): "arith.subf", ("minus", False): "arith.subi", ("|", False): "arith.ori",
+    ("^", False): "arith.xori", ("<<", False): "arith.shli", (">>", False): "arith.shrsi",
 }  # fmt: skip
 _COMPARE = {
     "<": ("slt", "olt"),
@@ -90,6 +91,8 @@ _COMPARE = {
     "!=": ("ne", "une"),
 }
 _CONTRACT = "#arith.fastmath<contract>"
+_ROUNDED = ("minus",)
+"""What is never fused with a product among its operands."""
 
 
 def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
@@ -105,7 +108,7 @@ def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
     name = _BINARY.get((symbol, floating))
     if name is None:
         raise TracingError(f"'{symbol}' has no meaning for {left.type}")
-    attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if floating else {}
+    attributes = {"fastmath": ir.Attribute.parse(_CONTRACT)} if floating and symbol not in _ROUNDED else {}
     return value(name, left.type, [left, right], attributes)
 
 

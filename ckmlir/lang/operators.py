@@ -158,6 +158,12 @@ class Operators(ABC):
         """The smaller of two; a number beats NaN."""
         return self._binary("minimum", other)
 
+    def minus(self, other: Any) -> Any:
+        """The difference, never fused with a product among its operands: 0 where both are the same number, while
+        `x * c - y` may keep what rounding took from the product.
+        """
+        return self._binary("minus", other)
+
     def below(self, other: Any) -> Any:
         """0 <= self < other in one comparison of integers: both taken as unsigned, so what is negative is not below."""
         return self._apply(emit_below, other)

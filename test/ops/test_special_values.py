@@ -219,3 +219,14 @@ def test_bf16_beside_f16_is_not_computed_in_f16(op: str, chip: str) -> None:
     keys = {"op": op, "shape": (8,), "a_dtype": "bf16", "b_dtype": "f16", "out": "f16"}
     y = outputs_for("elementwise", chip, {"a": large, "b": infinite}, **keys)["y"]
     assert not np.isnan(y[:4]).any()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("n", [64, 20000], ids=["whole", "streamed"])
+def test_the_largest_of_huge_values_keeps_its_weight(chip: str, n: int) -> None:
+    """The difference of an exponent and the largest is exact where both are the same: no rest of a fused product."""
+    operator, target = find_operator("softmax"), get_target(chip)
+    problem = operator.problem(m=3, n=n, dtype="f32")
+    x = (np.random.default_rng(1).standard_normal((3, n)) * 2.0**66).astype(np.float32)
+    y = run_operator(operator, problem, {"x": x}, target, open_device("sim", target)).outputs["y"]
+    assert np.array_equal(y, x == x.max(axis=1, keepdims=True))

@@ -103,10 +103,11 @@ def quantized_tolerances(
     rounding.
     """
     scale_error = np.where(np.isnan(y), 0.0, y_error).max(axis=-1, initial=0.0) / options.largest(target)
-    with np.errstate(invalid="ignore"):
+    with np.errstate(invalid="ignore", divide="ignore", over="ignore"):
+        least = np.maximum(scale - scale_error, 0.0)[..., None]  # of a scale that may be nothing, q may be anything
         values = y / scale[..., None]
-        relative = (scale_error / scale)[..., None] + 7 * UNIT
-        error = y_error / scale[..., None] + np.abs(values) * relative
+        moved = (y_error + np.abs(values) * scale_error[..., None]) / least
+        error = np.where(least > 0, moved, 2 * options.largest(target)) + np.abs(values) * 7 * UNIT
     steps = through_jumps(values, error, partial(_rounded, options, target))
     return {
         "q": Tolerance(0.0, steps, "steps of the rounding that the error of y / scale may cross"),

@@ -30,14 +30,14 @@ def build(spec: SoftmaxSpec, target: Target) -> Kernel:
         exponents = block.held(exponent)
         largest, total = (_streamed if spec.streamed else _whole)(block, exponents)
         inverse = 1.0 / where(total.equals(0.0), 1.0, total)
-        block.each(lambda at: block.store(exp2(exponents(at) - largest[:, None]) * inverse[:, None], "y", at))
+        block.each(lambda at: block.store(exp2(exponents(at).minus(largest[:, None])) * inverse[:, None], "y", at))
 
     return row_kernel(spec, target, body, ["scale"])
 
 
 def _whole(block: RowBlock, exponents: Part) -> tuple[Tile, Tile]:
     largest = row_maximum(block, exponents)
-    return largest, block.sum(lambda column: exp2(exponents(column) - largest[:, None]))
+    return largest, block.sum(lambda column: exp2(exponents(column).minus(largest[:, None])))
 
 
 def _streamed(block: RowBlock, exponents: Part) -> tuple[Tile, Tile]:
@@ -51,7 +51,7 @@ def _streamed(block: RowBlock, exponents: Part) -> tuple[Tile, Tile]:
 def _merge(left: Sequence[Any], right: Sequence[Any]) -> list[Any]:
     """(maximum, sum of exponentials less the maximum) of two samples together."""
     largest = left[0].maximum(right[0]).maximum(LOWEST)
-    return [largest, left[1] * exp2(left[0] - largest) + right[1] * exp2(right[0] - largest)]
+    return [largest, left[1] * exp2(left[0].minus(largest)) + right[1] * exp2(right[0].minus(largest))]
 
 
 def row_maximum(block: RowBlock, values: Part) -> Tile:
