@@ -31,6 +31,8 @@ def moved(*lengths: int, order: str) -> tuple[int, ...]:
 
 CASES: tuple[dict[str, Any], ...] = (
     {"g": 2, "m": 100, "n": 72, "k": 40},  # one dimension each: a product of matrices
+    {"g": 2, "m": 1, "n": 70, "k": 40},  # one row: there is no next one
+    {"g": 1, "m": 70, "n": "1x1", "k": 40},
     {"g": "2x3", "m": "3x5", "n": "7x9", "k": "5x8"},  # all fold
     {"g": 2, "m": "9x16", "n": "5x24", "k": "3x32", "a_strides": moved(2, 9, 16, 3, 32, order="01324")},
     {"g": 2, "m": "9x16", "n": "5x24", "k": "3x32", "b_strides": moved(2, 5, 24, 3, 32, order="32104"), "dtype": "i8"},

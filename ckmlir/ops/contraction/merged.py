@@ -91,6 +91,22 @@ def merge(
         group = SIDES.get(name, SIDES["c"])[side]
         return found[group].strides[order[group].index(name)]
 
+    def lengths_of(name: str) -> list[tuple[int, ...]]:
+        return [found[group].lengths for group in SIDES.get(name, SIDES["c"])]
+
     groups = tuple((group, found[group].lengths) for group in "mnk")
-    merged = Merged(groups, tuple((name, (steps(name, 0), steps(name, 1))) for name in strides), tuple(arrays))
-    return merged, found["g"], tuple(order["g"])
+    lying = tuple((name, _apart(lengths_of(name), (steps(name, 0), steps(name, 1)))) for name in strides)
+    return Merged(groups, lying, tuple(arrays)), found["g"], tuple(order["g"])
+
+
+def _apart(
+    lengths: Sequence[tuple[int, ...]], strides: tuple[tuple[int, ...], tuple[int, ...]]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Strides where a side of one row (or column) has it apart from the next, which there is not: blocks reach beyond
+    it, and bounds are compared by address.
+    """
+    def span(side: int) -> int:
+        return max(length * stride for length, stride in zip(lengths[side], strides[side], strict=True))
+
+    rows, columns = ((max(span(1 - side), 1),) if lengths[side] == (1,) else strides[side] for side in range(2))
+    return rows, columns

@@ -23,7 +23,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.normalization.norm import Normalized
+from ckmlir.ops.normalization.norm import Normalized, zero_times_infinity
 from ckmlir.ops.normalization.rmsnorm2d import rms_normalized
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Real
@@ -100,12 +100,13 @@ class AddRmsnorm2dRdquant(QuantizingOperator[AddRmsnorm2dRdquantOptions, AddRmsn
     ) -> dict[str, Tolerance]:
         """x: one f32 addition and its rounding; q: the steps that the error of y may cross."""
         _, found = self._normalized(problem, arrays)
+        free = zero_times_infinity(arrays, lambda plain: self._normalized(problem, plain)[1])
         dtype = find_dtype(problem.dtype)
         tolerances = {
             "x": Tolerance(
                 dtype.unit_roundoff + UNIT, dtype.underflow, f"one f32 addition, half an ulp of {dtype.name}"
             ),
-            **quantized_tolerances(problem.options, target, in_f32(found.y), found.y_error, reference["yscale"]),
+            **quantized_tolerances(problem.options, target, in_f32(found.y), found.y_error, reference["yscale"], free),
         }
         return {name: tolerances[name] for name in reference}
 

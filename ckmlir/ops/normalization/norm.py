@@ -14,7 +14,7 @@ gives NaN for all of y and for its statistics.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple, TypeVar
 
@@ -120,6 +120,9 @@ def norm_keys(default_eps: float, eps_help: str, *more: Key) -> tuple[Key, ...]:
     )
 
 
+PLAIN = {"gamma": 1, "beta": 0}
+"""Numbers of the channels that leave what is normalised as it is."""
+
 C = TypeVar("C", bound=NormOptions)
 R = TypeVar("R", bound=RowSpec)
 
@@ -158,9 +161,10 @@ class Norm(QuantizingOperator[C, R]):
         """y: the bound of `normalized`, then half an ulp of the dtype; q: the steps that this bound may cross."""
         x, x_error = _sum(arrays)
         found, dtype = self.normalized(problem, arrays, x, x_error), find_dtype(problem.dtype)
+        free = zero_times_infinity(arrays, lambda plain: self.normalized(problem, plain, x, x_error))
         stored = f"then half an ulp of {dtype.name}"
         tolerances = {
-            "y": Tolerance(dtype.unit_roundoff, found.y_error + dtype.underflow, f"f32 arithmetic, {stored}"),
+            "y": Tolerance(dtype.unit_roundoff, found.y_error + dtype.underflow, f"f32 arithmetic, {stored}", free),
             "sum": Tolerance(dtype.unit_roundoff, x_error + dtype.underflow, f"f32 additions, {stored}"),
         }
         for name, error in found.statistics_errors.items():
@@ -169,8 +173,22 @@ class Norm(QuantizingOperator[C, R]):
             y, y_error = _smoothed(in_f32(found.y), arrays), _smoothed(found.y_error, arrays, magnitude=True)
             y_error = y_error + UNIT * np.abs(y)
             scale = reference["yscale"]
-            tolerances.update(quantized_tolerances(problem.options, target, y, y_error, scale))
+            tolerances.update(quantized_tolerances(problem.options, target, y, y_error, scale, free))
         return {name: tolerances[name] for name in reference}
+
+
+def zero_times_infinity(arrays: Mapping[str, Array], normalized: Callable[[Mapping[str, Array]], Normalized]) -> Array:
+    """Where an infinite gamma meets what may be zero in f32: of these elements nothing is promised. `normalized` makes
+    the normalisation of other arrays.
+    """
+    infinite: Array = np.isinf(arrays["gamma"].astype(np.float64))
+    if not infinite.any():
+        return np.zeros_like(infinite)
+    channels = {name: np.full_like(arrays[name], number) for name, number in PLAIN.items() if name in arrays}
+    plain = normalized({**arrays, **channels})
+    with np.errstate(invalid="ignore"):
+        found: Array = infinite & (np.abs(plain.y) <= plain.y_error)
+    return found
 
 
 def _sum(arrays: Mapping[str, Array]) -> tuple[Array, Array]:

@@ -94,9 +94,10 @@ def _rounded(options: QuantizedOptions, target: Target, values: Array) -> Array:
 
 
 def quantized_tolerances(
-    options: QuantizedOptions, target: Target, y: Array, y_error: Array, scale: Array
+    options: QuantizedOptions, target: Target, y: Array, y_error: Array, scale: Array, free: Array | None = None
 ) -> dict[str, Tolerance]:
-    """Tolerances of q and yscale for rows y that may be wrong by `y_error`.
+    """Tolerances of q and yscale for rows y that may be wrong by `y_error`; nothing is promised of rows with elements
+    that are `free`.
 
     The scale is as wrong as the largest element that is a number, and by three roundings. q may differ from the
     reference only where the error of y / scale (that of y, that of the scale, and four roundings) crosses a step of the
@@ -108,8 +109,9 @@ def quantized_tolerances(
         values = y / scale[..., None]
         moved = (y_error + np.abs(values) * scale_error[..., None]) / least
         error = np.where(least > 0, moved, 2 * options.largest(target)) + np.abs(values) * 7 * UNIT
+    rows: Array = np.asarray(False if free is None else free.any(axis=-1))
     steps = through_jumps(values, error, partial(_rounded, options, target))
     return {
-        "q": Tolerance(0.0, steps, "steps of the rounding that the error of y / scale may cross"),
-        "yscale": Tolerance(3 * UNIT, scale_error, "the largest error of the row, and three f32 roundings"),
+        "q": Tolerance(0.0, steps, "steps of the rounding that the error of y / scale may cross", rows[..., None]),
+        "yscale": Tolerance(3 * UNIT, scale_error, "the largest error of the row, and three f32 roundings", rows),
     }
