@@ -144,11 +144,11 @@ class Problem:
 
     def places(self, arrays: Mapping[str, Array], most: int | None = None) -> Iterator[Place]:
         """Every head of every sequence, or at most so many queries of each at a time."""
-        for number in range(self.b):
+        for number in range(self.b if self.rows("q") else 0):
             row, queries = self.queries.of(arrays, number)
             _, keys = self.keys.of(arrays, number)
             step = max(queries if most is None else most, 1)
-            for head in range(self.h):
+            for head in range(self.h if queries else 0):
                 for start in range(0, queries, step):
                     rows = range(start, min(start + step, queries))
                     yield Place(number, head, 0 if self.grouped else number, row, rows, queries, keys)
