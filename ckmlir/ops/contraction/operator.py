@@ -11,7 +11,7 @@ import numpy as np
 
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, invalid_fields
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.defaults import (
     Plan,
     Wish,
@@ -27,6 +27,7 @@ from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, rounded_parts, widened
+from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
 from ckmlir.ops.precision import PRECISIONS

@@ -30,11 +30,10 @@ import numpy as np
 
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import (
     LAYOUTS,
     ContractionSpec,
-    invalid_fields,
-    workgroups_a_unit,
 )  # fmt: skip
 from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
 from ckmlir.ops.contraction.grouped import (
@@ -61,6 +60,7 @@ from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
+from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, array_spec

@@ -26,7 +26,8 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.choice import first_valid
-from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type, workgroups_a_unit
+from ckmlir.ops.contraction.block_resources import workgroups_a_unit
+from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
 from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SIZES, TYPE_KEYS, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import ContractionOperator, real_type

@@ -1,0 +1,70 @@
+"""What the block of a contraction takes of a compute unit, as far as is known before the kernel is compiled."""
+
+from __future__ import annotations
+
+import math
+
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
+from ckmlir.ops.contraction.shuffle import tile_depth
+from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.resources import Resources
+from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+REGISTERS_PER_LOAD = 2
+"""Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
+MOST_RESIDENT = 2
+"""Workgroups of a compute unit that a persistent kernel counts on: more do not hide more, and each has a last turn."""
+
+
+def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
+    """How many workgroups a compute unit holds at a time, as far as is known before the kernel is compiled: as LDS and
+    the registers of its tiles allow.
+    """
+    need = block_resources(spec)
+    waves_a_simd = -(-spec.wave_count // target.simds)
+    registers = target.registers.vector_total // max(need.registers * 5 // 4, 1) // waves_a_simd
+    return max(min(target.lds_bytes // max(need.lds, 1), registers, MOST_RESIDENT), 1)
+
+
+def block_resources(spec: ContractionSpec) -> Resources:
+    """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
+    m, n, k = spec.block
+    size = find_dtype(spec.stored).bytes
+    threads = spec.wave_count * WAVE_SIZE
+    schedule = parse_schedule(spec.schedule_text)
+    # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
+    vector = max(spec.mfma[2], tile_depth(spec.mfma[1], size))  # a lane reads 16 bytes
+    depth = min(k, 2 * vector) if schedule.order != "source" else k
+    loop = loads = 0
+    moving = operands = 0.0
+    for tensor, place in (("a", 0), *[("b", 1)] * spec.products):
+        rows, path = (m, n)[place], schedule.path_of(tensor)
+        own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
+        share = rows * k * size // threads  # bytes of a work-item on the way to LDS
+        if path != "straight":
+            loop += schedule.buffers_of(tensor) * rows * k * size
+            operands += own * depth * (1 + schedule.ahead_of("from_lds"))
+        sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
+        if path == "through":
+            for width, align in _loaded(spec, tensor, size):
+                moving += sets * share // size * width // 4
+                loads += share // size * width // min(16, align * width)
+        elif path == "straight":
+            moving += schedule.ahead_of("load") * own * k
+    accumulators = spec.products * m * n // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
+    computing = find_dtype(computing_type(spec.dtype)).bytes
+    arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
+    shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0
+    registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
+    pinned = schedule.fences == "memory"
+    return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
+
+
+def _loaded(spec: ContractionSpec, operand: str, size: int) -> list[tuple[int, int]]:
+    """Bytes of an element and alignment of each array that a loop loads for A or a matrix B."""
+    sources = [SourceSpec.parse(text) for text in spec.sources if text[0] == operand]
+    found = [(find_dtype(one.dtype).bytes, one.align) for one in sources if one.is_matrix]
+    return found or [(size, spec.align["ab".index(operand)])]

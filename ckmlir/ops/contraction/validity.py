@@ -1,0 +1,222 @@
+"""Why a chip cannot run a kernel of the contraction family: checks of its specification, one a function."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from ckmlir.ops.contraction.block_resources import block_resources
+from ckmlir.ops.contraction.contraction_spec import (
+    ATOMIC_OUTPUTS,
+    COMPUTED,
+    EPILOGUES,
+    LAYOUTS,
+    MOST_DIMENSIONS,
+    NARROWEST_COPY,
+    OUTPUTS,
+    PRESHUFFLE,
+    SCALARS,
+    SINKS,
+    WALKS,
+    ContractionSpec,
+    accumulator_type,
+    computing_type,
+)
+from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
+from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.resources import excess
+from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.ops.spec import Reason, by, not_a_choice, not_powers_of_two
+from ckmlir.ops.tensors.expression import check_f64, parse
+from ckmlir.ops.tensors.linearity import is_linear
+from ckmlir.ops.tensors.tiling import STRIDED, UNIT
+from ckmlir.targets import Target, TargetError
+
+
+def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
+    """Why `target` cannot run this kernel; empty when it can."""
+    outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else OUTPUTS.get(spec.dtype, (spec.out,))
+    reasons = [
+        *not_a_choice(
+            spec, dtype=tuple(OUTPUTS), out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
+            walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
+        ),
+        *not_powers_of_two(spec, "block", "waves", "align", "slices"),
+        *_pad_letters(spec),
+        *_expression(spec),
+        *_merged(spec),
+        *_walk(spec),
+        *_sources(spec),
+    ]  # fmt: skip
+    reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
+    # Each group of checks relies on the ones before it.
+    reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec), *_fragment_order(spec)]
+    reasons = reasons or [*_slices(spec)]
+    return reasons or excess(block_resources(spec), target)
+
+
+def _merged(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether tensors of several dimensions lie in the product as their words say."""
+    if not spec.merged:
+        return
+    words = dict(zip(spec.arrays, spec.merged, strict=False))
+    shapes = {name: tuple(len(part) for part in word.split(".")) for name, word in words.items()}
+    fits = len(spec.merged) == len(spec.arrays) and all(
+        set(word) <= set(f".{UNIT}{STRIDED}") and len(shapes[name]) == 2 and min(shapes[name]) > 0
+        and max(shapes[name]) <= MOST_DIMENSIONS and word.count(UNIT) <= 1 for name, word in words.items()
+    )  # fmt: skip
+    if not fits or any(shapes[name] != shapes["c"] for name in spec.arrays[2:]):
+        yield Reason("merged", spec.merged, "not a word for each array", "expected such as ss.s1, rows and columns")
+    elif (shapes["a"], shapes["b"]) != ((shapes["c"][0], shapes["b"][1]), (shapes["c"][1], shapes["a"][1])):
+        yield Reason("merged", spec.merged, "arrays differ in their dimensions", "expected M.K, N.K and M.N")
+    elif spec.shuffled or spec.sink != "store" or spec.products > 1:
+        yield Reason("merged", spec.merged, "tensors are whole, plain and two", "expected sink=store and shuffled=0")
+
+
+def _walk(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether a walk other than the grid's finds what it has to: single products of plain matrices."""
+    if spec.walk != "grid" and (spec.batch or spec.merged or spec.shuffled):
+        yield Reason("walk", spec.walk, "it takes plain matrices without a batch", "expected grid")
+
+
+def _sources(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether arrays that are combined are such, and go through registers."""
+    if not spec.sources:
+        return
+    try:
+        names = [SourceSpec.parse(text).name for text in spec.sources]
+        for op, operand in zip(spec.combine, "ab", strict=True):
+            parse(op, tuple(name for name in names if name[0] == operand))
+    except (ValueError, RequestError) as error:
+        yield Reason("sources", spec.sources, f"{error} is no array", "expected such as a0:f16:along_k:8")
+        return
+    if spec.walk != "grid" or spec.batch or spec.merged or spec.shuffled or spec.products > 1:
+        yield Reason("sources", spec.sources, "they make one plain product", "expected no batch and no table")
+    schedule = SCHEDULES.get(spec.schedule)
+    if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in "ab"):
+        why = "arrays are combined in registers, and this schedule goes past them"
+        yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+
+
+def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """8-bit floats beside the products; for those the matrix instruction says whether the chip has them."""
+    beside = [("side", SideSpec.parse(text).dtype) for text in spec.side]
+    beside += [("sources", SourceSpec.parse(text).dtype) for text in spec.sources]
+    for field, dtype in (("out", spec.out), *beside):
+        if dtype in ("fp8", "bf8") and target.fp8 is None:
+            yield Reason(field, dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+
+
+def _expression(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether the expression is one, and has what it names."""
+    try:
+        sides = [SideSpec.parse(text) for text in spec.side]
+    except ValueError as error:
+        yield Reason("side", spec.side, f"{error} is no D tensor", "expected dtype:kind:align, such as f16:full:8")
+        return
+    if not spec.op:
+        if sides or (spec.products > 1 and spec.sink != "partial"):
+            yield Reason("op", spec.op, "several products or D tensors need an expression", "expected one")
+        return
+    try:
+        found = parse(spec.op, (*spec.accumulators, *NAMES[: len(sides)], *SCALARS))
+        if computing_type(spec.dtype) == "f64":
+            check_f64(found)
+    except RequestError as error:
+        yield Reason("op", spec.op, str(error), "expected another expression")
+
+
+def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Whether partial sums can be written or added as they are."""
+    if spec.sink == "partial" and (spec.op or spec.out != accumulator_type(spec.dtype)):
+        yield Reason("sink", spec.sink, "partial sums stay as they are", "expected no expression, and the sums' type")
+    if spec.sink not in ("atomic", "atomic_shares"):
+        return
+    instead = "expected reduction=workspace"
+    if spec.op and not is_linear(parse(spec.op, (*spec.accumulators, *NAMES, *SCALARS)), spec.accumulators):
+        why = f"op={spec.op} of partial sums does not add up to op of their sum"
+        yield Reason("reduction", spec.sink, why, f"{instead}, or a product of the sums and something else")
+    features = ATOMIC_OUTPUTS.get(spec.out)
+    if features is None:
+        yield Reason("reduction", spec.sink, f"memory does not add {spec.out}", f"{instead}, or out=f32")
+    elif features and not any(target.has(feature) for feature in features):
+        yield Reason("reduction", spec.sink, target.lacks(features[-1]), f"{instead}, or out=f32")
+    elif find_dtype(spec.out).bytes == 2 and spec.align[2] < 2:
+        why = f"memory adds {spec.out} in pairs, and n, ldc or a stride of C is odd"
+        yield Reason("reduction", spec.sink, why, f"{instead}, or out=f32")
+
+
+def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
+    if spec.pad != "".join(letter for letter in "mnk" if letter in spec.pad):
+        yield Reason("pad", spec.pad, "not some of m, n and k in this order", "expected e.g. mk, or nothing")
+
+
+def _matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    try:
+        target.find_mfma(by(spec.mfma), spec.dtype)
+    except TargetError as error:
+        no_dtype = not target.mfmas(spec.dtype)
+        field, value = ("dtype", spec.dtype) if no_dtype else ("mfma", spec.mfma)
+        message = str(error)
+        why, _, right = message.partition("; ")
+        yield Reason(field, value, why, right or "expected a dtype that the chip multiplies")
+        return
+    for axis, letter in enumerate("mn"):
+        step = spec.waves[axis] * spec.mfma[axis]
+        if spec.block[axis] % step:
+            why = f"{spec.waves[axis]} waves of {spec.mfma[axis]} along {letter} do not divide {spec.block[axis]}"
+            yield Reason("block", spec.block, why, f"expected a multiple of {step} along {letter}")
+    if spec.block[2] % spec.mfma[2]:
+        why = f"the matrix instruction takes {spec.mfma[2]} along k at a time"
+        yield Reason("block", spec.block, why, f"expected a multiple of {spec.mfma[2]} along k")
+
+
+def _slices(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether slices of the block are made of whole matrix instructions of all waves."""
+    for axis, (letter, parts) in enumerate(zip("mn", spec.slices, strict=True)):
+        step = spec.waves[axis] * spec.mfma[axis]
+        if spec.block[axis] % (parts * step):
+            why = f"{parts} parts of {spec.block[axis]} along {letter} are not made of the {step} of all waves"
+            yield Reason("slices", spec.slices, why, f"expected up to {spec.block[axis] // step} there")
+
+
+def _alignment(spec: ContractionSpec) -> Iterator[Reason]:
+    for place, dtype in enumerate((spec.stored, spec.stored, spec.out)):
+        widest = 16 // find_dtype(dtype).bytes
+        if spec.align[place] > widest:
+            why = f"a vector of {'ABC'[place]} is wider than 16 bytes"
+            yield Reason("align", spec.align, why, f"expected at most {widest} elements there")
+    schedule, size = parse_schedule(spec.schedule_text), find_dtype(spec.stored).bytes
+    for place, tensor in enumerate("ab"):
+        if schedule.path_of(tensor) == "direct" and spec.align[place] * size < NARROWEST_COPY:
+            why = (
+                f"rows of {'AB'[place]} are aligned to {spec.align[place] * size} bytes, copies to LDS take 4 at least"
+            )
+            yield Reason("schedule", spec.schedule, why, "expected rows of a multiple of 4 bytes, or another schedule")
+
+
+def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether B in memory, the matrix instruction and the schedule agree about the order of fragments."""
+    if spec.products > 1 and (spec.shuffled or parse_schedule(spec.schedule_text).path_of("b") == "straight"):
+        why = "two products take their matrices through LDS"
+        yield Reason("schedule", spec.schedule, why, "expected another schedule, and plain matrices")
+    if not spec.shuffled:
+        if spec.schedule == PRESHUFFLE:
+            right = f"expected {spec.mfma[1]}, or schedule=straight"
+            yield Reason("shuffled", 0, f"schedule={PRESHUFFLE} takes B in fragment order", right)
+        return
+    if spec.layout[1] != "C":
+        yield Reason("layout", spec.layout, "shuffled B is made of rows along k", "expected RCR or CCR")
+    if parse_schedule(spec.schedule_text).path_of("b") != "straight":
+        why = "fragments of B go straight to registers, and this schedule takes B through LDS"
+        yield Reason("schedule", spec.schedule, why, f"expected {PRESHUFFLE} or straight")
+    if spec.shuffled != spec.mfma[1]:
+        why = f"tiles of B have {spec.shuffled} columns and the matrix instruction {spec.mfma[1]}"
+        yield Reason("shuffled", spec.shuffled, why, f"expected {spec.mfma[1]}")
+    depth = tile_depth(spec.shuffled, find_dtype(spec.stored).bytes)
+    if spec.block[2] % depth:
+        why = f"tiles of B are {depth} elements deep along k"
+        yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")
