@@ -86,7 +86,9 @@ def varlen(chip: str, schedule: str) -> Kernel:
                 rk = lk.read(scores.b_over(WAVES, KEYS, D))
             with stage("qk"):
                 s = mma(scores, query, rk, nothing)
-            with stage("softmax"):
+            with stage("load_s"):
+                pass  # nothing that scores need
+            with stage("top"):
                 with when(
                     step.index + KEYS > first + 1, otherwise=[s]
                 ) as edge:  # some query before the last of the keys
@@ -95,14 +97,17 @@ def varlen(chip: str, schedule: str) -> Kernel:
                 (s,) = edge.results
                 m1 = maximum(m0, reduce_max(s, 1))
                 shift = m1 * given.scale
-                p = exp2(s * given.scale - shift[:, None])
                 decay = exp2(m0 * given.scale - shift)
+            with stage("exp"):
+                p = exp2(s * given.scale - shift[:, None])
                 l1 = l0 * decay + reduce_sum(p, 1)
                 p = redistribute(cast(p, "f16"), values.a_over(WAVES, QUERIES, KEYS))
             with stage("v_read"):
                 rv = lv.read(values.b_over(WAVES, D, KEYS))
+            with stage("rescale"):
+                rescaled = out * decay[:, None]
             with stage("pv"):
-                step.carry(mma(values, p, rv, out * decay[:, None]), m1, l1)
+                step.carry(mma(values, p, rv, rescaled), m1, l1)
         out, _, total = step.results
         store(cast(out * (1.0 / total)[:, None], "f16"), output.window((QUERIES, D), (first, 0)))
 
