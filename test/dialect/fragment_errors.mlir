@@ -244,6 +244,14 @@ func.func @exchange_type(%v: vector<1xf32>) {
 
 // -----
 
+func.func @half_type(%v: vector<1xf32>) {
+  // expected-error@+1 {{'ck.half' a half keeps its type}}
+  %0 = "ck.half"(%v) {upper} : (vector<1xf32>) -> vector<1xf16>
+  return
+}
+
+// -----
+
 func.func @coordinate_axis() {
   // expected-error@+1 {{'ck.thread_coordinate' axis 1 is not one of 1 dimensions}}
   %0 = "ck.thread_coordinate"() {distribution = "d0: 64@lane", axis = 1 : i64} : () -> i32

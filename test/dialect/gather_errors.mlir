@@ -88,3 +88,39 @@ func.func @update_count(%w: !window, %t: !tile, %i: !ck.tile<[32], i32, "?">) {
   "ck.atomic_scatter"(%t, %w, %i) {axis = 0, kind = "add"} : (!tile, !window, !ck.tile<[32], i32, "?">) -> ()
   return
 }
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+func.func @update_kind(%w: !window, %i: i32, %v: vector<2xf16>) {
+  // expected-error@+1 {{'ck.atomic_scatter_fragment' kind 'min' is not one of add, max}}
+  "ck.atomic_scatter_fragment"(%v, %w, %i) {axis = 0, kind = "min", distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1>} : (vector<2xf16>, !window, i32) -> ()
+  return
+}
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+func.func @update_registers(%w: !window, %i: i32, %v: vector<2xf16>) {
+  // expected-error@+1 {{'ck.atomic_scatter_fragment' its registers follow axis 1, but have one index there}}
+  "ck.atomic_scatter_fragment"(%v, %w, %i) {axis = 1, kind = "add", distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1>} : (vector<2xf16>, !window, i32) -> ()
+  return
+}
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+func.func @update_index(%w: !window, %i: i64, %v: vector<2xf16>) {
+  // expected-error@+1 {{'ck.atomic_scatter_fragment' an index is i32, not i64}}
+  "ck.atomic_scatter_fragment"(%v, %w, %i) {axis = 0, kind = "add", distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1>} : (vector<2xf16>, !window, i64) -> ()
+  return
+}
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [16, 32]>
+func.func @update_element(%w: !window, %i: i32, %v: vector<2xf32>) {
+  // expected-error@+1 {{'ck.atomic_scatter_fragment' the tensor holds f16, the vector f32}}
+  "ck.atomic_scatter_fragment"(%v, %w, %i) {axis = 0, kind = "add", distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1>} : (vector<2xf32>, !window, i32) -> ()
+  return
+}

@@ -87,3 +87,52 @@ func.func @along(%v: vector<2xi32>, %lds: !ck.lds<[128], i32>, %i: i32) {
   "ck.lds_update_fragment"(%v, %lds, %i) {axis = 0 : i64, kind = "store", distribution = "d0: 64@lane 2@y0", registers = array<i32: 0, 1>} : (vector<2xi32>, !ck.lds<[128], i32>, i32) -> ()
   return
 }
+
+// -----
+
+func.func @gathered_axis(%lds: !ck.lds<[16, 2], i32>, %i: i32) {
+  // expected-error@+1 {{'ck.lds_gather_fragment' axis 2 is not one of 2 dimensions}}
+  %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 2 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[16, 2], i32>, i32) -> vector<2xi32>
+  return
+}
+
+// -----
+
+func.func @gathered_registers(%lds: !ck.lds<[64, 16], i32>, %i: i32) {
+  // expected-error@+1 {{'ck.lds_gather_fragment' its registers follow axis 1, but have one index there}}
+  %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 1 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[64, 16], i32>, i32) -> vector<2xi32>
+  return
+}
+
+// -----
+
+func.func @gathered_index(%lds: !ck.lds<[16, 2], i32>, %i: i64) {
+  // expected-error@+1 {{'ck.lds_gather_fragment' an index is i32, not i64}}
+  %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 0 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[16, 2], i32>, i64) -> vector<2xi32>
+  return
+}
+
+// -----
+
+func.func @gathered_lengths(%lds: !ck.lds<[16, 4], i32>, %i: i32) {
+  // expected-error@+1 {{'ck.lds_gather_fragment' the LDS tensor is [16, 4], the tile [64, 2]; they may differ along axis 0 only}}
+  %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 0 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[16, 4], i32>, i32) -> vector<2xi32>
+  return
+}
+
+// -----
+
+func.func @gathered_element(%lds: !ck.lds<[16, 2], i32>, %i: i32) {
+  // expected-error@+1 {{'ck.lds_gather_fragment' the tensor holds i32, the vector f32}}
+  %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 0 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[16, 2], i32>, i32) -> vector<2xf32>
+  return
+}
+
+// -----
+
+func.func @gathered_not_contiguous(%i: i32) {
+  %lds = "ck.lds_alloc"() {layout = "lengths 16x2 order 1,0 pitch 16"} : () -> !ck.lds<[16, 2], i32>
+  // expected-error@+1 {{'ck.lds_gather_fragment' the registers follow dimension 1, in LDS dimension 0 is contiguous}}
+  %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 0 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[16, 2], i32>, i32) -> vector<2xi32>
+  return
+}

@@ -84,6 +84,8 @@ func.func @tiles(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %scale
   %gathered = "ck.gather"(%window, %indices) {axis = 0 : i64} : (!window, !ck.tile<[16], i32, "r: 4@lane.0, d0: 16@lane.1">) -> !operand
   // CHECK: "ck.scatter"{{.*}} {axis = 0 : i64}
   "ck.scatter"(%gathered, %window, %indices) {axis = 0 : i64} : (!operand, !window, !ck.tile<[16], i32, "r: 4@lane.0, d0: 16@lane.1">) -> ()
+  // CHECK: "ck.atomic_scatter"{{.*}} {axis = 0 : i64, kind = "add"}
+  "ck.atomic_scatter"(%gathered, %window, %indices) {axis = 0 : i64, kind = "add"} : (!operand, !window, !ck.tile<[16], i32, "r: 4@lane.0, d0: 16@lane.1">) -> ()
   // CHECK: "ck.copy_to_lds"{{.*}} -> !ck.lds<[16, 16], f16>
   %copied = "ck.copy_to_lds"(%window) : (!window) -> !lds
   return
@@ -103,6 +105,8 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   %rows = "ck.gather_fragment"(%window, %row) {axis = 0 : i64, distribution = "d0: 16@lane, d1: 4@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!window, i32) -> vector<4xf16>
   // CHECK: "ck.scatter_fragment"
   "ck.scatter_fragment"(%rows, %window, %row) {axis = 0 : i64, distribution = "d0: 16@lane, d1: 4@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !window, i32) -> ()
+  // CHECK: "ck.atomic_scatter_fragment"{{.*}} {axis = 0 : i64, distribution = "d0: 16@lane, d1: 4@lane 4@y0", kind = "add", registers = array<i32: 0, 1, 2, 3>}
+  "ck.atomic_scatter_fragment"(%rows, %window, %row) {axis = 0 : i64, kind = "add", distribution = "d0: 16@lane, d1: 4@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !window, i32) -> ()
   // CHECK: "ck.lds_alloc"() {layout = "lengths 16x16 order 0,1 pitch 16 swizzle chunk 4 shift 0 mask 3", name = "a", offset = 512 : i64}
   %lds = "ck.lds_alloc"() {layout = "lengths 16x16 order 0,1 pitch 16 swizzle chunk 4 shift 0 mask 3", name = "a", offset = 512 : i64} : () -> !lds
   // CHECK: "ck.lds_write"
@@ -117,6 +121,10 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   %d = "ck.mfma"(%a, %a, %c) {instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.exchange"(%{{.*}}) {equal_below, mask = 4 : i64}
   %e = "ck.exchange"(%d) {mask = 4 : i64, equal_below} : (vector<4xf32>) -> vector<4xf32>
+  // CHECK: "ck.half"(%{{.*}}) : (vector<4xf32>) -> vector<4xf32>
+  %low = "ck.half"(%d) : (vector<4xf32>) -> vector<4xf32>
+  // CHECK: "ck.half"(%{{.*}}) {upper} : (vector<4xf32>) -> vector<4xf32>
+  %high = "ck.half"(%d) {upper} : (vector<4xf32>) -> vector<4xf32>
   // CHECK: %{{.*}} = "ck.first_lane"(%{{.*}}) : (f32) -> f32
   %e0 = vector.extract %e[0] : f32 from vector<4xf32>
   %first = "ck.first_lane"(%e0) : (f32) -> f32
@@ -138,6 +146,12 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   "ck.group_barrier"() {groups = 2 : i64, first = 1 : i64, last = 1 : i64} : () -> ()
   // CHECK: "ck.priority"
   "ck.priority"() {level = 3 : i64} : () -> ()
+  // CHECK: "ck.release"() : () -> ()
+  "ck.release"() : () -> ()
+  // CHECK: "ck.set_flag"(%{{.*}}, %{{.*}}) : (i32, !llvm.ptr<1>) -> ()
+  "ck.set_flag"(%row, %pointer) : (i32, !llvm.ptr<1>) -> ()
+  // CHECK: "ck.await_flag"(%{{.*}}, %{{.*}}) : (i32, !llvm.ptr<1>) -> ()
+  "ck.await_flag"(%row, %pointer) : (i32, !llvm.ptr<1>) -> ()
   return
 }
 
@@ -166,6 +180,24 @@ func.func @by_index(%window: !rows, %row: i32, %x: vector<8xf16>) {
   %y = "ck.gather_fragment"(%window, %one) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!rows, i32) -> vector<8xf16>
   // CHECK: "ck.scatter_fragment"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64
   "ck.scatter_fragment"(%x, %window, %one) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (vector<8xf16>, !rows, i32) -> ()
+  return
+}
+
+!table = !ck.lds<[16, 64], f32>
+!updates = !ck.tile<[8, 64], f32, "d0: 8@lane, d1: 8@lane 8@y0">
+
+// CHECK-LABEL: func.func @lds_by_index
+func.func @lds_by_index(%table: !table, %updates: !updates, %ids: !ids, %row: i32, %x: vector<1xf32>) {
+  // CHECK: "ck.lds_update"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, kind = "add"} : (!ck.tile<[8, 64], f32, {{.*}}>, !ck.lds<[16, 64], f32>, !ck.tile<[8], i32, {{.*}}>) -> ()
+  "ck.lds_update"(%updates, %table, %ids) {axis = 0 : i64, kind = "add"} : (!updates, !table, !ids) -> ()
+  // CHECK: "ck.lds_gather"(%{{.*}}, %{{.*}}) {axis = 0 : i64} : (!ck.lds<[16, 64], f32>, {{.*}}) -> !ck.tile<[8, 64], f32, "d0: 8@lane, d1: 8@lane 8@y0">
+  %tile = "ck.lds_gather"(%table, %ids) {axis = 0 : i64} : (!table, !ids) -> !updates
+  // CHECK: "ck.lds_update_fragment"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", kind = "max", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[16, 64], f32>, i32) -> ()
+  "ck.lds_update_fragment"(%x, %table, %row) {axis = 0 : i64, kind = "max", distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0>} : (vector<1xf32>, !table, i32) -> ()
+  // CHECK: "ck.lds_update_fragment"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", follows, kind = "max", registers = array<i32: 1>}
+  "ck.lds_update_fragment"(%x, %table, %row) {axis = 0 : i64, kind = "max", distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 1>, follows} : (vector<1xf32>, !table, i32) -> ()
+  // CHECK: "ck.lds_gather_fragment"(%{{.*}}, %{{.*}}) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!ck.lds<[16, 64], f32>, i32) -> vector<4xf32>
+  %y = "ck.lds_gather_fragment"(%table, %row) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0, 1, 2, 3>} : (!table, i32) -> vector<4xf32>
   return
 }
 
