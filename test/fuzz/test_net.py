@@ -132,9 +132,11 @@ def test_special_values_are_in_every_kind_of_float() -> None:
     assert special_values("special", specs, given, 1)["a"] is given["a"]
 
 
-@pytest.mark.parametrize("name", OPERATORS)
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "moe_sorting"])
 def test_everything_is_promised_of_ordinary_values(name: str) -> None:
-    """A bound that gives up is for what overflows or is no number: none of a default request's elements."""
+    """A bound that gives up is for what overflows or is no number: none of a default request's elements. The lists of
+    moe_sorting end before their arrays do.
+    """
     operator, target = find_operator(name), get_target("gfx942")
     small = {key.name: 33 for key in operator.keys if key.name in ("m", "n", "k", "sq") and key.default is not None}
     shape = {key.name: (6, 34) for key in operator.keys if key.name == "shape"}

@@ -21,7 +21,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import read_stride
-from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
@@ -147,6 +147,8 @@ class Cumsum(Operator[Problem, CumsumSpec]):
         return found
 
     def launch(self, problem: Problem, spec: CumsumSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
         across = 1 - problem.axis
         tiles = ceil_div((problem.m, problem.n)[across], TILES[problem.along][across])
         names = [array.name for array in self.arrays(problem)]

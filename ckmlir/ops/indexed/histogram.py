@@ -119,7 +119,8 @@ class Histogram(Operator[Problem, HistogramSpec]):
         return {"counts": Tolerance(0.0, 0.0, "integers are exact")}
 
     def launch(self, problem: Problem, spec: HistogramSpec, target: Target) -> Launch:
-        scalars = np.int32(problem.n), np.int32(problem.length)
+        length = ceil_div(problem.length, spec.align) * spec.align  # of the only part: it ends with x
+        scalars = np.int32(problem.n), np.int32(length)
         return Launch((problem.parts, 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("x", "counts", *scalars))
 
 
