@@ -176,16 +176,21 @@ def attention(chip: str, schedule: str) -> Kernel:
                     k = in_k.read(scores.b_over(waves, keys, channels))
                 with stage("qk"):
                     s = mma(scores, q, k, none)
-                with stage("softmax"):
+                with stage("load_s"):
+                    pass  # nothing that scores need
+                with stage("top"):
                     higher = maximum(top, reduce_max(s, 1) * given.scale)
-                    e = exp2(s * given.scale - higher[:, None])
                     decay = exp2(top - higher)
+                with stage("exp"):
+                    e = exp2(s * given.scale - higher[:, None])
                     total = total * decay + reduce_sum(e, 1)
                     p = redistribute(cast(e, "f16"), values.a_over(waves, queries, keys))
                 with stage("v_read"):
                     v = in_v.read(values.b_over(waves, channels, keys))
+                with stage("rescale"):
+                    o = o * decay[:, None]
                 with stage("pv"):
-                    o = mma(values, p, v, o * decay[:, None])
+                    o = mma(values, p, v, o)
                 step.carry(o, higher, total)
             o, _, total = step.results
             out = view(given.o, (end, channels), (channels, 1)).pad(queries, channels).window(*block)

@@ -86,7 +86,7 @@ SHUFFLED = Integer(
     "shuffled",
     None,
     "B in fragment order, by tiles of so many columns: 16 or 32, those of the matrix "
-    "instruction; 0: a plain matrix; by default 0, with schedule=preshuffle those of mfma, or 32",
+    "instruction; 0: a plain matrix; by default 0, with schedule=preshuffle those of mfma, or 32 (f64: 16)",
 )
 
 
@@ -249,7 +249,9 @@ def _shuffled(values: Mapping[str, Any]) -> int:
     if asked is None:
         if values["schedule"] != PRESHUFFLE or "shuffled" not in values:
             return 0
-        return mfma[1] if mfma is not None and mfma[1] in COLUMNS else max(COLUMNS)
+        if mfma is not None and mfma[1] in COLUMNS:
+            return int(mfma[1])
+        return min(COLUMNS) if values["dtype"] == "f64" else max(COLUMNS)  # no chip multiplies 32 columns of f64
     if asked not in (0, *COLUMNS):
         raise RequestError(f"shuffled={asked}: B is in tiles of 16 or 32 columns, or plain; expected 0, 16 or 32")
     if asked and values["layout"][1] != "C":

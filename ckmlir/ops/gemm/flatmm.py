@@ -45,7 +45,7 @@ class Flatmm(ContractionOperator):
         *(key for key in PLAN_KEYS if key.name != "schedule"),
         Choice("schedule", None, "of the K loop; by default preshuffle", SCHEDULES),
         *SPLIT_KEYS,
-        Choice("columns", None, "of a tile of B; by default those of mfma, or 32", tuple(map(str, COLUMNS))),
+        Choice("columns", None, "of a tile of B; by default those of mfma, or 32 (f64: 16)", tuple(map(str, COLUMNS))),
         *expression_keys(None),
     )
 
