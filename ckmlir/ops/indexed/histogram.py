@@ -19,7 +19,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.request import Integer, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError
 from ckmlir.ops.spec import Reason, Spec
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -89,7 +89,8 @@ class Histogram(Operator[Problem, HistogramSpec]):
 
     def spec(self, problem: Problem, target: Target) -> HistogramSpec:
         each = EACH if problem.length > WAVES * WAVE_SIZE else 1
-        return HistogramSpec(problem.bins, each, each if problem.parts <= 1 else gcd(each, problem.length))
+        whole = problem.parts <= 1 and problem.length <= MAXIMUM_SIZE - each  # its length is rounded up, see launch
+        return HistogramSpec(problem.bins, each, each if whole else gcd(each, problem.length))
 
     def validate(self, spec: HistogramSpec, target: Target) -> list[Reason]:
         return list(_invalid(spec))
