@@ -95,10 +95,11 @@ def _blocks_of_gfx90a(m: int, k: int, a: str) -> int:
 # -- operands as f32 or f64 ------------------------------------------------------------------------------------------
 
 
-def _xf32(x: Value) -> Value:
-    """f32 rounded to the 10-bit mantissa of xf32."""
+def _xf32(b: HandlerBuilder, x: Value) -> Value:
+    """f32 rounded to the 10-bit mantissa of xf32; NaN stays NaN, whatever its mantissa."""
     bits = x.bits()
-    return ((bits + (((bits >> 13) & 1) + 0xFFF)) & 0xFFFFE000).bits(F32)
+    rounded = ((bits + (((bits >> 13) & 1) + 0xFFF)) & 0xFFFFE000).bits(F32)
+    return b.select(b.is_nan(x), x, rounded)
 
 
 def convert_element(b: HandlerBuilder, name: str, word: Value, fnuz: int) -> Value:
@@ -117,7 +118,7 @@ def convert_element(b: HandlerBuilder, name: str, word: Value, fnuz: int) -> Val
         "bf16": lambda: bf16_to_f32(b, word),
         "bf16_1k": lambda: bf16_to_f32(b, word),
         "f32": lambda: word.bits(F32),
-        "xf32": lambda: _xf32(word.bits(F32)),
+        "xf32": lambda: _xf32(b, word.bits(F32)),
         "i8": lambda: b.sign_extend(word, 8).bits(I32).to(F32),
     }
     return conversions[name]()

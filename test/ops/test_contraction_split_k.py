@@ -254,3 +254,27 @@ def test_a_result_without_one_part_is_out_of_tolerance() -> None:
     without = reference["c"] - arrays["a"][:, :64].astype(np.float64) @ arrays["b"][:, :64].astype(np.float64).T
     assert compare("c", reference["c"].astype(np.float16), reference["c"], tolerance["c"]).ok
     assert not compare("c", without.astype(np.float16), reference["c"], tolerance["c"]).ok
+
+
+def test_pairs_of_a_product_of_combined_operands() -> None:
+    """Columns of C lie in pairs, whatever A and B are made of."""
+    for chip, n in (("gfx950", 14), ("gfx942", 2)):
+        agree("gemm_multi_abd", chip, m=104, n=n, k=264, split_k=4, reduction="atomic", alpha=1e-5)
+
+
+@pytest.mark.parametrize("keys", [{}, {"op": "acc * alpha", "alpha": -3.0}])
+def test_nothing_is_promised_of_parts_that_overflow(keys: dict[str, Any]) -> None:
+    """Two parts of 1e5 and -1e5 cancel, but f16 has neither: only results that stay small are compared."""
+    problem = GEMM.problem(m=64, n=64, k=128, split_k=2, reduction="atomic", **keys)
+    arrays = GEMM.inputs(problem, GFX942)
+    arrays["a"][5, :2], arrays["b"][:, :2] = 1000, 0
+    arrays["a"][5, 64], arrays["b"][7, (0, 64)] = 1000, (100, -100)
+    arrays["a"][9, 3] = np.nan
+    reference = GEMM.expected(problem, arrays, GFX942)
+    free = np.asarray(GEMM.tolerances(problem, arrays, reference, GFX942)["c"].unspecified)
+    assert np.isfinite(reference["c"][5, 7]) and abs(reference["c"][5, 7]) < 1000
+    assert free.shape == (64, 64) and free[5, 7] and not free[:5].any()
+    assert keys or not free[9].any(), "NaN of a product is NaN in any order"
+    result = run_operator(GEMM, problem, arrays, GFX942, open_device("sim", GFX942))
+    assert not np.isfinite(result.outputs["c"][5, 7].astype(np.float64))
+    assert all(one.ok for one in check_outputs(GEMM, problem, arrays, result.outputs, GFX942))

@@ -161,3 +161,23 @@ def test_requests_that_are_refused(chip: str, keys: dict[str, Any], words: str) 
         reasons = GEMM.validate(GEMM.spec(problem, target), target)
         if reasons:
             raise RequestError(str(reasons[0]))
+
+
+def test_infinities_times_what_xf32_rounds_to_zero() -> None:
+    """Nothing is promised of them: NaN where a denormal vanishes. Larger denormals keep the infinity, and NaN whose
+    mantissa would be rounded up stays one.
+    """
+    operator, target = find_operator("gemm"), get_target("gfx942")
+    problem = operator.problem(m=8, n=4, k=1, dtype="xf32")
+    arrays = operator.inputs(problem, target)
+    arrays["a"][:, 0] = (np.inf, -np.inf, 1, 1, 1, 1, np.nan, 0)
+    arrays["a"].view(np.uint32)[4:6, 0] = (0x7FFFFFFF, 0xFFFFFFFF)
+    arrays["b"][:, 0] = (2.0**-149, 2.0**-138, 2.0**-130, 1)
+    reference = operator.expected(problem, arrays, target)
+    free = np.asarray(operator.tolerances(problem, arrays, reference, target)["c"].unspecified)
+    wanted = np.zeros((8, 4), np.bool_)
+    wanted[:2, :2] = True
+    np.testing.assert_array_equal(free, wanted)
+    found = run_operator(operator, problem, arrays, target, open_device("sim", target)).outputs["c"]
+    assert np.isnan(found[:2, :2]).all() and np.isinf(found[:2, 2:]).all() and np.isnan(found[4:7]).all()
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, {"c": found}, target))

@@ -26,7 +26,7 @@ from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, m
 from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
-from ckmlir.ops.contraction.tolerance import gemm_tolerance, rounded_parts, widened
+from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
@@ -215,6 +215,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         error = np.broadcast_to(bound, reference.shape)
         if added > 1:
             error = error + rounded_parts(reference, added, problem.out)
+            sizes = _magnitudes_of_parts(problem, variables, pairs)
+            error = np.where(overflowing_parts(sizes, reference, added, problem.out), np.inf, error)
         what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in {problem.computing}"
         return output_tolerance(np.where(spoilt, np.inf, error), problem.out, what, target)
 
@@ -266,6 +268,19 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             parts_of(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
         )
         return tuple(Workspace(name, size) for name in parted.outputs)
+
+
+def _magnitudes_of_parts(
+    problem: Problem, beside: Mapping[str, Bounded], pairs: Sequence[tuple[Array, Array]]
+) -> Array:
+    """What the magnitudes of all terms of an expression add up to, which is linear in the accumulators."""
+    sizes: Array = np.float64(0.0)
+    for name, pair in zip(problem.accumulators, pairs, strict=True):
+        values = {other: np.float64(0.0) for other in problem.accumulators}
+        values |= {other: one.value for other, one in beside.items() if other not in values}
+        values[name] = magnitudes(*pair)
+        sizes = sizes + np.abs(evaluate_exactly(expression_of(problem), values, precision=PRECISIONS["f64"]))
+    return sizes
 
 
 def real_type(problem: Problem) -> type[np.float32 | np.float64]:

@@ -10,11 +10,13 @@ exactly, so, unlike CK Tile, the mantissa of the inputs does not loosen the boun
 roundings of its sums.
 
 xf32 rounds the inputs to 10 bits of mantissa. Documents do not say in which way (CDNA3 ISA, 7.1, "XF32"), so that each
-may move by a whole unit of that place: what this makes of the magnitudes of all products is added.
+may move by a whole unit of that place: what this makes of the magnitudes of all products is added. A denormal below
+such a unit may become zero, and its product with an infinity NaN: nothing is promised of that.
 
 Split-K rounds no more often where the parts are added in f32: K products take K - 1 additions in any order. Where
 memory adds f16 or bf16, each of P parts is rounded, and so is every sum of some of them: 2P roundings more, each of a
-number that is taken to be no larger than the scale of the absolute term.
+number that is taken to be no larger than the scale of the absolute term. Where such parts may add up to more than C's
+type holds, nothing is promised: it depends on their order whether one of their sums is infinite, and what follows.
 
 With few results the largest |r| can be small by cancellation although the partial sums were not. So e is taken of
 max(max |r|, max_i |a_i| * max_j |b_j| / sqrt(K)), |a_i| and |b_j| being the Euclidean lengths of A's rows and B's
@@ -37,6 +39,8 @@ XF32_UNIT = 2.0**-10
 """In relation to a number, the last place of xf32's mantissa."""
 LARGEST = {"f64": float(np.finfo(np.float64).max), "xf32": OVERFLOW * (1 - XF32_UNIT)}
 """Input dtype -> magnitudes from which on sums, or inputs, may be infinite, where that is not f32's."""
+VANISHING = {"xf32": LEAST_NORMAL * XF32_UNIT}
+"""Input dtype -> magnitudes below which rounding may make inputs zero."""
 
 
 def gemm_tolerance(
@@ -65,7 +69,11 @@ def gemm_tolerance(
     if dtype == "xf32":
         absolute = absolute + _rounded_inputs(a, b)
         reason += "; inputs are rounded to 10 bits of mantissa"
-    return Tolerance(relative, absolute, reason, _unspecified(a, b, flushed, LARGEST.get(dtype, OVERFLOW)))
+    zero = max(flushed, VANISHING.get(dtype, 0.0))
+    free = _unspecified(a, b, zero, LARGEST.get(dtype, OVERFLOW))
+    if parts > 1 and out != sums:
+        free = free | overflowing_parts(magnitudes(a, b), reference, parts, out)
+    return Tolerance(relative, absolute, reason, free)
 
 
 def widened(tolerance: Tolerance, moved: Array | float, spoilt: Array | bool) -> Tolerance:
@@ -118,6 +126,25 @@ def rounded_parts(reference: Array, parts: int, out: str) -> float:
     numbers as large as the largest result.
     """
     return 2 * parts * find_dtype(out).unit_roundoff * _exponent_scale(_largest(reference)) * 2
+
+
+def magnitudes(a: Array, b: Array) -> Array:
+    """What the magnitudes of all products add up to, those of infinities and NaN left out."""
+    sizes = [np.abs(values.astype(np.float64)) for values in (a, b)]
+    rows, columns = (np.where(np.isfinite(size), size, 0.0) for size in sizes)
+    with np.errstate(over="ignore"):
+        found: Array = rows @ columns
+    return found
+
+
+def overflowing_parts(sizes: Array, reference: Array, parts: int, out: str) -> Array:
+    """Results of which sums of some parts, in their own type, may be infinite: those whose terms' magnitudes add up to
+    `sizes`, as far as they are not NaN in any order.
+    """
+    found = find_dtype(out)
+    largest = 2.0 ** (1 - found.least_exponent) * (2.0 - 2.0**-found.mantissa)
+    beyond: Array = (sizes >= largest * (1 - 2 * parts * found.unit_roundoff)) & ~np.isnan(reference)
+    return beyond
 
 
 def _missing(a: Array, b: Array, flushed: float) -> Array | float:

@@ -331,8 +331,10 @@ def _divisors(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar
     rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
     if spec.shuffled:
         del rows[1]  # rows of tiles, filled up
-    if spec.merged or spec.sources:
+    if spec.merged:
         rows.clear()
+    elif spec.sources:
+        rows = {2: "n"}  # sources say of themselves what they are aligned to
     for source in map(SourceSpec.parse, spec.sources):
         letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
         known[letter] = max(known[letter], source.align)
