@@ -127,6 +127,16 @@ def test_barrier_stops_the_wave_and_a_trap_is_an_error() -> None:
 register(NO_OPERATION, "test_what_does_nothing")
 
 
+@covers("s_sleep")
+def test_a_pause_goes_on_or_gives_way() -> None:
+    """Where workgroups wait for each other the wave stops there; elsewhere it does nothing."""
+    sleep, wave = make("s_sleep", (), [imm(1)], "SOPP", simm16=1), SingleWave()
+    assert path(wave, sleep, mark(1)) == [1]
+    wave.context[state.PAUSES // 8] = 1
+    wave.sgpr[1] = 0
+    assert wave.run([sleep, mark(1)]) == Status.YIELDED and wave.sgpr[1] == 0
+
+
 @pytest.mark.parametrize("mnemonic", sorted(NO_OPERATION))
 def test_what_does_nothing(mnemonic: str) -> None:
     """No register, no LDS and no flag changes."""
