@@ -209,7 +209,7 @@ def test_wrong_requests(device: Device, module: Module) -> None:
         device.launch(module, "scale", (1, 1, 1), (64, 1, 1), (memory,))
     with pytest.raises(DeviceError, match=r"argument 0 is memory of the device, got list"):
         device.launch(module, "scale", (1, 1, 1), (64, 1, 1), ([], np.float32(1), np.int64(0)))
-    with pytest.raises(DeviceError, match=r"argument 1 is a scalar \(int32, int64, float32\), got 1.0"):
+    with pytest.raises(DeviceError, match=r"argument 1 is a scalar \(int32, int64, float32, float64\), got 1.0"):
         device.launch(module, "scale", (1, 1, 1), (64, 1, 1), (memory, 1.0, np.int64(0)))
     with pytest.raises(DeviceError, match=r"at most (1024|256)"):
         device.launch(module, "scale", (1, 1, 1), (2048, 1, 1), (memory, np.float32(1), np.int64(0)))

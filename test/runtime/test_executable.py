@@ -298,8 +298,8 @@ def test_every_dtype_has_the_name_that_pytorch_gives_it() -> None:
 
     names = {numpy_dtype(name, get_target(chip)).name for name in DTYPES for chip in ("gfx942", "gfx950")}
     assert names == {
-        "float16", "bfloat16", "float32", "int8", "int32", "float8_e4m3fnuz", "float8_e4m3fn", "float8_e5m2fnuz",
-        "float8_e5m2",
+        "float16", "bfloat16", "float32", "float64", "int8", "int32", "float8_e4m3fnuz", "float8_e4m3fn",
+        "float8_e5m2fnuz", "float8_e5m2",
     }  # fmt: skip
     assert np.dtype(ml_dtypes.bfloat16).name == "bfloat16"
 
