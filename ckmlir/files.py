@@ -1,6 +1,6 @@
 """Files that ckmlir writes: always whole or not at all, and in directories that only the user can write to.
 
-What is no regular file is never replaced: devices, pipes, sockets' files, links to them, `/dev/stdout` and what a shell
+Only regular files are replaced. Devices, pipes, sockets' files, links to them, `/dev/stdout` and what a shell
 puts for `>(…)` are written to as they are. A link to a regular file stays, and what it points to is replaced.
 """
 

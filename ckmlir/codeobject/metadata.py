@@ -105,7 +105,7 @@ def chip_in_metadata(root: Mapping[str, Any]) -> str:
     "" where it names none, as before code object version 4.
 
     Raises:
-        CodeObjectError: The target is no text.
+        CodeObjectError: the target is not text.
     """
     parts = _Reader(root, "the metadata").text("amdhsa.target").partition(":")[0].split("-", 4)
     return parts[4] if len(parts) == 5 else ""

@@ -144,7 +144,7 @@ class PermuteAxesOp(Ck.Operation, name="permute_axes", traits=[ext.Pure]):
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
         expect(
             sorted(order) == list(range(len(source.lengths))),
-            f"{list(order)} is no order of the tile's {len(source.lengths)} dimensions",
+            f"{list(order)} is not an order of the tile's {len(source.lengths)} dimensions",
         )
         wanted = [source.lengths[dim] for dim in order]
         expect(

@@ -237,13 +237,13 @@ class Distribution:
     def permute(self, order: Sequence[int]) -> Distribution:
         """New dimension i is the old dimension `order[i]`; no element moves."""
         if sorted(order) != list(range(self.rank)):
-            raise ValueError(f"{list(order)} is no order of {self.rank} dimensions")
+            raise ValueError(f"{list(order)} is not an order of {self.rank} dimensions")
         return Distribution(self.replicated, tuple(self.dims[dim] for dim in order))
 
     def with_register_order(self, order: Sequence[int]) -> Distribution:
         """New register dimension i is the old y`order[i]`; elements stay in their threads."""
         if sorted(order) != list(range(len(self.register_lengths))):
-            raise ValueError(f"{list(order)} is no order of {len(self.register_lengths)} register dimensions")
+            raise ValueError(f"{list(order)} is not an order of {len(self.register_lengths)} register dimensions")
         rank = {old: new for new, old in enumerate(order)}
 
         def move(factor: Factor) -> Factor:

@@ -40,7 +40,8 @@ def axis_map(source: Distribution, target: Distribution, dim: int) -> tuple[int,
     None when some thread lacks one, so that data must cross lanes or waves.
 
     Raises:
-        ValueError: `source` is no tile of one value an index of `dim`, or the numbers of waves and lanes differ.
+        ValueError: `source` is not a tile with one value for each index of `dim`, or the numbers of waves
+            and lanes differ.
     """
     target._check_dim(dim)
     if source.lengths != (target.lengths[dim],):

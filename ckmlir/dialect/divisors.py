@@ -187,7 +187,7 @@ def _joined(first: list[ir.Value], *others: ir.Value | None) -> list[ir.Value] |
 
 
 def _handed_on(region: ir.Region, number: int) -> ir.Value | None:
-    """An operand of the operation that ends a region's block; None while there is no end."""
+    """An operand of a block's terminator; None while the block has none."""
     operations = list(region.blocks[0].operations) if len(region.blocks) else []
     last = operations[-1].operation if operations else None
     if last is None or last.name not in ("scf.yield", "scf.condition") or number >= len(last.operands):

@@ -53,7 +53,7 @@ def empty_stages_of(loop_op: ir.Operation) -> tuple[str, ...]:
     """The stages of a loop that have no operation.
 
     Raises:
-        ValueError: the attribute is no array of strings.
+        ValueError: the attribute is not an array of strings.
     """
     if EMPTY_STAGES not in loop_op.attributes:
         return ()

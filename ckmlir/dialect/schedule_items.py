@@ -110,5 +110,5 @@ def parse_mask(text: str) -> str:
     kinds = [kind.strip() for kind in text.split("|")]
     for kind in kinds:
         if kind not in MASKS and kinds != ["none"]:
-            raise ValueError(f"'{kind}' is no kind of instruction; there are {', '.join(MASKS)}")
+            raise ValueError(f"'{kind}' is not a kind of instruction; there are {', '.join(MASKS)}")
     return "|".join(kinds)

@@ -101,7 +101,7 @@ def _weave_problems(s: Schedule) -> Iterator[tuple[str, str]]:
 def _mix_problems(s: Schedule) -> Iterator[tuple[str, str]]:
     for kind, count in s.mix:
         if kind != HOT_LOOP and kind not in MIX_KINDS:
-            yield "mix", f"'{kind}' is no kind of instruction; there are {', '.join(MIX_KINDS)}"
+            yield "mix", f"'{kind}' is not a kind of instruction; there are {', '.join(MIX_KINDS)}"
         if kind != HOT_LOOP and not 1 <= count <= 64:
             yield "mix", f"{count} instructions '{kind}'; 1 to 64 make sense"
     kinds = [kind for kind, _ in s.mix]

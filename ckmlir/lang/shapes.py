@@ -31,7 +31,7 @@ def permute_axes(tile: Tile, *order: int) -> Tile:
     """
     shape = tile.type
     if sorted(order) != list(range(len(shape.lengths))):
-        raise TracingError(f"{list(order)} is no order of the tile's {len(shape.lengths)} dimensions")
+        raise TracingError(f"{list(order)} is not an order of the tile's {len(shape.lengths)} dimensions")
     lengths = tuple(shape.lengths[dim] for dim in order)
     moved = None if shape.distribution is None else shape.distribution.permute(order)
     return Tile(compute.permute_axes(tile.value, order, TileType(lengths, shape.element, moved)))

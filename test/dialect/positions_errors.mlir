@@ -43,7 +43,7 @@ func.func @joined_distribution(%t: !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0
 // -----
 
 func.func @no_order(%t: !ck.tile<[8, 4], f32, "?">) {
-  // expected-error@+1 {{'ck.permute_axes' [1, 1] is no order of the tile's 2 dimensions}}
+  // expected-error@+1 {{'ck.permute_axes' [1, 1] is not an order of the tile's 2 dimensions}}
   %0 = "ck.permute_axes"(%t) {order = array<i32: 1, 1>} : (!ck.tile<[8, 4], f32, "?">) -> !ck.tile<[4, 4], f32, "?">
   return
 }

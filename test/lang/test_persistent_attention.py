@@ -146,8 +146,8 @@ def compile_forward(chip: str, *, persistent: bool = True) -> Compiled:
 
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_loop_of_a_persistent_kernel_is_the_plain_one(chip: str) -> None:
-    """The same bytes of LDS and no spills; accesses of the steady loop are equal, arithmetic but for what LLVM forms
-    otherwise."""
+    """The same bytes of LDS and no spills; arithmetic and accesses of the steady loop are equal, but for four vector
+    instructions that LLVM adds on gfx950."""
     made = []
     for persistent in (True, False):
         code = CodeObject.parse(compile_forward(chip, persistent=persistent).hsaco)
@@ -157,7 +157,7 @@ def test_the_loop_of_a_persistent_kernel_is_the_plain_one(chip: str) -> None:
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
     for kind in ("mfma", "trans", "lds", "vmem", "barrier"):
         assert mix.get(kind, 0) == plain_mix.get(kind, 0), kind
-    assert abs(mix["valu"] - plain_mix["valu"]) <= 0.02 * plain_mix["valu"]
+    assert mix["valu"] - plain_mix["valu"] == (4 if chip == "gfx950" else 0)
     assert mix["salu"] <= plain_mix["salu"] + 2
 
 
