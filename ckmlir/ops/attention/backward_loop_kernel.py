@@ -15,6 +15,7 @@ logarithm of their sum; limiting them costs nothing, and keeps keys that do not 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Protocol
@@ -101,15 +102,15 @@ def keep_keys(form: Form, k: View, v: View, first: Scalar) -> Keys:
     return Keys(rows, values, across)
 
 
-class ExponentPart:
+class ExponentPart(ABC):
     """Something that is done to exponents of weights, which are to the base 2."""
 
-    def load(self, query: Scalar) -> None:
-        """Load what a block of queries needs; stage `load_rows`."""
+    def load(self, query: Scalar) -> None:  # noqa: B027
+        """Load what a block of queries needs; stage `load_rows`. Most parts need nothing."""
 
+    @abstractmethod
     def apply(self, exponents: Tile, query: Scalar) -> Tile:
         """The exponents (keys, queries) of the block of queries that begins at `query`, changed."""
-        raise NotImplementedError
 
 
 @dataclass(frozen=True)
