@@ -320,8 +320,8 @@ def test_wave_partials():
     "act, words",
     [
         (lambda: WORKED.reduce(2), "no dimension 2"),
-        (lambda: WORKED.permute((0, 0)), "no order of 2 dimensions"),
-        (lambda: WORKED.with_register_order((0,)), "no order of 2 register dimensions"),
+        (lambda: WORKED.permute((0, 0)), "not an order of 2 dimensions"),
+        (lambda: WORKED.with_register_order((0,)), "not an order of 2 register dimensions"),
         (lambda: WORKED.slice(0, 0, 16), "no whole part"),
         (lambda: WORKED.slice(0, 32, 64), "no whole part"),
         (lambda: WORKED.slice(0, 200, 64), "outside a dimension of 256"),
