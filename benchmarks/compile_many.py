@@ -2,7 +2,7 @@
 
     python benchmarks/compile_many.py [--processes 2] [--arch gfx942] [--repeats 1]
 
-A registry is what a program may want at its start: GEMM under several schedules and blocks, attention, row and tensor
+A registry is what a program may want at its start, of 44 kernels: GEMM under several schedules and blocks, attention, row and tensor
 operators, each in two types. All is compiled by one process, then by several, each started anew, without the cache;
 their imports count. On a machine that is not idle the wall clock says little: `processor` is what all processes used,
 divided by their number, as a share of what one used, which is the ratio on as many idle cores.
@@ -24,7 +24,8 @@ from ckmlir.targets import get_target
 
 KERNELS: list[tuple[str, dict[str, Any]]] = [
     *(("gemm", {"m": 1024, "n": 1024, "k": 1024, "block": block, "schedule": schedule, "dtype": dtype})
-      for block in ((64, 64, 64), (128, 128, 64)) for schedule in ("compv3", "compv4") for dtype in ("f16", "bf16")),
+      for block in ((64, 64, 64), (64, 128, 64), (128, 64, 64), (128, 128, 64))
+      for schedule in ("compv3", "compv4", "mem3") for dtype in ("f16", "bf16")),
     *(("fmha_fwd", {"sq": 256, "sk": 256, "d": d, "dtype": dtype}) for d in (64, 128) for dtype in ("f16", "bf16")),
     *((name, {"m": 64, "n": n, "dtype": dtype})
       for name in ("layernorm2d", "rmsnorm2d", "softmax") for n in (1024, 4096) for dtype in ("f16", "bf16")),
