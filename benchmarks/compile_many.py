@@ -2,10 +2,10 @@
 
     python benchmarks/compile_many.py [--processes 2] [--arch gfx942] [--repeats 1]
 
-A registry is what a program may want at its start, of 44 kernels: GEMM under several schedules and blocks, attention, row and tensor
-operators, each in two types. All is compiled by one process, then by several, each started anew, without the cache;
-their imports count. On a machine that is not idle the wall clock says little: `processor` is what all processes used,
-divided by their number, as a share of what one used, which is the ratio on as many idle cores.
+A registry is what a program may want at its start, here of 44 kernels: GEMM under several schedules and blocks,
+attention, row and tensor operators, each in two types. All is compiled by one process, then by several, each started
+anew, without the cache; their imports count. On a machine that is not idle the wall clock says little: `processor` is
+what all processes used, divided by their number, as a share of what one used, which is the ratio on as many idle cores.
 """
 
 from __future__ import annotations

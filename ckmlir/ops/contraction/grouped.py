@@ -128,7 +128,7 @@ def split_name(name: str) -> tuple[str, int]:
 def arrays_of(problem: GroupedProblem, number: int, arrays: Mapping[str, Array]) -> dict[str, Array]:
     """The arrays of one product by its own names; those that are there."""
     product = problem.products[number]
-    names = [array.name for array in product.arrays()]
+    names = product.names
     found = {name: arrays[named(name, number)] for name in names if named(name, number) in arrays}
     found |= {one.name: one.view(product, number, arrays[one.name]) for one in problem.shared if one.name in arrays}
     return found
@@ -169,7 +169,7 @@ def table_shape(problem: GroupedProblem, sink: str) -> tuple[int, int]:
     """Of the table: a row for each product and one behind them (`walks_kernel.Table`)."""
     own = problem.any.parted() if sink == "partial" else problem.any
     lies = {"store": 0, "atomic": 1, "partial": 2}[sink]
-    return len(problem.products) + 1, 4 + len(own.distances()) + lies + len(own.arrays())
+    return len(problem.products) + 1, 4 + len(own.distances()) + lies + len(own.names)
 
 
 def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target, addresses: Mapping[str, int]) -> Array:

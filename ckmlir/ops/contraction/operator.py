@@ -132,6 +132,9 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         return problem.arrays()
 
+    def writes_nothing(self, problem: Problem) -> bool:
+        return 0 in (problem.m, problem.n, *problem.batch)
+
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name not in problem.operands:
             return moved_values(array, generator)
@@ -241,7 +244,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         if spec.sink == "partial":
             own = problem.parted()
             lies = (*lies, own.part_outputs)
-        names = [array.name for array in own.arrays()]
+        names = own.names
         strides = (stride for name in names for stride in own.batch_of(name).strides)
         integers = (own.m, own.n, own.k, *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (own.alpha, own.beta) if spec.op else ()

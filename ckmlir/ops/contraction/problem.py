@@ -38,6 +38,9 @@ class Batch:
     strides: tuple[int, ...] = ()
 
 
+NO_BATCH = Batch()
+
+
 @dataclass(frozen=True)
 class Problem:
     """A product, its epilogue and its batch.
@@ -108,13 +111,13 @@ class Problem:
     def distances(self) -> tuple[int, ...]:
         """How rows lie, as kernels take it: pitches; or lengths and strides of tensors."""
         if self.merged is not None:
-            return self.merged.arguments([array.name for array in self.arrays()])
+            return self.merged.arguments(self.names)
         pitches = tuple(one.pitch for one in self.sources) or (self.lda, self.ldb)
         return (*pitches, self.ldc, *(one.pitch for one in self.side))
 
     def words(self) -> tuple[str, ...]:
         """How tensors lie, as a specification has it; () for matrices."""
-        return () if self.merged is None else tuple(self.merged.word(array.name) for array in self.arrays())
+        return () if self.merged is None else tuple(map(self.merged.word, self.names))
 
     @property
     def outputs(self) -> tuple[str, ...]:
@@ -133,6 +136,8 @@ class Problem:
 
     def batch_of(self, name: str) -> Batch:
         """How an array lies in the batch."""
+        if not self.batch:
+            return NO_BATCH
         return dict(self.batches).get(name, Batch((1,) * len(self.batch), (0,) * len(self.batch)))
 
     def aligned(self) -> tuple[int, int, int]:
@@ -189,8 +194,15 @@ class Problem:
             return tuple(f"{one.dtype}:{one.kind}:{width}" for one, width in zip(self.side, widths, strict=True))
         return tuple(one.described(self.n, *self.batch_of(one.name).strides) for one in self.side)
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """Of all arrays, in the order of the kernel's arguments."""
+        if self.merged is not None:
+            return tuple(array.name for array in self.merged.arrays)
+        return (*self.operands, *(one.name for one in self.side), *self.outputs)
+
     def arrays(self) -> tuple[ArraySpec, ...]:
-        """All arrays in the order of the kernel's arguments."""
+        """All arrays, by `names`."""
         if self.merged is not None:
             return self.merged.arrays
         sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
