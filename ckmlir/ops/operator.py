@@ -3,7 +3,7 @@
 | step | method | depends on |
 |---|---|---|
 | read the user's keys | `problem` | nothing else |
-| what to compile | `spec`, `validate`, `kernels` | the chip's data; never a compiler |
+| what to compile | `spec`, `validate`, `kernels`; `candidates`, `axes` | the chip's data; never a compiler |
 | the kernel itself | `build` | the authoring language and MLIR, imported on first use |
 | arrays | `arrays`, `inputs` | the problem |
 | what is queued | `launch`; `steps` and `workspaces` where that is more | problem, specification and chip |
@@ -16,7 +16,7 @@ import importlib
 import math
 import zlib
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
@@ -165,6 +165,23 @@ class Operator(ABC, Generic[P, S]):
     @abstractmethod
     def spec(self, problem: P, target: Target) -> S:
         """The kernel to compile for a problem on a chip. It may be invalid there: `validate` says."""
+
+    def proposals(self, problem: P, target: Target) -> Iterable[S]:
+        """Kernels for a problem, the best first by the operator's rules, whether the chip can run them or not.
+
+        `spec` is the first of them that it can. Most operators have one for each problem.
+        """
+        return (self.spec(problem, target),)
+
+    def candidates(self, problem: P, target: Target) -> list[S]:
+        """The kernels for a problem that the chip can run, the best first, each once. Costs no compilation."""
+        return [one for one in dict.fromkeys(self.proposals(problem, target)) if not self.validate(one, target)]
+
+    def axes(self, spec: S, target: Target) -> Mapping[str, Sequence[object]]:
+        """What fields of the algorithm may be for a specification's signature on a chip, by field, to be tried in all
+        combinations (`ckmlir.dispatch.space`); fields that are not there keep their values.
+        """
+        return {}
 
     def chosen(self, problem: P, spec: S) -> dict[str, object]:
         """The keys that decide how the kernel is made and that the request left open, with what `spec` chose for them.

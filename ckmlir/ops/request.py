@@ -59,6 +59,11 @@ class Key(ABC):
             return self.separator.join(map(str, value))
         return str(int(value) if isinstance(value, bool) else value)
 
+    @property
+    def choices_of_all(self) -> tuple[object, ...]:
+        """Every value that it takes, where those are few and known; else none."""
+        return ()
+
     @abstractmethod
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         """A value that this key takes, often from the ends of its range, for tests that ask for anything.
@@ -162,6 +167,10 @@ class Choice(Key):
     def form(self) -> str:
         return "|".join(self.choices)
 
+    @property
+    def choices_of_all(self) -> tuple[object, ...]:
+        return self.choices
+
     def read(self, value: object) -> str:
         if not isinstance(value, str) or value not in self.choices:
             raise self.refuse(value)
@@ -178,6 +187,10 @@ class Flag(Key):
     @property
     def form(self) -> str:
         return "0|1"
+
+    @property
+    def choices_of_all(self) -> tuple[object, ...]:
+        return (False, True)
 
     def read(self, value: object) -> bool:
         if isinstance(value, (str, bool)):

@@ -4,14 +4,31 @@ from __future__ import annotations
 
 import abc
 import dataclasses
+import functools
 import json
 import typing
-from collections.abc import Iterator
-from typing import Any, TypeVar
+from collections.abc import Callable, Iterator, Mapping
+from typing import Annotated, Any, TypeVar
 
 from ckmlir.ops.request import RequestError, show
 
 S = TypeVar("S", bound="Spec")
+T = TypeVar("T")
+
+_HOW = "algorithm"
+Algorithm = Annotated[T, _HOW]
+"""The type of a field of the algorithm: how a kernel computes (tiles, schedules), and what it relies on for that
+(alignment, sizes that tiles divide). A field of any other type belongs to the signature: what is computed. Kernels with
+one signature compute the same and differ in what they are good at."""
+
+
+@dataclasses.dataclass(frozen=True)
+class Counts:
+    """In the annotation of a field of the signature that also says what the kernel relies on: `of` takes from its value
+    what is part of the signature.
+    """
+
+    of: Callable[[Any], object]
 
 
 @dataclasses.dataclass(frozen=True)
@@ -40,6 +57,20 @@ class Spec(abc.ABC):
     def name(self) -> str:
         """A stable, readable identifier of the kernel in letters, digits and underscores; no two specs share it."""
 
+    @classmethod
+    def roles(cls) -> Mapping[str, Callable[[Any], object] | None]:
+        """For every field what of its value is part of the signature (a function); None for those of the algorithm."""
+        return _roles(cls)
+
+    @classmethod
+    def decisive(cls) -> frozenset[str]:
+        """The fields of the signature whose whole values count: where one is wrong, it is for all of its signature."""
+        return frozenset(name for name, of in _roles(cls).items() if of is _whole)
+
+    def signature(self) -> tuple[object, ...]:
+        """What is computed, as a value to compare: what the fields of the signature hold, in order."""
+        return tuple([of(getattr(self, name)) for name, of in _roles(type(self)).items() if of is not None])
+
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in JSON's types."""
         fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
@@ -54,8 +85,8 @@ class Spec(abc.ABC):
         """The inverse of `to_dict`. Raises RequestError for missing, unknown and wrongly typed fields."""
         if not isinstance(values, dict):
             raise RequestError(f"{cls.__name__}: expected an object of fields, got {show(values)}")
-        types = typing.get_type_hints(cls)
-        names = [field.name for field in dataclasses.fields(cls)]
+        types = _types(cls)
+        names = list(types)
         missing, unknown = set(names) - set(values), set(values) - set(names)
         if missing or unknown:
             which = f"{'no' if missing else 'unknown'} field {sorted(missing or map(str, unknown))[0]}"
@@ -70,6 +101,29 @@ class Spec(abc.ABC):
         except json.JSONDecodeError as error:
             raise RequestError(f"{cls.__name__}: not JSON ({error})") from None
         return cls.from_dict(values)
+
+
+@functools.cache
+def _types(cls: type[Spec]) -> Mapping[str, Any]:
+    """The fields' types by name, without what annotations add to them."""
+    hints = typing.get_type_hints(cls)
+    return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+@functools.cache
+def _roles(cls: type[Spec]) -> Mapping[str, Callable[[Any], object] | None]:
+    hints = typing.get_type_hints(cls, include_extras=True)
+    return {field.name: _role(getattr(hints[field.name], "__metadata__", ())) for field in dataclasses.fields(cls)}
+
+
+def _role(annotations: tuple[object, ...]) -> Callable[[Any], object] | None:
+    if _HOW in annotations:
+        return None
+    return next((one.of for one in annotations if isinstance(one, Counts)), _whole)
+
+
+def _whole(value: object) -> object:
+    return value
 
 
 def differences(spec: Spec, wanted: Spec) -> list[Reason]:

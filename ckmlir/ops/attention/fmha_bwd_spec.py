@@ -15,7 +15,7 @@ from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import BACKWARD as SCHEDULES
-from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
 DTYPES = ("f16", "bf16")
@@ -55,14 +55,14 @@ class FmhaBwdSpec(Spec):
     out: str
     d: int
     dv: int
-    block: tuple[int, int]
-    waves: int
-    mfma: tuple[int, int, int]
-    dq_mfma: tuple[int, int, int]
-    dq_waves: tuple[int, int]
+    block: Algorithm[tuple[int, int]]
+    waves: Algorithm[int]
+    mfma: Algorithm[tuple[int, int, int]]
+    dq_mfma: Algorithm[tuple[int, int, int]]
+    dq_waves: Algorithm[tuple[int, int]]
     mask: str
     sink: str
-    schedule: str
+    schedule: Algorithm[str]
     sequences: tuple[str, str]
     parts: tuple[str, ...]
 

@@ -36,9 +36,10 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     HEAD_TILES,
     OUTPUTS,
     FmhaFwdSpec,
+    axes_of,
     channel_multiple,
-    choose_spec,
     invalid_fields,
+    proposed_specs,
 )  # fmt: skip
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
@@ -49,7 +50,7 @@ from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import read_sequences
 from ckmlir.ops.attention.tolerance import fmha_tolerances
-from ckmlir.ops.choice import chosen_keys
+from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import (
@@ -158,11 +159,17 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return problem
 
     def spec(self, problem: Problem, target: Target) -> FmhaFwdSpec:
-        return choose_spec(
+        return first_valid(self.proposals(problem, target), lambda one: invalid_fields(one, target))
+
+    def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
+        return proposed_specs(
             d=problem.d, dv=problem.dv, heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk,
             dtype=problem.dtype, out=problem.out, mask=problem.mask.kind, lse=problem.lse, schedule=problem.schedule,
             target=target, **_choices(problem),
         )  # fmt: skip
+
+    def axes(self, spec: FmhaFwdSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        return axes_of(spec.dtype, target)
 
     def chosen(self, problem: Problem, spec: FmhaFwdSpec) -> dict[str, object]:
         return chosen_keys(problem, spec, {"schedule": "schedule"})

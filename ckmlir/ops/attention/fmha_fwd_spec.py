@@ -7,17 +7,17 @@ waves takes 256, where two waves of a SIMD take turns.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from typing import Annotated
 
 from ckmlir.dialect.schedule_items import Fence
-from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
 DTYPES = ("f16", "bf16", "fp8", "f32")
@@ -83,16 +83,16 @@ class FmhaFwdSpec(Spec):
     out: str
     d: int
     dv: int
-    block: tuple[int, int]
-    waves: int
-    mfma: tuple[int, int, int]
+    block: Algorithm[tuple[int, int]]
+    waves: Algorithm[int]
+    mfma: Algorithm[tuple[int, int, int]]
     mask: str
     lse: bool
-    pad_sq: bool
-    pad_sk: bool
-    schedule: str
+    pad_sq: Algorithm[bool]
+    pad_sk: Algorithm[bool]
+    schedule: Algorithm[str]
     sequences: tuple[str, str] = ("", "")
-    v_columns: int = 0
+    v_columns: Annotated[int, Counts(bool)] = 0
     parts: tuple[str, ...] = ()
 
     @property
@@ -152,13 +152,13 @@ def head_tile(channels: int, *, copied: bool = False) -> int:
     return min(tile for tile in HEAD_TILES if tile >= channels and not (copied and tile & (tile - 1)))
 
 
-def choose_spec(
+def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
     schedule: str | None, target: Target, sequences: tuple[str, str] = ("", ""), v_columns: int = 0,
     parts: tuple[str, ...] = (),
-) -> FmhaFwdSpec:  # fmt: skip
-    """The kernel for a problem with so many heads in all batches: of the schedules, if none is named, and then of the
-    blocks of keys, largest first, the first that the chip can run.
+) -> list[FmhaFwdSpec]:  # fmt: skip
+    """Kernels for a problem with so many heads in all batches, the best first: of the schedules, if none is named, and
+    then of the blocks of keys, largest first.
     """
     names = [schedule] if schedule else [DEFAULT]
     plain = not parts and not any(sequences) and not v_columns
@@ -181,7 +181,15 @@ def choose_spec(
             )
             for keys in _key_blocks(name, max(d, dv), parts)
         ]  # fmt: skip
-    return first_valid(candidates, lambda one: invalid_fields(one, target))
+    return candidates
+
+
+def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
+    """What a kernel may be otherwise (`Operator.axes`); not all combinations make sense."""
+    shapes = dict.fromkeys((one.m, one.n, one.k) for one in target.mfmas(dtype) if not one.scaled)
+    waves = (WAVES, 2 * WAVES)
+    blocks = itertools.product(sorted({count * rows for count in waves for rows in QUERIES_PER_WAVE}), KEY_BLOCKS)
+    return {"block": tuple(blocks), "waves": waves, "mfma": tuple(shapes), "schedule": tuple(SCHEDULES)}
 
 
 def _sharing(schedule: str) -> int:

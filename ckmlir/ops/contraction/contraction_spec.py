@@ -5,10 +5,11 @@ from __future__ import annotations
 import hashlib
 import math
 from dataclasses import dataclass
+from typing import Annotated
 
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.schedules import GEMM as SCHEDULES
-from ckmlir.ops.spec import Spec, by
+from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
 OUTPUTS = {
     "f16": ("f16", "f32"),
@@ -54,6 +55,11 @@ PRESHUFFLE = "preshuffle"
 """The schedule for B in fragment order."""
 
 
+def without_alignment(described: tuple[str, ...]) -> tuple[str, ...]:
+    """Texts of arrays without their last part, what they are aligned to: kernels take what is better aligned too."""
+    return tuple(text.rpartition(":")[0] for text in described)
+
+
 @dataclass(frozen=True)
 class ContractionSpec(Spec):
     """What the code of a kernel depends on.
@@ -86,22 +92,22 @@ class ContractionSpec(Spec):
     layout: str
     products: int
     op: str
-    side: tuple[str, ...]
+    side: Annotated[tuple[str, ...], Counts(without_alignment)]
     batch: int
     merged: tuple[str, ...]
-    sources: tuple[str, ...]
+    sources: Annotated[tuple[str, ...], Counts(without_alignment)]
     combine: tuple[str, ...]
-    walk: str
-    sink: str
-    block: tuple[int, int, int]
-    waves: tuple[int, int]
-    mfma: tuple[int, int, int]
-    epilogue: str
-    slices: tuple[int, int]
-    schedule: str
+    walk: Algorithm[str]
+    sink: Algorithm[str]
+    block: Algorithm[tuple[int, int, int]]
+    waves: Algorithm[tuple[int, int]]
+    mfma: Algorithm[tuple[int, int, int]]
+    epilogue: Algorithm[str]
+    slices: Algorithm[tuple[int, int]]
+    schedule: Algorithm[str]
     shuffled: int
-    pad: str
-    align: tuple[int, int, int]
+    pad: Algorithm[str]
+    align: Algorithm[tuple[int, int, int]]
 
     @property
     def name(self) -> str:

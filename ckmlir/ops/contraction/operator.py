@@ -11,6 +11,7 @@ import numpy as np
 
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.defaults import (
     Plan,
@@ -50,17 +51,20 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
 
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
+
+    def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
             problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
             len(problem.operands), math.prod(problem.batch),
         )  # fmt: skip
-        candidates = (
-            self.planned(problem, plan, sink, target)
-            for plan in plans(wish, target)
-            for sink in _sinks(problem, plan.block, target)
-        )
-        return first_valid(candidates, lambda one: self.validate(one, target))
+        for plan in plans(wish, target):
+            for sink in _sinks(problem, plan.block, target):
+                yield self.planned(problem, plan, sink, target)
+
+    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        return axes_of(spec.dtype, target)
 
     def chosen(self, problem: Problem, spec: ContractionSpec) -> dict[str, object]:
         found = chosen_keys(

@@ -17,7 +17,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Numbers, RequestError, show
-from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -48,7 +48,7 @@ class UnpackSpec(Spec):
     """
 
     out: str
-    multiple: int
+    multiple: Algorithm[int]
 
     @property
     def name(self) -> str:

@@ -23,7 +23,7 @@ from ckmlir.ops.contraction.shuffle import COLUMNS, shuffle_b, shuffled_shape
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
-from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two, unlike
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -62,7 +62,7 @@ class ShuffleSpec(Spec):
     dtype: str
     layout: str
     columns: int
-    align: int
+    align: Algorithm[int]
 
     @property
     def name(self) -> str:

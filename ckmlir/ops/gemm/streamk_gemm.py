@@ -19,13 +19,12 @@ beta (f32, of f64 f64). Grid: workgroups.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ckmlir.ops.choice import first_valid
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
@@ -104,8 +103,7 @@ class StreamKGemm(ContractionOperator):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         return StreamProblem(**vars(check_sizes(read_problem(values))), workgroups=values["workgroups"])
 
-    def spec(self, problem: Problem, target: Target) -> ContractionSpec:
-        """The first plan that the chip can run."""
+    def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         a, b, _ = problem.aligned()
         size = find_dtype(problem.stored).bytes
         wish = Wish(
@@ -115,8 +113,7 @@ class StreamKGemm(ContractionOperator):
         # Sums that come from memory take registers beside the accumulators.
         found = [plan for plan in plans(wish, target) if problem.block or plan.block[0] < LARGE]
         sink = REDUCTIONS[problem.reduction or "linear"]
-        candidates = (replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
-        return first_valid(candidates, lambda one: self.validate(one, target))
+        return (replace(self.planned(problem, plan, sink, target), walk="stream_k") for plan in found)
 
     def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(spec, walk="stream_k", sink=REDUCTIONS[problem.reduction or "linear"]))

@@ -21,7 +21,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import WAVES, read_stride, some_values
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
-from ckmlir.ops.spec import Reason, Spec, not_a_choice
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -55,7 +55,7 @@ class SortSpec(Spec):
 
     dtype: str
     order: str
-    each: int
+    each: Algorithm[int]
     values: bool
 
     @property

@@ -24,7 +24,7 @@ from ckmlir.ops.indexed.rows import read_stride
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
-from ckmlir.ops.spec import Reason, Spec, not_a_choice
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -68,7 +68,7 @@ class CumsumSpec(Spec):
     along: str
     exclusive: bool
     totals: bool
-    align: int
+    align: Algorithm[int]
 
     @property
     def name(self) -> str:

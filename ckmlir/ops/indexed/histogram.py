@@ -20,7 +20,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError
-from ckmlir.ops.spec import Reason, Spec
+from ckmlir.ops.spec import Algorithm, Reason, Spec
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -60,8 +60,8 @@ class HistogramSpec(Spec):
     """
 
     bins: int
-    each: int
-    align: int
+    each: Algorithm[int]
+    align: Algorithm[int]
 
     @property
     def name(self) -> str:

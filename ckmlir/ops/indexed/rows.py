@@ -12,7 +12,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import alignment, ceil_div
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.spec import Reason, Spec, not_a_choice
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets.cdna import WAVE_SIZE
 
 DTYPES = ("f16", "bf16", "f32", "i32", "i8")
@@ -26,7 +26,7 @@ class RowsSpec(Spec):
     """What the code of such a kernel depends on; `align`: what divides rows and strides, in elements."""
 
     dtype: str
-    align: int
+    align: Algorithm[int]
 
     kernel: ClassVar[str]
 

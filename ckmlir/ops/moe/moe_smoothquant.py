@@ -33,6 +33,7 @@ from ckmlir.ops.rows.quantization import (
     quantized_tolerances,
 )  # fmt: skip
 from ckmlir.ops.rows.quantizing import QuantizingOperator
+from ckmlir.ops.spec import Algorithm
 from ckmlir.targets import Target
 
 
@@ -58,7 +59,7 @@ class MoeSmoothquantSpec(MoeSmoothquantOptions, RowSpec):
         slot_groups: every slot has its own workgroups.
     """
 
-    slot_groups: bool = False
+    slot_groups: Algorithm[bool] = False
 
     kernel: ClassVar[str] = "moe_smoothquant"
 

@@ -43,7 +43,7 @@ from ckmlir.ops.indexed.histogram import MOST_BINS
 from ckmlir.ops.indexed.histogram import OPERATOR as HISTOGRAM
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.spec import Reason, Spec, not_a_choice
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -109,7 +109,7 @@ class MoeSortingSpec(Spec):
     unit: int
     local: bool
     buffer: str
-    phases: str
+    phases: Algorithm[str]
 
     @property
     def name(self) -> str:

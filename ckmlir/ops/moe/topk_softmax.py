@@ -27,7 +27,7 @@ from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Algorithm, Reason
 from ckmlir.targets import Target
 
 ACTIVATIONS = ("softmax", "sigmoid")
@@ -60,7 +60,7 @@ class TopkSoftmaxSpec(TopkSoftmaxOptions, RowSpec):
         out_align: elements of which k and the row strides of the outputs are multiples (a power of two, at most 4).
     """
 
-    out_align: int = 1
+    out_align: Algorithm[int] = 1
 
     kernel: ClassVar[str] = "topk_softmax"
 

@@ -30,7 +30,7 @@ from ckmlir.ops.ragged.ragged_tiles import FIELDS, ROWS, TILE, made_offsets, pac
 from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES
 from ckmlir.ops.ragged.ragged_tiles import Problem as Tiles
 from ckmlir.ops.request import Choice
-from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_powers_of_two
 from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -48,7 +48,7 @@ class Problem:
 class RaggedRowSumsSpec(Spec):
     """What the kernel's code depends on."""
 
-    tile: int
+    tile: Algorithm[int]
 
     @property
     def name(self) -> str:

@@ -21,7 +21,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
 from ckmlir.ops.request import Integer, PowerOfTwo, RequestError, Series, show
-from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -59,7 +59,7 @@ class Problem:
 class RaggedTilesSpec(Spec):
     """What the kernel's code depends on."""
 
-    tile: int
+    tile: Algorithm[int]
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from functools import cached_property
 from math import prod
 
 from ckmlir.ops.reduction.kinds import KINDS
-from ckmlir.ops.spec import by
+from ckmlir.ops.spec import Algorithm, by
 from ckmlir.ops.tensors.arrays import Operand, packed
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.mapping_spec import is_integer
@@ -121,7 +121,7 @@ class ReduceSpec(TileSpec):
     kinds: tuple[str, ...]
     before: tuple[str, ...]
     after: tuple[str, ...]
-    stores: str
+    stores: Algorithm[str]
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ from typing import Any, ClassVar
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import show
 from ckmlir.ops.rows.arrays import RowArray, RowOptions
-from ckmlir.ops.spec import Reason, Spec, not_a_choice, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -51,15 +51,15 @@ class RowSpec(RowOptions, Spec):
 
     kernel: ClassVar[str]
 
-    rows: int
-    length: int
-    row_waves: int
-    streamed: bool
-    vector: int
-    align: int
-    base: int
-    pad_m: bool
-    pad_n: bool
+    rows: Algorithm[int]
+    length: Algorithm[int]
+    row_waves: Algorithm[int]
+    streamed: Algorithm[bool]
+    vector: Algorithm[int]
+    align: Algorithm[int]
+    base: Algorithm[int]
+    pad_m: Algorithm[bool]
+    pad_n: Algorithm[bool]
 
     @property
     def name(self) -> str:

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.spec import by
+from ckmlir.ops.spec import Algorithm, by
 from ckmlir.ops.tensors.tiling import TileSpec
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -28,7 +28,7 @@ class MapSpec(TileSpec):
 
     operator: str
     expression: str
-    staging: str
+    staging: Algorithm[str]
 
     @property
     def name(self) -> str:

@@ -16,7 +16,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, Numbers, RequestError, show
-from ckmlir.ops.spec import Reason
+from ckmlir.ops.spec import Algorithm, Reason
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.keys import PerDimension
 from ckmlir.ops.tensors.tiling import ArrayFields, TileSpec, array_fields, uncovered_tiles
@@ -123,7 +123,7 @@ class SlidingSpec(TileSpec):
     """
 
     spatial: int
-    padded: bool
+    padded: Algorithm[bool]
 
     @property
     def arguments(self) -> tuple[tuple[str, int], ...]:

@@ -10,14 +10,14 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
-from typing import TypedDict
+from typing import Annotated, TypedDict
 
 import numpy as np
 
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
-from ckmlir.ops.spec import Reason, Spec, not_powers_of_two
+from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_powers_of_two
 from ckmlir.ops.tensors.arrays import aligned_elements
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.targets import Target
@@ -44,6 +44,11 @@ WASTE = 1.25
 """By how much tiles may exceed a dimension that is longer than one tile."""
 
 
+def _rank(steps: tuple[str, ...]) -> int:
+    """What of `TileSpec.steps` is the same for all kernels of a mapping; one that takes strides takes unit strides."""
+    return max(map(len, steps), default=0)
+
+
 @dataclass(frozen=True)
 class TileSpec(Spec):
     """What a kernel over a folded index space depends on.
@@ -61,12 +66,12 @@ class TileSpec(Spec):
 
     arrays: tuple[str, ...]
     dtypes: tuple[str, ...]
-    steps: tuple[str, ...]
-    aligns: tuple[int, ...]
-    tile: tuple[int, ...]
-    multiples: tuple[int, ...]
-    single: tuple[bool, ...]
-    waves: int
+    steps: Annotated[tuple[str, ...], Counts(_rank)]
+    aligns: Algorithm[tuple[int, ...]]
+    tile: Algorithm[tuple[int, ...]]
+    multiples: Algorithm[tuple[int, ...]]
+    single: Algorithm[tuple[bool, ...]]
+    waves: Algorithm[int]
 
     @property
     def rank(self) -> int:
@@ -252,7 +257,7 @@ def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reaso
     for name, steps, align, size, strides in zip(
         spec.arrays, spec.steps, spec.aligns, sizes, folded.strides, strict=True
     ):
-        aligned = base % (align * size) == 0
+        aligned = align == 1 or base % (align * size) == 0  # single elements may lie anywhere
         for step, stride in zip(steps, strides, strict=True):
             if step == STRIDED:
                 aligned = aligned and stride % align == 0

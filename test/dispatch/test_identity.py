@@ -1,0 +1,159 @@
+"""Every operator's kernels have an identity: signature and algorithm, an identifier, a form in JSON that reads back."""
+
+from __future__ import annotations
+
+import copy
+import functools
+import json
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from drawn import NAMES, problems
+
+from ckmlir.dispatch.identity import Identifier, Kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.targets import all_targets, get_target
+
+GFX942 = get_target("gfx942")
+
+
+def gemm(**keys: object) -> Kernel:
+    operator = find_operator("gemm")
+    return Kernel(operator, operator.spec(operator.problem(**keys), GFX942), GFX942)
+
+
+@functools.cache
+def some_kernels(name: str) -> list[Kernel]:
+    """Kernels of an operator: those that are listed, and what drawn problems select."""
+    operator = find_operator(name)
+    found = [Kernel(operator, spec, target) for target in all_targets() for spec in operator.kernels(target)[::11]]
+    for problem in problems(operator, 12):
+        found.append(Kernel(operator, operator.spec(problem, GFX942), GFX942))
+    return found
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_identifiers_and_json_read_back(name: str) -> None:
+    kernels = some_kernels(name)
+    assert kernels
+    assert len({kernel.identifier for kernel in kernels}) == len(set(kernels))
+    for kernel in kernels:
+        read = Kernel.from_dict(json.loads(json.dumps(kernel.to_dict())))
+        assert read == kernel
+        assert read.identifier == kernel.identifier
+        found = Identifier.parse(kernel.identifier)
+        assert str(found) == kernel.identifier
+        assert (found.operator, found.target, found.name) == (name, kernel.target.name, kernel.spec.name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_every_field_belongs_to_one_part(name: str) -> None:
+    for kernel in some_kernels(name)[:3]:
+        written = kernel.to_dict()
+        assert not set(written["signature"]) & set(written["algorithm"])
+        assert {**written["signature"], **written["algorithm"]} == json.loads(kernel.spec.to_json())
+        assert len(kernel.spec.signature()) == len(written["signature"])
+        hash(kernel.spec.signature())
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_covers_a_problem_is_told_by_the_signature(name: str) -> None:
+    """If a kernel does a problem, no other of its signature is refused for a field of the signature: registries leave
+    out whole signatures by their first kernel.
+    """
+    operator = find_operator(name)
+    drawn = problems(operator, 10)
+    specs = [operator.spec(problem, GFX942) for problem in drawn]
+    for problem in drawn:
+        covering = {spec.signature() for spec in specs if not operator.mismatches(problem, spec, GFX942)}
+        assert covering
+        for spec in specs:
+            if spec.signature() in covering:
+                fields = {reason.field for reason in operator.mismatches(problem, spec, GFX942)}
+                assert not fields & spec.decisive(), f"{spec.name} is refused for {fields}"
+
+
+def test_a_kernel_of_another_operator_chip_or_field_is_another() -> None:
+    first = gemm(dtype="f16")
+    others = [gemm(dtype="bf16"), gemm(dtype="f16", m=100), Kernel(first.operator, first.spec, get_target("gfx950"))]
+    assert len({first, *others}) == len({one.identifier for one in (first, *others)}) == 4
+    again = gemm(dtype="f16")
+    assert again == first
+    assert hash(again) == hash(first)
+    assert first != "gemm"
+
+
+def test_identifiers_do_not_change_between_versions() -> None:
+    """Records of tuning and libraries name kernels by them."""
+    operator = find_operator("gather_rows")
+    kernel = Kernel(operator, operator.spec(operator.problem(dtype="f16", n=1024), GFX942), GFX942)
+    assert kernel.identifier == "gather_rows/gfx942/gather_rows_f16_align8#ece229f222829406"
+
+
+def test_the_alignment_of_side_tensors_is_no_part_of_what_is_computed() -> None:
+    operator = find_operator("gemm_multi_d")
+    wide, narrow = (operator.spec(operator.problem(m=128, n=n, k=64), GFX942) for n in (128, 131))
+    assert wide.side != narrow.side
+    assert wide.signature() == narrow.signature()
+
+
+def without(values: dict[str, Any], *path: str) -> dict[str, Any]:
+    changed = copy.deepcopy(values)
+    inner = changed
+    for name in path[:-1]:
+        inner = inner[name]
+    del inner[path[-1]]
+    return changed
+
+
+def changed(values: dict[str, Any], value: object, *path: str) -> dict[str, Any]:
+    found = copy.deepcopy(values)
+    inner = found
+    for name in path[:-1]:
+        inner = inner[name]
+    inner[path[-1]] = value
+    return found
+
+
+WRITTEN = gemm().to_dict()
+
+
+@pytest.mark.parametrize(
+    ("values", "words"),
+    [
+        ([], "kernel: expected an object, got "),
+        (without(WRITTEN, "op"), "kernel: no field op; expected text"),
+        (without(WRITTEN, "signature"), "kernel: no field signature; expected an object"),
+        (without(WRITTEN, "schema"), "kernel: no field schema; expected a whole number"),
+        (without(WRITTEN, "signature", "dtype"), "ContractionSpec: no field dtype; the fields are"),
+        (without(WRITTEN, "algorithm", "block"), "ContractionSpec: no field block; the fields are"),
+        (changed(WRITTEN, 1, "algorithm", "tile"), "ContractionSpec: unknown field tile; the fields are"),
+        (changed(WRITTEN, [128, 128], "algorithm", "block"), "block=128x128: expected 3 whole numbers"),
+        (changed(WRITTEN, "2", "signature", "products"), "products=2: expected int"),
+        (changed(WRITTEN, [1, 1, 1], "signature", "block"), "signature.block belongs to its algorithm"),
+        (changed(WRITTEN, "f16", "algorithm", "dtype"), "algorithm.dtype belongs to its signature"),
+        (changed(WRITTEN, "bf16", "signature", "dtype"), "that of these fields is gemm/gfx942/gemm_bf16"),
+        (changed(WRITTEN, "gemmm", "op"), "unknown operator 'gemmm'; did you mean gemm?"),
+        (changed(WRITTEN, "gfx943", "arch"), "kernel: arch=gfx943: unknown target"),
+        (changed(WRITTEN, 2, "schema"), "schema=2 is newer than this version reads; expected at most 1"),
+        (changed(WRITTEN, 0, "schema"), "schema=0: expected 1"),
+        (changed(WRITTEN, True, "schema"), "schema=1: expected a whole number"),
+        (changed(WRITTEN, 1, "kernel"), "kernel: unknown field kernel; known: "),
+    ],
+)
+def test_what_is_wrong_in_json_is_named(values: object, words: str) -> None:
+    with pytest.raises(RequestError) as caught:
+        Kernel.from_dict(values)
+    assert words in str(caught.value)
+
+
+@pytest.mark.parametrize("text", ["", "gemm", "gemm/gfx942/x#12", "gemm/gfx942#0123456789abcdef", 3, None])
+def test_other_texts_are_no_identifiers(text: object) -> None:
+    with pytest.raises(RequestError, match="is no identifier of a kernel: expected op/arch/name#digest"):
+        Identifier.parse(text)
