@@ -36,6 +36,8 @@ OPERATORS = {
     "moe_sorting": "ckmlir.ops.moe.moe_sorting",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
+    "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",
+    "fmha_fwd_splitkv_combine": "ckmlir.ops.attention.fmha_fwd_splitkv_combine",
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",
     "fmha_bwd": "ckmlir.ops.attention.fmha_bwd",
     "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",

@@ -104,7 +104,7 @@ class Integer(Key):
         return number
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return sampling.whole_number(random, self.minimum, self.multiple, request)
+        return min(sampling.whole_number(random, self.minimum, self.multiple, request), self.maximum)
 
 
 @dataclass(frozen=True)

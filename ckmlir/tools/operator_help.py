@@ -20,7 +20,8 @@ def operator_help(command: str, words: Sequence[str]) -> str:
     """The text below a command's options; `words` is its command line."""
     named = next((word for word in words if word in OPERATORS), None)
     if named is None:
-        lines = [f"  {name:<24}{find_operator(name).summary}" for name in OPERATORS]
+        width = max(map(len, OPERATORS)) + 1
+        lines = [f"  {name:<{width}}{find_operator(name).summary}" for name in OPERATORS]
         return "\n".join(["operators:", *lines, "", f"{command} OP --help lists an operator's keys and arrays."])
     return "\n".join(_described(command, find_operator(named), words))
 

@@ -85,6 +85,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     name = "fmha_fwd"
     summary = "attention forward, O = softmax(scale · Q·Kᵀ)·V, with masks, grouped heads, group mode, dropout and LSE"
     spec_type = FmhaFwdSpec
+    problem_type: ClassVar[type[Problem]] = Problem
     own_keys: ClassVar[tuple[Key, ...]] = (
         Integer("b", None, "batches, or sequences in group mode; by default 1, or as many as there are lengths"),
         Integer("h", 2, "heads of Q and O", minimum=1),
@@ -139,7 +140,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 f"out={fields['out']}: with dtype={fields['dtype']} O is {' or '.join(OUTPUTS[fields['dtype']])}"
             )
         _check_scales(fields)
-        problem = Problem(b=b, queries=queries, keys=keys, **fields)
+        problem = self.problem_type(b=b, queries=queries, keys=keys, **fields)
         if problem.grouped and problem.v_layout == "columns":
             raise RequestError("v_layout=columns: in group mode sequences of V begin at any key; expected rows")
         given = {name: values[f"{name}_strides"] for name in "qkvo"}
@@ -163,10 +164,17 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
         return proposed_specs(
-            d=problem.d, dv=problem.dv, heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk,
-            dtype=problem.dtype, out=problem.out, mask=problem.mask.kind, lse=problem.lse, schedule=problem.schedule,
-            target=target, **_choices(problem),
+            heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk, schedule=problem.schedule, target=target,
+            v_columns=_columns(problem), **self.fields(problem),
         )  # fmt: skip
+
+    def fields(self, problem: Problem) -> dict[str, Any]:
+        """Fields of a specification that follow from the problem alone."""
+        return {
+            "dtype": problem.dtype, "out": problem.out, "d": problem.d, "dv": problem.dv, "mask": problem.mask.kind,
+            "lse": problem.lse, "sequences": (problem.queries.word, problem.keys.word),
+            "parts": tuple(part.word for part in problem.parts),
+        }  # fmt: skip
 
     def axes(self, spec: FmhaFwdSpec, target: Target) -> Mapping[str, Sequence[object]]:
         return axes_of(spec.dtype, target)
@@ -175,12 +183,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return chosen_keys(problem, spec, {"schedule": "schedule"})
 
     def mismatches(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
-        reasons = list(unlike(
-            spec, dtype=problem.dtype, out=problem.out, d=problem.d, dv=problem.dv, mask=problem.mask.kind,
-            lse=problem.lse, schedule=problem.schedule, sequences=(problem.queries.word, problem.keys.word),
-            parts=tuple(part.word for part in problem.parts),
-        ))  # fmt: skip
-        wanted = _choices(problem)["v_columns"]
+        reasons = list(unlike(spec, schedule=problem.schedule, **self.fields(problem)))
+        wanted = _columns(problem)
         if bool(wanted) != bool(spec.v_columns) or (spec.v_columns and problem.sk % spec.v_columns):
             reasons.append(Reason("v_columns", spec.v_columns, "the kernel is another one", f"expected {wanted}"))
         for name, length, block in (("sq", problem.sq, spec.block[0]), ("sk", problem.sk, spec.block[1])):
@@ -299,13 +303,10 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
 
-def _choices(problem: Problem) -> dict[str, Any]:
-    """Fields of the specification beyond the problem's usual ones."""
+def _columns(problem: Problem) -> int:
+    """What a kernel may know to divide the number of keys of V in columns; 0 for rows."""
     columns = alignment(find_dtype(problem.dtype).bytes, problem.sk) if problem.v_layout == "columns" else 0
-    if columns and problem.keys.lengths:
-        columns = 1
-    words = tuple(part.word for part in problem.parts)
-    return {"sequences": (problem.queries.word, problem.keys.word), "v_columns": columns, "parts": words}
+    return 1 if columns and problem.keys.lengths else columns
 
 
 def _check_channels(fields: Mapping[str, Any]) -> None:

@@ -38,10 +38,10 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]]) -> Ker
         v = _values(spec, given, work).pad(form.dv, form.keys)
         scores = _scores(parts, given, work, form)
         weights = _weights(parts, Softmax(Units(None if scores else given.scale), boost), given, work, form)
+        span = work.share.narrowed(span_of(spec, given, work, form, scores), form.keys)
         sums = attend(
-            form, q, span_of(spec, given, work, form, scores), Rows(form, k, v), weights, nothing(form, weights),
-            Schedule.parse(spec.schedule_text),
-        )  # fmt: skip
+            form, q, span, Rows(form, k, v), weights, nothing(form, weights), Schedule.parse(spec.schedule_text)
+        )
         Output(
             _rows(spec, given, work, "o").pad(form.queries, form.dv),
             _logarithms(given, work).pad(form.queries) if spec.lse else None,
@@ -85,6 +85,8 @@ def _arguments(spec: FmhaFwdSpec, parts: Parts) -> dict[str, Any]:
         arguments.update(dict.fromkeys(["mask_sink"] * (spec.mask == "sinks") + ["mask_corner"] * spec.varied, i32))
     for kind, word in parts:
         arguments.update(kind.parameters(word))
+    if spec.split:
+        arguments.update(splits=i32, o_part=i64, lse_part=i64)
     return arguments
 
 
@@ -115,7 +117,7 @@ def _rows(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, name: str) -> V
     row = by_row.multiple_of(unit)
     distance = (head.to("i64") * by_head + side.origin(row, by_batch)).multiple_of(unit)
     channels = spec.d if name in "qk" else spec.dv
-    return view(getattr(given, name).offset(distance), (side.length, channels), (row, 1))
+    return view(work.share.place(name, getattr(given, name)).offset(distance), (side.length, channels), (row, 1))
 
 
 def _values(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work) -> View:
@@ -132,4 +134,4 @@ def _logarithms(given: SimpleNamespace, work: Work) -> View:
     """The head's LSE (queries)."""
     rows = given.lse_rows.to("i64")
     distance = work.head.to("i64") * rows + work.q.origin(1, given.h.to("i64") * rows)
-    return view(given.lse.offset(distance), (work.sq,), (1,))
+    return view(work.share.place("lse", given.lse).offset(distance), (work.sq,), (1,))

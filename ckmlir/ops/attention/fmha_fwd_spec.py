@@ -76,6 +76,7 @@ class FmhaFwdSpec(Spec):
         v_columns: 0 for V in rows; else it is in columns, and this divides the number of keys.
         parts: words of what else is done, see `part.Part.word`.
         lse: the logarithm of the sum of exponentials is an output.
+        split: several workgroups share a block's keys, and O and LSE are those of their parts.
         pad_sq, pad_sk: the number of queries, of keys, need not be a multiple of the block.
     """
 
@@ -94,6 +95,7 @@ class FmhaFwdSpec(Spec):
     sequences: tuple[str, str] = ("", "")
     v_columns: Annotated[int, Counts(bool)] = 0
     parts: tuple[str, ...] = ()
+    split: bool = False
 
     @property
     def name(self) -> str:
@@ -105,7 +107,7 @@ class FmhaFwdSpec(Spec):
         more = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
         parts += [*more, *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
         pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
-        return "_".join(parts + ["lse"] * self.lse + (["pad", *pad] if pad else []))
+        return "_".join(parts + ["split"] * self.split + ["lse"] * self.lse + (["pad", *pad] if pad else []))
 
     @property
     def scaled(self) -> bool:
@@ -155,13 +157,13 @@ def head_tile(channels: int, *, copied: bool = False) -> int:
 def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
     schedule: str | None, target: Target, sequences: tuple[str, str] = ("", ""), v_columns: int = 0,
-    parts: tuple[str, ...] = (),
+    parts: tuple[str, ...] = (), split: bool = False,
 ) -> list[FmhaFwdSpec]:  # fmt: skip
     """Kernels for a problem with so many heads in all batches, the best first: of the schedules, if none is named, and
     then of the blocks of keys, largest first.
     """
     names = [schedule] if schedule else [DEFAULT]
-    plain = not parts and not any(sequences) and not v_columns
+    plain = not parts and not any(sequences) and not v_columns and not split
     workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE[0])
     if not schedule and plain and workgroups > target.compute_units and find_dtype(dtype).bytes == 2:
         turns = mask == "none" and _pay_turns(d, dv, dtype, target)
@@ -177,7 +179,7 @@ def proposed_specs(
             FmhaFwdSpec(
                 dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
                 pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
-                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts,
+                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, split=split,
             )
             for keys in _key_blocks(name, max(d, dv), parts)
         ]  # fmt: skip
@@ -263,9 +265,12 @@ def channel_multiple(dtype: str) -> int:
 
 
 def _output(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    if spec.dtype in OUTPUTS and spec.out not in OUTPUTS[spec.dtype]:
-        right = f"expected {' or '.join(OUTPUTS[spec.dtype])}"
-        yield Reason("out", spec.out, f"O of {spec.dtype} attention cannot have this type", right)
+    able = ("f32",) if spec.split else OUTPUTS.get(spec.dtype, (spec.out,))
+    if spec.out not in able:
+        what = "parts of O" if spec.split else f"O of {spec.dtype} attention"
+        yield Reason("out", spec.out, f"{what} cannot have this type", f"expected {' or '.join(able)}")
+    if spec.split and not spec.lse:
+        yield Reason("lse", spec.lse, "parts of O are nothing without their LSE", "expected 1")
 
 
 def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:

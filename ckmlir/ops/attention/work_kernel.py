@@ -8,6 +8,10 @@ from typing import Protocol
 
 from ckmlir.lang import Scalar, exit_unless, workgroup_id
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.shares_kernel import ALL, Part, Share
+
+SMALLEST_ROW = 8
+"""Channels of O come in multiples of as many f32 at least."""
 
 
 class Side(Protocol):
@@ -74,6 +78,7 @@ class Work:
     Attributes:
         first: its first query in the sequence.
         head: of Q and O; shared: of K and V; batch: the sequence's number.
+        share: of the keys that the queries attend to.
     """
 
     first: Scalar
@@ -82,6 +87,7 @@ class Work:
     batch: Scalar
     q: Side
     k: Side
+    share: Share = ALL
 
     @property
     def sq(self) -> Scalar:
@@ -95,15 +101,20 @@ class Work:
 
 
 def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace) -> Work:
-    """The work of a workgroup in a grid (blocks of the most queries, heads, sequences). It ends here where its sequence
-    has no such queries."""
+    """The work of a workgroup in a grid (blocks of the most queries, heads, sequences); where workgroups share the keys
+    of a block, they follow each other. It ends here where its sequence has no such queries."""
     queries, keys = spec.block
-    first, head, batch = workgroup_id(0) * queries, workgroup_id(1), workgroup_id(2)
+    block, head, batch = workgroup_id(0), workgroup_id(1), workgroup_id(2)
+    share = ALL
+    if spec.split:
+        distances = {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part}
+        block, share = block // given.splits, Part(block % given.splits, given.splits, distances)
+    first = block * queries
     sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
     sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
     work = Work(
         first, head, head // given.ratio, batch,
-        side_of(spec.sequences[0], given, "q", batch, sq), side_of(spec.sequences[1], given, "k", batch, sk),
+        side_of(spec.sequences[0], given, "q", batch, sq), side_of(spec.sequences[1], given, "k", batch, sk), share,
     )  # fmt: skip
     if spec.sequences[0]:
         exit_unless(first < work.sq)

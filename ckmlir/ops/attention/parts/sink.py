@@ -61,7 +61,7 @@ class Sink(WeightPart):
         from ckmlir.lang import full, where
         from ckmlir.ops.attention.weights_kernel import Around
 
-        logit = given.sink.scalar(work.head) * LOG2_E
+        logit = work.share.once(given.sink.scalar(work.head) * LOG2_E, -INFINITY)
 
         class Sunk(Around):
             """The softmax begins with the logit as its maximum, whose weight is one."""

@@ -1,0 +1,94 @@
+"""The kernel of `fmha_fwd_splitkv_combine`: a workgroup takes queries of one head, and one part after the other."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import (
+    Kernel,
+    Scalar,
+    View,
+    cast,
+    exit_unless,
+    exp2,
+    full,
+    i32,
+    i64,
+    kernel,
+    load,
+    log2,
+    loop,
+    maximum,
+    ptr,
+    stage,
+    store,
+    view,
+    where,
+    workgroup_id,
+    zeros,
+)  # fmt: skip
+from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MULTIPLE, VECTOR, WAVES, CombineSpec
+from ckmlir.ops.attention.heads_kernel import rows_of_head
+from ckmlir.ops.attention.work_kernel import side_of
+from ckmlir.targets import Target
+
+INFINITY = float("inf")
+LOG2_E = math.log2(math.e)
+SCHEDULE = "schedule combine 1; ahead load 2"
+
+
+def build(spec: CombineSpec, target: Target) -> Kernel:
+    """Trace the kernel of a specification."""
+    arguments: dict[str, Any] = {"o_parts": ptr("f32"), "lse_parts": ptr("f32", alignment=4), "o": ptr(spec.out)}
+    if spec.lse:
+        arguments |= {"lse": ptr("f32", alignment=4)}
+    if "start" in spec.queries:
+        arguments |= {"seqstart_q": ptr("i32")}
+    if "length" in spec.queries:
+        arguments |= {"seqlen_q": ptr("i32")}
+    arguments |= {"splits": i32, "sq": i32, "h": i32, "rows": i32, "o_part": i64, "lse_part": i64}
+    arguments |= {"o_seq": i32, "o_head": i64, "o_batch": i64}
+    rows, _ = tile = spec.tile
+    lies = coalesced(tile, WAVES, 1, VECTOR)
+    by_row = lies.reduce(1)
+
+    @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
+    def combine(given: Any) -> None:
+        first, head, batch = workgroup_id(0) * rows, workgroup_id(1), workgroup_id(2)
+        queries = side_of(spec.queries, given, "q", batch, given.sq)
+        if spec.queries:
+            exit_unless(first < queries.length)
+        count = given.rows.to("i64")
+        row = head.to("i64") * count + queries.origin(1, given.h.to("i64") * count)
+
+        def part(number: Scalar) -> View:
+            distance = row * spec.dv + number.to("i64") * given.o_part.multiple_of(MULTIPLE)
+            return view(given.o_parts.offset(distance), (queries.length, spec.dv), (spec.dv, 1)).pad(*tile)
+
+        def logarithms(pointer: Any) -> Any:
+            return view(pointer.offset(row), (queries.length,), (1,)).pad(rows).window((rows,), (first,))
+
+        nothing = [zeros(tile, "f32", lies), full((rows,), -INFINITY, "f32", by_row), zeros((rows,), "f32", by_row)]
+        with loop(0, given.splits, 1, carry=nothing, schedule=Schedule.parse(SCHEDULE)) as step:
+            o, before, total = step.carried
+            with stage("load"):
+                one = load(part(step.index).window(tile, (first, 0)), lies)
+                lse = load(logarithms(given.lse_parts.offset(step.index.to("i64") * given.lse_part)), by_row)
+            with stage("add"):
+                largest = maximum(before, lse)
+                shift = where(largest > -INFINITY, largest, 0.0)
+                decay, weight = (exp2((power - shift) * LOG2_E) for power in (before, lse))
+                step.carry(o * decay[:, None] + one * weight[:, None], largest, total * decay + weight)
+        o, largest, total = step.results
+        none = total.equals(0.0)  # not of a total that is NaN
+        some = where(none, 1.0, total)
+        mean = o * (1.0 / some)[:, None]
+        place = rows_of_head(given, "o", head, queries, spec.dv, MULTIPLE if spec.out != "f32" else VECTOR)
+        store(cast(mean, spec.out), place.pad(*tile).window(tile, (first, 0)))
+        if spec.lse:
+            store(where(none, -INFINITY, largest + log2(some) * math.log(2)), logarithms(given.lse))
+
+    return combine
