@@ -1,9 +1,34 @@
 """Which kernel computes a problem: identities of kernels, spaces of them, registries and dispatchers.
 
-from ckmlir.dispatch import Kernel, Space
+from ckmlir.dispatch import Dispatcher, Registry, Space, expand
 """
 
+from ckmlir.dispatch.dispatcher import JUST_IN_TIME, Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Identifier, Kernel
+from ckmlir.dispatch.modelled import FastestByModel
+from ckmlir.dispatch.policies import FirstFit, Policy, Query, SizeBuckets, Table, request_of
+from ckmlir.dispatch.registry import Explanation, Registry
 from ckmlir.dispatch.space import Expansion, Space, expand, read_spaces, space
 
-__all__ = ["Expansion", "Identifier", "Kernel", "Space", "expand", "read_spaces", "space"]
+__all__ = [
+    "JUST_IN_TIME",
+    "Dispatcher",
+    "Expansion",
+    "Explanation",
+    "FastestByModel",
+    "FirstFit",
+    "Identifier",
+    "Kernel",
+    "NoKernel",
+    "Policy",
+    "Query",
+    "Registry",
+    "Selection",
+    "SizeBuckets",
+    "Space",
+    "Table",
+    "expand",
+    "read_spaces",
+    "request_of",
+    "space",
+]

@@ -60,6 +60,11 @@ def without_alignment(described: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(text.rpartition(":")[0] for text in described)
 
 
+def _is_partial(sink: str) -> bool:
+    """Parts of sums are another result than sums; in which way workgroups put sums together is not."""
+    return sink == "partial"
+
+
 @dataclass(frozen=True)
 class ContractionSpec(Spec):
     """What the code of a kernel depends on.
@@ -98,7 +103,7 @@ class ContractionSpec(Spec):
     sources: Annotated[tuple[str, ...], Counts(without_alignment)]
     combine: tuple[str, ...]
     walk: Algorithm[str]
-    sink: Algorithm[str]
+    sink: Annotated[str, Counts(_is_partial)]
     block: Algorithm[tuple[int, int, int]]
     waves: Algorithm[tuple[int, int]]
     mfma: Algorithm[tuple[int, int, int]]

@@ -1,0 +1,46 @@
+"""What dispatch costs: validating a space, finding kernels among ten thousand, choosing again what was chosen before.
+
+    python benchmarks/dispatch.py
+"""
+
+from __future__ import annotations
+
+import time
+import timeit
+from collections.abc import Callable
+
+from ckmlir.dispatch import Dispatcher, Registry, SizeBuckets, space
+from ckmlir.ops import find_operator
+from ckmlir.targets import get_target
+
+REQUEST = {"m": 1024, "n": 1024, "k": 1024}
+
+
+def each(function: Callable[[], object], number: int) -> float:
+    """Microseconds of a call, the least of several measurements."""
+    return min(timeit.repeat(function, number=number, repeat=3)) / number * 1e6
+
+
+def main() -> None:
+    gemm, gfx942 = find_operator("gemm"), get_target("gfx942")
+    start = time.process_time()
+    found = space(gemm, REQUEST, gfx942).expand()
+    seconds = time.process_time() - start
+    print(f"{found.combinations} combinations validated in {seconds:.2f} s, {len(found.kernels)} kernels")
+    start = time.process_time()
+    registry = Registry(found.kernels[:10_000])
+    print(f"a registry of {len(registry)} made in {time.process_time() - start:.2f} s")
+    name = found.kernels[5000].identifier
+    print(f"a kernel by its identifier: {each(lambda: registry.get(name), 10_000):.2f} µs")
+    problem = gemm.problem(**REQUEST)
+    print(f"all that compute a problem: {each(lambda: registry.fitting(gemm, problem, gfx942), 1) / 1e3:.0f} ms")
+    other = gemm.problem(**REQUEST, dtype="bf16")
+    print(f"none that computes it: {each(lambda: registry.fitting(gemm, other, gfx942), 100):.0f} µs")
+    dispatcher = Dispatcher(registry, gfx942, SizeBuckets("m"))
+    dispatcher.select("gemm", m=1024, n=1024, k=1024)
+    again = each(lambda: dispatcher.select("gemm", m=1024, n=1024, k=1024), 10_000)
+    print(f"a selection that was made before: {again:.2f} µs")
+
+
+if __name__ == "__main__":
+    main()

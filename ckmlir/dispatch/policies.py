@@ -1,0 +1,129 @@
+"""Who chooses among the kernels that compute a problem.
+
+A policy is called with a query and the kernels that fit, in the registry's order, and returns those that it would take,
+the best first: kernels or identifiers, one or several; or nothing, which leaves the choice to the next policy. Any
+callable will do. Those here are data, so that they can be printed, compared and sent to other processes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+from ckmlir.dispatch.identity import Kernel
+from ckmlir.errors import suggest
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.request import AUTO, Key, RequestError
+from ckmlir.targets import Target
+
+
+class Query(NamedTuple):
+    """What a kernel is wanted for.
+
+    Attributes:
+        keys: of the request, as the operator reads them, those that were given.
+    """
+
+    operator: Operator[Any, Any]
+    problem: Any
+    target: Target
+    keys: Mapping[str, object]
+
+    def value(self, name: str) -> object:
+        """What a key is, as the operator reads it, or its default. Raises RequestError for one that it has not."""
+        return read_key(self.operator, name, self.keys.get(name))
+
+
+Answer = Kernel | str | Iterable[Kernel | str] | None
+Policy = Callable[[Query, Sequence[Kernel]], Answer]
+"""See the module's text."""
+
+
+def name_of(policy: Policy) -> str:
+    """What a policy is called when it is said which one decided."""
+    name = getattr(policy, "name", None) or getattr(policy, "__name__", None)
+    return str(name or type(policy).__name__)
+
+
+@dataclass(frozen=True)
+class FirstFit:
+    """The first in the registry's order: by priority, then by when it was added."""
+
+    name: str = "first fit"
+
+    def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
+        return fitting
+
+
+@dataclass(frozen=True)
+class SizeBuckets:
+    """The kernel whose tile is the smallest that takes a size at once; where none does, the largest.
+
+    So CK Tile's dispatcher chooses the rows of attention's blocks.
+
+    Attributes:
+        key: of the request, a size.
+        field: of the specification, the tile; `place` says which number of it.
+    """
+
+    key: str
+    field: str = "block"
+    place: int = 0
+    name: str = "size buckets"
+
+    def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
+        size = query.value(self.key)
+        if not isinstance(size, int):
+            return None
+        able = [(self._tile(kernel), kernel) for kernel in fitting if hasattr(kernel.spec, self.field)]
+        enough = sorted((one for one in able if one[0] >= size), key=lambda one: one[0])
+        others = sorted((one for one in able if one[0] < size), key=lambda one: -one[0])
+        return [kernel for _, kernel in (*enough, *others)]
+
+    def _tile(self, kernel: Kernel) -> int:
+        value = getattr(kernel.spec, self.field)
+        return int(value[self.place] if isinstance(value, tuple) else value)
+
+
+class Table:
+    """Kernels by request, as tuning finds them. The request is all keys, as read, that are not their defaults.
+
+    Attributes:
+        rows: the request -> the identifier.
+    """
+
+    def __init__(self, rows: Mapping[tuple[object, ...], str], name: str = "tuned table") -> None:
+        self.rows = dict(rows)
+        self.name = name
+
+    def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
+        return self.rows.get(request_of(query.operator, query.keys, query.target))
+
+
+def request_of(operator: Operator[Any, Any], keys: Mapping[str, object], target: Target) -> tuple[object, ...]:
+    """A request as a value to look up: the operator, the chip, and every key that is not its default, as it is read.
+
+    Two requests that say the same in other words are equal. Raises RequestError as `Operator.problem`.
+    """
+    given = []
+    for name, value in keys.items():
+        read, key = read_key(operator, name, value), key_of(operator, name)
+        if read != key.default:
+            given.append((name, key.text(read)))
+    return (operator.name, target.name, *sorted(given))
+
+
+def read_key(operator: Operator[Any, Any], name: str, value: object) -> object:
+    """A key's value as the operator reads it; None and "auto" are its default. Raises RequestError."""
+    key = key_of(operator, name)
+    is_open = value is None or (isinstance(value, str) and value == AUTO)
+    return key.default if is_open else key.read(value)
+
+
+def key_of(operator: Operator[Any, Any], name: str) -> Key:
+    """An operator's key. Raises RequestError for one that it has not."""
+    found = next((key for key in operator.keys if key.name == name), None)
+    if found is None:
+        raise RequestError(f"{operator.name} has no key {name}; {suggest(name, [key.name for key in operator.keys])}")
+    return found
