@@ -10,6 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from operator_runner import agree
 
+from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
@@ -147,3 +148,13 @@ def test_a_large_product_is_right() -> None:
     keys = {"m": 4088, "n": 4080, "k": 136}
     assert default("gfx950", **keys).block == (256, 256, 64)
     agree("gemm", "gfx950", **keys)
+
+
+@pytest.mark.parametrize(("schedule", "out", "bytes_of_lds"), [
+    ("compv3", "f16", 32768), ("compv3", "f32", 32768), ("compv4", "f16", 65536),
+])  # fmt: skip
+def test_the_epilogue_takes_no_more_lds_than_the_loop(schedule: str, out: str, bytes_of_lds: int) -> None:
+    """So that two workgroups of compv3 fit on a compute unit of 64 KiB."""
+    keys = {"m": 256, "n": 256, "k": 256, "schedule": schedule, "out": out}
+    kernel = compile_kernel(GEMM, default("gfx942", **keys), get_target("gfx942"))
+    assert kernel.code_object.kernel(kernel.kernel_name).metadata.group_segment_size == bytes_of_lds

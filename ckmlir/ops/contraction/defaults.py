@@ -10,7 +10,7 @@ import itertools
 import math
 from typing import NamedTuple
 
-from ckmlir.ops.contraction.contraction_spec import accumulator_type, computing_type, stored_type
+from ckmlir.ops.contraction.contraction_spec import accumulator_type, stored_type
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
@@ -124,10 +124,17 @@ def default_epilogue(block: tuple[int, int, int], *, computed: bool = False) -> 
     return "cshuffle" if computed or block[0] * block[1] <= MEDIUM * MEDIUM else "direct"
 
 
-def default_slices(plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int) -> tuple[int, int]:
-    """Parts of the block's rows and columns for an expression: as few as take no more LDS than the loop does and no
-    more registers than there is room for, if there are such; a part has at least the rows and columns that all waves'
-    matrix instructions have at once.
+def default_slices(
+    plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int, element: int, *, computed: bool
+) -> tuple[int, int]:
+    """Parts of the block's rows and columns that go through LDS one after the other: as few as take no more LDS than
+    the loop does, if there are such; a part has at least the rows and columns that all waves' matrix instructions have
+    at once.
+
+    Args:
+        element: bytes of an element in LDS. Rows of less than 4 bytes an element are skewed, so that a block as large
+            as the loop's LDS would take a little more, and one workgroup less may fit on a compute unit.
+        computed: by an expression: parts then take no more registers than there is room for, either.
     """
     rows, columns, depth = plan.block
     schedule, size = parse_schedule(SCHEDULES[plan.schedule]), _bytes(dtype)
@@ -138,9 +145,10 @@ def default_slices(plan: Plan, mfma: tuple[int, int, int], dtype: str, products:
         if schedule.path_of(tensor) != "straight"
     )
     elements, threads = products * rows * columns, math.prod(plan.waves) * WAVE_SIZE
-    element = find_dtype(computing_type(dtype)).bytes
-    at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
-    room = min(loop // element, at_once * threads * 4 // element)
+    room = (loop - (element < 4)) // element
+    if computed:
+        at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
+        room = min(room, at_once * threads * 4 // element)
     parts = [1, 1]
     for axis, length in enumerate((rows, columns)):
         units = max(length // (plan.waves[axis] * mfma[axis]), 1)

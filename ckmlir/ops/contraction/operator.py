@@ -80,7 +80,9 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         mfma = problem.mfma or default_mfma(block, waves, problem.dtype, target, problem.shuffled)
-        sliced = problem.op or problem.dtype == "f64"
+        epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
+        computed = bool(problem.op) or problem.dtype == "f64"
+        element = find_dtype(problem.computing if computed else problem.out).bytes
         return ContractionSpec(
             operator=self.name,
             dtype=problem.dtype,
@@ -98,8 +100,9 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             block=block,
             waves=waves,
             mfma=mfma,
-            epilogue=problem.epilogue or default_epilogue(block, computed=bool(problem.op)),
-            slices=default_slices(plan, mfma, problem.dtype, problem.products) if sliced else (1, 1),
+            epilogue=epilogue,
+            slices=(1, 1) if epilogue == "direct" and not computed
+            else default_slices(plan, mfma, problem.dtype, problem.products, element, computed=computed),
             schedule=schedule,
             shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
