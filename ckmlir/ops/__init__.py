@@ -34,6 +34,7 @@ OPERATORS = {
     "moe_smoothquant": "ckmlir.ops.moe.moe_smoothquant",
     "topk_softmax": "ckmlir.ops.moe.topk_softmax",
     "moe_sorting": "ckmlir.ops.moe.moe_sorting",
+    "moe_gemm": "ckmlir.ops.moe.moe_gemm",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",

@@ -53,6 +53,8 @@ SHAPES: dict[str, list[Request]] = {
     "topk_softmax": [{"m": 5, "n": 64, "k": 3}, {"m": 17, "n": 60, "k": 2, "renormalize": 1},
                      {"m": 3, "n": 300, "k": 6}],
     "moe_sorting": [{"t": 37, "e": 17, "k": 3, "width": 5}, {"t": 99, "e": 300, "k": 6, "phases": "many", "local": 1}],
+    "moe_gemm": [{"t": 19, "n": 67, "k": 40}, {"t": 9, "n": 72, "k": 96, "unit": 16, "op": "silu(gate) * up"},
+                 {"t": 19, "n": 67, "k": 40, "a_rows": "entry", "c_rows": "token"}],
     "softmax": [*ROWS, {"m": 3, "n": 300, "mask": 1}],
     "fmha_fwd": [{"sq": 128, "sk": 128, "d": 64}, {"sq": 65, "sk": 130, "d": 128, "b": 2, "h": 2, "hk": 1, "lse": 1},
                  {"sq": 1, "sk": 1, "d": 64}, {"sq": 100, "sk": 200, "d": 64, "mask": "bottom_right", "layout": "bshd"},

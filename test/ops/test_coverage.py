@@ -63,6 +63,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "pooling": {"n": (1, 2), "c": (8, 32, 5), "image": ("14x14", "9x10"), "pads": (0, 1), "window": (3, 2)},
     "moe_sorting": {"t": (0, 3, 60), "k": (1, 4), "e": (4, 9), "unit": (1, 8), "width": (0, 5),
                     "phases": ("one", "many")},
+    "moe_gemm": {"t": (0, 3, 20), "topk": (1, 3), "e": (2, 5), "unit": (16, 48), "n": (8, 64, 100), "k": (0, 40, 128),
+                 "c_rows": ("entry", "token")},
     "histogram": {"n": (0, 5, 600, 3000), "part": (None, 256, 300, 1000), "bins": (3, 300)},
     "cumsum": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "along": ("rows", "columns"), "stride": (None, 304)},
     "gather_rows": {"rows": (0, 9), "m": (0, 1, 37), "n": (0, 8, 37, 600), "stride": (None, 608)},

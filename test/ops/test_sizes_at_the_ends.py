@@ -47,6 +47,9 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("unpack_int4", {"shape": (0, MAXIMUM_SIZE - 1)}),
     ("scatter_rows", {"rows": 0, "m": 5}),
     ("moe_sorting", {"t": 0, "width": 5}),
+    ("moe_gemm", {"t": 0, "n": 70000}),
+    ("moe_gemm", {"n": 0, "k": 70000, "c_rows": "token"}),
+    ("moe_gemm", {"k": 0, "c_rows": "token", "t": 5}),
 ]  # fmt: skip
 
 

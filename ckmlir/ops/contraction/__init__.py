@@ -2,7 +2,8 @@
 
 | part | file | what it decides |
 |---|---|---|
-| walk | `walks_kernel.py` | which block of which product a workgroup computes, and which part of K |
+| walk | `walks_kernel.py`, `experts_kernel.py` | which block of which product, and which part of K |
+| rows | `rows_kernel.py` | which rows of an array belong to those of a block |
 | operand | `operands_kernel.py` | how a tile of A or B is found and brought to the matrix instruction |
 | loop | `loop_kernel.py` | the loop over K: the only one |
 | epilogue | `epilogue_kernel.py` | what is computed from the accumulators, and how it is arranged |
@@ -10,7 +11,8 @@
 
 Parts are objects chosen by a name of the specification: `walks_kernel.WALKS`, `sinks_kernel.SINKS`.
 
-`merged_kernel.py` shows the parts tensors as matrices, dimensions merged; `sum_parts.py` adds what workgroups have
-summed in parts. `contraction_spec.py` has what a kernel's code depends on, `defaults.py` chooses it, `problem.py` holds
-a request, `grouped.py` several in one launch; `operator.py` is the operators' base.
+`work_kernel.py` has what walks share. `merged_kernel.py` shows the parts tensors as matrices, dimensions merged;
+`sum_parts.py` adds what workgroups have summed in parts. `contraction_spec.py` has what a kernel's code depends on,
+`defaults.py` chooses it, `problem.py` holds a request, `grouped.py` several in one launch; `operator.py` is the
+operators' base.
 """

@@ -5,15 +5,17 @@ from types import SimpleNamespace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Tile, View, f32, f64, kernel
+from ckmlir.lang import Kernel, Tile, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
-from ckmlir.ops.contraction.epilogue_kernel import Output, Put, write_block
+from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
-from ckmlir.ops.contraction.operands_kernel import array_view, operands
+from ckmlir.ops.contraction.operands_kernel import array, operands
+from ckmlir.ops.contraction.rows_kernel import Put
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sinks_kernel import SINKS
-from ckmlir.ops.contraction.walks_kernel import WALKS, Work
+from ckmlir.ops.contraction.walks_kernel import WALKS
+from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets import Target
 
 
@@ -31,14 +33,11 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
         scalars = {name: getattr(given, name) for name in numbers}
 
         def compute(work: Work) -> None:
-            def seen(name: str) -> View:
-                return array_view(spec, name, work.arrays[name], work.distances, work.sizes)
-
             a, *matrices = operands(spec, work)
             schedule = Schedule.parse(spec.schedule_text)
             totals = contract(product, spec.waves, spec.block, a, matrices, work.begin, work.end, schedule)
-            sides = {name: seen(name) for name in NAMES[: len(spec.side)]}
-            output = Output([seen(name) for name in spec.outputs], sides, scalars)
+            sides = {name: array(spec, work, name) for name in NAMES[: len(spec.side)]}
+            output = Output([array(spec, work, name) for name in spec.outputs], sides, scalars)
 
             def write(sums: Sequence[Tile], put: Put) -> None:
                 write_block(spec, output, sums, work.row, work.column, put)

@@ -32,9 +32,13 @@ MOST_BATCH_DIMENSIONS = 3
 MOST_DIMENSIONS = 4
 """Of each of G, M, N and K in a contraction of tensors."""
 
-WALKS = ("grid", "table", "persistent", "stream_k")
+WALKS = ("grid", "table", "persistent", "stream_k", "experts")
 """Which block of which product a workgroup computes: a block of a product for each, numbered along the grid; a block of
-the products that a table in memory lists; or those blocks in turns; or an equal share of all steps along K."""
+the products that a table in memory lists; or those blocks in turns; or an equal share of all steps along K; or a block
+of rows that have one of several matrices B, as a list of sorted entries says."""
+ROWS = ("token", "entry")
+"""Which rows of an array belong to those of a block where a list says (`ckmlir.ops.moe.routing`): a token's, or that of
+a token and one of its slots."""
 SINKS = ("store", "partial", "atomic", "atomic_shares", "linear", "tree")
 """What becomes of a workgroup's sums: C; or, where workgroups share the sums, partial sums of each in a workspace, or
 C to which memory adds them."""
@@ -80,6 +84,8 @@ class ContractionSpec(Spec):
         sources: the arrays that A and B are made of, each as `name:dtype:form:align`
             (`ckmlir.ops.contraction.sources`), and `combine` the expressions of both; () where A and B are arrays.
         walk: of `WALKS`.
+        rows: arrays whose rows do not follow each other in a block, each as `name:word` of `ROWS`; those of the walk
+            "experts" alone.
         sink: of `SINKS`; for "partial" there is no expression, and `out` is the type of the accumulators.
         block: tile (m, n, k) of a workgroup in one step of the K loop.
         waves: waves of a workgroup along (m, n).
@@ -102,6 +108,7 @@ class ContractionSpec(Spec):
     merged: tuple[str, ...]
     sources: Annotated[tuple[str, ...], Counts(without_alignment)]
     combine: tuple[str, ...]
+    rows: tuple[str, ...]
     walk: Algorithm[str]
     sink: Annotated[str, Counts(_is_partial)]
     block: Algorithm[tuple[int, int, int]]
@@ -126,6 +133,7 @@ class ContractionSpec(Spec):
         parts += [word.replace(".", "x") for word in self.merged]
         parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
+        parts += [text.replace(":", "_") for text in self.rows]
         if self.op:
             parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
@@ -155,6 +163,11 @@ class ContractionSpec(Spec):
     def arrays(self) -> tuple[str, ...]:
         """All arrays in the order of kernel arguments."""
         return (*self.tensors, *NAMES[: len(self.side)], *self.outputs)
+
+    @property
+    def listed(self) -> dict[str, str]:
+        """Arrays whose rows a list tells, by name the word of `ROWS`."""
+        return dict(text.split(":") for text in self.rows)
 
     @property
     def wave_count(self) -> int:

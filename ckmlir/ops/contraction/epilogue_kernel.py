@@ -6,31 +6,27 @@ Where workgroups share the sums, `sinks_kernel.py` says what becomes of those of
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import (
     Scalar,
     Tile,
-    View,
-    Window,
     cast,
     full,
-    load,
     slice_tile,
     stretch,
     to_lds,
 )  # fmt: skip
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
+from ckmlir.ops.contraction.rows_kernel import Array, Put
 from ckmlir.ops.contraction.side import SideSpec
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.tensors.expression import Expression, parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
 STORE_BYTES = 16
-Put = Callable[[Tile, Window], None]
-"""How a tile gets to its window: `store`, or `atomic_add`."""
 
 
 @dataclass(frozen=True)
@@ -39,8 +35,8 @@ class Output:
     the numbers.
     """
 
-    matrices: Sequence[View]
-    sides: Mapping[str, View]
+    matrices: Sequence[Array]
+    sides: Mapping[str, Array]
     numbers: Mapping[str, Scalar]
 
 
@@ -49,13 +45,12 @@ def write_block(
 ) -> None:
     """Put the block of C at (row, column) that the accumulators come to, slice by slice."""
     rows, columns = (length // parts for length, parts in zip(spec.block[:2], spec.slices, strict=True))
-    matrices = [one.pad(rows, columns) for one in output.matrices]
     for down, across in itertools.product(*map(range, spec.slices)):
         at = row + down * rows if down else row, column + across * columns if across else column
         parts = [_slice(one, (down * rows, across * columns), (rows, columns)) for one in totals]
         values = [_expression(spec, output, parts, *at)] if spec.op else [_rounded(spec, one) for one in parts]
-        for value, matrix in zip(values, matrices, strict=True):
-            put(value, matrix.window((rows, columns), at))
+        for value, matrix in zip(values, output.matrices, strict=True):
+            put(matrix.rows(at[0], rows), value, at[1])
 
 
 def _slice(block: Tile, start: tuple[int, int], lengths: tuple[int, int]) -> Tile:
@@ -95,15 +90,15 @@ def _evaluated(expression: Expression, variables: Mapping[str, Tile], like: Tile
 
 
 def _side(
-    side: SideSpec, seen: View, lengths: Sequence[int], row: Scalar, column: Scalar, computing: str
+    side: SideSpec, seen: Array, lengths: Sequence[int], row: Scalar, column: Scalar, computing: str
 ) -> Tile:
     """A D tensor's part of the block, in the type that expressions are computed in."""
     rows, columns = lengths
     if side.kind == "full":
-        return cast(load(seen.pad(rows, columns).window((rows, columns), (row, column))), computing)
+        return cast(seen.rows(row, rows).load((column,), (columns,)), computing)
     if side.kind == "column":
-        return stretch(cast(load(seen.pad(rows).window((rows,), (row,))), computing), 1, columns)
-    return stretch(cast(load(seen.pad(columns).window((columns,), (column,))), computing), 0, rows)
+        return stretch(cast(seen.rows(row, rows).load(), computing), 1, columns)
+    return stretch(cast(seen.rows(column, columns).load(), computing), 0, rows)
 
 
 def _arranged(block: Tile, spec: ContractionSpec) -> Tile:

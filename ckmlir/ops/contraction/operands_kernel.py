@@ -6,14 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from ckmlir.lang import Pointer, Scalar, Tile, View, load, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
+from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources_kernel import combined
-from ckmlir.ops.contraction.walks_kernel import Work
+from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.dtypes import find_dtype
 
 LDS_NAMES = ("b", "up")
@@ -22,32 +23,19 @@ LDS_NAMES = ("b", "up")
 
 @dataclass(frozen=True)
 class Matrix:
-    """A matrix (rows, k) whose tile starts at a row."""
+    """Some rows of a matrix (rows, k), `depth` deep."""
 
     name: str
-    view: View
-    lengths: tuple[int, int]
-    row: Scalar
+    rows: Rows
+    depth: int
 
     def load(self, k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
-        return load(self.view.window(self.lengths, (self.row, k)))
+        return self.rows.load((k,), (self.depth,))
 
     def prepared(self, loaded: Tile, k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
         return loaded
-
-
-def operand_a(spec: ContractionSpec, seen: View, row: Scalar) -> Matrix:
-    """A, with K as its second dimension."""
-    bm, _, bk = spec.block
-    return Matrix("a", seen.pad(bm, bk), (bm, bk), row)
-
-
-def operand_b(spec: ContractionSpec, name: str, seen: View, column: Scalar) -> Matrix:
-    """A matrix B, with K as its second dimension."""
-    _, bn, bk = spec.block
-    return Matrix(name, seen.pad(bn, bk), (bn, bk), column)
 
 
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
@@ -57,12 +45,19 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
             combined(spec, name, name, row, work.arrays, work.distances, work.sizes[letter], work.sizes["k"])
             for name, row, letter in (("a", work.row, "m"), ("b", work.column, "n"))
         ]
-    views = {name: array_view(spec, name, work.arrays[name], work.distances, work.sizes) for name in spec.tensors}
+    bm, bn, bk = spec.block
     names = zip(LDS_NAMES, spec.tensors[1:], strict=False)
     return [
-        operand_a(spec, views["a"], work.row),
-        *(operand_b(spec, known_as, views[name], work.column) for known_as, name in names),
+        Matrix("a", array(spec, work, "a").rows(work.row, bm), bk),
+        *(Matrix(known_as, array(spec, work, name).rows(work.column, bn), bk) for known_as, name in names),
     ]
+
+
+def array(spec: ContractionSpec, work: Work, name: str) -> Array:
+    """An array of a workgroup's product, whose rows are those of the block or told by a list."""
+    told = work.listed.get(name)
+    sizes = work.sizes if told is None else {**work.sizes, "m": told.count}
+    return Array(array_view(spec, name, work.arrays[name], work.distances, sizes), told)
 
 
 def array_view(

@@ -96,6 +96,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             sources=problem.described_sources(),
             combine=problem.combine,
             walk="grid",
+            rows=(),
             sink=sink,
             block=block,
             waves=waves,

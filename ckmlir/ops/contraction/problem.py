@@ -50,7 +50,7 @@ class Problem:
         op: the expression of the epilogue; "" stores the accumulators.
         side: the D tensors that the expression names.
         batch: lengths of the batch's dimensions.
-        batches: of every array by name how it lies in the batch.
+        batches: of every array by name how it lies in the batch. Without a batch, arrays of which each expert has one.
         shuffled: columns of a tile of B in fragment order; 0: B is a plain matrix.
         split_k, reduction: parts of the sums, and how they are combined (`REDUCTIONS`).
         block, waves, mfma, epilogue, schedule: None where the operator chooses; so are split_k and reduction.
@@ -136,7 +136,7 @@ class Problem:
 
     def batch_of(self, name: str) -> Batch:
         """How an array lies in the batch."""
-        if not self.batch:
+        if not self.batch and not self.batches:
             return NO_BATCH
         return dict(self.batches).get(name, Batch((1,) * len(self.batch), (0,) * len(self.batch)))
 

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Protocol
 
-from ckmlir.lang import Scalar, Tile, Window, atomic_add, load, signal, store, view, wait_until, when, while_loop
-from ckmlir.ops.contraction.epilogue_kernel import Put
-from ckmlir.ops.contraction.walks_kernel import Share, Work
+from ckmlir.lang import Scalar, Tile, Window, load, signal, store, view, wait_until, when, while_loop
+from ckmlir.ops.contraction.rows_kernel import Put, added, stored
+from ckmlir.ops.contraction.work_kernel import Share, Work
 
 Write = Callable[[Sequence[Tile], Put], None]
 """Writes the block that accumulators come to, as it is told to put tiles into memory."""
@@ -29,7 +29,7 @@ class Whole:
 
     def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
         """See `Sink`."""
-        write(totals, store)
+        write(totals, stored)
 
 
 class Added:
@@ -37,7 +37,7 @@ class Added:
 
     def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
         """See `Sink`."""
-        write(totals, atomic_add)
+        write(totals, added)
 
 
 class AddedUnlessWhole:
@@ -47,9 +47,9 @@ class AddedUnlessWhole:
         """See `Sink`."""
         assert work.share is not None
         with when(work.share.is_whole) as whole:
-            write(totals, store)
+            write(totals, stored)
         with whole.otherwise():
-            write(totals, atomic_add)
+            write(totals, added)
 
 
 class Gathered:
@@ -79,7 +79,7 @@ class Gathered:
             gathering.carry(self._following(distance), *added)
         sums = gathering.results[1:]
         with when(share.has_first) as owner:
-            write(sums, store)
+            write(sums, stored)
         with owner.otherwise():
             for one, window in zip(sums, _places(work, share.workgroup, sums), strict=True):
                 store(one, window)

@@ -295,6 +295,14 @@ def sum_of(product: Problem, parts: int) -> SumProblem:
     return SumProblem(parts, lengths, tuple(sums), tuple(side), c, product.op, product.alpha, product.beta)
 
 
+def sum_over(
+    parts: int, lengths: tuple[int, ...], dtype: str, strides: tuple[int, ...], out: str, own: tuple[int, ...]
+) -> SumProblem:
+    """The sum over the first dimension of an array (parts, lengths) of these strides, C having strides of its `own`."""
+    summed = Operand("acc_parts", dtype, (parts, *lengths), strides, tuple(range(1, len(strides))))
+    return SumProblem(parts, lengths, (summed,), (), _operand("c", out, lengths, own), "", 1.0, 1.0)
+
+
 def cleared(array: ArraySpec) -> Fill | Run:
     """What sets the elements of an array to zero, and nothing between them."""
     if array.elements == prod(array.shape):

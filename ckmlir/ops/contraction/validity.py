@@ -14,6 +14,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     NARROWEST_COPY,
     OUTPUTS,
     PRESHUFFLE,
+    ROWS,
     SCALARS,
     SINKS,
     WALKS,
@@ -77,9 +78,33 @@ def _merged(spec: ContractionSpec) -> Iterator[Reason]:
 
 
 def _walk(spec: ContractionSpec) -> Iterator[Reason]:
-    """Whether a walk other than the grid's finds what it has to: single products of plain matrices."""
-    if spec.walk != "grid" and (spec.batch or spec.merged or spec.shuffled):
+    """Whether a walk other than the grid's finds what it has to: single products of plain matrices; of experts' what
+    tells the rows, which go through registers.
+    """
+    if spec.walk == "experts":
+        yield from _experts(spec)
+    elif spec.rows:
+        yield Reason("rows", spec.rows, "rows follow each other in this walk", "expected none, or walk=experts")
+    elif spec.walk != "grid" and (spec.batch or spec.merged or spec.shuffled):
         yield Reason("walk", spec.walk, "it takes plain matrices without a batch", "expected grid")
+
+
+def _experts(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether the walk of experts finds rows of what it takes, and has somewhere to put results."""
+    if spec.batch or spec.merged or spec.sources or spec.layout[0] != "R":
+        yield Reason("walk", spec.walk, "it takes one matrix A of rows and matrices B", "expected layout=RCR or RRR")
+    if spec.sink not in ("store", "atomic") or "m" in spec.pad:
+        yield Reason("sink", spec.sink, "whole blocks are stored or added", "expected store or atomic, without pad=m")
+    able = ("a", *NAMES[: len(spec.side)], "c")
+    for text in spec.rows:
+        name, _, word = text.partition(":")
+        if name not in able or word not in ROWS:
+            yield Reason("rows", spec.rows, f"{text} is no array and what tells its rows", "expected such as a:token")
+            return
+    path = parse_schedule(SCHEDULES[spec.schedule]).path_of("a") if spec.schedule in SCHEDULES else "through"
+    if "a" in spec.listed and path != "through":
+        why = "rows by a list go through registers, and this schedule goes past them"
+        yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
 def _sources(spec: ContractionSpec) -> Iterator[Reason]:
@@ -136,7 +161,8 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     if spec.sink not in ("atomic", "atomic_shares"):
         return
     instead = "expected reduction=workspace"
-    if spec.op and not is_linear(parse(spec.op, (*spec.accumulators, *NAMES, *SCALARS)), spec.accumulators):
+    shared = spec.walk != "experts"  # there each part is a result
+    if shared and spec.op and not is_linear(parse(spec.op, (*spec.accumulators, *NAMES, *SCALARS)), spec.accumulators):
         why = f"op={spec.op} of partial sums does not add up to op of their sum"
         yield Reason("reduction", spec.sink, why, f"{instead}, or a product of the sums and something else")
     features = ATOMIC_OUTPUTS.get(spec.out)

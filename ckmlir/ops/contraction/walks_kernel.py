@@ -6,75 +6,26 @@ stores one block, where a workgroup has one to do: once, or in turns.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Protocol
 
 from ckmlir.lang import Pointer, Scalar, exit_unless, i32, ptr, while_loop, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
-from ckmlir.ops.contraction.merged_kernel import distance_arguments, known_divisors
-from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.sources import ROWS, SourceSpec
-
-
-@dataclass(frozen=True)
-class Share:
-    """A workgroup's part of the steps along K of a block, where workgroups share those of all blocks.
-
-    Attributes:
-        workgroup: its number.
-        is_whole: whether it has all steps of the block.
-        has_first: whether it has the block's first step.
-        behind: the number of the step behind the block's last.
-        first_of: the first step of a workgroup, by its number; that of the next is where it ends.
-        first_workgroup: who has the block's first step.
-    """
-
-    workgroup: Scalar
-    is_whole: Scalar
-    has_first: Scalar
-    behind: Scalar
-    first_of: Callable[[Scalar], Scalar]
-    first_workgroup: Callable[[], Scalar]
-
-
-@dataclass(frozen=True)
-class Work:
-    """A block of a product, or a part of its sums.
-
-    Attributes:
-        sizes: m, n and k of the product, with what is known to divide them.
-        arrays: where the product's arrays begin, by name; outputs of parts where those of this part do.
-        distances: how rows lie in them, by the names of `distance_arguments`.
-        row, column: where the block begins in C.
-        begin, end: the range of K.
-        share: where workgroups share the steps of blocks.
-    """
-
-    sizes: Mapping[str, Scalar]
-    arrays: Mapping[str, Pointer]
-    distances: SimpleNamespace
-    row: Scalar
-    column: Scalar
-    begin: Scalar | int
-    end: Scalar
-    share: Share | None = None
-
-
-Body = Callable[[Work], None]
-
-
-class Walk(Protocol):
-    """A way through the blocks."""
-
-    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
-        """The kernel's arguments by name, in order."""
-
-    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
-        """Trace the kernel: the body for what this workgroup computes; `given` are the arguments."""
+from ckmlir.ops.contraction.experts_kernel import Experts
+from ckmlir.ops.contraction.merged_kernel import distance_arguments
+from ckmlir.ops.contraction.work_kernel import (
+    Body,
+    Share,
+    Walk,
+    Work,
+    align_of,
+    block_at,
+    count_blocks,
+    element_types,
+    known_sizes,
+)
 
 
 class Grid:
@@ -88,8 +39,8 @@ class Grid:
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        sizes = _divisors(spec, given)
-        row, column = _block(spec, workgroup_id(0), sizes["n"])
+        sizes = known_sizes(spec, given)
+        row, column = block_at(spec, workgroup_id(0), sizes["n"])
         begin, end = _part_of_k(spec, given, workgroup_id(2), sizes["k"])
         coordinates = _batch_coordinates(spec, given)
         arrays = {name: _in_batch(spec, name, getattr(given, name), given, coordinates) for name in spec.arrays}
@@ -126,12 +77,12 @@ class Table:
         product = search.results[0]
         row = {name: _entry(spec, given, product, name) for name in _columns(spec)[: -len(spec.arrays)]}
         fields = SimpleNamespace(**row)
-        sizes = _divisors(spec, fields)
+        sizes = known_sizes(spec, fields)
         place, part = block - fields.first, None
         if spec.sink != "store":
-            blocks = _blocks(sizes["m"], spec.block[0]) * _blocks(sizes["n"], spec.block[1])
+            blocks = count_blocks(sizes["m"], spec.block[0]) * count_blocks(sizes["n"], spec.block[1])
             part, place = place // blocks, place % blocks
-        at_row, at_column = _block(spec, place, sizes["n"])
+        at_row, at_column = block_at(spec, place, sizes["n"])
         begin, end = _part_of_k(spec, fields, part, sizes["k"])
         pointers = {
             name: given.table.pointer(product * len(_columns(spec)) + _columns(spec).index(name), dtype)
@@ -177,8 +128,8 @@ class StreamK:
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        sizes = _divisors(spec, given)
-        depth, own = _blocks(sizes["k"], spec.block[2]).maximum(1), workgroup_id(0)
+        sizes = known_sizes(spec, given)
+        depth, own = count_blocks(sizes["k"], spec.block[2]).maximum(1), workgroup_id(0)
         shared = given.whole * depth
 
         def first_of(workgroup: Scalar) -> Scalar:
@@ -204,7 +155,7 @@ class StreamK:
             share = Share(
                 own, has_first & end.equals(behind), has_first, behind, first_of, partial(who_has, before)
             )
-            row, column = _block(spec, block, sizes["n"])
+            row, column = block_at(spec, block, sizes["n"])
             arrays = {name: getattr(given, name) for name in spec.arrays}
             k = ((at - before) * spec.block[2], ((end - before) * spec.block[2]).minimum(sizes["k"]))
             body(Work(sizes, arrays, given, row, column, *k, share))
@@ -212,30 +163,17 @@ class StreamK:
             turn.carry(is_turn.select((following < shared).select(following, first), end))
 
 
-WALKS: dict[str, Walk] = {"grid": Grid(), "table": Table(), "persistent": PersistentTable(), "stream_k": StreamK()}
+WALKS: dict[str, Walk] = {
+    "grid": Grid(),
+    "table": Table(),
+    "persistent": PersistentTable(),
+    "stream_k": StreamK(),
+    "experts": Experts(),
+}
 """By the names of `ContractionSpec.walk`."""
 
 
-def element_types(spec: ContractionSpec) -> dict[str, str]:
-    """Of every array, by name."""
-    sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
-    sources = {one.name: one.dtype for one in map(SourceSpec.parse, spec.sources)}
-    return {**(sources or dict.fromkeys(spec.tensors, spec.stored)), **sides, **dict.fromkeys(spec.outputs, spec.out)}
-
-
 # -- blocks and parts ------------------------------------------------------------------------------------------------
-
-
-def _blocks(length: Scalar, step: int) -> Scalar:
-    count: Scalar = (length + (step - 1)) // step
-    return count
-
-
-def _block(spec: ContractionSpec, place: Scalar, n: Scalar) -> tuple[Scalar, Scalar]:
-    """First row and column of a block of C; blocks are numbered row by row."""
-    bm, bn, _ = spec.block
-    across = _blocks(n, bn)
-    return place // across * bm, place % across * bn
 
 
 def _part_of_k(
@@ -282,7 +220,7 @@ def _in_batch(
     """Where an array of this workgroup's product begins."""
     for dim, coordinate in enumerate(coordinates):
         stride = getattr(given, f"{name}_batch{dim}")
-        pointer = pointer.offset((coordinate.to("i64") * stride.to("i64")).multiple_of(_align(spec, name)))
+        pointer = pointer.offset((coordinate.to("i64") * stride.to("i64")).multiple_of(align_of(spec, name)))
     return pointer
 
 
@@ -309,38 +247,3 @@ def _entry(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name:
 
 def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar) -> Scalar:
     return _entry(spec, given, product, "first")
-
-
-# -- what is known of lengths ----------------------------------------------------------------------------------------
-
-
-def _align(spec: ContractionSpec, name: str) -> int:
-    """Elements that divide the distances between rows of an array."""
-    if spec.sources and name in spec.tensors:
-        return SourceSpec.parse(spec.sources[spec.tensors.index(name)]).align
-    if name in spec.tensors:
-        return spec.align[0 if name == "a" else 1]
-    return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
-
-
-def _divisors(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]:
-    """The sizes with what is known to divide them: the block, or the alignment of the rows that they are the
-    length of.
-    """
-    known = known_divisors(spec) if spec.merged else dict.fromkeys("mnk", 1)
-    rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
-    if spec.shuffled:
-        del rows[1]  # rows of tiles, filled up
-    if spec.merged:
-        rows.clear()
-    elif spec.sources:
-        rows = {2: "n"}  # sources say of themselves what they are aligned to
-    for source in map(SourceSpec.parse, spec.sources):
-        letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
-        known[letter] = max(known[letter], source.align)
-    for operand, letter in rows.items():
-        known[letter] = max(known[letter], spec.align[operand])
-    for letter, length in zip("mnk", spec.block, strict=True):
-        if letter not in spec.pad:
-            known[letter] = length
-    return {letter: getattr(given, letter).multiple_of(known[letter]) for letter in "mnk"}

@@ -41,6 +41,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.cumsum import OPERATOR as CUMSUM
 from ckmlir.ops.indexed.histogram import MOST_BINS
 from ckmlir.ops.indexed.histogram import OPERATOR as HISTOGRAM
+from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
@@ -53,9 +54,6 @@ PART = WAVES * WAVE_SIZE
 """Entries that a workgroup places at a time, and units whose experts it finds."""
 FEW = 8 * PART
 """Entries that one workgroup sorts as soon as three launches do, by the model."""
-TOKEN_BITS = 24
-MOST_SLOTS = 127
-"""So that a word with a slot, or with their number, is no negative i32."""
 BUFFERS = ("f16", "bf16", "f32")
 FILLED = 1 << 15
 """Bytes of the buffer that a workgroup fills."""
@@ -83,7 +81,7 @@ class Problem:
     @property
     def units(self) -> int:
         """Units at most."""
-        return (self.entries + min(self.e, self.entries) * (self.unit - 1)) // self.unit
+        return most_units(self.entries, self.e, self.unit)
 
     @property
     def parts(self) -> int:

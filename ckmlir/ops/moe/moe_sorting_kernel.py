@@ -40,7 +40,8 @@ from ckmlir.lang import (
 )
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.histogram_kernel import bins_line, counted
-from ckmlir.ops.moe.moe_sorting import FILLED, PART, TOKEN_BITS, WAVES, MoeSortingSpec
+from ckmlir.ops.moe.moe_sorting import FILLED, PART, WAVES, MoeSortingSpec
+from ckmlir.ops.moe.routing import TOKEN_BITS
 from ckmlir.targets import Target
 
 LINE = Distribution.parse(f"d0: {WAVES}@wave 64@lane")

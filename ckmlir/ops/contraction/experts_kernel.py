@@ -1,0 +1,84 @@
+"""The walk through blocks of rows that have one of several matrices B: the experts of a routing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import SimpleNamespace
+
+from ckmlir.lang import Scalar, Tile, exit_unless, i32, load, ptr, view, where, workgroup_id
+from ckmlir.lang.kernel import Argument
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.merged_kernel import distance_arguments
+from ckmlir.ops.contraction.rows_kernel import Told
+from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types, known_sizes
+from ckmlir.ops.moe.routing import TOKEN_BITS
+
+LISTS = ("sorted_ids", "expert_ids", "totals")
+"""What `ckmlir.ops.moe.moe_sorting` says of a routing."""
+
+
+class Experts:
+    """A workgroup for each block of the places that a routing may take, along x. Those behind the places taken have
+    nothing to do; nor have those of a unit whose expert is none.
+
+    A place is a row of the block: an entry of the routing, or padding. Arrays of `ContractionSpec.rows` have the row
+    of an entry's token, or one for each entry; the others one for each place. Matrices B, and D tensors that are rows
+    or numbers, are those of the unit's expert.
+    """
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
+        pointers |= {name: ptr("i32") for name in LISTS}
+        integers = ("n", "k", *distance_arguments(spec), "b_stride", "places", "blocks", "tokens", "slots", "experts")
+        return {**pointers, **dict.fromkeys(integers, i32)}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        rows = spec.block[0]
+        unit = given.blocks * rows
+        places = (given.totals.scalar(0).minimum(given.places) // unit * unit).multiple_of(rows)
+        sizes = known_sizes(spec, SimpleNamespace(m=places, n=given.n, k=given.k))
+        row, column = block_at(spec, workgroup_id(0), sizes["n"])
+        exit_unless(row < places)
+        expert = given.expert_ids.scalar(row // rows // given.blocks)
+        exit_unless((expert >= 0) & (expert < given.experts))
+        arrays = {name: getattr(given, name) for name in spec.arrays}
+        for name, stride in _strides(spec, given).items():
+            distance = expert.to("i64") * stride.to("i64")
+            arrays[name] = arrays[name].offset(distance.multiple_of(align_of(spec, name)))
+        told = {word: _told(word, given, places) for word in spec.listed.values()}
+        listed = {name: told[word] for name, word in spec.listed.items()}
+        body(Work(sizes, arrays, given, row, column, 0, sizes["k"], listed=listed))
+
+
+def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]:
+    """Of arrays that are an expert's own the elements from one expert's to the next's."""
+    sides = zip(NAMES, map(SideSpec.parse, spec.side), strict=False)
+    own = {name: getattr(given, f"ld_{name}") for name, side in sides if side.kind in ("row", "scalar")}
+    return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **own}
+
+
+def _told(word: str, given: SimpleNamespace, places: Scalar) -> Told:
+    """What tells rows of tokens, or of entries; see `ckmlir.ops.moe.routing` for the words of the list."""
+    ids = view(given.sorted_ids, (places,), (1,))
+
+    def entry(row: Scalar, count: int) -> tuple[Tile, Tile, Tile]:
+        found = load(ids.pad(count).window((count,), (row,)))
+        token, slot = found & ((1 << TOKEN_BITS) - 1), (found >> TOKEN_BITS) & 255
+        return token, slot, (token < given.tokens) & (slot < given.slots)
+
+    def of_token(row: Scalar, count: int) -> Tile:
+        token, _, is_one = entry(row, count)
+        return where(is_one, token, -1)
+
+    def of_entry(row: Scalar, count: int) -> Tile:
+        token, slot, is_one = entry(row, count)
+        return where(is_one, token * given.slots + slot, -1)
+
+    known: dict[str, tuple[Scalar, Callable[[Scalar, int], Tile]]] = {
+        "token": (given.tokens, of_token),
+        "entry": (given.tokens * given.slots, of_entry),
+    }
+    return Told(*known[word])

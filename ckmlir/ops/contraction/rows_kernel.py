@@ -1,0 +1,116 @@
+"""Rows of arrays that belong to those of a block: they follow each other, or a list tells each of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Protocol
+
+from ckmlir.dialect.reach import NEAR
+from ckmlir.lang import Scalar, Tile, View, Window, atomic_add, gather, load, scatter, scatter_add, store
+
+Amount = Scalar | int
+
+
+class Rows(Protocol):
+    """Some rows of an array of one dimension or two; what lies outside is zero, and dropped."""
+
+    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+        """Their elements, in two dimensions those of so many columns from a column on."""
+
+    def store(self, tile: Tile, *origin: Amount) -> None:
+        """Write them, from a column on."""
+
+    def add(self, tile: Tile, *origin: Amount) -> None:
+        """Have memory add to them, from a column on."""
+
+
+Put = Callable[[Rows, Tile, Amount], None]
+"""How a tile gets to rows, from a column on: `stored` or `added`."""
+
+
+def stored(rows: Rows, tile: Tile, column: Amount) -> None:
+    """See `Rows.store`."""
+    rows.store(tile, column)
+
+
+def added(rows: Rows, tile: Tile, column: Amount) -> None:
+    """See `Rows.add`."""
+    rows.add(tile, column)
+
+
+@dataclass(frozen=True)
+class Told:
+    """What tells the rows of an array.
+
+    Attributes:
+        count: rows that the array has.
+        index: of so many rows of a block, from one on, which rows of the array they are; -1: none.
+    """
+
+    count: Scalar
+    index: Callable[[Scalar, int], Tile]
+
+
+@dataclass(frozen=True)
+class Array:
+    """An array, and what tells its rows where they do not follow each other."""
+
+    view: View
+    told: Told | None = None
+
+    def rows(self, row: Scalar, count: int) -> Rows:
+        """So many rows from that of a block on."""
+        if self.told is None:
+            return Following(self.view, row, count)
+        return Listed(self.view, self.told.index(row, count))
+
+
+@dataclass(frozen=True)
+class Following:
+    """Rows one behind the other."""
+
+    view: View
+    row: Scalar
+    count: int
+
+    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+        """See `Rows`."""
+        return load(self._window(origin, lengths))
+
+    def store(self, tile: Tile, *origin: Amount) -> None:
+        """See `Rows`."""
+        store(tile, self._window(origin, tile.lengths[1:]))
+
+    def add(self, tile: Tile, *origin: Amount) -> None:
+        """See `Rows`."""
+        atomic_add(tile, self._window(origin, tile.lengths[1:]))
+
+    def _window(self, origin: Sequence[Amount], lengths: Sequence[int]) -> Window:
+        whole = (self.count, *lengths)
+        return self.view.pad(*whole).window(whole, (self.row, *origin))
+
+
+@dataclass(frozen=True)
+class Listed:
+    """Rows by a tile of their numbers; a number that is none gives zeros, and takes nothing. Arrays are no larger than
+    2 GiB.
+    """
+
+    view: View
+    index: Tile
+
+    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+        """See `Rows`."""
+        return gather(self._window(origin, lengths), self.index, 0, reach=NEAR)
+
+    def store(self, tile: Tile, *origin: Amount) -> None:
+        """See `Rows`."""
+        scatter(tile, self._window(origin, tile.lengths[1:]), self.index, 0, reach=NEAR)
+
+    def add(self, tile: Tile, *origin: Amount) -> None:
+        """See `Rows`."""
+        scatter_add(tile, self._window(origin, tile.lengths[1:]), self.index, 0)
+
+    def _window(self, origin: Sequence[Amount], lengths: Sequence[int]) -> Window:
+        return self.view.pad(1, *lengths).window((self.index.lengths[0], *lengths), (0, *origin))

@@ -1,0 +1,127 @@
+"""What a workgroup of the contraction family has to do, and what the walks that say it share."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from types import SimpleNamespace
+from typing import Protocol
+
+from ckmlir.lang import Pointer, Scalar
+from ckmlir.lang.kernel import Argument
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.merged_kernel import known_divisors
+from ckmlir.ops.contraction.rows_kernel import Told
+from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.sources import ROWS, SourceSpec
+
+
+@dataclass(frozen=True)
+class Share:
+    """A workgroup's part of the steps along K of a block, where workgroups share those of all blocks.
+
+    Attributes:
+        workgroup: its number.
+        is_whole: whether it has all steps of the block.
+        has_first: whether it has the block's first step.
+        behind: the number of the step behind the block's last.
+        first_of: the first step of a workgroup, by its number; that of the next is where it ends.
+        first_workgroup: who has the block's first step.
+    """
+
+    workgroup: Scalar
+    is_whole: Scalar
+    has_first: Scalar
+    behind: Scalar
+    first_of: Callable[[Scalar], Scalar]
+    first_workgroup: Callable[[], Scalar]
+
+
+@dataclass(frozen=True)
+class Work:
+    """A block of a product, or a part of its sums.
+
+    Attributes:
+        sizes: m, n and k of the product, with what is known to divide them.
+        arrays: where the product's arrays begin, by name; outputs of parts where those of this part do.
+        distances: how rows lie in them, by the names of `distance_arguments`.
+        row, column: where the block begins in C.
+        begin, end: the range of K.
+        share: where workgroups share the steps of blocks.
+        listed: of arrays whose rows do not follow each other as the block's do what tells them, by name.
+    """
+
+    sizes: Mapping[str, Scalar]
+    arrays: Mapping[str, Pointer]
+    distances: SimpleNamespace
+    row: Scalar
+    column: Scalar
+    begin: Scalar | int
+    end: Scalar
+    share: Share | None = None
+    listed: Mapping[str, Told] = field(default_factory=dict)
+
+
+Body = Callable[[Work], None]
+
+
+class Walk(Protocol):
+    """A way through the blocks."""
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """The kernel's arguments by name, in order."""
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """Trace the kernel: the body for what this workgroup computes; `given` are the arguments."""
+
+
+def element_types(spec: ContractionSpec) -> dict[str, str]:
+    """Of every array, by name."""
+    sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
+    sources = {one.name: one.dtype for one in map(SourceSpec.parse, spec.sources)}
+    return {**(sources or dict.fromkeys(spec.tensors, spec.stored)), **sides, **dict.fromkeys(spec.outputs, spec.out)}
+
+
+def count_blocks(length: Scalar, step: int) -> Scalar:
+    """How many blocks a length takes."""
+    count: Scalar = (length + (step - 1)) // step
+    return count
+
+
+def block_at(spec: ContractionSpec, place: Scalar, n: Scalar) -> tuple[Scalar, Scalar]:
+    """First row and column of a block of C; blocks are numbered row by row."""
+    bm, bn, _ = spec.block
+    across = count_blocks(n, bn)
+    return place // across * bm, place % across * bn
+
+
+def align_of(spec: ContractionSpec, name: str) -> int:
+    """Elements that divide the distances between rows of an array."""
+    if spec.sources and name in spec.tensors:
+        return SourceSpec.parse(spec.sources[spec.tensors.index(name)]).align
+    if name in spec.tensors:
+        return spec.align[0 if name == "a" else 1]
+    return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
+
+
+def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]:
+    """The sizes with what is known to divide them: the block, or the alignment of the rows that they are the
+    length of.
+    """
+    known = known_divisors(spec) if spec.merged else dict.fromkeys("mnk", 1)
+    rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
+    if spec.shuffled:
+        del rows[1]  # rows of tiles, filled up
+    if spec.merged:
+        rows.clear()
+    elif spec.sources:
+        rows = {2: "n"}  # sources say of themselves what they are aligned to
+    for source in map(SourceSpec.parse, spec.sources):
+        letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
+        known[letter] = max(known[letter], source.align)
+    for operand, letter in rows.items():
+        known[letter] = max(known[letter], spec.align[operand])
+    for letter, length in zip("mnk", spec.block, strict=True):
+        if letter not in spec.pad:
+            known[letter] = length
+    return {letter: getattr(given, letter).multiple_of(known[letter]) for letter in "mnk"}

@@ -1,0 +1,192 @@
+"""A product of routed rows with experts' matrices: what a request of `moe_gemm` comes to, and its arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any
+
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
+from ckmlir.ops.contraction.keys import read_problem
+from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.contraction.shuffle import COLUMNS
+from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.tensors.expression import read_expression
+
+A_ROWS = ("token", "entry", "place")
+C_ROWS = ("entry", "token", "place")
+KINDS = ("row", "column", "place", "scalar")
+"""Of D tensors: a row or a number of each expert, a number for each row of A, a number for each place."""
+OWN = ("row", "scalar")
+"""Kinds of which each expert has one of its own."""
+LEAST_UNIT = min(COLUMNS)
+"""Rows of the lowest blocks."""
+SUMMED = ("f16", "bf16", "f32", "i32")
+"""What results of a token's entries may be summed in."""
+ENTRIES = "entries"
+"""Kernels' name for the workspace of results by entry that are summed by token."""
+ACCUMULATORS = ("acc", "gate", "up")
+"""What an expression may name: one sum, or the two of two matrices."""
+
+
+@dataclass(frozen=True)
+class ExpertsProblem:
+    """Rows of tokens and slots, multiplied by the matrices of the experts that a routing chose.
+
+    Attributes:
+        t, e, topk: tokens, experts, slots of each token.
+        unit: places of a unit; see `ckmlir.ops.moe.moe_sorting`.
+        a_rows, c_rows: of `A_ROWS` and `C_ROWS`.
+        kinds: of the D tensors, of `KINDS`.
+        reduction: how entries of a token are summed, None where they are not.
+        product: that of one unit. Its batch strides lead from one expert's arrays to the next's.
+    """
+
+    t: int
+    e: int
+    topk: int
+    unit: int
+    a_rows: str
+    c_rows: str
+    kinds: tuple[str, ...]
+    reduction: str | None
+    product: Problem
+
+    @property
+    def entries(self) -> int:
+        """Pairs of a token and a slot."""
+        return self.t * self.topk
+
+    @property
+    def units(self) -> int:
+        """Units at most."""
+        return most_units(self.entries, self.e, self.unit)
+
+    def count(self, rows: str) -> int:
+        """Rows of an array that has them by place, token or entry."""
+        return {"place": self.units * self.unit, "token": self.t, "entry": self.entries}[rows]
+
+    @property
+    def rows(self) -> dict[str, str]:
+        """What rows stand for in A, in C and in D tensors that are columns, by name."""
+        of_kind = {"column": self.a_rows, "place": "place"}
+        sides = {
+            one.name: of_kind[kind] for one, kind in zip(self.product.side, self.kinds, strict=True) if kind in of_kind
+        }
+        return {"a": self.a_rows, "c": self.c_rows, **sides}
+
+    @property
+    def listed(self) -> tuple[str, ...]:
+        """The same as a specification has it, of rows that a list tells."""
+        return tuple(f"{name}:{word}" for name, word in self.rows.items() if word != "place")
+
+    def arrays(self) -> tuple[ArraySpec, ...]:
+        """All arrays in the order of the kernel's arguments."""
+        rows = self.rows
+        found = [
+            replace(array, shape=(self.count(rows[array.name]), *array.shape[1:])) if array.name in rows else array
+            for array in self.product.arrays()
+        ]
+        places = self.count("place")
+        lists = (("sorted_ids", places), ("expert_ids", self.units), ("totals", 2))
+        return (*found, *(array_spec(name, (length,), "i32", "in") for name, length in lists))
+
+    @property
+    def by_entry(self) -> ExpertsProblem:
+        """The problem whose results a workspace holds before they are summed by token: in rows of whole vectors."""
+        dtype = accumulator_type(self.product.dtype) if not self.product.op else "f32"
+        vector = 16 // find_dtype(dtype).bytes
+        pitch = max(-(-self.product.n // vector), 1) * vector
+        product = replace(self.product, out=dtype, ldc=pitch)
+        return replace(self, c_rows="entry", reduction=None, product=product)
+
+
+def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
+    """The problem of keys that have been read. Raises RequestError where they do not fit each other."""
+    t, topk, e, unit = (values[name] for name in ("t", "topk", "e", "unit"))
+    if t >= 1 << TOKEN_BITS:
+        raise RequestError(f"t={t}: a word has {TOKEN_BITS} bits for a token; expected less than 2^24")
+    if topk > MOST_SLOTS:
+        raise RequestError(f"topk={topk}: a word has a byte for a slot; expected at most {MOST_SLOTS}")
+    if unit % LEAST_UNIT:
+        raise RequestError(f"unit={unit}: blocks have {LEAST_UNIT} rows at least; expected a multiple of {LEAST_UNIT}")
+    used = _used(values["op"])
+    count = sum(name in NAMES for name in used)
+    for key in ("d", "d_kind", "ldd"):
+        if values[key] is not None and len(values[key]) != count:
+            raise RequestError(f"{key}: {len(values[key])} D tensors are described, op={values['op']} names {count}")
+    kinds = values["d_kind"] or ("row",) * count
+    shuffled = values["shuffled"]
+    if shuffled is None and values["schedule"] == PRESHUFFLE:
+        shuffled = values["mfma"][1] if values["mfma"] else LEAST_UNIT
+    asked = {
+        **values, "m": unit, "split_k": None, "reduction": None, "shuffled": shuffled,
+        "d_kind": tuple("column" if kind == "place" else kind for kind in kinds) or None,
+    }  # fmt: skip
+    product = read_problem(asked, 2 if used & {"gate", "up"} else 1)
+    if product.block is not None and unit % product.block[0]:
+        raise RequestError(f"block: {product.block[0]} rows do not divide unit={unit}; expected a divisor")
+    reduction = values["reduction"]
+    if values["c_rows"] == "token":
+        reduction = reduction or "workspace"
+        if product.out not in SUMMED:
+            raise RequestError(f"out={product.out}: entries of a token are summed; expected {'|'.join(SUMMED)}")
+    elif reduction is not None:
+        raise RequestError(f"reduction={reduction}: rows of c by {values['c_rows']} are not summed; expected nothing")
+    problem = ExpertsProblem(
+        t, e, topk, unit, values["a_rows"], values["c_rows"], kinds, reduction,
+        _with_experts(product, kinds, e, values),
+    )  # fmt: skip
+    return _checked(problem)
+
+
+def _used(op: str | None) -> frozenset[str]:
+    """What an expression names. Raises RequestError for one that names both one sum and two."""
+    used = frozenset(read_expression(op, (*ACCUMULATORS, *NAMES, *SCALARS)).variables) if op else frozenset()
+    if "acc" in used and used & {"gate", "up"}:
+        raise RequestError(f"op={op}: it names acc and gate or up; expected one sum, acc, or two, gate and up")
+    return used
+
+
+def _with_experts(product: Problem, kinds: tuple[str, ...], experts: int, values: Mapping[str, Any]) -> Problem:
+    """The product with the distances from one expert's arrays to the next's. Raises RequestError for what overlaps."""
+    matrix = next(array for array in product.arrays() if array.name == product.operands[1])
+    stride = matrix.shape[0] * product.ldb if values["b_stride"] is None else values["b_stride"]
+    if stride < matrix.elements:
+        raise RequestError(f"b_stride={stride}: an expert's matrix takes {matrix.elements}; expected that at least")
+    batches = [(name, Batch((experts,), (stride,))) for name in product.operands[1:]]
+    sides = []
+    for place, (one, kind) in enumerate(zip(product.side, kinds, strict=True)):
+        least = max(product.n, 1) if kind == "row" else 1
+        pitch = (values["ldd"][place] if values["ldd"] else 0) or least
+        if pitch < least:
+            wrong = f"{one.name} has {least} elements for each expert"
+            raise RequestError(f"ldd={pitch}: {wrong}; expected that at least, or 0")
+        sides.append(replace(one, pitch=pitch))
+        if kind in OWN:
+            batches.append((one.name, Batch((experts,), (pitch,))))
+    return replace(product, side=tuple(sides), batches=tuple(batches))
+
+
+def _checked(problem: ExpertsProblem) -> ExpertsProblem:
+    """The problem, if kernels count to its rows and address its arrays. Raises RequestError."""
+    product = problem.product
+    if problem.count("place") > MAXIMUM_SIZE or problem.entries > MAXIMUM_SIZE:
+        raise RequestError(f"t={problem.t}: {problem.count('place')} places; kernels count to {MAXIMUM_SIZE}")
+    if product.batch_of(product.operands[1]).strides[0] > MAXIMUM_SIZE:
+        raise RequestError(f"b_stride: an expert's matrix is longer than {MAXIMUM_SIZE} elements; expected less")
+    single = {array.name: array for array in replace(product, batches=()).arrays()}
+    made = problem.by_entry.arrays() if problem.reduction == "workspace" else problem.arrays()
+    for array in (*problem.arrays(), *made):
+        own = single[array.name] if array.name not in problem.rows and array.name in single else array
+        if own.nbytes > MAXIMUM_ARRAY_BYTES:
+            shape = "x".join(map(str, own.shape))
+            raise RequestError(
+                f"array {own.name} of shape {shape} takes {own.nbytes} bytes; kernels address at most "
+                f"{MAXIMUM_ARRAY_BYTES}"
+            )
+    return problem

@@ -1,0 +1,242 @@
+"""moe_gemm: rows of tokens times the matrices of the experts that a routing chose for them.
+
+`moe_sorting` lists the entries of the routing, (token, slot), by expert: sorted_ids, expert_ids and totals are inputs,
+as it made them with the same t, e, k = topk and unit. Row i of A stands for a token (`a_rows=token`: t rows), an entry
+(`entry`: t * topk rows, token by token) or a place of the sorted list (`place`); so does row i of C, where `token` is
+the sum over the token's entries. Entries that the list leaves out count as zero in that sum; rows of C by entry or
+place that it leaves out keep what they held. Words that name no token or slot are padding, and units of an expert that
+is none are left out.
+
+Each expert has one matrix B (n, k), or a `gate` and an `up`, when `op` names those: `op=silu(gate)*up`. D tensors are
+a row (`row`: e x n, a bias or scales of columns), a number for each row of A (`column`: scales of tokens), a number for
+each place (`place`: sorted_weights) or a number for each expert (`scalar`). So the second product of a layer of experts
+is `a_rows=entry c_rows=token op=acc*d0 d=f32 d_kind=place`.
+
+Sums over entries go through a workspace in a fixed order (`reduction=workspace`), or memory adds them (`atomic`). The
+grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
+
+Kernel arguments: a, b or gate and up, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and those of D
+tensors; b_stride, places, blocks of a unit, t, topk, e (i32); with an expression alpha and beta (f32).
+
+Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
+"""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.choice import chosen_keys, first_valid
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
+from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, TYPE_KEYS, expression_keys
+from ckmlir.ops.contraction.operator import real_type
+from ckmlir.ops.contraction.problem import REDUCTIONS
+from ckmlir.ops.contraction.side import MOST, NAMES
+from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+from ckmlir.ops.contraction.sum_parts import cleared, sum_over
+from ckmlir.ops.contraction.validity import invalid_fields
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
+from ckmlir.ops.moe import experts_reference
+from ckmlir.ops.moe.experts_plans import plans
+from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
+from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError, Words
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+DTYPES = ("f16", "bf16", "f32", "fp8", "bf8", "i8")
+
+
+class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
+    """See the module's text."""
+
+    name = "moe_gemm"
+    summary = "rows of tokens times the matrices of their experts, by row lists of moe_sorting"
+    spec_type = ContractionSpec
+    keys = (
+        Integer("t", 64, "tokens"),
+        Integer("e", 8, "experts", minimum=1),
+        Integer("topk", 2, "experts of each token", minimum=1),
+        Integer("unit", 32, "places of a unit, whose rows have one expert; a multiple of 16", 16, 16),
+        Integer("n", 256, "columns of C"),
+        Integer("k", 256, "length of the sums; 0 gives zeros"),
+        Choice("a_rows", "token", "what a row of a stands for", A_ROWS),
+        Choice("c_rows", "entry", "what a row of c stands for; of a token it is the sum of its entries", C_ROWS),
+        Choice("dtype", "f16", "of A and B", DTYPES),
+        *(key for key in TYPE_KEYS if key.name == "out"),
+        Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS[:2]),
+        Pitch("lda", None, "elements from one row of array a to the next", minimum=1, of=("k",)),
+        *(key for key in PITCHES if key.name != "lda"),
+        Integer("b_stride", None, "elements from one expert's matrix to the next's; by default packed", minimum=1),
+        *PLAN_KEYS,
+        SHUFFLED,
+        Choice(
+            "reduction",
+            None,
+            "how entries of a token are summed: through a workspace by a second kernel, in a fixed order (the "
+            "default); or by atomics in C, in no fixed order",
+            tuple(REDUCTIONS),
+        ),
+        ExpressionKey("op", None, "what is stored, from acc, or from gate and up", (*ACCUMULATORS, *NAMES, *SCALARS)),
+        Words("d_kind", None, "of each D tensor: a row or number of each expert, a number for each row of a or place",
+              KINDS, MOST),
+        *(key for key in expression_keys(None) if key.name not in ("op", "d_kind")),
+    )  # fmt: skip
+
+    def _problem(self, values: Mapping[str, Any]) -> ExpertsProblem:
+        return read_experts(values)
+
+    # -- the kernel --------------------------------------------------------------------------------------------------
+
+    def spec(self, problem: ExpertsProblem, target: Target) -> ContractionSpec:
+        """The first plan of `ckmlir.ops.moe.experts_plans` that the chip can run."""
+        own = _made(problem)
+        candidates = (
+            replace(
+                GEMM.planned(own.product, plan, _sink(problem), target), operator=self.name, walk="experts",
+                rows=own.listed,
+            )
+            for plan in plans(own)
+        )  # fmt: skip
+        return first_valid(candidates, lambda one: self.validate(one, target))
+
+    def chosen(self, problem: ExpertsProblem, spec: ContractionSpec) -> dict[str, object]:
+        return chosen_keys(
+            problem.product, spec,
+            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
+        )  # fmt: skip
+
+    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
+        return invalid_fields(spec, target)
+
+    def mismatches(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        own = _made(problem)
+        reasons = list(unlike(spec, operator=self.name, walk="experts", rows=own.listed, sink=_sink(problem)))
+        if problem.unit % spec.block[0]:
+            why = f"blocks of {spec.block[0]} rows do not divide unit={problem.unit}"
+            reasons.append(Reason("block", spec.block, why, "expected a divisor"))
+        plain = replace(spec, operator=GEMM.name, walk="grid", sink="store")
+        single = replace(own.product, m=spec.block[0], split_k=None, reduction=None)
+        return reasons + GEMM.mismatches(single, plain, target)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        first = {"op": "silu(gate) * up"}
+        second = {"a_rows": "entry", "c_rows": "token", "op": "acc * d0", "d": "f32", "d_kind": "place"}
+        requests: list[dict[str, Any]] = [
+            {**keys, "dtype": dtype, "unit": unit}
+            for keys in ({}, first, {**second, "reduction": "workspace"}, {**second, "reduction": "atomic"})
+            for dtype in DTYPES
+            for unit in (16, 32, 64, 128)
+        ]
+        requests += [{"schedule": "preshuffle", "unit": unit} for unit in (16, 32, 64, 128)]
+        specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def build(self, spec: ContractionSpec, target: Target) -> Any:
+        return importlib.import_module("ckmlir.ops.contraction.contraction_kernel").build(spec, target)
+
+    # -- what is queued ----------------------------------------------------------------------------------------------
+
+    def arrays(self, problem: ExpertsProblem) -> tuple[ArraySpec, ...]:
+        return problem.arrays()
+
+    def launch(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> Launch:
+        own = _made(problem)
+        product = own.product
+        blocks, across = problem.unit // spec.block[0], ceil_div(product.n, spec.block[1])
+        shape = (across, problem.units * blocks)
+        workgroups = across * problem.units * blocks
+        if workgroups > MAXIMUM_SIZE:
+            raise RequestError(f"{self.name}: {workgroups} blocks of C; kernels count to {MAXIMUM_SIZE}")
+        if not workgroups or self.writes_nothing(problem):
+            return NOTHING
+        stride = product.batch_of(product.operands[1]).strides[0]
+        sizes = (product.n, product.k, *product.distances(), stride, problem.count("place"), blocks)
+        numbers = (product.alpha, product.beta) if spec.op else ()
+        names = [array.name for array in own.arrays()]
+        if problem.reduction == "workspace":
+            names[names.index("c")] = ENTRIES
+        arguments = (
+            *names, *map(np.int32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers)
+        )  # fmt: skip
+        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+    def steps(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        """Where entries are summed zeros before, in C or for each entry, and behind what adds the latter."""
+        if problem.reduction is None or self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        if problem.reduction == "atomic":
+            return (cleared(next(array for array in problem.arrays() if array.name == "c")), OWN_KERNEL)
+        made, product = _made(problem).product, problem.product
+        sum_ = sum_over(
+            problem.topk, (problem.t, product.n), made.out, (made.ldc, problem.topk * made.ldc, 1), product.out,
+            (product.ldc, 1),
+        )  # fmt: skip
+        return (Fill(ENTRIES, 0), OWN_KERNEL, Run(SUM_PARTS, sum_, {"acc_parts": ENTRIES, "c": "c"}))
+
+    def workspaces(self, problem: ExpertsProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        if problem.reduction != "workspace" or self.writes_nothing(problem):
+            return ()
+        entries = next(array for array in _made(problem).arrays() if array.name == "c")
+        return (Workspace(ENTRIES, entries.shape[0] * entries.strides[0] * find_dtype(entries.dtype).bytes),)
+
+    # -- values ------------------------------------------------------------------------------------------------------
+
+    def _together(self, problem: ExpertsProblem, generator: np.random.Generator) -> Mapping[str, Array]:
+        """What `moe_sorting` makes of a routing."""
+        sorting = experts_reference.sorting(problem)
+        routing = {
+            array.name: MOE_SORTING._values(sorting, array, generator)
+            for array in MOE_SORTING.arrays(sorting)
+            if array.role == "in"
+        }
+        found = MOE_SORTING.reference(sorting, routing)
+        return {name: found[name] for name in ("sorted_ids", "expert_ids", "totals")}
+
+    def _values(self, problem: ExpertsProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        product = problem.product
+        if product.shuffled and array.name in product.operands[1:]:
+            single = next(one for one in replace(product, batches=()).arrays() if one.name == array.name)
+            return np.stack([GEMM._values(product, single, generator) for _ in range(problem.e)])
+        return GEMM._values(product, array, generator)
+
+    def reference(self, problem: ExpertsProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """That of `gemm` for each expert's rows, where they belong."""
+        return {"c": experts_reference.result(problem, arrays)}
+
+    def expected(self, problem: ExpertsProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        return {"c": experts_reference.expected(problem, arrays, target)}
+
+    def tolerances(
+        self, problem: ExpertsProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """Those of `gemm` for each expert's rows; of a token's sum, those of its entries and of adding them."""
+        return {"c": experts_reference.tolerance(problem, arrays, reference["c"], target)}
+
+    def flops(self, problem: ExpertsProblem) -> int:
+        """A multiplication and an addition for each product of an entry."""
+        product = problem.product
+        return 2 * problem.entries * product.n * product.k * product.products
+
+
+def _made(problem: ExpertsProblem) -> ExpertsProblem:
+    """What the kernel makes: C, or results by entry for a workspace."""
+    return problem.by_entry if problem.reduction == "workspace" else problem
+
+
+def _sink(problem: ExpertsProblem) -> str:
+    return "atomic" if problem.reduction == "atomic" else "store"
+
+
+OPERATOR = MoeGemm()
+"""Products of experts' matrices."""

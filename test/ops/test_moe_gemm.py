@@ -1,0 +1,199 @@
+"""Products of experts' matrices: numbers, what rows stand for, any lists, schedules, what is refused."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.moe.experts_reference import sorting
+from ckmlir.ops.plan import make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+MOE_GEMM, SORTING = find_operator("moe_gemm"), find_operator("moe_sorting")
+GFX942 = get_target("gfx942")
+FIRST = {"op": "silu(gate) * up"}
+SECOND = {"a_rows": "entry", "c_rows": "token", "op": "acc * d0", "d": "f32", "d_kind": "place"}
+REQUESTS: tuple[dict[str, Any], ...] = (
+    {"t": 17, "n": 96, "k": 72, "dtype": "bf16", **FIRST},
+    {"t": 17, "n": 70, "k": 40, "e": 5, "topk": 3, **SECOND},
+    {"t": 9, "n": 64, "k": 128, "unit": 16, **SECOND, "reduction": "atomic", "out": "f16"},
+    {"t": 33, "n": 66, "k": 33, "dtype": "f32", **SECOND, "reduction": "atomic"},
+    {"t": 40, "n": 72, "k": 80, "unit": 64, "layout": "RRR", "op": "gelu(gate + d0) * (up + d1)", "lda": 96},
+    {"t": 3, "n": 64, "k": 96, "unit": 48, "a_rows": "place", "c_rows": "place", "dtype": "bf16", "out": "f32"},
+    {"t": 20, "n": 80, "k": 128, "dtype": "fp8", "op": "acc * d0 * d1", "d": "f32,f32", "d_kind": "column,row"},
+    {"t": 20, "n": 65, "k": 64, "dtype": "i8", "op": "silu(gate * d0 * d1) * (up * d0 * d2)", "out": "bf16",
+     "d": "f32,f32,f32", "d_kind": "column,row,scalar"},
+    {"t": 12, "n": 72, "k": 64, "dtype": "i8", "a_rows": "entry", "c_rows": "token", "reduction": "atomic"},
+    {"t": 30, "n": 70, "k": 200, "schedule": "preshuffle", "dtype": "bf16", "unit": 32},
+    {"t": 1, "n": 48, "k": 0, "topk": 1, "e": 1, "unit": 16, "b_stride": 64},
+    {"t": 150, "n": 129, "k": 64, "unit": 128, "e": 2, "b_stride": 8320, **SECOND, "ldc": 136},
+)  # fmt: skip
+
+
+def run(chip: str, given: dict[str, Array] | None = None, seed: int = 3, **keys: Any) -> dict[str, Array]:
+    """Run a request under all checkers, between guard bytes, and compare; with some arrays `given`."""
+    target = get_target(chip)
+    problem = MOE_GEMM.problem(**keys)
+    arrays = {**MOE_GEMM.inputs(problem, target, seed), **(given or {})}
+    result = run_operator(MOE_GEMM, problem, arrays, target, open_device("sim", target, checks="all"), guarded=True)
+    comparisons = check_outputs(MOE_GEMM, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    return result.outputs
+
+
+def routed(ids: Array, **keys: Any) -> dict[str, Array]:
+    """The lists of a routing, as `moe_sorting` makes them."""
+    problem = sorting(MOE_GEMM.problem(**keys))
+    weights = np.ones(ids.shape, np.float32)
+    lists = SORTING.reference(problem, {"topk_ids": ids, "weights": weights})
+    return {name: lists[name].astype(np.int32) for name in ("sorted_ids", "expert_ids", "totals")}
+
+
+FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 4), ("gfx950", 10)}
+
+
+@pytest.mark.parametrize(("chip", "number"), [
+    pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
+    for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))
+])  # fmt: skip
+def test_rows_of_experts(chip: str, number: int) -> None:
+    """Types, layouts, expressions, kinds of D tensors and of rows, under all checkers and between guard bytes."""
+    keys = REQUESTS[number]
+    if keys.get("dtype") == "fp8" and chip == "gfx90a":
+        with pytest.raises(RequestError, match="gfx90a"):
+            agree("moe_gemm", chip, **keys)
+        return
+    run(chip, **keys)
+
+
+@pytest.mark.parametrize(("tokens", "choice"), [
+    pytest.param(tokens, choice, marks=[] if (tokens, choice) in {(1, "one"), (17, "few"), (3, "none")} else
+                 [pytest.mark.full])
+    for tokens, choice in itertools.product((1, 3, 17), ("one", "few", "repeated", "none"))
+])  # fmt: skip
+def test_any_routing(tokens: int, choice: str) -> None:
+    """All tokens to one expert, experts without tokens, tokens that name one twice, entries of no expert at all."""
+    random = np.random.default_rng(tokens)
+    ids = {
+        "one": np.full((tokens, 2), 6),
+        "few": random.choice([1, 5], (tokens, 2)),
+        "repeated": np.repeat(random.integers(0, 7, (tokens, 1)), 2, axis=1),
+        "none": np.where(random.random((tokens, 2)) < 0.5, -1, 9),
+    }[choice]
+    keys = {"t": tokens, "e": 7, "topk": 2, "unit": 16, "n": 64, "k": 32}
+    reduction = "atomic" if choice == "few" else "workspace"
+    found = run(CHIPS[tokens % 3], routed(ids, **keys), **keys, **SECOND, reduction=reduction, out="f32")
+    assert found["c"].any() == (choice != "none")
+
+
+@pytest.mark.parametrize(("chip", "rows"), [
+    ("gfx942", ("entry", "token")), pytest.param("gfx90a", ("token", "entry"), marks=pytest.mark.full),
+])  # fmt: skip
+def test_lists_of_anything(chip: str, rows: tuple[str, str]) -> None:
+    """Words that name no entry are padding, units of no expert are left out, totals beyond the list end with it:
+    nothing is read or written outside.
+    """
+    random = np.random.default_rng(5)
+    keys = {"t": 9, "e": 3, "topk": 2, "unit": 16, "n": 40, "k": 40, "a_rows": rows[0], "c_rows": rows[1]}
+    problem = MOE_GEMM.problem(**keys)
+    places = problem.units * problem.unit
+    words = random.permutation(np.concatenate([
+        np.arange(9) | 1 << 24, [9, -1, 1 << 23, 2 << 24, -(2**31), 2**31 - 1, 0x7F000000], random.integers(
+            -(2**31), 2**31, places),
+    ])[:places])  # fmt: skip
+    for experts, total in (([1, -1, 2, 3], 2**31 - 1), ([0, 2**31 - 1, -(2**31), 2], 49), ([0, 1, 2, 0], -16)):
+        lists = {
+            "sorted_ids": words.astype(np.int32),
+            "expert_ids": np.resize(np.array(experts), problem.units).astype(np.int32),
+            "totals": np.array([total, 0], np.int32),
+        }
+        found = run(chip, lists, **keys)
+        assert total > 0 or rows[1] == "entry" or not found["c"].any()
+
+
+def test_a_fixed_order_gives_the_same_bits() -> None:
+    found = []
+    for seed in (1, 2):
+        problem = MOE_GEMM.problem(t=20, e=4, topk=4, n=64, k=64, unit=16, **SECOND)
+        arrays = MOE_GEMM.inputs(problem, GFX942)
+        device = open_device("sim", GFX942, seed=seed)
+        found.append(run_operator(MOE_GEMM, problem, arrays, GFX942, device).outputs["c"].tobytes())
+    assert found[0] == found[1]
+
+
+def test_units_behind_the_places_taken_end_at_once() -> None:
+    """The grid is a bound; a block that has nothing to do executes a few instructions."""
+    keys = {"t": 8, "e": 8, "topk": 1, "unit": 16, "n": 64, "k": 256}
+    counts = []
+    for ids in (np.zeros((8, 1), int), np.arange(8).reshape(8, 1)):
+        problem = MOE_GEMM.problem(**keys)
+        arrays = {**MOE_GEMM.inputs(problem, GFX942), **routed(ids, **keys)}
+        device = open_device("sim", GFX942)
+        run_operator(MOE_GEMM, problem, arrays, GFX942, device)
+        counts.append(device.last_statistics.wave_instructions)
+    assert counts[0] < counts[1] / 4
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    pytest.param("gfx90a", {"unit": 128, **SECOND}, marks=pytest.mark.full), ("gfx942", {"unit": 128, **FIRST}),
+    ("gfx950", {"unit": 16, **FIRST}), pytest.param("gfx942", {"schedule": "preshuffle"}, marks=pytest.mark.full),
+])  # fmt: skip
+def test_the_steady_loop_is_that_of_one_product(chip: str, keys: dict[str, Any]) -> None:
+    """Rows by a list cost it nothing: no vector arithmetic, few scalar instructions, nothing spilled, and proved."""
+    target = get_target(chip)
+    spec = MOE_GEMM.spec(MOE_GEMM.problem(**keys), target)
+    kernel = compile_kernel(MOE_GEMM, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert mix["mfma"] and mix["valu"] == 0 and mix["salu"] <= 12
+    bench = Workbench.of(MOE_GEMM, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"unit": 24}, "unit=24: "),
+        ({"t": 1 << 24}, "t=16777216: a word has 24 bits for a token; expected less than 2^24"),
+        ({"topk": 128}, "topk=128: a word has a byte for a slot; expected at most 127"),
+        ({"unit": 32, "block": "64x64x64"}, "block: 64 rows do not divide unit=32; expected a divisor"),
+        ({"reduction": "atomic"}, "reduction=atomic: rows of c by entry are not summed; expected nothing"),
+        ({"op": "acc * gate"}, "it names acc and gate or up; expected one sum, acc, or two, gate and up"),
+        ({"c_rows": "token", "out": "fp8", "op": "acc"}, "out=fp8: entries of a token are summed; expected f16|bf16"),
+        ({"op": "acc", "d": "f32"}, "d: 1 D tensors are described, op=acc names 0"),
+        ({"b_stride": 100}, "b_stride=100: an expert's matrix takes 65536; expected that at least"),
+        ({"op": "acc + d0", "ldd": 100}, "ldd=100: d0 has 256 elements for each expert; expected that at least"),
+        ({"t": 2**23, "topk": 8, "n": 64, "k": 1}, "array c of shape 67108864x64 takes 8589934592 bytes"),
+        ({"t": 2**23, "topk": 127, "n": 1, "k": 1}, "array sorted_ids of shape"),
+    ],
+)
+def test_requests_that_do_not_fit(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        MOE_GEMM.problem(**keys)
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys", "words"),
+    [
+        ("gfx90a", {**SECOND, "dtype": "bf16", "reduction": "atomic"}, "has no global packed bf16 atomic add"),
+        ("gfx942", {"schedule": "async"}, "rows by a list go through registers, and this schedule goes past them"),
+        ("gfx942", {**SECOND, "n": 65, "reduction": "atomic"}, "memory adds f16 in pairs"),
+    ],
+)
+def test_what_a_chip_cannot_run(chip: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        make_plan(MOE_GEMM, MOE_GEMM.problem(**keys), get_target(chip))
