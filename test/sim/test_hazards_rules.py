@@ -273,6 +273,9 @@ def test_every_rule_has_an_example() -> None:
         ("gfx942", ("s_mov_b32 s3, 0", "buffer_load_dword v0, v1, s[4:7], s3 offen")),  # SALU is interlocked
         ("gfx942", (MFMA32, "v_add_f32_e32 v60, v61, v62", "v_add_f32_e32 v63, v64, v65")),
         ("gfx942", ("v_add_f32_e32 v0, v1, v2", ADD)),
+        # a comparison writes its mask whole, also in the SDWA form
+        ("gfx942", ("v_mad_u64_u32 v[4:5], s[26:27], v4, s7, v[2:3]",
+                    "v_cmp_lt_i32_sdwa s[26:27], v3, s21 src0_sel:BYTE_3 src1_sel:DWORD")),
     ],
 )
 def test_what_the_hardware_takes_care_of_is_clean(chip: str, lines: tuple[str, ...]) -> None:

@@ -162,8 +162,10 @@ def effects_of(instruction: Instruction) -> Effects:
     for operand in instruction.destinations:
         named_writes |= registers_of(operand)
     reads, writes, keeps = _by_mnemonic(mnemonic)
-    if keeps or instruction.encoding in ("DPP", "SDWA"):  # lanes or bytes that the form leaves alone are kept
+    if keeps:
         named_reads |= named_writes
+    elif instruction.encoding in ("DPP", "SDWA"):  # lanes or bytes that the form leaves alone are kept; masks have none
+        named_reads |= named_writes & registers.VECTOR_REGISTERS
     direct = _direct_access(instruction)
     reads |= _machine_reads(instruction, category, direct is not None)
     events = _events(instruction, category)
