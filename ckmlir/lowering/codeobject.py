@@ -38,9 +38,9 @@ CODE_OBJECT_ABI = "500"
 LINE_TABLE_PASS = "ensure-debug-info-scope-on-llvm-func{emission-kind=LineTablesOnly}"
 
 DEFAULT_LEVEL = 2
-"""What level 3 does besides costs a twentieth of the time and finds nothing: kernels are as long or a little longer. Level
-1 would save a tenth of GEMM's time with the same loops; loops of rows, reductions and pooling would be 3 to 16 percent
-longer, in the same time (310 kernels, benchmarks/listed_kernels.py)."""
+"""What level 3 does besides costs a twentieth of the time and finds nothing: kernels are as long or a little longer.
+Level 1 would save a tenth of GEMM's time with the same loops; loops of rows, reductions and pooling would be 3 to 16
+percent longer, in the same time (310 kernels, benchmarks/listed_kernels.py)."""
 
 # `gpu-module-to-binary` runs `ld.lld -shared INPUT -o OUTPUT`.
 COPYING_LINKER = b'#!/bin/sh\nLC_ALL=C exec cat "$2" >"$4"\n'
