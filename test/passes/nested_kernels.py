@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from traced_attention import attend, products
+
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
@@ -17,17 +19,12 @@ from ckmlir.lang import (
     cast,
     exp2,
     f32,
-    full,
     i32,
     kernel,
     load,
     loop,
-    maximum,
     mma,
     ptr,
-    redistribute,
-    reduce_max,
-    reduce_sum,
     stage,
     store,
     to_lds,
@@ -36,7 +33,7 @@ from ckmlir.lang import (
     workgroup_id,
     zeros,
 )
-from ckmlir.ops.schedules import ATTENTION, GEMM
+from ckmlir.ops.schedules import GEMM
 from ckmlir.targets import get_target
 
 BLOCK = 64, 64, 32
@@ -131,11 +128,7 @@ def stream_k(chip: str, schedule: str) -> Kernel:
 def attention(chip: str, schedule: str) -> Kernel:
     """Work items of a table: for each, queries of one head against keys of a length that memory holds."""
     queries, keys, channels = 128, 32, 32
-    scores = instruction(chip, channels)
-    values = Mma.select(get_target(chip), scores.instruction.shape, "f16", block_k=keys, transposed=True).with_k_chunk(
-        4
-    )
-    waves = 4, 1
+    of = products(chip, (4, 1), queries, keys, channels)
     arguments = {
         **dict.fromkeys(("q", "k", "v", "o"), ptr("f16")),
         "work": ptr("i32"),
@@ -144,9 +137,7 @@ def attention(chip: str, schedule: str) -> Kernel:
     }
 
     @kernel("attention", target=get_target(chip), waves=4, arguments=arguments)
-    def attend(given: Any) -> None:
-        row = scores.c_over(waves, queries, keys).reduce(1)
-        none = zeros((queries, keys), "f32", scores.c_over(waves, queries, keys))
+    def by_table(given: Any) -> None:
         with loop(given.work.scalar(workgroup_id(0)), given.work.scalar(workgroup_id(0) + 1), 1) as turn:
             item, first = given.work.scalar(turn.index * 2 + 64), given.work.scalar(turn.index * 2 + 65)
             begin, end = given.lengths.scalar(item), given.lengths.scalar(item + 1)
@@ -155,48 +146,13 @@ def attention(chip: str, schedule: str) -> Kernel:
             block = (queries, channels), (first, 0)
             q = load(
                 view(given.q, (end, channels), (channels, 1)).pad(queries, channels).window(*block),
-                scores.a_over(waves, queries, channels),
+                of.scores.a_over(of.waves, queries, channels),
             )
-            start = [
-                zeros((queries, channels), "f32", values.c_over(waves, queries, channels)),
-                full((queries,), -1e30, "f32", row),
-                zeros((queries,), "f32", row),
-            ]
-            with loop(begin, end, keys, carry=start, schedule=Schedule.parse(ATTENTION[schedule])) as step:
-                o, top, total = step.carried
-                with stage("load_k"):
-                    from_k = load(rows.window((keys, channels), (step.index, 0)))
-                with stage("k_lds"):
-                    in_k = to_lds(from_k, "k")
-                with stage("load_v"):
-                    from_v = load(across.window((channels, keys), (0, step.index)))
-                with stage("v_lds"):
-                    in_v = to_lds(from_v, "v")
-                with stage("k_read"):
-                    k = in_k.read(scores.b_over(waves, keys, channels))
-                with stage("qk"):
-                    s = mma(scores, q, k, none)
-                with stage("load_s"):
-                    pass  # nothing that scores need
-                with stage("top"):
-                    higher = maximum(top, reduce_max(s, 1) * given.scale)
-                    decay = exp2(top - higher)
-                with stage("exp"):
-                    e = exp2(s * given.scale - higher[:, None])
-                    total = total * decay + reduce_sum(e, 1)
-                    p = redistribute(cast(e, "f16"), values.a_over(waves, queries, keys))
-                with stage("v_read"):
-                    v = in_v.read(values.b_over(waves, channels, keys))
-                with stage("rescale"):
-                    o = o * decay[:, None]
-                with stage("pv"):
-                    o = mma(values, p, v, o)
-                step.carry(o, higher, total)
-            o, _, total = step.results
+            o = attend(of, q, rows, across, (begin, end), given.scale, schedule)
             out = view(given.o, (end, channels), (channels, 1)).pad(queries, channels).window(*block)
-            store(cast(o / total[:, None], "f16"), out)
+            store(cast(o, "f16"), out)
 
-    return attend
+    return by_table
 
 
 def backward(chip: str, schedule: str) -> Kernel:
