@@ -175,3 +175,8 @@ def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError) as error:
         SORTING.problem(**keys)
     assert words in str(error.value)
+
+
+def test_a_unit_of_any_size_without_entries() -> None:
+    """Padding is counted by what is missing, not by the unit."""
+    agree("moe_sorting", "gfx90a", k=0, unit=(1 << 31) - 1)

@@ -162,7 +162,7 @@ class _Sorter:
         """The places behind each expert's entries; workgroups take turns at the first, the second, …"""
         end, missing = self.start + self.counts, self.padded - self.counts
         word = self.given.t | self.given.k << TOKEN_BITS
-        with loop(self.number, self.spec.unit - 1, self.given.sorters) as step:
+        with loop(self.number, self.only(reduce_max, missing), self.given.sorters) as step:
             place = where(missing > step.index, end + step.index, -1)
             window = self.sorted_ids.window((self.length,), (0,))
             scatter(splat_like(place, 0, "i32") + word, window, place, 0)
