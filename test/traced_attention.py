@@ -82,6 +82,8 @@ def attend(
     none = zeros((queries, keys), "f32", shape)
     with loop(*span, keys, carry=start, schedule=Schedule.parse(ATTENTION[schedule])) as step:
         o, before, total = step.carried
+        with stage("prepare"):
+            pass  # nothing that keys need
         with stage("load_k"):
             from_k = load(k.window((keys, channels), (step.index, 0)))
         with stage("k_lds"):

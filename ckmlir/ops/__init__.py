@@ -37,6 +37,7 @@ OPERATORS = {
     "moe_gemm": "ckmlir.ops.moe.moe_gemm",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
+    "fmha_fwd_pagedkv": "ckmlir.ops.attention.fmha_fwd_pagedkv",
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",
     "fmha_fwd_splitkv_combine": "ckmlir.ops.attention.fmha_fwd_splitkv_combine",
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",

@@ -50,24 +50,25 @@ GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch"
 
 _ATTENTION = {
     "unpipelined": "schedule unpipelined 1",
-    "qr": "schedule qr 1; ahead load_k 1, load_v 1, load_s 1; "
-    "step k_lds, v_lds, load_k, load_v, k_read, qk, top, exp, load_s, v_read, rescale, pv",
-    "qr_async": "schedule qr_async 1; ahead load_k 1, load_v 1, load_s 1; path k direct; buffers k 2; "
-    "step k_read, v_lds, load_v, load_k, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
-    "qr_async_trload": "schedule qr_async_trload 1; ahead load_k 1, load_v 1, load_s 1; path direct; buffers 2; "
-    "step k_read, load_v, load_k, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
-    "qr_async_pinned": "schedule qr_async_pinned 1; ahead load_k 1, load_v 1, load_s 1, k_read 1, qk 1; path k direct; "
-    "step v_lds, load_k, load_v, fence, top, exp, fence, load_s, v_read, rescale, pv, fence, k_read, fence, qk; "
-    "apart k, v",
-    "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead load_k 1, load_v 2, load_s 1, v_lds 1, k_read 1, qk 1; "
-    "path k direct; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, pv, fence, barrier, "
-    "k_read, v_lds, load_v, load_s, fence, barrier, fence, qk, fence, barrier; priority pv 1, qk 1; groups 2",
-    "qr_woven": "schedule qr_woven 1; ahead load_k 3, k_lds 2, k_read 1, qk 1, top 1, load_v 2, v_lds 1, load_s 2; "
-    "buffers 2; unroll 2; "
-    "step qk, k_read, exp, rescale, v_lds, load_v, load_s, pv, v_read, top, k_lds, load_k; " + _WOVEN,
-    "qr_woven_async": "schedule qr_woven_async 1; ahead load_k 3, k_read 1, qk 1, top 1, load_v 2, load_s 2; "
-    "path direct; buffers 4; unroll 4; "
-    "step qk, k_read, exp, rescale, load_v, load_s, pv, v_read, top, load_k; " + _WOVEN,
+    "qr": "schedule qr 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; "
+    "step k_lds, v_lds, load_k, load_v, prepare, k_read, qk, top, exp, load_s, v_read, rescale, pv",
+    "qr_async": "schedule qr_async 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; path k direct; buffers k 2; "
+    "step k_read, v_lds, load_v, load_k, prepare, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
+    "qr_async_trload": "schedule qr_async_trload 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; path direct; "
+    "buffers 2; step k_read, load_v, load_k, prepare, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
+    "qr_async_pinned": "schedule qr_async_pinned 1; ahead prepare 2, load_k 1, load_v 1, load_s 1, k_read 1, qk 1; "
+    "path k direct; step v_lds, load_k, load_v, prepare, fence, top, exp, fence, load_s, v_read, rescale, pv, fence, "
+    "k_read, fence, qk; apart k, v",
+    "qr_async_ping_pong": "schedule qr_async_ping_pong 1; ahead prepare 3, load_k 1, load_v 2, load_s 1, v_lds 1, "
+    "k_read 1, qk 1; path k direct; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, pv, "
+    "fence, barrier, k_read, v_lds, load_v, prepare, load_s, fence, barrier, fence, qk, fence, barrier; "
+    "priority pv 1, qk 1; groups 2",
+    "qr_woven": "schedule qr_woven 1; ahead prepare 4, load_k 3, k_lds 2, k_read 1, qk 1, top 1, load_v 2, v_lds 1, "
+    "load_s 2; buffers 2; unroll 2; "
+    "step qk, k_read, exp, rescale, v_lds, load_v, load_s, pv, v_read, top, k_lds, load_k, prepare; " + _WOVEN,
+    "qr_woven_async": "schedule qr_woven_async 1; ahead prepare 4, load_k 3, k_read 1, qk 1, top 1, load_v 2, "
+    "load_s 2; path direct; buffers 4; unroll 4; "
+    "step qk, k_read, exp, rescale, load_v, load_s, pv, v_read, top, load_k, prepare; " + _WOVEN,
 }
 ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 """Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and, where parts have them, prepare

@@ -101,7 +101,7 @@ def test_a_source_of_keys(chip: str) -> None:
     target, operator, d = get_target(chip), FmhaFwd(), 64
     spec = operator.spec(operator.problem(sq=100, sk=130, d=d), target)
     form = form_of(spec, target)
-    schedule = Schedule.parse(ATTENTION["qr"].replace("ahead ", "ahead prepare 2, "))
+    schedule = Schedule.parse(ATTENTION["qr"])
     arguments = {**dict.fromkeys("qkvo", ptr("f16")), "places": ptr("i32"), "sq": i32, "count": i32, "rows": i32,
                  "scale": f32}  # fmt: skip
 

@@ -208,12 +208,12 @@ def pinned() -> Workbench:
 
 RACING = {
     "K read above the copy that fills its slot": (
-        "load_k, load_v, fence, top, exp, fence, load_s, v_read, rescale, pv, fence, k_read",
-        "k_read, fence, top, exp, load_s, v_read, rescale, pv, load_k, load_v",
+        "load_k, load_v, prepare, fence, top, exp, fence, load_s, v_read, rescale, pv, fence, k_read",
+        "k_read, fence, top, exp, load_s, v_read, rescale, pv, load_k, load_v, prepare",
         "reads an LDS tensor before it is written",
     ),
     "the slot filled again before it was read": (
-        "ahead load_k 1", "ahead load_k 2", "overwrites an LDS tensor that is still to be read",
+        "load_k 1", "load_k 2", "overwrites an LDS tensor that is still to be read",
     ),
     "K multiplied before it is read": (
         "fence, k_read, fence, qk", "fence, qk, fence, k_read", "runs this before what it uses",

@@ -62,6 +62,8 @@ SHAPES: dict[str, list[Request]] = {
                  {"sq": 70, "sk": 135, "d": 64, "mask": "window:20,5,70", "sink": 1, "alibi": "head"},
                  {"sq": 70, "sk": 136, "d": 64, "bias": "head", "dropout": 0.2, "v_layout": "columns"},
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "soft_cap": 5}],
+    "fmha_fwd_pagedkv": [{"sq": 3, "sk": 200, "d": 64, "h": 1, "page_size": 64},
+                         {"sq": 70, "seqlens_k": (135, 20), "d": 64, "h": 2, "hk": 1, "page_size": 16, "sink": 1}],
     "fmha_fwd_splitkv": [{"sq": 1, "sk": 300, "d": 64, "h": 1, "splits": 3},
                          {"sq": 70, "sk": 135, "d": 64, "h": 1, "mask": "window:20,5,70", "sink": 1, "splits": 2},
                          {"mode": "group", "seqlens_q": (3, 0), "seqlens_k": (200, 5), "d": 64, "splits": 2}],

@@ -43,12 +43,15 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 )  # fmt: skip
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
+from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts import PARTS
+from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import read_sequences
+from ckmlir.ops.attention.source import Source
 from ckmlir.ops.attention.tolerance import fmha_tolerances
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
@@ -80,6 +83,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     Attributes:
         parts: kinds of parts that requests may add, in the order in which they change scores.
+        sources: of K and V; the first is what a request has that asks for no other.
     """
 
     name = "fmha_fwd"
@@ -119,9 +123,18 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         ),
     )
 
-    def __init__(self, parts: Sequence[type[Part]] = PARTS) -> None:
-        self.parts = tuple(parts)
-        self.keys = (*self.own_keys, *(key for part in self.parts for key in part.keys))
+    def __init__(self, parts: Sequence[type[Part]] = PARTS, sources: Sequence[type[Source]] = (Dense,)) -> None:
+        self.parts, self.sources = tuple(parts), tuple(sources)
+        self.keys = (*self.own_keys, *(key for part in (*self.sources, *self.parts) for key in part.keys))
+
+    def _with_source(self, problem: Problem, values: Mapping[str, Any]) -> Problem:
+        """The problem with the source that the request asks for, by default the first."""
+        asked = [source.asked(values, problem) for source in self.sources]
+        found = [one for one in asked if isinstance(one, Source)]
+        if len(found) > 2:
+            first, second = (one.keys[0].name for one in found[1:3])
+            raise RequestError(f"{first}={values[first]}: it does not go with {second}={values[second]}")
+        return replace(problem, source=found[-1], keys=found[-1].sequences(problem))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         fields = {key.name: values[key.name] for key in self.own_keys}
@@ -140,7 +153,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 f"out={fields['out']}: with dtype={fields['dtype']} O is {' or '.join(OUTPUTS[fields['dtype']])}"
             )
         _check_scales(fields)
-        problem = self.problem_type(b=b, queries=queries, keys=keys, **fields)
+        problem = self.problem_type(b=b, queries=queries, keys=keys, source=Dense(), **fields)
+        problem = self._with_source(problem, values)
         if problem.grouped and problem.v_layout == "columns":
             raise RequestError("v_layout=columns: in group mode sequences of V begin at any key; expected rows")
         given = {name: values[f"{name}_strides"] for name in "qkvo"}
@@ -148,9 +162,11 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         for name in "qkvo":
             dtype = problem.out if name == "o" else problem.dtype
             strides[f"{name}_strides"] = checked_head_strides(
-                name, problem.layout, problem.array_batches, problem.sizes(name), dtype, given[name]
-            )
+                name, problem.layout, problem.batches(name), problem.sizes(name), dtype, given[name],
+                limited=name not in "kv" or problem.source.limited,
+            )  # fmt: skip
         problem = replace(problem, **strides)
+        problem = replace(problem, source=problem.source.settled(problem))
         if not LEAST_NORMAL_F32 <= problem.score_scale * math.log2(math.e) <= GREATEST_F32:
             product = f"{problem.score_scale:g}"
             raise RequestError(f"scale times q_scale times k_scale, {product}, is no number that f32 can hold")
@@ -173,7 +189,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return {
             "dtype": problem.dtype, "out": problem.out, "d": problem.d, "dv": problem.dv, "mask": problem.mask.kind,
             "lse": problem.lse, "sequences": (problem.queries.word, problem.keys.word),
-            "parts": tuple(part.word for part in problem.parts),
+            "parts": tuple(part.word for part in problem.parts), "source": problem.source.word,
         }  # fmt: skip
 
     def axes(self, spec: FmhaFwdSpec, target: Target) -> Mapping[str, Sequence[object]]:
@@ -194,7 +210,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return reasons
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
-        return [*self._unknown_parts(spec), *invalid_fields(spec, target)]
+        unknown = [*self._unknown_parts(spec), *unknown_sources(spec.source, [one.name for one in self.sources])]
+        return [*unknown, *invalid_fields(spec, target)]
 
     def _unknown_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
         known = [part.name for part in self.parts]
@@ -205,7 +222,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     def build(self, spec: FmhaFwdSpec, target: Target) -> Kernel:
         from ckmlir.ops.attention.fmha_fwd_kernel import build
 
-        return build(spec, target, self.parts)
+        return build(spec, target, self.parts, self.sources)
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         masks = ("none", "top_left", "window:128,0")
@@ -229,24 +246,22 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
-        arrays = []
-        for name in "qkvo":
-            dtype, role = (problem.out, "out") if name == "o" else (problem.dtype, "in")
-            batch, head, row = problem.strides(name)
-            middle = (head, row) if problem.layout == "bhsd" else (row, head)
-            arrays.append(ArraySpec(name, problem.shape(name), dtype, role, (batch, *middle, 1)))
+        k, v = (problem.source.array(problem, name) for name in "kv")
+        arrays = [problem.array("q"), k, v, problem.array("o")]
         if problem.lse:
             arrays.append(array_spec("lse", lse_shape(problem), "f32", "out"))
         arrays += (*problem.queries.arrays(), *problem.keys.arrays())
-        return (*arrays, *(array for part in problem.parts for array in part.arrays(problem)))
+        return (*arrays, *(array for part in (problem.source, *problem.parts) for array in part.arrays(problem)))
 
     def _together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         """Where sequences begin and how long they are, as the request has it."""
-        return {**problem.queries.values(), **problem.keys.values()}
+        lists = {**problem.queries.values(), **problem.keys.values()}
+        return {**lists, **problem.source.together(problem, generator)}
 
     def check_inputs(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         problem.queries.check(arrays)
         problem.keys.check(arrays)
+        problem.source.check(problem, arrays)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Normal; queries are doubled so that scores are uneven enough for a wrong key to show in O."""
@@ -297,7 +312,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             found = mask.cornerless if spec.varied else mask.coordinates
             arguments += map(np.int32, found(problem.sq, problem.sk))
             arguments += map(np.int32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
-        for part in problem.parts:
+        for part in (problem.source, *problem.parts):
             arguments += (*(array.name for array in part.arrays(problem)), *part.numbers(problem))
         grid = (ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))

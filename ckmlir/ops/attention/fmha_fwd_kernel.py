@@ -11,9 +11,10 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr, view
 from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
-from ckmlir.ops.attention.keys_kernel import Rows
+from ckmlir.ops.attention.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score, Weights, attend, nothing
 from ckmlir.ops.attention.part import Part, ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.source import Source, find_source
 from ckmlir.ops.attention.spans_kernel import span_of
 from ckmlir.ops.attention.weights_kernel import Softmax, Units
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
@@ -23,25 +24,25 @@ ACCUMULATOR_GROUP = 4
 """Consecutive columns that a lane holds of a matrix instruction's result."""
 
 
-def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]]) -> Kernel:
-    """Trace the kernel of a specification whose parts are of these kinds."""
+def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], sources: Sequence[type[Source]]) -> Kernel:
+    """Trace the kernel of a specification whose parts, and source of K and V, are of these kinds."""
     form = form_of(spec, target)
     boost = WEIGHT_EXPONENT[target.fp8] if spec.dtype == "fp8" and target.fp8 else 0
     parts = [(find_part(kinds, word), word) for word in spec.parts]
+    source = find_source(sources, spec.source)
 
-    @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec, parts))
+    @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec, source, parts))
     def fmha_fwd(given: Any) -> None:
         work = block_of_grid(spec, given)
         window = _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0))
         q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
-        k = _rows(spec, given, work, "k").pad(form.keys, form.d)
-        v = _values(spec, given, work).pad(form.dv, form.keys)
         scores = _scores(parts, given, work, form)
         weights = _weights(parts, Softmax(Units(None if scores else given.scale), boost), given, work, form)
         span = work.share.narrowed(span_of(spec, given, work, form, scores), form.keys)
         sums = attend(
-            form, q, span, Rows(form, k, v), weights, nothing(form, weights), Schedule.parse(spec.schedule_text)
-        )
+            form, q, span, source.traced(spec.source, given, spec, work, form), weights, nothing(form, weights),
+            Schedule.parse(spec.schedule_text),
+        )  # fmt: skip
         Output(
             _rows(spec, given, work, "o").pad(form.queries, form.dv),
             _logarithms(given, work).pad(form.queries) if spec.lse else None,
@@ -68,7 +69,7 @@ Parts = Sequence[tuple[type[Part], str]]
 """Kinds of parts with their words."""
 
 
-def _arguments(spec: FmhaFwdSpec, parts: Parts) -> dict[str, Any]:
+def _arguments(spec: FmhaFwdSpec, source: type[Source], parts: Parts) -> dict[str, Any]:
     arguments: dict[str, Any] = {name: ptr(spec.out if name == "o" else spec.dtype) for name in "qkvo"}
     if spec.lse:
         arguments["lse"] = ptr("f32", alignment=4)
@@ -83,6 +84,7 @@ def _arguments(spec: FmhaFwdSpec, parts: Parts) -> dict[str, Any]:
     if spec.mask != "none":
         arguments.update(mask_y=i32, mask_x=i32)
         arguments.update(dict.fromkeys(["mask_sink"] * (spec.mask == "sinks") + ["mask_corner"] * spec.varied, i32))
+    arguments.update(source.parameters(spec.source))
     for kind, word in parts:
         arguments.update(kind.parameters(word))
     if spec.split:
@@ -110,24 +112,10 @@ def _factors(spec: FmhaFwdSpec, parts: Parts, given: SimpleNamespace) -> list[Sc
 
 
 def _rows(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, name: str) -> View:
-    """The head's rows of an array (queries or keys, channels), at any distance from the array's start."""
-    side, head = (work.q, work.head) if name in "qo" else (work.k, work.shared)
-    by_row, by_head, by_batch = (getattr(given, f"{name}_{one}") for one in ("seq", "head", "batch"))
-    unit = channel_multiple(spec.out if name == "o" else spec.dtype)
-    row = by_row.multiple_of(unit)
-    distance = (head.to("i64") * by_head + side.origin(row, by_batch)).multiple_of(unit)
-    channels = spec.d if name in "qk" else spec.dv
-    return view(work.share.place(name, getattr(given, name)).offset(distance), (side.length, channels), (row, 1))
-
-
-def _values(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work) -> View:
-    """The head's V (channels, keys)."""
-    if not spec.v_columns:
-        return _rows(spec, given, work, "v").permute(1, 0)
-    unit = channel_multiple(spec.dtype)
-    distance = work.shared.to("i64") * given.v_head + work.k.origin(given.v_seq, given.v_batch)
-    pointer = given.v.offset(distance.multiple_of(unit))
-    return view(pointer, (spec.dv, work.k.divided(spec.v_columns)), (given.v_seq.multiple_of(unit), 1))
+    """The head's rows (queries, channels) of q or o."""
+    channels, dtype = (spec.dv, spec.out) if name == "o" else (spec.d, spec.dtype)
+    pointer = work.share.place(name, getattr(given, name))
+    return rows_of_head(given, name, work.head, work.q, channels, channel_multiple(dtype), pointer)
 
 
 def _logarithms(given: SimpleNamespace, work: Work) -> View:

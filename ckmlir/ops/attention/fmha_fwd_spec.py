@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ckmlir.dialect.schedule_items import Fence
+from ckmlir.ops.attention.paged_spec import copied_rows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.resources import Resources, excess
@@ -76,6 +77,7 @@ class FmhaFwdSpec(Spec):
         v_columns: 0 for V in rows; else it is in columns, and this divides the number of keys.
         parts: words of what else is done, see `part.Part.word`.
         lse: the logarithm of the sum of exponentials is an output.
+        source: word of where K and V lie, see `part.Part.word`; rows of batches have none.
         split: several workgroups share a block's keys, and O and LSE are those of their parts.
         pad_sq, pad_sk: the number of queries, of keys, need not be a multiple of the block.
     """
@@ -95,6 +97,7 @@ class FmhaFwdSpec(Spec):
     sequences: tuple[str, str] = ("", "")
     v_columns: Annotated[int, Counts(bool)] = 0
     parts: tuple[str, ...] = ()
+    source: str = ""
     split: bool = False
 
     @property
@@ -106,6 +109,7 @@ class FmhaFwdSpec(Spec):
         ]  # fmt: skip
         more = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
         parts += [*more, *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
+        parts += [self.source] * bool(self.source)
         pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
         return "_".join(parts + ["split"] * self.split + ["lse"] * self.lse + (["pad", *pad] if pad else []))
 
@@ -157,13 +161,13 @@ def head_tile(channels: int, *, copied: bool = False) -> int:
 def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
     schedule: str | None, target: Target, sequences: tuple[str, str] = ("", ""), v_columns: int = 0,
-    parts: tuple[str, ...] = (), split: bool = False,
+    parts: tuple[str, ...] = (), source: str = "", split: bool = False,
 ) -> list[FmhaFwdSpec]:  # fmt: skip
     """Kernels for a problem with so many heads in all batches, the best first: of the schedules, if none is named, and
     then of the blocks of keys, largest first.
     """
     names = [schedule] if schedule else [DEFAULT]
-    plain = not parts and not any(sequences) and not v_columns and not split
+    plain = not parts and not any(sequences) and not v_columns and not source and not split
     workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE[0])
     if not schedule and plain and workgroups > target.compute_units and find_dtype(dtype).bytes == 2:
         turns = mask == "none" and _pay_turns(d, dv, dtype, target)
@@ -179,7 +183,8 @@ def proposed_specs(
             FmhaFwdSpec(
                 dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
                 pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
-                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, split=split,
+                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source,
+                split=split,
             )
             for keys in _key_blocks(name, max(d, dv), parts)
         ]  # fmt: skip
@@ -254,7 +259,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
         *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
-        *_pieces(spec),
+        *_pieces(spec), *copied_rows(spec.source, spec.block[1], spec.schedule, spec._copied("k") or spec._copied("v")),
     ]  # fmt: skip
     return reasons or excess(_resources(spec, target), target)
 

@@ -5,6 +5,9 @@ a workspace; `fmha_fwd_splitkv_combine` puts them together. The mask's keys are 
 are as long; a run without keys, and a query that sees none of a run's, count for nothing. A sink logit is the first
 run's. There is no dropout.
 
+K and V may lie in pages (page_size, see `fmha_fwd_pagedkv`), or be batches of a cache with `cache_batches` slots, where
+cache_batch_idx (sequences) in i32 says which slot is whose.
+
 `splits` says how many share them. 0 finds it: as few as fill the device's compute units nearly as well as any number
 would. One split is `fmha_fwd` itself, and no second kernel runs.
 
@@ -28,9 +31,13 @@ from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS, CombinePr
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import OPERATOR as COMBINE
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts import PARTS
+from ckmlir.ops.attention.parts.cache import Cache
+from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.dropout import Dropout
+from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.source import Source
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import Launch, Run, Step, array_spec, ceil_div
@@ -71,8 +78,10 @@ class FmhaFwdSplitkv(FmhaFwd):
         *FmhaFwd.own_keys,
     )
 
-    def __init__(self, parts: Sequence[type[Part]] = SPLIT_PARTS) -> None:
-        super().__init__(parts)
+    def __init__(
+        self, parts: Sequence[type[Part]] = SPLIT_PARTS, sources: Sequence[type[Source]] = (Dense, Cache, Pages)
+    ) -> None:
+        super().__init__(parts, sources)
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         problem = super()._problem(values)

@@ -55,7 +55,8 @@ class HeadStrides(Lengths):
 
 
 def checked_head_strides(
-    name: str, layout: str, batches: int, sizes: tuple[int, int, int], dtype: str, given: tuple[int, ...] | None
+    name: str, layout: str, batches: int, sizes: tuple[int, int, int], dtype: str, given: tuple[int, ...] | None,
+    *, limited: bool = True,
 ) -> tuple[int, int, int]:
     """An array's strides along batches, heads and rows: those that were given, if a kernel can take them, or packed
     ones, with rows of whole vectors.
@@ -63,6 +64,7 @@ def checked_head_strides(
     Args:
         layout: bhsd or bshd, of the array in memory.
         sizes: heads, rows and channels.
+        limited: the array has to be one that offsets of 32 bits reach.
 
     Raises:
         RequestError: the array is too large, rows overlap, or vectors would not be aligned.
@@ -70,7 +72,7 @@ def checked_head_strides(
     heads, rows, channels = sizes
     size = find_dtype(dtype).bytes
     middle = (heads, rows) if layout == "bhsd" else (rows, heads)
-    array_spec(name, (batches, *middle, channels), dtype, "in")  # refuses what is too large
+    array_spec(name, (batches, *middle, channels), dtype, "in", limited=limited)  # refuses what is too large
     if given is None:
         length = ceil_div(channels * size, VECTOR_BYTES) * VECTOR_BYTES // size  # of V in columns, with any keys
         inner = (rows * length, length) if layout == "bhsd" else (length, heads * length)

@@ -56,6 +56,32 @@ class Wanted(Protocol):
         """Values of an input array."""
 
 
+class Origin(Wanted, Protocol):
+    """Where K and V lie; see `source.Source`."""
+
+    @property
+    def limited(self) -> bool:
+        """Whether kernels address K and V by offsets of 32 bits from their start."""
+
+    def settled(self, problem: Problem) -> Origin:
+        """The same, once the strides of K and V are known. Raises RequestError."""
+
+    def extent(self, problem: Problem) -> tuple[int, int]:
+        """Batches of K and V, and rows of each."""
+
+    def array(self, problem: Problem, name: str) -> ArraySpec:
+        """K or V as it lies in memory."""
+
+    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        """K and V (keys, channels) that a place's queries may attend to."""
+
+    def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
+        """Values of its lists."""
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        """Raise RequestError for lists that nobody can mean."""
+
+
 @dataclass(frozen=True)
 class Problem:
     """An attention to compute."""
@@ -66,6 +92,7 @@ class Problem:
     hk: int
     queries: Rows
     keys: Rows
+    source: Origin
     d: int
     dv: int
     dtype: str
@@ -104,7 +131,7 @@ class Problem:
 
     @property
     def array_batches(self) -> int:
-        """Batches of the arrays."""
+        """Batches of Q, O and LSE."""
         return 1 if self.grouped else self.b
 
     @property
@@ -114,12 +141,23 @@ class Problem:
 
     def rows(self, side: str) -> int:
         """Rows of a batch of Q and O ("q"), or of K and V ("k")."""
-        return (self.queries if side == "q" else self.keys).total
+        return self.queries.total if side == "q" else self.source.extent(self)[1]
+
+    def batches(self, name: str) -> int:
+        """Batches of q, k, v or o."""
+        return self.source.extent(self)[0] if name in "kv" else self.array_batches
+
+    def array(self, name: str) -> ArraySpec:
+        """Q, K, V or O as it lies in memory in rows."""
+        dtype, role = (self.out, "out") if name == "o" else (self.dtype, "in")
+        batch, head, row = self.strides(name)
+        middle = (head, row) if self.layout == "bhsd" else (row, head)
+        return ArraySpec(name, self.shape(name), dtype, role, (batch, *middle, 1))
 
     def shape(self, name: str) -> tuple[int, int, int, int]:
         """The shape of q, k, v or o in memory."""
         heads, sequence, channels = self.sizes(name)
-        b = self.array_batches
+        b = self.batches(name)
         return (b, heads, sequence, channels) if self.layout == "bhsd" else (b, sequence, heads, channels)
 
     def sizes(self, name: str) -> tuple[int, int, int]:
@@ -155,7 +193,4 @@ class Problem:
 
     def keys_of(self, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         """The rows of K and of V (keys, channels) that a place's queries may attend to."""
-        shared = place.head // (self.h // self.hk)
-        start, length = self.keys.of(arrays, place.number)
-        k, v = self.by_head(arrays["k"]), self.values_by_head(arrays["v"])
-        return tuple(array[place.batch, shared, start : start + length] for array in (k, v))  # type: ignore[return-value]
+        return self.source.rows(self, place, arrays)

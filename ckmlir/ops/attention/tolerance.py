@@ -49,7 +49,7 @@ def fmha_tolerances(
     flushes = not target.has("mfma_denormals") and dtype.name != "fp8"
     error, free, free_o = _score_errors(problem, arrays, least=dtype.least_normal if flushes else 0.0)
     sums = 2 * (problem.sk / 32 + 8) * u
-    largest = problem.v_scale * float(np.nan_to_num(np.abs(arrays["v"].astype(np.float64)), posinf=0).max(initial=0.0))
+    largest = problem.v_scale * _largest_value(problem, arrays)
     for part in weight_parts(problem):
         largest *= part.largest_factor
     smallest = dtype.least_normal if flushes else dtype.underflow
@@ -117,6 +117,16 @@ def _add_parts(problem: Problem, arrays: Mapping[str, Array], error: Array, free
             more = more + one_logit.logit_error(problem, place, arrays)
         lse_rows(problem, error, place)[:] += np.where(np.isfinite(more), more, 0.0)
         lse_rows(problem, free, place)[:] |= ~np.isfinite(more)
+
+
+def _largest_value(problem: Problem, arrays: Mapping[str, Array]) -> float:
+    """The largest finite magnitude in V of any sequence."""
+    found, ratio = 0.0, problem.h // problem.hk
+    for place in problem.places(arrays):
+        if place.head % ratio == 0:
+            sizes = np.abs(problem.keys_of(place, arrays)[1].astype(np.float64))
+            found = max(found, float(np.nan_to_num(sizes, posinf=0).max(initial=0.0)))
+    return found
 
 
 def _by_batch(problem: Problem, rows: Array) -> Array:

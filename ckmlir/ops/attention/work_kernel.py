@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Protocol
 
@@ -52,6 +52,13 @@ class Lengths(Alike):
     def divided(self, divisor: int) -> Scalar:
         """See `Side`."""
         return self.length
+
+
+def slot_of(side: Side, slot: Scalar, slots: Scalar) -> Side:
+    """The same rows in another batch of the arrays, of so many; none where there is no such batch."""
+    assert isinstance(side, Alike)
+    exists = slot.below(slots)
+    return replace(side, length=exists.select(side.length, 0), batch=exists.select(slot, 0))
 
 
 @dataclass(frozen=True)

@@ -1,0 +1,135 @@
+"""Pages on the host: requests for them, pages of sequences, what is wrong with others, and the rows of a sequence."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from random import Random
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.attention.source import Source
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
+from ckmlir.ops.request import MAXIMUM_SIZE, Integer, PowerOfTwo, RequestError
+
+SPARE = 3
+"""Pages of a pool that no sequence has, unless a request says how many there are."""
+LARGE = 64
+"""Keys of pages from which on a block of keys lies in one."""
+
+
+@dataclass(frozen=True)
+class PageSize(PowerOfTwo):
+    """Keys of a page."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return random.choice((1, 2, 16, 32, 64, 128, 1024))
+
+
+PAGE_KEYS = (
+    PageSize("page_size", None, "keys of a page, a power of two; by default K and V are not in pages", minimum=1),
+    Integer("pages", None, "of the pool; by default as many as the sequences have, and some more"),
+)
+
+
+@dataclass(frozen=True)
+class Paged(Source):
+    """K and V as arrays of pages, which are their batches; lengths of sequences are always in memory.
+
+    Attributes:
+        size: keys of a page; pool: pages.
+        far: pages are smaller than blocks of keys, and the pool larger than 32-bit offsets reach.
+    """
+
+    size: int
+    pool: int
+    far: bool = False
+
+    limited = False
+
+    @property
+    def word(self) -> str:
+        return "_".join([self.name, str(self.size), *(["far"] if self.far else [])])
+
+    def sequences(self, problem: Problem) -> Rows:
+        return replace(problem.keys, lengths=problem.keys.lengths or (problem.sk,) * problem.b, slots=())
+
+    def extent(self, problem: Problem) -> tuple[int, int]:
+        return self.pool, self.size
+
+    def settled(self, problem: Problem) -> Paged:
+        """See `Source`: small pages lie a whole number of rows apart, and are reached by offsets or by addresses."""
+        reach = 0
+        for name in "kv":
+            page, _, row = problem.strides(name)
+            if self.size < LARGE and page % row:
+                given = "x".join(map(str, problem.strides(name)))
+                right = f"expected a multiple of {row}, elements from row to row, from one page to the next"
+                raise RequestError(f"{name}_strides={given}: pages of {self.size} keys are read by rows; {right}")
+            if self.size < LARGE and self.pool * (page // row) > MAXIMUM_SIZE:
+                raise RequestError(f"pages={self.pool}: more than {MAXIMUM_SIZE} rows from the first to the last")
+            reach = max(reach, ((self.pool - 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
+        return replace(self, far=self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES)
+
+    @abstractmethod
+    def pages(self, arrays: Mapping[str, Array], number: int) -> Array:
+        """The pages of a sequence, by the arrays."""
+
+    def used(self, problem: Problem, arrays: Mapping[str, Array], number: int) -> Array:
+        """Those that its keys lie in."""
+        return self.pages(arrays, number)[: ceil_div(problem.keys.of(arrays, number)[1], self.size)]
+
+    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        pages, head = self.used(problem, arrays, place.number), place.head // (problem.h // problem.hk)
+        k, v = (problem.by_head(arrays[name])[:, head] for name in "kv")
+        return rows_in_pages(k, pages, place.keys), rows_in_pages(v, pages, place.keys)
+
+    def check_pages(self, name: str, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        """Raise RequestError where a page that a sequence uses, by the array of this name, is not in the pool."""
+        for number in range(problem.b):
+            pages = self.used(problem, arrays, number)
+            wrong = (pages < 0) | (pages >= self.pool)
+            if wrong.any():
+                place = int(np.argmax(wrong))
+                what = f"page {place} of sequence {number} is {pages[place]}"
+                raise RequestError(f"array {name}: {what}; expected 0 to {self.pool - 1}")
+
+
+def page_counts(problem: Problem, size: int) -> list[int]:
+    """Pages that each sequence's keys lie in, by the request's lengths."""
+    lengths = problem.keys.lengths or (problem.sk,) * problem.b
+    return [ceil_div(length, size) for length in lengths]
+
+
+def pool_of_request(values: Mapping[str, Any], problem: Problem) -> tuple[int, int]:
+    """Keys of a page, and pages of the pool. Raises RequestError."""
+    size, pool = values["page_size"], values["pages"]
+    if size & (size - 1):
+        raise RequestError(f"page_size={size}: expected a power of two")
+    if problem.v_layout == "columns":
+        raise RequestError("v_layout=columns: pages hold rows of V; expected rows")
+    if values["slots_k"] is not None:
+        raise RequestError(f"slots_k={','.join(map(str, values['slots_k']))}: keys lie in pages; leave it out")
+    needed = page_counts(problem, size)
+    return size, sum(needed) + SPARE if pool is None else pool
+
+
+def random_pages(counts: Sequence[int], pool: int, generator: np.random.Generator) -> list[Array]:
+    """Pages for sequences of so many: different ones as long as the pool has them. Raises RequestError without any."""
+    total = sum(counts)
+    if total and not pool:
+        raise RequestError(f"pages=0: the sequences have {total}; expected at least 1")
+    numbers = generator.permutation(pool)[:total] if total <= pool else generator.integers(0, pool, total)
+    return np.split(numbers, np.cumsum(counts)[:-1])
+
+
+def rows_in_pages(array: Array, pages: Array, length: int) -> Array:
+    """The first rows of a sequence, (keys, channels), from a head's pages (pages, keys, channels)."""
+    found: Array = array[pages].reshape(-1, array.shape[-1])[:length]
+    return found

@@ -1,0 +1,156 @@
+"""Sources of K and V whose keys lie in pages: blocks of keys within a page, and blocks of many pages.
+
+A page that does not exist reads as zeros, whatever the table holds, and so do keys behind the end of a sequence.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from ckmlir.lang import Pointer, Scalar, Tile, View, coordinates, gather, load, view, where
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, channel_multiple
+from ckmlir.ops.attention.loop_kernel import Form
+from ckmlir.ops.attention.work_kernel import Work
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages of a sequence.
+
+    Attributes:
+        numbers: what memory holds of each, one behind the other; count: how many there are.
+        size: keys of a page; pool: pages that exist.
+        length: keys of the sequence.
+    """
+
+    numbers: Pointer
+    count: Scalar
+    size: int
+    pool: Scalar
+    length: Scalar
+
+    def number(self, key: Scalar) -> Scalar:
+        """The page of a key, less than 0 where the table has none."""
+        place = key // self.size
+        found = self.numbers.scalar(place.minimum(self.count - 1))
+        number: Scalar = (place < self.count).select(found, -1)
+        return number
+
+    def places(self, key: Scalar, keys: int, distance: Scalar) -> Tile:
+        """Rows of the keys from one on, -1 where there is none; `distance` is rows from one page to the next."""
+        table = view(self.numbers, (self.count,), (1,)).insert(1, self.size).merge(0, 1).pad(keys)
+        numbers = load(table.window((keys,), (key,)))
+        at = coordinates(numbers, 0)
+        exists = numbers.below(self.pool)
+        rows = where(exists, numbers * distance + (at & (self.size - 1)), -1)
+        return where(at < self.length.minimum(self.count * self.size) - key, rows, -1)
+
+
+@dataclass(frozen=True)
+class Pool:
+    """K or V of a head in all pages.
+
+    Attributes:
+        start: of the head in the first page.
+        page, row: elements from one page (i64) and one row (i32) to the next.
+        channels: of a row.
+    """
+
+    start: Pointer
+    page: Scalar
+    row: Scalar
+    channels: int
+
+    def view(self, pages: Pages, number: Scalar, key: Scalar) -> View:
+        """The rows (keys, channels) of the page that begins at a key, as far as the sequence goes."""
+        exists = number.below(pages.pool)
+        start = self.start.offset(exists.select(number, 0).to("i64") * self.page)
+        rows = exists.select((pages.length - key).minimum(pages.size), 0)
+        return view(start, (rows, self.channels), (self.row, 1))
+
+    @property
+    def distance(self) -> Scalar:
+        """Rows from one page to the next."""
+        rows: Scalar = (self.page // self.row.to("i64")).to("i32")
+        return rows
+
+    def rows(self, pages: Pages) -> View:
+        """The rows (rows of the pool, channels) from the head's first on."""
+        count = (pages.pool - 1) * self.distance + pages.size
+        return view(self.start, (count, self.channels), (self.row, 1))
+
+
+@dataclass
+class PageViews:
+    """Blocks of keys that lie in one page each."""
+
+    form: Form
+    pages: Pages
+    k: Pool
+    v: Pool
+    found: list[Scalar] = field(default_factory=list)
+
+    def prepare(self, key: Scalar) -> None:
+        """See `loop_kernel.Keys`: which page it is, for K and for V, which are loaded at different times."""
+        self.found = [self.pages.number(key), self.pages.number(key)]
+
+    def load_k(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        within = key % self.pages.size
+        rows = self.k.view(self.pages, self.found[0], key - within).pad(self.form.keys, self.form.d)
+        return load(rows.window((self.form.keys, self.form.d), (within, 0)))
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        within = key % self.pages.size
+        rows = self.v.view(self.pages, self.found[1], key - within).permute(1, 0).pad(self.form.dv, self.form.keys)
+        return load(rows.window((self.form.dv, self.form.keys), (0, within)))
+
+
+@dataclass
+class PageRows:
+    """Blocks of keys that lie in several pages: rows at places of a list.
+
+    Attributes:
+        reach: of the pools, see `ckmlir.lang.gather`.
+    """
+
+    form: Form
+    pages: Pages
+    k: Pool
+    v: Pool
+    reach: str
+    found: list[Tile] = field(default_factory=list)
+
+    def prepare(self, key: Scalar) -> None:
+        """See `loop_kernel.Keys`: the rows, for K and for V, which are loaded at different times."""
+        self.found = [self.pages.places(key, self.form.keys, pool.distance) for pool in (self.k, self.v)]
+
+    def load_k(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        rows = self.k.rows(self.pages).pad(1, self.form.d)
+        return gather(rows.window((self.form.keys, self.form.d), (0, 0)), self.found[0], 0, reach=self.reach)
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        rows = self.v.rows(self.pages).permute(1, 0).pad(self.form.dv, 1)
+        return gather(rows.window((self.form.dv, self.form.keys), (0, 0)), self.found[1], 1, reach=self.reach)
+
+
+def in_pages(
+    word: str, numbers: Pointer, count: Scalar, given: Any, spec: FmhaFwdSpec, work: Work, form: Form
+) -> PageViews | PageRows:
+    """K and V of the work's head in pages: `numbers` has `count` of its sequence; `word` is the source's."""
+    _, size, *far = word.split("_")
+    pages = Pages(numbers, count, int(size), given.pages, work.sk)
+    multiple = channel_multiple(spec.dtype)
+
+    def pool(name: str, channels: int) -> Pool:
+        row, head, page = (getattr(given, f"{name}_{one}").multiple_of(multiple) for one in ("seq", "head", "batch"))
+        return Pool(getattr(given, name).offset(work.shared.to("i64") * head), page, row, channels)
+
+    k, v = pool("k", spec.d), pool("v", spec.dv)
+    if form.keys <= pages.size:
+        return PageViews(form, pages, k, v)
+    return PageRows(form, pages, k, v, "far" if far else "near")

@@ -1,0 +1,48 @@
+"""K and V as rows of a batch, one behind the other; V may be columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, ClassVar
+
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.source import Source
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.request import Key
+
+if TYPE_CHECKING:
+    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+    from ckmlir.ops.attention.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.work_kernel import Work
+
+
+@dataclass(frozen=True)
+class Dense(Source):
+    """The arrays as `Problem` has them, for batches and for packed sequences."""
+
+    name = "dense"
+    keys: ClassVar[tuple[Key, ...]] = ()
+
+    @classmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> Dense | None:
+        return cls()
+
+    @property
+    def word(self) -> str:
+        return ""
+
+    def extent(self, problem: Problem) -> tuple[int, int]:
+        return problem.array_batches, problem.keys.total
+
+    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        start, length = problem.keys.of(arrays, place.number)
+        k, v = problem.by_head(arrays["k"]), problem.values_by_head(arrays["v"])
+        where = place.batch, place.head // (problem.h // problem.hk), slice(start, start + length)
+        return k[where], v[where]
+
+    @classmethod
+    def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
+        from ckmlir.ops.attention.keys_kernel import rows_of_sequence
+
+        return rows_of_sequence(given, spec, work.k, work.shared, form)

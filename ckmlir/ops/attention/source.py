@@ -1,0 +1,72 @@
+"""Where K and V lie: a part of attention that every problem has one of, each in a file of its own in `parts/`.
+
+A source is made of the request's keys (`asked`), says which arrays there are and which of their rows belong to a
+sequence, and traces what the loop over keys loads from (`loop_kernel.Keys`).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING, Any, ClassVar
+
+import numpy as np
+
+from ckmlir.ops.attention.part import Part
+from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import ArraySpec
+
+if TYPE_CHECKING:
+    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+    from ckmlir.ops.attention.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.work_kernel import Work
+
+
+class Source(Part):
+    """Where K and V lie; frozen, with what it asks for as its fields. `arrays` are its lists, without K and V.
+
+    Attributes:
+        limited: kernels address K and V by offsets of 32 bits from their start.
+    """
+
+    limited: ClassVar[bool] = True
+
+    def sequences(self, problem: Problem) -> Rows:
+        """The keys of all sequences, as this source has them. Raises RequestError."""
+        return problem.keys
+
+    def settled(self, problem: Problem) -> Source:
+        """The same, once the strides of K and V are known. Raises RequestError."""
+        return self
+
+    @abstractmethod
+    def extent(self, problem: Problem) -> tuple[int, int]:
+        """Batches of K and V, and rows of each."""
+
+    def array(self, problem: Problem, name: str) -> ArraySpec:
+        """K or V as it lies in memory."""
+        return problem.array(name)
+
+    @abstractmethod
+    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+        """K and V (keys, channels) that a place's queries may attend to."""
+
+    def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
+        """Values of its lists, which agree with each other and with the keys' lengths."""
+        return {}
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        """Raise RequestError for lists that nobody can mean."""
+        return
+
+    @classmethod
+    @abstractmethod
+    def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
+        """What the loop over keys loads from; `given` has the kernel's arguments."""
+
+
+def find_source(kinds: Sequence[type[Source]], word: str) -> type[Source]:
+    """The kind of source that a word of a specification belongs to; the first without a word. Raises KeyError."""
+    return {kind.name: kind for kind in kinds}[word.partition("_")[0]] if word else kinds[0]
