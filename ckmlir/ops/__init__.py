@@ -35,6 +35,8 @@ OPERATORS = {
     "topk_softmax": "ckmlir.ops.moe.topk_softmax",
     "moe_sorting": "ckmlir.ops.moe.moe_sorting",
     "moe_gemm": "ckmlir.ops.moe.moe_gemm",
+    "fused_moe": "ckmlir.ops.moe.fused_moe",
+    "moe_layer": "ckmlir.ops.moe.moe_layer",
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
     "fmha_fwd_pagedkv": "ckmlir.ops.attention.fmha_fwd_pagedkv",

@@ -55,6 +55,8 @@ SHAPES: dict[str, list[Request]] = {
     "moe_sorting": [{"t": 37, "e": 17, "k": 3, "width": 5}, {"t": 99, "e": 300, "k": 6, "phases": "many", "local": 1}],
     "moe_gemm": [{"t": 19, "n": 67, "k": 40}, {"t": 9, "n": 72, "k": 96, "unit": 16, "op": "silu(gate) * up"},
                  {"t": 19, "n": 67, "k": 40, "a_rows": "entry", "c_rows": "token"}],
+    "fused_moe": [{"t": 19, "hidden": 67, "inter": 40}, {"t": 3, "hidden": 64, "inter": 64, "reduction": "atomic"}],
+    "moe_layer": [{"t": 9, "hidden": 72, "inter": 48, "e": 5, "local": 2}],
     "softmax": [*ROWS, {"m": 3, "n": 300, "mask": 1}],
     "fmha_fwd": [{"sq": 128, "sk": 128, "d": 64}, {"sq": 65, "sk": 130, "d": 128, "b": 2, "h": 2, "hk": 1, "lse": 1},
                  {"sq": 1, "sk": 1, "d": 64}, {"sq": 100, "sk": 200, "d": 64, "mask": "bottom_right", "layout": "bshd"},

@@ -48,6 +48,9 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("scatter_rows", {"rows": 0, "m": 5}),
     ("moe_sorting", {"t": 0, "width": 5}),
     ("moe_gemm", {"t": 0, "n": 70000}),
+    ("fused_moe", {"t": 0, "hidden": 70000}),
+    ("fused_moe", {"t": 3, "hidden": 0}),
+    ("moe_layer", {"t": 3, "inter": 0}),
     ("moe_gemm", {"n": 0, "k": 70000, "c_rows": "token"}),
     ("moe_gemm", {"k": 0, "c_rows": "token", "t": 5}),
 ]  # fmt: skip

@@ -9,6 +9,8 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.reference import matrices
+from ckmlir.ops.contraction.sources import moved_sums
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
@@ -48,9 +50,16 @@ def expected(problem: ExpertsProblem, arrays: Mapping[str, Array], target: Targe
     return whole
 
 
-def tolerance(problem: ExpertsProblem, arrays: Mapping[str, Array], reference: Array, target: Target) -> Tolerance:
+def tolerance(
+    problem: ExpertsProblem,
+    arrays: Mapping[str, Array],
+    reference: Array,
+    target: Target,
+    a_error: Array | None = None,
+) -> Tolerance:
     """That of `gemm` for each expert's rows; of sums see `_of_sums`. Of rows that the list leaves out nothing is
-    promised where they are not sums.
+    promised where they are not sums. `a_error` is how far the elements of A may be off, infinitely where nothing is
+    known; then there is one matrix B.
     """
     made = problem.by_entry if problem.reduction == "workspace" else problem
     summed = problem.reduction is not None
@@ -60,7 +69,8 @@ def tolerance(problem: ExpertsProblem, arrays: Mapping[str, Array], reference: A
     relative, reason = 0.0, "nothing to compare"
     for share in shares(made, arrays):
         own = GEMM.reference(share.product, share.arrays)["c"]
-        found = GEMM.tolerances(share.product, share.arrays, {"c": own}, target)["c"]
+        moved = 0.0 if a_error is None else _moved(problem, arrays, share, a_error)
+        found = GEMM._tolerance(share.product, share.arrays, own, target, moved)
         sizes = np.where(np.isfinite(own), np.abs(own), 0.0).astype(np.float64)
         unsure = np.broadcast_to(found.unspecified, own.shape)
         relative, reason = max(relative, found.rtol), found.reason
@@ -90,6 +100,23 @@ def _of_sums(
     beyond = (size + error >= largest * (1 - 2 * problem.topk * adding.unit_roundoff)) & ~np.isnan(reference)
     unsure = np.where(free | beyond, np.inf, total)
     return output_tolerance(unsure, problem.product.out, f"{what}, each added in {adding.name}", target)
+
+
+def magnitudes(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Array:
+    """What the magnitudes of all entries of a row of C add up to, those of infinities and NaN left out."""
+    whole = np.zeros(_shape(problem))
+    for share in shares(problem, arrays):
+        own = np.abs(GEMM.reference(share.product, share.arrays)["c"].astype(np.float64))
+        _put(problem, arrays, share, np.where(np.isfinite(own), own, 0.0), whole)
+    return whole
+
+
+def _moved(problem: ExpertsProblem, arrays: Mapping[str, Array], share: Share, a_error: Array) -> Array:
+    """How far sums are off because the elements of A are."""
+    errors = _taken(a_error, _rows(problem, problem.a_rows, arrays, share.places))
+    ((a, b),) = matrices(share.product, share.arrays)
+    wide, across = a.astype(np.float64), b.T.astype(np.float64)
+    return moved_sums(wide, errors, across, np.zeros(across.shape))
 
 
 def shares(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Iterator[Share]:

@@ -24,7 +24,7 @@ Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -32,6 +32,7 @@ import numpy as np
 
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, TYPE_KEYS, expression_keys
 from ckmlir.ops.contraction.operator import real_type
@@ -100,15 +101,16 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
 
     def spec(self, problem: ExpertsProblem, target: Target) -> ContractionSpec:
         """The first plan of `ckmlir.ops.moe.experts_plans` that the chip can run."""
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
+
+    def proposals(self, problem: ExpertsProblem, target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
-        candidates = (
-            replace(
-                GEMM.planned(own.product, plan, _sink(problem), target), operator=self.name, walk="experts",
-                rows=own.listed,
-            )
-            for plan in plans(own)
-        )  # fmt: skip
-        return first_valid(candidates, lambda one: self.validate(one, target))
+        for plan in plans(own):
+            found = GEMM.planned(own.product, plan, _sink(problem), target)
+            yield replace(found, operator=self.name, walk="experts", rows=own.listed)
+
+    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        return axes_of(spec.dtype, target)
 
     def chosen(self, problem: ExpertsProblem, spec: ContractionSpec) -> dict[str, object]:
         return chosen_keys(

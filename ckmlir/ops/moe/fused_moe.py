@@ -1,0 +1,208 @@
+"""fused_moe: a layer of experts, from rows of tokens and a routing to the weighted sum of what their experts make.
+
+    h[t, s] = op(x[t] · gate[e]ᵀ, x[t] · up[e]ᵀ)          e = topk_ids[t, s], h rounded to dtype
+    y[t]    = Σ_s weights[t, s] · (h[t, s] · down[e]ᵀ)
+
+`op` is an expression of `gate` and `up`, by default silu(gate) * up; or of `acc`, for experts with one matrix, `gate`,
+before the activation. Slots whose id is no expert count as zero; a token may name an expert twice.
+
+Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). All grids are bounds
+that follow from t, topk, e and `unit`; nothing is read back to the host.
+
+With `local` the matrices are those of so many experts: of those whose `mask` is not 0, in the order of their numbers.
+The others count as zero: the result is the share of one device of several, to be added up. Experts whose mask is set
+beyond the first `local` count as zero too.
+
+Arrays: x (t, hidden); gate, up (e, inter, hidden), down (e, hidden, inter), with `local` instead of e where it is
+given, and with `shuffled` in fragment order; topk_ids (t, topk) i32, weights (t, topk) f32; mask (e) i32 with `local`;
+y (t, hidden). The operator's own kernel is the first `moe_gemm`.
+
+Semantics: CK Tile, example 15_fused_moe.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.keys import SHUFFLED
+from ckmlir.ops.contraction.problem import REDUCTIONS
+from ckmlir.ops.contraction.sources import rounded
+from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.moe import experts_reference
+from ckmlir.ops.moe.experts_problem import ACCUMULATORS
+from ckmlir.ops.moe.layer_problem import FIRST, INTER, LISTS, SECOND, UNITS, LayerProblem, read_layer
+from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
+from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step
+from ckmlir.ops.request import Choice, Integer, Key
+from ckmlir.ops.spec import Reason
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.targets import Target
+
+DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+LAYER_KEYS: tuple[Key, ...] = (
+    Integer("t", 32, "tokens"),
+    Integer("e", 8, "experts", minimum=1),
+    Integer("topk", 2, "experts of each token", minimum=1),
+    Integer("hidden", 256, "elements of a row of x and y"),
+    Integer("inter", 256, "elements between the two products"),
+    Choice("dtype", "f16", "of x, the matrices and what is between the products", tuple(DTYPES)),
+    Choice("out", None, "of y; by default dtype", tuple(DTYPES)),
+    Integer(
+        "unit",
+        None,
+        "places of a unit, whose rows have one expert, a multiple of 16; by default 16 to 128, as many as an expert "
+        "has rows on average",
+        16,
+        16,
+    ),
+    SHUFFLED,
+    Choice(
+        "reduction",
+        None,
+        "how entries of a token are summed: through a workspace in a fixed order (the default), or by atomics",
+        tuple(REDUCTIONS),
+    ),
+    Integer("local", None, "experts whose matrices are there, told by a mask; by default all", minimum=1),
+    ExpressionKey("op", "silu(gate) * up", "what is between the products, of gate and up or of acc", ACCUMULATORS),
+)
+
+
+class FusedMoe(Operator[LayerProblem, ContractionSpec]):
+    """See the module's text."""
+
+    name = "fused_moe"
+    summary = "a layer of experts: sorting, both products and the weighted sum, with nothing read back to the host"
+    spec_type = ContractionSpec
+    keys = LAYER_KEYS
+
+    def _problem(self, values: Mapping[str, Any]) -> LayerProblem:
+        return read_layer(values)
+
+    # -- the kernel of its own -----------------------------------------------------------------------------------------
+
+    def spec(self, problem: LayerProblem, target: Target) -> ContractionSpec:
+        return MOE_GEMM.spec(problem.first, target)
+
+    def proposals(self, problem: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
+        return MOE_GEMM.proposals(problem.first, target)
+
+    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        return MOE_GEMM.axes(spec, target)
+
+    def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
+        return MOE_GEMM.validate(spec, target)
+
+    def mismatches(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        return MOE_GEMM.mismatches(problem.first, spec, target)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        requests: list[dict[str, Any]] = [{"dtype": dtype, "unit": unit} for dtype in DTYPES for unit in UNITS]
+        specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def build(self, spec: ContractionSpec, target: Target) -> Any:
+        return MOE_GEMM.build(spec, target)
+
+    # -- what is queued ------------------------------------------------------------------------------------------------
+
+    def arrays(self, problem: LayerProblem) -> tuple[ArraySpec, ...]:
+        return (problem.x, *problem.matrices, *problem.routing, *problem.mask, problem.y)
+
+    def launch(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
+        if self.writes_nothing(problem):
+            return NOTHING
+        found = MOE_GEMM.launch(problem.first, spec, target)
+        return replace(
+            found, arguments=tuple(FIRST.get(one, one) if isinstance(one, str) else one for one in found.arguments)
+        )
+
+    def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        """Sorting, the products of gate and up, those of down with their sums."""
+        if self.writes_nothing(problem):
+            return (OWN_KERNEL,)
+        return (Run(MOE_SORTING, problem.sorting, {}), OWN_KERNEL, Run(MOE_GEMM, problem.second, SECOND))
+
+    def workspaces(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        if self.writes_nothing(problem):
+            return ()
+        lists = [array for array in MOE_SORTING.arrays(problem.sorting) if array.name in LISTS]
+        return (*(Workspace(array.name, array.nbytes) for array in lists), Workspace(INTER, problem.inter.nbytes))
+
+    # -- values --------------------------------------------------------------------------------------------------------
+
+    def _values(self, problem: LayerProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        """Those of the steps; matrices such that results are about as large as x."""
+        if array.name not in (one.name for one in (problem.x, *problem.matrices)):
+            return MOE_SORTING._values(problem.sorting, array, generator)
+        own, names = (problem.second, SECOND) if array.name == "down" else (problem.first, FIRST)
+        theirs = {here: name for name, here in names.items()}
+        values = MOE_GEMM._values(own, replace(array, name=theirs.get(array.name, array.name)), generator)
+        scale = 1 if array.name == "x" else max(own.product.k, 1) ** -0.5
+        found: Array = values * np.float32(scale)
+        return found
+
+    def reference(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """y in float64, of what is between the products rounded to dtype."""
+        routing = self._routing(problem, arrays)
+        lists = _lists(problem, arrays, routing)
+        inter = experts_reference.result(problem.first, problem.first_arrays(arrays, lists))
+        with np.errstate(over="ignore", invalid="ignore"):
+            inter = inter.astype(DTYPES[problem.inter.dtype])
+        return {"y": experts_reference.result(problem.second, problem.second_arrays(arrays, lists, inter))}
+
+    def tolerances(
+        self, problem: LayerProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """That of `moe_gemm` for the second products, of an A that is off by a step where the error of the first
+        products, computed in f32, may cross one; and what the weights may be off by.
+        """
+        routing = self._routing(problem, arrays)
+        lists = _lists(problem, arrays, routing)
+        first = replace(problem.first, product=replace(problem.first.product, out="f32"))
+        own = problem.first_arrays(arrays, lists)
+        exact = experts_reference.result(first, own)
+        found = experts_reference.tolerance(first, own, exact, target)
+        sizes = np.where(np.isfinite(exact), np.abs(exact), 0.0)
+        error = np.where(found.unspecified, np.inf, found.atol + found.rtol * sizes)
+        inter, moved = rounded(exact, error, problem.inter.dtype, target)
+        with np.errstate(over="ignore", invalid="ignore"):
+            inter = inter.astype(DTYPES[problem.inter.dtype])
+        second = problem.second_arrays(arrays, lists, inter)
+        result = experts_reference.tolerance(problem.second, second, reference["y"], target, moved)
+        off = self._weights_error(problem, arrays, routing, target)
+        if off is not None:
+            errors = {**second, "d0": _lists(problem, arrays, {**routing, "weights": off})["sorted_weights"]}
+            result = replace(result, atol=result.atol + experts_reference.magnitudes(problem.second, errors))
+        return {"y": result}
+
+    def _routing(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The routing."""
+        return {name: arrays[name] for name in ("topk_ids", "weights")}
+
+    def _weights_error(
+        self, problem: LayerProblem, arrays: Mapping[str, Array], routing: Mapping[str, Array], target: Target
+    ) -> Array | None:
+        """How far the routing's weights may be off; None: not at all."""
+        return None
+
+    def flops(self, problem: LayerProblem) -> int:
+        """Those of the products."""
+        return MOE_GEMM.flops(problem.first) + MOE_GEMM.flops(problem.second)
+
+
+def _lists(problem: LayerProblem, arrays: Mapping[str, Array], routing: Mapping[str, Array]) -> dict[str, Array]:
+    """What `moe_sorting` makes of a routing."""
+    given = {**routing, **{one.name: arrays[one.name] for one in problem.mask}}
+    return MOE_SORTING.reference(problem.sorting, given)
+
+
+OPERATOR = FusedMoe()
+"""A layer of experts whose routing is given."""

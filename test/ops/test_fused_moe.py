@@ -1,0 +1,127 @@
+"""Layers of experts: the reference against loops, numbers, routings of any kind, the steps and what they read."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.plan import FillStep, KernelStep, make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.targets import get_target
+
+FUSED, LAYER = find_operator("fused_moe"), find_operator("moe_layer")
+GFX942 = get_target("gfx942")
+REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("fused_moe", {"t": 17, "hidden": 72, "inter": 40}),
+    ("fused_moe", {"t": 33, "hidden": 64, "inter": 96, "dtype": "bf16", "reduction": "atomic", "out": "f32"}),
+    ("fused_moe", {"t": 9, "hidden": 66, "inter": 33, "dtype": "f32", "op": "gelu(acc)", "local": 3}),
+    ("fused_moe", {"t": 40, "hidden": 128, "inter": 64, "e": 2, "unit": 64, "dtype": "bf16", "local": 1}),
+    ("moe_layer", {"t": 3, "hidden": 80, "inter": 64, "e": 17, "topk": 5, "renormalize": 1}),
+    ("moe_layer", {"t": 17, "hidden": 96, "inter": 65, "dtype": "bf16", "logits": "f32", "activation": "sigmoid"}),
+    ("moe_layer", {"t": 1, "hidden": 64, "inter": 128, "shuffled": 16, "op": "gelu(acc)", "reduction": "atomic"}),
+)
+FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6)}
+
+
+def run(name: str, chip: str, given: dict[str, Array] | None = None, **keys: Any) -> dict[str, Array]:
+    """Run a request under all checkers, between guard bytes, and compare; with some arrays `given`."""
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(**keys)
+    arrays = {**operator.inputs(problem, target, seed=3), **(given or {})}
+    result = run_operator(operator, problem, arrays, target, open_device("sim", target, checks="all"), guarded=True)
+    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    return result.outputs
+
+
+def by_loops(arrays: dict[str, Array], matrices: dict[int, int]) -> Array:
+    """silu(x·gate) * (x·up) · down, token by token; `matrices` has where an expert's are."""
+    wide = {name: array.astype(np.float64) for name, array in arrays.items()}
+    y = np.zeros_like(wide["x"])
+    for token, slot in np.ndindex(arrays["topk_ids"].shape):
+        at = matrices.get(int(arrays["topk_ids"][token, slot]))
+        if at is not None:
+            gate, up = wide["gate"][at] @ wide["x"][token], wide["up"][at] @ wide["x"][token]
+            inter = (gate / (1 + np.exp(-gate)) * up).astype(np.float32).astype(np.float64)
+            y[token] += wide["weights"][token, slot] * (wide["down"][at] @ inter)
+    return y
+
+
+@pytest.mark.parametrize("local", [None, 2])
+def test_the_reference(local: int | None) -> None:
+    """With ids that are no experts and, of local experts, one more behind the mask than there are matrices."""
+    problem = FUSED.problem(t=6, e=5, topk=3, hidden=7, inter=4, dtype="f32", local=local)
+    arrays = FUSED.inputs(problem, GFX942)
+    arrays["topk_ids"] = np.random.default_rng(1).integers(-1, 7, (6, 3)).astype(np.int32)
+    matrices = {expert: expert for expert in range(5)}
+    if local:
+        arrays["mask"] = np.array([0, 1, 0, 7, 1], np.int32)
+        matrices = {1: 0, 3: 1}
+    found = FUSED.reference(problem, arrays)["y"]
+    np.testing.assert_allclose(found, by_loops(arrays, matrices), rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(("chip", "number"), [
+    pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
+    for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))
+])  # fmt: skip
+def test_layers(chip: str, number: int) -> None:
+    """Types, activations, local experts, preshuffled matrices, both ways to sum, under all checkers and guarded."""
+    name, keys = REQUESTS[number]
+    run(name, chip, **keys)
+
+
+@pytest.mark.parametrize(("tokens", "choice"), [
+    pytest.param(tokens, choice, marks=[] if (tokens, choice) == (3, "anything") else [pytest.mark.full])
+    for tokens, choice in itertools.product((1, 3, 17, 70), ("one", "anything", "none"))
+])  # fmt: skip
+def test_any_routing(tokens: int, choice: str) -> None:
+    """All tokens to one expert, ids of no expert and repeated ones, none at all."""
+    random = np.random.default_rng(tokens)
+    ids = {
+        "one": np.full((tokens, 3), 4),
+        "anything": random.choice([-(2**31), -1, 0, 2, 2, 6, 2**31 - 1], (tokens, 3)),
+        "none": np.full((tokens, 3), -1),
+    }[choice].astype(np.int32)
+    keys = {"t": tokens, "e": 6, "topk": 3, "hidden": 64, "inter": 48, "unit": 16, "out": "f32"}
+    found = run("fused_moe", CHIPS[tokens % 3], {"topk_ids": ids}, **keys)
+    assert choice != "none" or not found["y"].any()
+
+
+def test_nothing_is_read_back() -> None:
+    """Fills and kernels alone, whose grids follow from the request."""
+    plan = make_plan(LAYER, LAYER.problem(t=64), GFX942)
+    assert all(isinstance(step, (FillStep, KernelStep)) for step in plan.steps)
+    names = [step.operator.name for step in plan.kernels]
+    assert names == ["topk_softmax", "moe_sorting", "moe_layer", "moe_gemm", "sum_parts"]
+    assert [step.is_own for step in plan.kernels] == [False, False, True, False, False]
+
+
+def test_units_follow_the_rows_of_an_expert() -> None:
+    for entries, unit in ((8, 16), (17 * 8, 32), (33 * 8, 64), (500 * 8, 128)):
+        assert FUSED.problem(t=entries, topk=1, e=8).first.unit == unit
+
+
+@pytest.mark.parametrize(
+    ("name", "keys", "words"),
+    [
+        ("fused_moe", {"unit": 24}, "unit=24: "),
+        ("fused_moe", {"op": "acc + up"}, "it names acc and gate or up"),
+        ("fused_moe", {"topk": 200}, "expected at most 127"),
+        ("fused_moe", {"e": 5000}, "e=5000: expected at most 4096 experts"),
+        ("moe_layer", {"e": 4, "topk": 5}, "k=5: there are n=4 experts; expected at most that"),
+        ("fused_moe", {"t": 2**23, "hidden": 1024}, "kernels address at most 2147483647"),
+    ],
+)
+def test_requests_that_do_not_fit(name: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        find_operator(name).problem(**keys)
+    assert words in str(refused.value) and str(refused.value).startswith(f"{name}: ")
