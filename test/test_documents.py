@@ -13,7 +13,7 @@ import pytest
 from ckmlir.tools import cli, opt
 
 DOCUMENTS = Path(__file__).parent.parent / "docs"
-PAGES = ("writing_kernels", "adding_operators", "dispatch")
+PAGES = ("writing_kernels", "adding_operators", "dispatch", "calls")
 
 
 @pytest.mark.parametrize("name", PAGES)

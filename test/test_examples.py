@@ -1,11 +1,13 @@
 """The examples run and say what they promise."""
 
+import json
 import os
 import runpy
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 EXAMPLES = Path(__file__).parent.parent / "examples"
@@ -43,6 +45,28 @@ def test_with_numpy(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixtu
     runpy.run_path(str(EXAMPLES / "with_numpy.py"), run_name="__main__")
     output = capsys.readouterr().out
     assert "on the simulator (gfx942): CKMLIR_DEVICE=sim" in output and "from memory of the device" in output
+
+
+def test_encoder(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
+    """With weights from a seed, and with the same from a safetensors file; the example compares its states itself."""
+    monkeypatch.setenv("CKMLIR_DEVICE", "sim")
+    monkeypatch.syspath_prepend(str(EXAMPLES))
+    assert len((EXAMPLES / "encoder.py").read_text().splitlines()) <= 80
+    weights = runpy.run_path(str(EXAMPLES / "bert_weights.py"))
+    made = {f"bert.{name}": one.astype(np.float32) for name, one in weights["made"](layers=1).items()}
+    header, parts, end = dict[str, object](), [], 0
+    for name, one in made.items():
+        header[name] = {"dtype": "F32", "shape": one.shape, "data_offsets": [end, end := end + one.nbytes]}
+        parts.append(one.tobytes())
+    text = json.dumps({"__metadata__": {}, **header}).encode()
+    file = tmp_path / "weights.safetensors"
+    file.write_bytes(len(text).to_bytes(8, "little") + text + b"".join(parts))
+    loaded = weights["loaded"](file)
+    assert all((loaded[name.removeprefix("bert.")] == one).all() for name, one in made.items())
+    monkeypatch.setattr(sys, "argv", ["encoder.py", "--weights", str(file), "--heads", "2"])
+    runpy.run_path(str(EXAMPLES / "encoder.py"), run_name="__main__")
+    output = capsys.readouterr().out
+    assert "on the simulator (gfx942): (20, 64) states, 7 kernels" in output and "largest error" in output
 
 
 def test_with_torch(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

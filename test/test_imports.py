@@ -40,6 +40,7 @@ ALLOWED: dict[str, set[str]] = {
     # Above the compiler: it compiles kernels under many schedules, and decodes what comes out.
     "scheduling": {"compiler", "ops", "passes", "lowering", "targets", "dialect", "codeobject", "sim", *COMMON, *MLIR},
     "runtime": {"sim", "codeobject", "compiler", "ops", "targets", *COMMON},
+    "nn": {"dispatch", "runtime", "ops", "targets", *COMMON},
     "dispatch": {"runtime", "compiler", "codeobject", "ops", "targets", "sim", *COMMON},
 }
 MAY_IMPORT_ALL = {"tools"}

@@ -1,0 +1,40 @@
+"""Operators as functions on arrays of NumPy, PyTorch, CuPy and this package.
+
+from ckmlir import nn
+nn.use("gfx942")
+y = nn.linear(x, weight, bias, activation="gelu")
+"""
+
+from ckmlir.nn.array import Array
+from ckmlir.nn.attention import attention, attention_varlen
+from ckmlir.nn.products import linear, matmul, swiglu
+from ckmlir.nn.rows import layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
+from ckmlir.nn.session import Session, asarray, current, empty, use
+from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce
+
+__all__ = [
+    "Array",
+    "Session",
+    "asarray",
+    "attention",
+    "attention_varlen",
+    "cast",
+    "contiguous",
+    "cumsum",
+    "current",
+    "elementwise",
+    "embedding",
+    "empty",
+    "layer_norm",
+    "linear",
+    "matmul",
+    "permute",
+    "quantize",
+    "reduce",
+    "rms_norm",
+    "softmax",
+    "swiglu",
+    "topk",
+    "topk_softmax",
+    "use",
+]

@@ -1,0 +1,203 @@
+"""Attention: of batches, and of sequences of different lengths that follow each other."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any
+
+import numpy as np
+
+from ckmlir.nn.array import Array
+from ckmlir.nn.calls import Call
+from ckmlir.nn.given import Given
+from ckmlir.runtime.device import DeviceError
+
+UNBOUNDED = (-1, -1)
+VARYING = ("sq", "sk", "q_strides", "k_strides", "v_strides", "o_strides")
+"""Keys that change with the lengths of sequences."""
+
+
+def attention(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    causal: bool = False,
+    window: Sequence[int] = UNBOUNDED,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    layout: str = "bshd",
+    return_lse: bool = False,
+    out: Any = None,
+    stream: object = None,
+) -> Any:
+    """softmax(scale q kᵀ) v for every head: `flash_attn_func`.
+
+    Args:
+        q: (b, sq, h, d). k, v: (b, sk, hk, d) and (b, sk, hk, dv), h a multiple of hk. f16, bf16 or f32; rows of a head
+            contiguous, whole vectors of 16 bytes.
+        causal: the last query attends to the last key, others as far before.
+        window: how many keys to the left and to the right a query attends to; -1: all.
+        scale: by default 1 / sqrt(d).
+        softcap: scores are at most this, by a tanh; 0: no such bound.
+        alibi_slopes: (h,), f32.
+        layout: "bshd", or "bhsd" as PyTorch's scaled_dot_product_attention has it, for all arrays.
+        return_lse: also return the logarithms of the sums of exponentials, (b, h, sq), f32.
+        out: as q with dv channels, to be written.
+
+    Returns:
+        As q with dv channels, or that and the logarithms.
+
+    Raises:
+        DeviceError: shapes or types do not fit, or arrays lie as no kernel takes them.
+        RequestError: the operator refuses the sizes.
+    """
+    call = Call(stream)
+    if layout not in ("bshd", "bhsd"):
+        raise DeviceError(f"layout={layout}: expected bshd or bhsd")
+    arrays = {name: call.read(name, one).require(ndim=4) for name, one in (("q", q), ("k", k), ("v", v))}
+    sequence, head = layout.index("s"), layout.index("h")
+    query, key, value = (one.shape for one in arrays.values())
+    if not (query[0] == key[0] == value[0] and key[sequence] == value[sequence] and key[head] == value[head]):
+        raise DeviceError(f"q {query}, k {key}, v {value}: expected as many batches, keys and heads in k and v")
+    keys: dict[str, object] = {
+        "b": query[0], "h": query[head], "hk": key[head], "sq": query[sequence], "sk": key[sequence], "layout": layout,
+        **_common(arrays, causal, window, scale, softcap, return_lse),
+    }  # fmt: skip
+    order = (0, head, sequence)
+    keys |= {f"{name}_strides": tuple(one.strides[dim] for dim in order) for name, one in arrays.items() if _lies(one)}
+    result = call.out("out", out, (*query[:3], value[3]), arrays["q"].dtype)
+    if result is not None and _lies(result):
+        keys["o_strides"] = tuple(result.strides[dim] for dim in order)
+    slopes = _slopes(call, alibi_slopes, query[head], keys)
+    inputs = {**{name: _packed_channels(one) for name, one in arrays.items()}, "slopes": slopes}
+    found = call.run("fmha_fwd", keys, inputs, {"o": result}, varying=VARYING)
+    o = out if out is not None else found["o"].array
+    return (o, found["lse"].array) if return_lse else o
+
+
+def attention_varlen(
+    q: Any,
+    k: Any,
+    v: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any = None,
+    *,
+    causal: bool = False,
+    window: Sequence[int] = UNBOUNDED,
+    scale: float | None = None,
+    softcap: float = 0.0,
+    alibi_slopes: Any = None,
+    return_lse: bool = False,
+    out: Any = None,
+    stream: object = None,
+) -> Any:
+    """Attention within each of several sequences that follow each other: `flash_attn_varlen_func`.
+
+    Args:
+        q: (queries of all sequences, h, d). k, v: (keys of all sequences, hk, d) and (…, hk, dv).
+        cu_seqlens_q: where sequences begin among the queries, and where the last ends: b + 1 numbers, a list or an
+            array of the host or the device. That of a device is read back, which waits for it.
+        cu_seqlens_k: the same of the keys, by default that of the queries.
+
+    Other arguments, results and errors are those of `attention`; the logarithms are (h, queries of all sequences).
+    """
+    call = Call(stream)
+    arrays = {name: call.read(name, one).require(ndim=3) for name, one in (("q", q), ("k", k), ("v", v))}
+    query, key, value = (one.shape for one in arrays.values())
+    if key[:2] != value[:2]:
+        raise DeviceError(f"k {key}, v {value}: expected as many keys and heads")
+    starts = {"q": _starts("cu_seqlens_q", cu_seqlens_q, query[0])}
+    starts["k"] = starts["q"] if cu_seqlens_k is None else _starts("cu_seqlens_k", cu_seqlens_k, key[0])
+    if len(starts["q"]) != len(starts["k"]) or starts["k"][-1] != key[0]:
+        raise DeviceError(
+            f"cu_seqlens_k: {len(starts['k'])} numbers that end with {starts['k'][-1]}; expected {len(starts['q'])} "
+            f"that end with the {key[0]} keys"
+        )
+    keys: dict[str, object] = {
+        "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd",
+        **{f"seqlens_{side}": tuple(np.diff(one).tolist()) for side, one in starts.items()},
+        **_common(arrays, causal, window, scale, softcap, return_lse),
+    }  # fmt: skip
+    inputs: dict[str, Given | None] = {}
+    for name, one in arrays.items():
+        if _lies(one):
+            keys[f"{name}_strides"] = (one.shape[0] * one.strides[0], one.strides[1], one.strides[0])
+        inputs[name] = _in_a_batch(_packed_channels(one))
+    result = call.out("out", out, (*query[:2], value[2]), arrays["q"].dtype)
+    written = None
+    if result is not None:
+        written = _in_a_batch(result)
+        if _lies(result):
+            keys["o_strides"] = (result.shape[0] * result.strides[0], result.strides[1], result.strides[0])
+    for side, numbers in starts.items():
+        inputs[f"seqstart_{side}"] = _beside(call, arrays["q"], np.asarray(numbers, np.int32))
+    inputs["slopes"] = _slopes(call, alibi_slopes, query[1], keys)
+    found = call.run("fmha_fwd", keys, inputs, {"o": written})
+    o = out if out is not None else found["o"].reshaped(*query[:2], value[2]).array
+    return (o, found["lse"].array) if return_lse else o
+
+
+def _common(
+    arrays: dict[str, Given], causal: bool, window: Sequence[int], scale: float | None, softcap: float, lse: bool
+) -> dict[str, object]:
+    """The keys that both functions have."""
+    q, k, v = arrays.values()
+    for one in (k, v):
+        one.require(dtype=q.dtype)
+    if q.shape[-1] != k.shape[-1]:
+        raise DeviceError(f"q {q.shape}, k {k.shape}: expected as many channels")
+    left, right = window
+    right = 0 if causal else right
+    mask = "none" if (left, right) == UNBOUNDED else f"window_bottom_right:{left},{right}"
+    return {
+        "d": q.shape[-1], "dv": v.shape[-1], "dtype": q.dtype, "mask": mask, "lse": lse, "scale": scale,
+        "soft_cap": softcap or None,
+    }  # fmt: skip
+
+
+def _slopes(call: Call, slopes: Any, heads: int, keys: dict[str, object]) -> Given | None:
+    if slopes is None:
+        return None
+    keys["alibi"] = "head"
+    return call.read("alibi_slopes", slopes).require(shape=(heads,), dtype="f32").rows().reshaped(heads)
+
+
+def _lies(array: Given) -> bool:
+    """Whether it matters how an array lies: not where it is copied, or has no elements."""
+    return array.address != 0 and 0 not in array.shape
+
+
+def _packed_channels(array: Given) -> Given:
+    """The array, if the channels of a head are contiguous."""
+    if array.shape[-1] > 1 and array.strides[-1] != 1 and 0 not in array.shape:
+        apart = f"channels lie {array.strides[-1]} elements apart"
+        raise DeviceError(f"{array.what}: {apart}; make a contiguous copy first")
+    return array
+
+
+def _in_a_batch(array: Given) -> Given:
+    """Sequences that follow each other, as the only batch."""
+    return array.strided((1, *array.shape), (array.shape[0] * array.strides[0], *array.strides))
+
+
+def _starts(what: str, given: Any, total: int) -> list[int]:
+    """Where sequences begin, on the host."""
+    numbers = given.numpy() if isinstance(given, Array) else given
+    numbers = numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
+    if not numbers or numbers[0] != 0 or any(one > two for one, two in pairwise(numbers)):
+        raise DeviceError(f"{what}: expected numbers from 0 that do not fall")
+    if len(numbers) < 2 or numbers[-1] != total:
+        raise DeviceError(f"{what}: it ends with {numbers[-1]}; expected the {total} rows")
+    return [int(one) for one in numbers]
+
+
+def _beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:
+    """Numbers of the host, where another array lives."""
+    if isinstance(other.array, np.ndarray):
+        return call.read("starts", numbers)
+    device = call.session.device
+    made = call.read("starts", other.home.empty(other.array, numbers.shape, numbers.dtype, device))
+    return call.filled(made, numbers)

@@ -1,0 +1,101 @@
+"""What functions on arrays have in common: reading what they are given, and giving back what was asked for."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from ckmlir.nn.array import Array
+from ckmlir.nn.given import ON_HOST, Given, read
+from ckmlir.nn.session import Session, current
+from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime.arguments import as_host_array
+from ckmlir.runtime.device import DeviceError
+from ckmlir.runtime.executable import GpuArray
+
+
+class Call:
+    """A call of a function.
+
+    Attributes:
+        session: the current one.
+    """
+
+    def __init__(self, stream: object = None) -> None:
+        self.session: Session = current()
+        self.stream = stream
+
+    def read(self, what: str, array: Any) -> Given:
+        """An array that was given. Raises DeviceError for what is none, and for one of another device."""
+        if isinstance(array, Array) and array.device is not self.session.device:
+            raise DeviceError(f"{what}: an array of another device than the session's")
+        return read(what, array, self.session.target)
+
+    def optional(self, what: str, array: Any) -> Given | None:
+        """An array that may be None."""
+        return None if array is None else self.read(what, array)
+
+    def out(self, what: str, array: Any, shape: tuple[int, ...], dtype: str) -> Given | None:
+        """An array to be written, of this shape and type; None where it is to be made.
+
+        Raises DeviceError for another one, and for NumPy's with gaps, whose copy would be written in its stead.
+        """
+        if array is None:
+            return None
+        if isinstance(array, np.ndarray) and not array.flags.c_contiguous:
+            raise DeviceError(f"{what}: an array with gaps; expected a contiguous one, which is written as it is")
+        return self.read(what, array).require(shape=shape, dtype=dtype)
+
+    def filled(self, made: Given, numbers: np.ndarray[Any, Any]) -> Given:
+        """A new array, with these numbers written to it."""
+        device = self.session.device
+        if made.address:
+            stream = None if self.stream is None else device.stream_of(self.stream)
+            memory: Any = made.argument if isinstance(made.array, Array) else GpuArray(made.address, numbers.nbytes)
+            device.write(memory, numbers, stream)
+        else:  # a tensor of the host
+            as_host_array(made.array)[...] = numbers
+        return made
+
+    def run(
+        self,
+        operator: str,
+        keys: Mapping[str, object],
+        inputs: Mapping[str, Given | None],
+        outputs: Mapping[str, Given | None] | None = None,
+        varying: tuple[str, ...] = (),
+    ) -> dict[str, Given]:
+        """Run an operator; inputs that are None are left out. See `Session.run`."""
+        present = {name: one for name, one in inputs.items() if one is not None}
+        homes = {type(one.home) for one in present.values()}
+        if len(homes) > 1:
+            mixed = ", ".join(f"{one.what} ({type(one.array).__name__})" for one in present.values())
+            raise DeviceError(f"arrays of several libraries: {mixed}; expected those of one")
+        return self.session.run(operator, keys, present, outputs or {}, varying=varying, stream=self.stream)
+
+
+def dtype_name(what: str, dtype: str) -> str:
+    """An element type by its name here ("f16") or NumPy's ("float16"). Raises DeviceError for one that is none."""
+    name = _NUMPY_NAMES.get(dtype, dtype)
+    try:
+        return find_dtype(name).name
+    except RequestError as error:
+        raise DeviceError(f"{what}={dtype}: {error}") from None
+
+
+_NUMPY_NAMES = {
+    "float16": "f16", "bfloat16": "bf16", "float32": "f32", "float64": "f64", "int8": "i8", "int32": "i32",
+}  # fmt: skip
+
+
+def constant(call: Call, beside: Given, value: float, n: int, dtype: str) -> Given:
+    """A vector of equal numbers where another array lives."""
+    kind = numpy_dtype(dtype, call.session.target)
+    numbers = np.full(n, value, kind)
+    if beside.home is ON_HOST:
+        return call.read("constant", numbers)
+    made = beside.home.empty(beside.array, (n,), kind, call.session.device)
+    return call.filled(call.read("constant", made), numbers)

@@ -1,0 +1,218 @@
+"""Arrays that users give, of whatever library, in one form: shape, strides, element type, views, and new arrays beside.
+
+| array | its home | what a call does with it |
+|---|---|---|
+| `ckmlir.nn.Array` | a device | passes its memory; results are arrays of the device |
+| NumPy | the host | copies it to the device, and results back |
+| PyTorch | the host, or a GPU | passes memory of a GPU, copies that of the host; results are tensors beside it |
+| CuPy and others with `__cuda_array_interface__` | a GPU | passes its memory; results are CuPy's |
+
+An operator's keys are read off shape and strides; `Given.strided` makes the view that has an array's memory as the
+operator wants it.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol
+
+import numpy as np
+
+from ckmlir.nn.array import Array, empty, reshaped_strides
+from ckmlir.ops.dtypes import DTYPES, numpy_dtype
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime.arguments import as_host_array, check_unmasked, packed_strides, view_of
+from ckmlir.runtime.device import Device, DeviceError
+from ckmlir.targets import Target
+
+WIDEST = 16
+"""Bytes that kernels load at once: of more alignment they know nothing."""
+
+
+class Home(Protocol):
+    """Where an array lives: how to look at it otherwise, and how to make others there."""
+
+    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+        """A view from the same first element."""
+
+    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
+        """A new packed array beside another one."""
+
+
+class _OnDevice:
+    def strided(self, array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
+        return array.strided(shape, strides)
+
+    def empty(self, like: Array, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Array:
+        return empty(shape, dtype, device)
+
+
+class _OnHost:
+    def strided(self, array: np.ndarray[Any, Any], shape: Sequence[int], strides: Sequence[int]) -> Any:
+        size = array.itemsize
+        words = array.view(f"u{size}")  # as_strided loses the types of ml_dtypes
+        steps = [stride * size for stride in strides]
+        return np.lib.stride_tricks.as_strided(words, tuple(shape), steps).view(array.dtype)
+
+    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
+        return np.empty(tuple(shape), dtype)
+
+
+class _OfTorch:
+    """Tensors; the module is the user's, which has been imported where there are tensors."""
+
+    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+        return array.as_strided(tuple(shape), tuple(strides))
+
+    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
+        torch: Any = sys.modules["torch"]
+        return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device=like.device)
+
+
+class _OfCupy:
+    def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
+        cupy: Any = sys.modules["cupy"]
+        steps = tuple(stride * array.dtype.itemsize for stride in strides)
+        return cupy.lib.stride_tricks.as_strided(array, tuple(shape), steps)
+
+    def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
+        cupy: Any = sys.modules["cupy"]
+        return cupy.empty(tuple(shape), dtype)
+
+
+_HOMES: dict[str, Home] = {"torch": _OfTorch(), "cupy": _OfCupy()}
+ON_DEVICE, ON_HOST = _OnDevice(), _OnHost()
+
+
+@dataclass(frozen=True)
+class Given:
+    """An array that a function was given.
+
+    Attributes:
+        what: the parameter's name, for messages.
+        array: itself.
+        shape, strides: strides in elements.
+        dtype: as operators call it.
+        address: of the first element; 0 where the array is copied to memory of its own.
+    """
+
+    what: str
+    array: Any
+    home: Home
+    shape: tuple[int, ...]
+    strides: tuple[int, ...]
+    dtype: str
+    address: int
+
+    @property
+    def ndim(self) -> int:
+        return len(self.shape)
+
+    @property
+    def argument(self) -> Any:
+        """What executables take."""
+        return self.array.data if isinstance(self.array, Array) else self.array
+
+    @property
+    def base(self) -> int:
+        """Bytes that divide the address, as far as kernels ask."""
+        return math.gcd(self.address, WIDEST) if self.address else WIDEST
+
+    def strided(self, shape: Sequence[int], strides: Sequence[int]) -> Given:
+        """A view from the same first element."""
+        if (tuple(shape), tuple(strides)) == (self.shape, self.strides):
+            return self
+        array = self.home.strided(self.array, shape, strides)
+        return Given(self.what, array, self.home, tuple(shape), tuple(strides), self.dtype, self.address)
+
+    def reshaped(self, *shape: int) -> Given:
+        """A view with another shape. Raises DeviceError where the elements do not lie so."""
+        wanted = list(shape)
+        if -1 in wanted:
+            elements, rest = math.prod(self.shape), math.prod(one for one in wanted if one != -1)
+            wanted[wanted.index(-1)] = elements // rest if rest else 0
+        strides = reshaped_strides(self.shape, self.strides, wanted)
+        if strides is None:
+            raise DeviceError(
+                f"{self.what}: shape {self.shape} with strides {self.strides} is no array of shape {tuple(wanted)}; "
+                "make a contiguous copy first"
+            )
+        return self.strided(wanted, strides)
+
+    def rows(self) -> Given:
+        """All but the last dimension as one: a matrix whose rows are contiguous. Raises DeviceError for another one."""
+        if not self.shape:
+            raise DeviceError(f"{self.what}: a number has no rows; expected at least one dimension")
+        n, elements = self.shape[-1], math.prod(self.shape)
+        if n > 1 and self.strides[-1] != 1 and elements:
+            raise DeviceError(
+                f"{self.what}: neighbours of a row lie {self.strides[-1]} elements apart; make a contiguous copy first"
+            )
+        rows: int = math.prod(self.shape[:-1])
+        found = self.reshaped(rows, n)
+        return found.strided(found.shape, (pitch_of(found), 1))
+
+    def require(
+        self, *, ndim: int | None = None, dtype: str | None = None, shape: tuple[int, ...] | None = None
+    ) -> Given:
+        """The array, if it is as asked. Raises DeviceError naming it."""
+        if ndim is not None and self.ndim != ndim:
+            raise DeviceError(f"{self.what}: shape {self.shape}; expected {ndim} dimensions")
+        if shape is not None and self.shape != shape:
+            raise DeviceError(f"{self.what}: shape {self.shape}; expected {shape}")
+        if dtype is not None and self.dtype != dtype:
+            raise DeviceError(f"{self.what}: elements are {self.dtype}; expected {dtype}")
+        return self
+
+
+def pitch_of(matrix: Given) -> int:
+    """Elements from one row of a matrix to the next; where there is no next one, the length of a row."""
+    rows, n = matrix.shape
+    return matrix.strides[0] if rows > 1 and n else max(n, 1)
+
+
+def read(what: str, array: Any, target: Target) -> Given:
+    """An array of any library. Raises DeviceError for what is none, and for elements that no operator has."""
+    home = home_of(what, array)
+    if home is ON_HOST:
+        # What is copied may as well be packed: then kernels do not depend on how it lies.
+        check_unmasked(array)
+        array = np.ascontiguousarray(as_host_array(array)).reshape(np.shape(array))
+        return Given(what, array, home, array.shape, packed_strides(array.shape), _dtype(what, array.dtype, target), 0)
+    if isinstance(array, Array):
+        dtype = _dtype(what, array.dtype, target)
+        return Given(what, array, home, array.shape, array.strides, dtype, array.address)
+    view = view_of(array)
+    dtype = _dtype(what, view.dtype, target)
+    return Given(what, array, home, view.shape, view.strides, dtype, view.address if view.on_gpu else 0)
+
+
+def home_of(what: str, array: Any) -> Home:
+    """Where an array lives. Raises DeviceError for what is no array."""
+    if isinstance(array, Array):
+        return ON_DEVICE
+    if isinstance(array, np.ndarray):
+        return ON_HOST
+    library = type(array).__module__.partition(".")[0]
+    if library in _HOMES:
+        return _HOMES[library]
+    if hasattr(array, "__dlpack__"):
+        raise DeviceError(
+            f"{what}: arrays of {library} are not taken as they are; pass them through NumPy or ckmlir.nn.asarray"
+        )
+    raise DeviceError(f"{what}: {type(array).__name__} is no array; expected one of NumPy, PyTorch, CuPy or ckmlir.nn")
+
+
+def _dtype(what: str, dtype: Any, target: Target) -> str:
+    """What operators call an element type."""
+    name = dtype if isinstance(dtype, str) else dtype.name
+    for known in DTYPES:
+        try:
+            if numpy_dtype(known, target).name == name:
+                return known
+        except RequestError:  # the chip has no such type
+            continue
+    raise DeviceError(f"{what}: no operator has elements of type {name} on {target.name}")

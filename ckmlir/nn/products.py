@@ -1,0 +1,233 @@
+"""Products of matrices: `matmul`, `linear`, `swiglu`."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.given import Given, pitch_of
+from ckmlir.ops.contraction.contraction_spec import OUTPUTS
+from ckmlir.runtime.device import DeviceError
+
+ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "sigmoid", "silu", "tanh")
+"""What may follow a linear layer: functions of one variable that epilogues know."""
+MOST_BATCH = 3
+"""Dimensions of a batch of products."""
+
+
+def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream: object = None) -> Any:
+    """a @ b, as NumPy and PyTorch have it: matrices, or batches of them that broadcast.
+
+    Args:
+        a: (…, m, k), rows or columns contiguous. b: (…, k, n). f16, bf16, f32, f64, fp8, bf8 or i8, both the same.
+        dtype: of the result; by default that of a and b, f16 for 8-bit floats, i32 for i8.
+        out: (…, m, n), to be written.
+
+    Returns:
+        The product, or `out`.
+
+    Raises:
+        DeviceError: shapes or types do not fit, or arrays lie as no kernel takes them.
+        RequestError: the chip lacks the type.
+    """
+    call = Call(stream)
+    left, right = call.read("a", a), call.read("b", b)
+    for one in (left, right):
+        if one.ndim < 2:
+            raise DeviceError(f"{one.what}: shape {one.shape}; expected a matrix, or a batch of them")
+    if left.shape[-1] != right.shape[-2]:
+        raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: {_sums(left, right)}")
+    right.require(dtype=left.dtype)
+    wanted = _output(left.dtype, dtype)
+    if right.ndim == 2 and left.ndim > 2:
+        shape = (*left.shape[:-1], right.shape[-1])
+        result = call.out("out", out, shape, wanted)
+        found = _matrix_product(call, left.rows(), right, wanted, None if result is None else result.rows())
+        return out if out is not None else found.reshaped(*shape).array
+    try:
+        batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
+    except ValueError:
+        raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: batches do not broadcast") from None
+    shape = (*batch, left.shape[-2], right.shape[-1])
+    result = call.out("out", out, shape, wanted)
+    if not batch:
+        found = _matrix_product(call, left, right, wanted, result)
+    else:
+        found = _batched_product(call, left, right, batch, wanted, result)
+    return out if out is not None else found.reshaped(*shape).array
+
+
+def linear(
+    x: Any,
+    weight: Any,
+    bias: Any = None,
+    activation: str | None = None,
+    *,
+    residual: Any = None,
+    out: Any = None,
+    stream: object = None,
+) -> Any:
+    """activation(x weightᵀ + bias) + residual in one kernel: `torch.nn.functional.linear` with what follows it.
+
+    Args:
+        x: (…, k). weight: (n, k). bias: (n,). residual: (…, n). All of one type: f16, bf16 or f32.
+        activation: gelu, gelu_tanh, relu, sigmoid, silu or tanh.
+        out: (…, n), to be written; it may not be an input.
+
+    Returns:
+        (…, n), of x's type, or `out`.
+
+    Raises:
+        DeviceError, RequestError: as `matmul`; an unknown activation.
+    """
+    call = Call(stream)
+    given, w = call.read("x", x), call.read("weight", weight).require(ndim=2)
+    if not given.ndim or given.shape[-1] != w.shape[1]:
+        raise DeviceError(f"x of shape {given.shape} and weight of shape {w.shape}: expected rows of {w.shape[1]}")
+    if activation is not None and activation not in ACTIVATIONS:
+        raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
+    dtype, n = given.dtype, w.shape[0]
+    shape = (*given.shape[:-1], n)
+    w.require(dtype=dtype)
+    expression, sides = "acc", dict[str, tuple[str, Given]]()
+    if bias is not None:
+        sides["d0"] = "row", call.read("bias", bias).require(shape=(n,), dtype=dtype)
+        expression = "acc + d0"
+    if activation is not None:
+        expression = f"{activation}({expression})"
+    if residual is not None:
+        name = f"d{len(sides)}"
+        sides[name] = "full", call.read("residual", residual).require(shape=shape, dtype=dtype).rows()
+        expression = f"{expression} + {name}"
+    keys: dict[str, object] = {"op": expression} if expression != "acc" else {}
+    if sides:
+        keys["d"], keys["d_kind"] = (dtype,) * len(sides), tuple(kind for kind, _ in sides.values())
+        keys["ldd"] = tuple(pitch_of(one) if kind == "full" else 0 for kind, one in sides.values())
+    extra = {name: one for name, (_, one) in sides.items()}
+    result = call.out("out", out, shape, dtype)
+    rows = None if result is None else result.rows()
+    found = _matrix_product(call, given.rows(), _transposed(w), dtype, rows, keys, extra)
+    return out if out is not None else found.reshaped(*shape).array
+
+
+def swiglu(x: Any, gate: Any, up: Any, *, out: Any = None, stream: object = None) -> Any:
+    """silu(x gateᵀ) · (x upᵀ), both products in one loop: the first half of a gated feed-forward layer.
+
+    Args:
+        x: (…, k). gate, up: (n, k), of x's type: f16, bf16 or f32, and as far apart from row to row.
+        out: (…, n), to be written.
+
+    Raises:
+        DeviceError, RequestError: as `matmul`.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    weights = [call.read(name, one).require(ndim=2, dtype=given.dtype) for name, one in (("gate", gate), ("up", up))]
+    if not given.ndim or weights[0].shape != weights[1].shape or given.shape[-1] != weights[0].shape[1]:
+        shapes = ", ".join(f"{one.what} {one.shape}" for one in (given, *weights))
+        raise DeviceError(f"{shapes}: expected (…, k), (n, k) and (n, k)")
+    shape = (*given.shape[:-1], weights[0].shape[0])
+    result = call.out("out", out, shape, given.dtype)
+    a = given.rows()
+    matrices = [one.rows() for one in weights]
+    if pitch_of(matrices[0]) != pitch_of(matrices[1]):
+        raise DeviceError("gate, up: their rows lie differently far apart; make contiguous copies first")
+    keys = {
+        "m": a.shape[0], "n": shape[-1], "k": a.shape[1], "dtype": given.dtype, "out": given.dtype,
+        "lda": pitch_of(a), "ldb": pitch_of(matrices[0]),
+    }  # fmt: skip
+    rows = None if result is None else result.rows()
+    keys |= {} if rows is None else {"ldc": pitch_of(rows)}
+    found = call.run(
+        "gated_gemm", keys, {"a": a, "gate": matrices[0], "up": matrices[1]}, {"c": rows}, varying=("m",)
+    )["c"]
+    return out if out is not None else found.reshaped(*shape).array
+
+
+def _matrix_product(
+    call: Call,
+    a: Given,
+    b: Given,
+    dtype: str,
+    out: Given | None,
+    keys: dict[str, object] | None = None,
+    sides: dict[str, Given] | None = None,
+) -> Given:
+    """C (m, n) of A (m, k) and B (k, n), each with contiguous rows or columns."""
+    layout, memories, pitches = _layout(a, b)
+    asked: dict[str, object] = {
+        "m": a.shape[0], "n": b.shape[1], "k": a.shape[1], "dtype": a.dtype, "out": dtype, "layout": layout,
+        **pitches, **(keys or {}),
+    }  # fmt: skip
+    rows = None
+    if out is not None:
+        rows = out.rows()
+        asked["ldc"] = pitch_of(rows)
+    return call.run("gemm", asked, {**memories, **(sides or {})}, {"c": rows}, varying=("m",))["c"]
+
+
+def _batched_product(
+    call: Call, a: Given, b: Given, batch: tuple[int, ...], dtype: str, out: Given | None
+) -> Given:
+    if len(batch) > MOST_BATCH:
+        raise DeviceError(f"a batch of {len(batch)} dimensions; expected at most {MOST_BATCH}")
+    layout, memories, pitches = _layout(a, b)
+    asked: dict[str, object] = {
+        "batch": batch, "m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1], "dtype": a.dtype, "out": dtype,
+        "layout": layout, **pitches,
+    }  # fmt: skip
+    found = {}
+    for name, one in memories.items():
+        own, steps = one.shape[:-2], one.strides[:-2]
+        missing = len(batch) - len(own)
+        own, steps = (1,) * missing + own, (0,) * missing + steps
+        found[name] = one.strided((*own, *one.shape[-2:]), (*steps, *one.strides[-2:]))
+        asked[f"{name}_batch"], asked[f"{name}_batch_strides"] = own, steps
+    if out is not None:
+        if out.shape[-1] > 1 and out.strides[-1] != 1:
+            raise DeviceError("out: rows are not contiguous")
+        asked["ldc"] = out.strides[-2] if out.shape[-2] > 1 else max(out.shape[-1], 1)
+        asked["c_batch_strides"] = out.strides[:-2]
+    varying = ("m", "a_batch_strides", "c_batch_strides")
+    return call.run("batched_gemm", asked, found, {"c": out}, varying=varying)["c"]
+
+
+def _layout(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, object]]:
+    """The layout of both, the views of their memory, and the pitches. Matrices are the last two dimensions.
+
+    Raises DeviceError where neither rows nor columns are contiguous.
+    """
+    forms = ["C" if one.strides[-2] == 1 != one.strides[-1] else "R" for one in (a, b)]
+    memories = {
+        "a": a if forms[0] == "R" else _transposed(a),
+        "b": b if forms[1] == "R" else _transposed(b),
+    }
+    pitches: dict[str, object] = {}
+    for name, one in memories.items():
+        rows, length = one.shape[-2:]
+        empty = 0 in one.shape
+        if length > 1 and one.strides[-1] != 1 and not empty:
+            raise DeviceError(f"{one.what}: neither rows nor columns are contiguous; make a contiguous copy first")
+        pitch = one.strides[-2] if rows > 1 and not empty else max(length, 1)
+        pitches[f"ld{name}"] = pitch
+        memories[name] = one.strided(one.shape, (*one.strides[:-2], pitch, 1))
+    return f"{forms[0]}{forms[1]}R", memories, pitches
+
+
+def _transposed(matrix: Given) -> Given:
+    """With the last two dimensions exchanged."""
+    shape, strides = matrix.shape, matrix.strides
+    return matrix.strided((*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]))
+
+
+def _output(dtype: str, asked: str | None) -> str:
+    if dtype not in OUTPUTS:
+        raise DeviceError(f"a: there are no products of {dtype}; expected {', '.join(OUTPUTS)}")
+    return OUTPUTS[dtype][0] if asked is None else dtype_name("dtype", asked)
+
+
+def _sums(a: Given, b: Given) -> str:
+    return f"rows of a have {a.shape[-1]} elements, columns of b {b.shape[-2]}; expected as many"
+

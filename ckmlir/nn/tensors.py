@@ -1,0 +1,165 @@
+"""Functions of tensors: element by element, other types and orders, reductions, rows of a table."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.given import Given, pitch_of
+from ckmlir.runtime.device import DeviceError
+
+NAMES = ("a", "b", "c", "d")
+
+
+def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream: object = None) -> Any:
+    """An expression of up to four arrays, called a, b, c and d in it, element by element: `gelu(a + b) * c`.
+
+    Args:
+        expression: in the language of `ckmlir.ops.tensors.expression`.
+        arrays: they broadcast as NumPy's do; f16, bf16, f32, 8-bit floats, or all i8 and i32.
+        dtype: of the result; by default that of the first.
+
+    Raises:
+        DeviceError: shapes do not broadcast, more arrays than names.
+        RequestError: the expression means nothing.
+    """
+    call = Call(stream)
+    if not 1 <= len(arrays) <= len(NAMES):
+        raise DeviceError(f"{len(arrays)} arrays; expected 1 to {len(NAMES)}")
+    given = [call.read(name, one) for name, one in zip(NAMES, arrays, strict=False)]
+    try:
+        shape = np.broadcast_shapes(*(one.shape for one in given))
+    except ValueError:
+        raise DeviceError(f"shapes {', '.join(str(one.shape) for one in given)} do not broadcast") from None
+    rank = max(len(shape), 1)
+    full = shape or (1,)
+    keys: dict[str, object] = {"op": expression, "shape": full, "dtype": given[0].dtype}
+    keys["out"] = None if dtype is None else dtype_name("dtype", dtype)
+    inputs: dict[str, Given | None] = {}
+    for name, one in zip(NAMES, given, strict=False):
+        missing = rank - one.ndim
+        own = one.strided((1,) * missing + one.shape, (0,) * missing + one.strides)
+        keys |= {name: own.shape, f"{name}_dtype": one.dtype, f"{name}_strides": own.strides}
+        inputs[name] = own
+    keys["align"] = _align(given)
+    return call.run("elementwise", keys, inputs)["y"].reshaped(*shape).array
+
+
+def cast(x: Any, dtype: str, *, stream: object = None) -> Any:
+    """An array with elements of another type, rounded to nearest, saturated where the type is narrow.
+
+    Raises DeviceError and RequestError where there is no such conversion.
+    """
+    call = Call(stream)
+    given = _with_a_dimension(call.read("x", x))
+    keys: dict[str, object] = {
+        "shape": given.shape, "dtype": given.dtype, "out": dtype_name("dtype", dtype), "strides": given.strides,
+        "align": _align([given]),
+    }  # fmt: skip
+    return call.run("cast", keys, {"x": given})["y"].reshaped(*_shape_of(x)).array
+
+
+def permute(x: Any, dims: Sequence[int], *, stream: object = None) -> Any:
+    """A contiguous copy with the dimensions in another order: `x.permute(dims).contiguous()` of PyTorch."""
+    call = Call(stream)
+    given = call.read("x", x)
+    order = tuple(dim + given.ndim if dim < 0 else dim for dim in dims)
+    if sorted(order) != list(range(given.ndim)):
+        raise DeviceError(f"dims={tuple(dims)}: expected each of {given.ndim} dimensions once")
+    if not order:
+        return contiguous(x, stream=stream)
+    keys: dict[str, object] = {
+        "shape": given.shape, "perm": order, "dtype": given.dtype, "strides": given.strides, "align": _align([given]),
+    }  # fmt: skip
+    return call.run("permute", keys, {"x": given})["y"].array
+
+
+def contiguous(x: Any, *, stream: object = None) -> Any:
+    """A copy whose elements follow each other without gaps."""
+    call = Call(stream)
+    given = _with_a_dimension(call.read("x", x))
+    keys: dict[str, object] = {
+        "shape": given.shape, "perm": tuple(range(given.ndim)), "dtype": given.dtype, "strides": given.strides,
+        "align": _align([given]),
+    }  # fmt: skip
+    return call.run("permute", keys, {"x": given})["y"].reshaped(*_shape_of(x)).array
+
+
+def reduce(
+    x: Any, op: str = "sum", dims: int | Sequence[int] = -1, *, dtype: str | None = None, stream: object = None
+) -> Any:
+    """A reduction over some dimensions, which are gone afterwards.
+
+    Args:
+        op: sum, mean, max, min, amax (of absolute values), sumsq and what else the operator `reduce` has.
+        dims: one or several.
+        dtype: of the result; by default that of x, i32 for i8.
+
+    Raises:
+        DeviceError, RequestError: dimensions that there are not, an unknown operation.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    asked = (dims,) if isinstance(dims, int) else tuple(dims)
+    order = tuple(dim + given.ndim if dim < 0 else dim for dim in asked)
+    if not order or any(not 0 <= dim < given.ndim for dim in order):
+        raise DeviceError(f"dims={asked}: expected some of {given.ndim} dimensions")
+    keys: dict[str, object] = {
+        "shape": given.shape, "dims": order, "ops": (op,), "dtype": given.dtype, "strides": given.strides,
+        "out": None if dtype is None else dtype_name("dtype", dtype), "align": _align([given]),
+    }  # fmt: skip
+    shape = tuple(length for dim, length in enumerate(given.shape) if dim not in order)
+    return call.run("reduce", keys, {"x": given})["y"].reshaped(*shape).array
+
+
+def cumsum(x: Any, *, exclusive: bool = False, stream: object = None) -> Any:
+    """Running sums along every row, f32 or i32. Raises DeviceError and RequestError as `reduce`."""
+    call = Call(stream)
+    given = call.read("x", x)
+    rows = given.rows()
+    keys: dict[str, object] = {
+        "m": rows.shape[0], "n": rows.shape[1], "dtype": rows.dtype, "exclusive": exclusive, "stride": pitch_of(rows),
+    }  # fmt: skip
+    return call.run("cumsum", keys, {"x": rows}, varying=("m",))["y"].reshaped(*given.shape).array
+
+
+def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
+    """The rows of a table with these numbers: `torch.nn.functional.embedding`.
+
+    Args:
+        ids: any shape, i32; numbers from 0, below the rows of the table.
+        weight: (rows, n), f16, bf16, f32 and what else `gather_rows` moves.
+
+    Returns:
+        The shape of ids, then n.
+
+    Raises:
+        DeviceError, RequestError: shapes or types do not fit, or rows are not contiguous.
+    """
+    call = Call(stream)
+    table, numbers = call.read("weight", weight).require(ndim=2).rows(), call.read("ids", ids).require(dtype="i32")
+    count = math.prod(numbers.shape)
+    keys: dict[str, object] = {
+        "rows": table.shape[0], "n": table.shape[1], "m": count, "dtype": table.dtype, "stride": pitch_of(table),
+    }  # fmt: skip
+    flat = numbers.reshaped(count)
+    inputs: dict[str, Given | None] = {"table": table, "ids": flat}
+    found = call.run("gather_rows", keys, inputs, varying=("m",))["y"]
+    return found.reshaped(*numbers.shape, table.shape[1]).array
+
+
+def _align(arrays: Sequence[Given]) -> int:
+    """What divides all addresses."""
+    return math.gcd(*(one.base for one in arrays))
+
+
+def _with_a_dimension(array: Given) -> Given:
+    return array if array.ndim else array.strided((1,), (1,))
+
+
+def _shape_of(array: Any) -> tuple[int, ...]:
+    return tuple(array.shape)

@@ -1,0 +1,25 @@
+"""A session on the simulator, with all its checkers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+
+from ckmlir import nn
+
+
+@pytest.fixture(scope="package")
+def device_session() -> Iterator[nn.Session]:
+    session = nn.Session("gfx942", "sim", checks="all")
+    yield session
+    session.close()
+
+
+@pytest.fixture
+def session(device_session: nn.Session) -> Iterator[nn.Session]:
+    from ckmlir.nn.session import _current
+
+    token = _current.set(device_session)
+    yield device_session
+    _current.reset(token)

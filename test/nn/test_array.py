@@ -1,0 +1,164 @@
+"""Arrays of a device: views against NumPy's, what they refuse, and other libraries' views of them."""
+
+from __future__ import annotations
+
+import gc
+import math
+import sys
+from pathlib import Path
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+sys.path.insert(0, str(Path(__file__).parent))
+
+from ckmlir import nn
+from ckmlir.nn.array import reshaped_strides
+from ckmlir.runtime import dlpack, open_device
+from ckmlir.runtime.device import DeviceError
+from ckmlir.targets import get_target
+
+DATA = np.arange(120, dtype=np.int32).reshape(2, 3, 4, 5)
+KEYS: list[Any] = [
+    0, -1, slice(None), slice(1, None), (..., 2), (0, ..., slice(None, None, 2)), (slice(None), 1, slice(3, 1)), None,
+    (None, 1, None, ...), (..., None), (1, 2, 3, 4), np.int64(1), slice(-2, None), (slice(0, 9), slice(2, 3)),
+    (slice(None), slice(None, None, 3)),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("key", KEYS, ids=str)
+def test_indices_are_those_of_numpy(session: nn.Session, key: Any) -> None:
+    array = nn.asarray(DATA)
+    view = array[key]
+    assert view.shape == DATA[key].shape
+    assert (view.numpy() == DATA[key]).all()
+    assert view.data.whole is array.data.whole
+
+
+def test_views_of_views(session: nn.Session) -> None:
+    array, expected = nn.asarray(DATA)[:, 1:, ::2], DATA[:, 1:, ::2]
+    for made, wanted in (
+        (array.T, expected.T),
+        (array.permute(2, 0, -1, 1), expected.transpose(2, 0, 3, 1)),
+        (array.permute(2, 0, 3, 1)[1, :, 2:], expected.transpose(2, 0, 3, 1)[1, :, 2:]),
+        (array[:, 0].reshape(2, 2, 5), expected[:, 0].reshape(2, 2, 5)),
+    ):
+        assert (made.numpy() == wanted).all()
+        assert made.data.whole is array.data.whole
+    assert nn.asarray(DATA).reshape(6, -1).strides == (20, 1)
+    assert nn.asarray(DATA).reshape(2, 3, 2, 2, 5).shape == (2, 3, 2, 2, 5)
+    assert nn.asarray(DATA).is_contiguous
+    assert not array.is_contiguous
+    assert len(array) == 2
+    assert array.ndim == 4
+    assert array.size == expected.size
+
+
+def test_what_is_no_view_is_refused(session: nn.Session) -> None:
+    array = nn.asarray(DATA)
+    for wrong, words in (
+        (lambda: array[::-1], "a slice with step -1: strides are not negative"),
+        (lambda: array[0, 0, 0, 0, 0], "5 indices for an array of shape"),
+        (lambda: array[..., ...], "only one ellipsis"),
+        (lambda: array["x"], "str is no index; expected whole numbers, slices"),
+        (lambda: array[[0, 1]], "list is no index"),
+        (lambda: array.reshape(7, -1), "has 120 elements"),
+        (lambda: array.T.reshape(120), "do not lie so; make a contiguous copy first"),
+        (lambda: array.permute(0, 1), "expected each of 4 dimensions once"),
+        (lambda: array.strided((121,), (1,)), "are not within 480"),
+        (lambda: nn.asarray("words"), "is no array"),
+    ):
+        with pytest.raises(DeviceError) as caught:
+            wrong()
+        assert words in str(caught.value)
+    with pytest.raises(IndexError, match="index 2 is out of bounds: the dimension has length 2"):
+        array[2]
+    with pytest.raises(TypeError, match="without dimensions has no length"):
+        len(nn.asarray(3))
+
+
+@given(
+    st.lists(st.integers(0, 4), min_size=1, max_size=4),
+    st.permutations(range(4)),
+    st.integers(0, 2**16),
+)
+def test_reshaping_is_a_view_where_numpy_can_make_one(lengths: list[int], order: list[int], seed: int) -> None:
+    """Of a transposed array, to any shape of as many elements."""
+    source = np.empty(lengths, np.int8)
+    array = source.transpose([dim for dim in order if dim < source.ndim])
+    random = np.random.default_rng(seed)
+    wanted, left = [], array.size
+    while left > 1 and len(wanted) < 4:
+        divisors = [one for one in range(1, left + 1) if left % one == 0]
+        wanted.append(int(random.choice(divisors)))
+        left //= wanted[-1]
+    wanted.append(left)
+    found = reshaped_strides(array.shape, array.strides, wanted)
+    view = array.view()
+    try:
+        view.shape = tuple(wanted)
+    except AttributeError:
+        assert found is None
+        return
+    assert found is not None
+    if math.prod(wanted):
+        pairs = zip(wanted, found, view.strides, strict=True)
+        assert all(length == 1 or own == numpys for length, own, numpys in pairs)
+
+
+@pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.int32, np.float64])
+def test_numpy_sees_the_same_memory(session: nn.Session, dtype: Any) -> None:
+    array = nn.asarray(np.arange(24).reshape(2, 3, 4).astype(dtype))
+    before = len(dlpack._exported)
+    view = np.from_dlpack(array[1].T)
+    assert view.shape == (4, 3)
+    assert view.dtype == dtype
+    assert (view == array.numpy()[1].T).all()
+    session.device.write(array.data, np.zeros((2, 3, 4), dtype))
+    assert not view.any()
+    assert len(dlpack._exported) == before + 1
+    del view
+    gc.collect()
+    assert len(dlpack._exported) == before
+
+
+def test_capsules_that_nobody_takes_give_the_memory_back(session: nn.Session) -> None:
+    before = len(dlpack._exported)
+    capsule = nn.asarray(DATA).__dlpack__()
+    assert len(dlpack._exported) == before + 1
+    del capsule
+    gc.collect()
+    assert len(dlpack._exported) == before
+    with pytest.raises(BufferError, match="a copy was asked for"):
+        nn.asarray(DATA).__dlpack__(copy=True)
+
+
+def test_memory_lives_as_long_as_a_view_of_it(session: nn.Session) -> None:
+    view = np.from_dlpack(nn.asarray(DATA)[1:])
+    for _ in range(4):  # takes the memory if it was free
+        nn.asarray(np.full_like(DATA, -1))
+    gc.collect()
+    assert (view == DATA[1:]).all()
+
+
+def test_arrays_of_both_sides(session: nn.Session) -> None:
+    bf16 = np.arange(6).astype(ml_dtypes.bfloat16).reshape(2, 3)
+    array = nn.asarray(bf16[::-1])
+    assert array.dtype == ml_dtypes.bfloat16
+    assert (np.asarray(array) == bf16[::-1]).all()
+    assert nn.asarray(array) is array
+    assert nn.asarray([1.5, 2]).numpy().tolist() == [1.5, 2.0]
+    assert nn.asarray(3).shape == ()
+    assert nn.empty((0, 3), "float16").numpy().shape == (0, 3)
+    assert repr(array) == "Array(bfloat16, shape=(2, 3), strides=(3, 1), simulator (gfx942))"
+    other = open_device("sim", get_target("gfx942"))
+    foreign = nn.array.asarray(bf16, other)  # type: ignore[attr-defined]
+    with pytest.raises(DeviceError, match="is of another device"):
+        nn.asarray(foreign)
+    with pytest.raises(DeviceError, match="x: an array of another device than the session's"):
+        nn.softmax(foreign)
+    other.close()
