@@ -16,12 +16,12 @@ that go round a loop and that only matrix instructions touch there, whose operan
 
 from dataclasses import dataclass, field
 
-from ckmlir.dialect.build import producer, text_of, value
+from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
+from ckmlir.passes.vectors import is_join
 from ckmlir.targets.cdna import SIMDS
-from ckmlir.targets.mfma import INSTRUCTIONS
 
 MATRIX = "ck.mfma"
 ACCUMULATION = "ck.accumulation_registers"
@@ -68,7 +68,7 @@ def use_accumulator_form(function: ir.Operation, waves: int) -> bool:
         return False
     blocks = [list(block) for block in function.regions[0]]
     matrix = [view.operation for block in blocks for view in block if view.operation.name == MATRIX]
-    if not matrix or any(INSTRUCTIONS[text_of(op, "instruction")].scaled for op in matrix):
+    if not matrix:
         return False
     web = _web(function, matrix)
     if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= ACCUMULATION_REGISTERS:
@@ -136,10 +136,14 @@ LOADING = ("ck.lds_read", "ck.load_fragment")
 
 
 def _is_loaded(operand: ir.Value) -> bool:
-    """Whether a matrix operand comes from memory as it is, maybe around a loop."""
+    """Whether a matrix operand comes from memory as it is, maybe around a loop; or as several loads, one behind the
+    other, which LLVM puts into neighbouring registers.
+    """
     owner = producer(operand)
     while owner is not None and owner.name in VIEWS_OF_REGISTERS:
         owner = producer(owner.operands[0])
+    if owner is not None and is_join(owner):
+        return all(_is_loaded(part) for part in owner.operands)
     return owner is None or owner.name in LOADING
 
 

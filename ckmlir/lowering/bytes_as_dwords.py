@@ -1,4 +1,5 @@
-"""Vectors of bytes as dwords, where they go from block to block and where parts of them are taken.
+"""Vectors of bytes as dwords, where they go from block to block, where parts of them are taken, and where one is put
+behind the other.
 
 LLVM has no registers for vectors of bytes: what is not plainly a dword may be taken apart and put together again, by
 vector arithmetic on every byte.
@@ -8,14 +9,14 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast, bytes_of, integers_of
 from ckmlir.mlir import ir
-from ckmlir.passes.vectors import part
+from ckmlir.passes.vectors import is_join, part, shuffle
 
 BYTE, DWORD = 8, 4
 SLICE = "vector.extract_strided_slice"
 
 
 def use_dwords(function: ir.Operation) -> None:
-    """Change the types of block arguments and of slices, and convert before and behind."""
+    """Change the types of block arguments, of slices and of joins, and convert before and behind."""
     _, *blocks = function.regions[0]
     for argument in [one for block in blocks for one in block.arguments if is_bytes(one.type)]:
         fragment, uses = argument.type, list(argument.uses)
@@ -31,6 +32,8 @@ def use_dwords(function: ir.Operation) -> None:
                 _hand_on(op)
             elif op.name == SLICE and is_bytes(op.results[0].type) and is_bytes(op.operands[0].type):
                 _slice(op)
+            elif is_join(op) and is_bytes(op.operands[0].type):
+                _join(op)
 
 
 def dwords_of(fragment: ir.Type) -> ir.Type:
@@ -64,6 +67,15 @@ def _slice(op: ir.Operation) -> None:
             dwords = part(to_dwords(op.operands[0]), start // DWORD, bytes_of(fragment) // DWORD)
             op.results[0].replace_all_uses_with(from_dwords(dwords, fragment))
         op.erase()
+
+
+def _join(op: ir.Operation) -> None:
+    fragment = op.results[0].type
+    with ir.InsertionPoint(op), op.location:
+        first, second = map(to_dwords, op.operands)
+        dwords = shuffle(first, second, range(bytes_of(fragment) // DWORD))
+        op.results[0].replace_all_uses_with(from_dwords(dwords, fragment))
+    op.erase()
 
 
 def is_bytes(type_: ir.Type) -> bool:

@@ -39,7 +39,7 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     left = bitcast(as_integers(a), ir.Type.parse(instruction.a_type))
     right = bitcast(as_integers(b), ir.Type.parse(instruction.b_type))
     if ACCUMULATION in op.attributes:
-        spelled = f"v_mfma_{name.replace('.', '_')} $0, $1, $2, $0"
+        spelled = f"{instruction.mnemonic} $0, $1, $2, $0{instruction.modifiers}"
         return [assembly(c.type, [left, right, c], spelled, "=a,v,v,0")]
     i32 = ir.IntegerType.get_signless(32)
     zero = ir.IntegerAttr.get(i32, 0)

@@ -48,6 +48,13 @@ def shuffle(left: ir.Value, right: ir.Value, positions: Sequence[int]) -> ir.Val
     )
 
 
+def is_join(op: ir.Operation) -> bool:
+    """Whether an operation is a shuffle that puts one vector behind the other."""
+    return op.name == "vector.shuffle" and list(ir.DenseI64ArrayAttr(op.attributes["mask"])) == list(
+        range(sum(int(operand.type.shape[0]) for operand in op.operands))
+    )
+
+
 def splat(scalar: ir.Value, length: int) -> ir.Value:
     """A vector of equal elements."""
     return value("vector.broadcast", vector_type(length, scalar.type), [scalar])

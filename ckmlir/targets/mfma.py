@@ -57,6 +57,17 @@ class MfmaInstruction:
         return f"llvm.amdgcn.{self.op.removeprefix('rocdl.')}"
 
     @property
+    def mnemonic(self) -> str:
+        """What assemblers of gfx942 and gfx950 call it, unscaled."""
+        name = self.name.removesuffix(f".{self.a}.{self.b}") if self.scaled else self.name
+        return f"v_mfma_{name.replace('.', '_')}"
+
+    @property
+    def modifiers(self) -> str:
+        """What they want behind the operands: the formats of A and B where the name does not say them."""
+        return f" cbsz:{NARROW.index(self.a)} blgp:{NARROW.index(self.b)}" if self.scaled else ""
+
+    @property
     def shape(self) -> str:
         """`32x32x8`: m, n and k."""
         return f"{self.m}x{self.n}x{self.k}"

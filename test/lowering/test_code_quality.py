@@ -207,6 +207,7 @@ DIRECT = ("async", "async_double", "async_wide")
     ("gfx950", "async_wide", LARGE, (2, 2), {}),
     ("gfx950", "async_wide", LARGE, (2, 2), {"mfma": (16, 16, 32)}),
     ("gfx950", "async_wide", (256, 256, 128), (2, 2), {"dtype": "fp8"}),
+    ("gfx950", "compv3", (256, 256, 128), (2, 2), {"dtype": "bf8"}),
     ("gfx950", "async", MEDIUM, (2, 2), {}),
     ("gfx942", "compv4", MEDIUM, (2, 2), {}),
     ("gfx942", "compv3", LARGE, (2, 2), {"dtype": "bf16"}),
