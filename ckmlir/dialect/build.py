@@ -116,3 +116,8 @@ def producer(value_: ir.Value) -> ir.Operation | None:
     """The operation whose result a value is; None for a block argument."""
     owner = value_.owner
     return None if isinstance(owner, ir.Block) else owner.operation
+
+
+def product_segments(scales: int) -> ir.Attribute:
+    """Segment sizes of a product's three operands, and of none or two with block scales."""
+    return ir.DenseI32ArrayAttr.get([1, 1, 1, int(scales > 0), int(scales > 1)])

@@ -4,15 +4,17 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ckmlir.dialect.build import integer, integer_of, registers, registers_of, string, text_of, value
+from ckmlir.dialect.build import integer, integer_of, product_segments, registers, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.mma_scales import scale_registers
 from ckmlir.dialect.scalars import dtype_of
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
+from ckmlir.targets.mfma import SCALED_BLOCK
 
 UNIFORM = ("i1", "i32", "i64", "f32")
 """Types of a workgroup's scalars."""
@@ -207,18 +209,21 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
     """`ck.mma %a, %b, %c {instruction}`: a (m, k) · b (n, k)ᵀ + c (m, n) by the matrix instruction named.
 
     The attribute is an `Mma` in its own notation: instruction, iterations along K in one operand, operands swapped or
-    not.
+    not. With two operands more, e8m0 tiles (m, k / 32) and (n, k / 32), every 32 elements along K of a and of b are
+    scaled first.
     """
 
     a: ext.Operand[Any]
     b: ext.Operand[Any]
     c: ext.Operand[Any]
+    scales_a: ext.Operand[Any] | None
+    scales_b: ext.Operand[Any] | None
     tile: ext.Result[Any]
 
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        a, b, c = (tile_of(operand) for operand in op.operation.operands)
+        a, b, c, *scales = (tile_of(operand) for operand in op.operation.operands)
         result = described_as(op.operation.results[0].type, TileType)
         expect(result == c, "the result has the accumulator's type")
         for tile in (a, b, c):
@@ -238,6 +243,20 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
         if a.distribution and b.distribution and c.distribution:
             problems = mma.check(a.distribution, b.distribution, c.distribution)
             expect(not problems, "; ".join(problems))
+        expect(len(scales) in (0, 2), "scales are of both operands, or of none")
+        for name, tile, own in zip("ab", (a, b), scales, strict=False):
+            _check_scales(mma, name, tile, own)
+
+
+def _check_scales(mma: Mma, name: str, tile: TileType, scales: TileType) -> None:
+    """Check that a tile of block scales is one for a (or b)."""
+    expect(mma.instruction.scaled, f"{mma.instruction.name} has no block scales")
+    expect(dtype_of(scales.element) == "e8m0", f"the scales of {name} are e8m0, not {scales.element}")
+    wanted = (tile.lengths[0], tile.lengths[1] // SCALED_BLOCK)
+    expect(scales.lengths == wanted, f"the scales of {name} are {list(wanted)}, not {list(scales.lengths)}")
+    if tile.distribution and scales.distribution:
+        found = scale_registers(mma, tile.distribution, scales.distribution, of_b=name == "b")
+        expect(not isinstance(found, str), str(found))
 
 
 def _check_part(op: ir.OpView, whole: TileType, part: TileType) -> None:
@@ -310,6 +329,7 @@ def permute_axes(source: ir.Value, order: Sequence[int], result: TileType) -> ir
     return value("ck.permute_axes", result.mlir(), [source], {"order": registers(order)})
 
 
-def mma(instruction: Mma, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """a · bᵀ + c by a matrix instruction."""
-    return value("ck.mma", c.type, [a, b, c], {"instruction": string(str(instruction))})
+def mma(instruction: Mma, a: ir.Value, b: ir.Value, c: ir.Value, scales: Sequence[ir.Value] = ()) -> ir.Value:
+    """a · bᵀ + c by a matrix instruction; with the block scales of a and b, if they are given."""
+    attributes = {"instruction": string(str(instruction)), "operandSegmentSizes": product_segments(len(scales))}
+    return value("ck.mma", c.type, [a, b, c, *scales], attributes)

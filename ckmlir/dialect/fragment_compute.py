@@ -1,8 +1,9 @@
 """Fragments in registers: matrix instructions, exchanges between lanes, conversions, and who computes."""
 
+from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.dialect.build import integer, integer_of, string, text_of, value
+from ckmlir.dialect.build import integer, integer_of, product_segments, registers, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment import vector_type
@@ -13,11 +14,17 @@ from ckmlir.targets.mfma import INSTRUCTIONS
 
 
 class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
-    """`ck.mfma %a, %b, %c {instruction}`: one matrix instruction of a wave, by its name in the target's table."""
+    """`ck.mfma %a, %b, %c {instruction}`: one matrix instruction of a wave, by its name in the target's table.
+
+    With `%scales_a, %scales_b {scale_bytes}`, vectors of 1, 2 or 4 block scales, each lane's operands are scaled by
+    those of the positions that the attribute names.
+    """
 
     a: ext.Operand[Any]
     b: ext.Operand[Any]
     c: ext.Operand[Any]
+    scales_a: ext.Operand[Any] | None
+    scales_b: ext.Operand[Any] | None
     fragment: ext.Result[Any]
 
     @staticmethod
@@ -26,6 +33,13 @@ class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
         name = text_of(op, "instruction")
         expect(name in INSTRUCTIONS, f"there is no matrix instruction '{name}'; they are written like f32.32x32x8f16")
         instruction = INSTRUCTIONS[name]
+        scales = list(op.operation.operands)[3:]
+        expect(len(scales) in (0, 2), "scales are of both operands, or of none")
+        expect(instruction.scaled or not scales, f"{name} has no block scales")
+        for vector, place in zip(scales, registers_of(op, "scale_bytes") if scales else (), strict=True):
+            fits = isinstance(vector.type, ir.VectorType) and str(vector.type.element_type) == "f8E8M0FNU"
+            expect(fits and vector.type.shape[0] in (1, 2, 4), f"block scales are 1, 2 or 4 e8m0, not {vector.type}")
+            expect(0 <= place < vector.type.shape[0], f"there is no scale {place} in {vector.type}")
         for operand, wanted in zip(op.operation.operands, (instruction.a_type, instruction.b_type), strict=False):
             expect(isinstance(operand.type, ir.VectorType), f"operands are vectors, not {operand.type}")
             expect(_bits(str(operand.type)) == _bits(wanted), f"{name} takes {wanted}, not {operand.type}")
@@ -135,9 +149,16 @@ def _bits(type_: str) -> int:
     return int(length or 1) * bits(element)
 
 
-def mfma(instruction: ir.Attribute, a: ir.Value, b: ir.Value, c: ir.Value) -> ir.Value:
-    """One matrix instruction of a wave."""
-    return value("ck.mfma", c.type, [a, b, c], {"instruction": instruction})
+Scale = tuple[ir.Value, int]
+"""A vector of block scales, and which of them is meant."""
+
+
+def mfma(instruction: ir.Attribute, a: ir.Value, b: ir.Value, c: ir.Value, scales: Sequence[Scale] = ()) -> ir.Value:
+    """One matrix instruction of a wave; with block scales of a and b, if they are given."""
+    attributes = {"instruction": instruction, "operandSegmentSizes": product_segments(len(scales))}
+    if scales:
+        attributes["scale_bytes"] = registers([place for _, place in scales])
+    return value("ck.mfma", c.type, [a, b, c, *(vector for vector, _ in scales)], attributes)
 
 
 def exchange(source: ir.Value, mask: int, *, equal_below: bool) -> ir.Value:

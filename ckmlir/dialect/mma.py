@@ -251,7 +251,7 @@ def _multiple(name: str, length: int, waves: int, unit: int) -> None:
 
 
 @dataclass(frozen=True, slots=True)
-class _Vectors:
+class OperandVectors:
     """Operand vectors of a distribution: [vector, wave] base row, [vector, wave, k position] coordinate along K."""
 
     size: int
@@ -269,8 +269,8 @@ def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple
     if problems:
         return tuple(problems), ()
     size = mma.instruction.k_per_lane
-    first = _operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), size)
-    second = _operand_vectors("B", b, Distribution.parse(_native_operand(mma, transposed=True)), size)
+    first = operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), size)
+    second = operand_vectors("B", b, Distribution.parse(_native_operand(mma, transposed=True)), size)
     accumulators = _accumulator_bases(c, mma.c)
     found = [result for result in (first, second, accumulators) if isinstance(result, str)]
     if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
@@ -296,7 +296,7 @@ def _shape_problems(a: Distribution, b: Distribution, c: Distribution) -> list[s
     return problems
 
 
-def _operand_vectors(what: str, tile: Distribution, native: Distribution, size: int) -> _Vectors | str:
+def operand_vectors(what: str, tile: Distribution, native: Distribution, size: int) -> OperandVectors | str:
     """The operand vectors of a tile; a sentence when its lanes hold other rows than the instruction expects."""
     if tile.registers % size:
         return f"{what} has {tile.registers} registers a lane, the instruction takes {size} at a time"
@@ -313,7 +313,7 @@ def _operand_vectors(what: str, tile: Distribution, native: Distribution, size: 
         return (
             f"{what} ({tile}): lanes that hold the same part of K for the instruction disagree about which part it is"
         )
-    return _Vectors(size, bases[:, 0, :, 0].T, positions)
+    return OperandVectors(size, bases[:, 0, :, 0].T, positions)
 
 
 def _accumulator_bases(tile: Distribution, native: Distribution) -> Coordinates | str:
@@ -330,7 +330,7 @@ def _accumulator_bases(tile: Distribution, native: Distribution) -> Coordinates 
 
 
 def _pair(
-    mma: Mma, first: _Vectors, second: _Vectors, accumulators: Coordinates, depth: int
+    mma: Mma, first: OperandVectors, second: OperandVectors, accumulators: Coordinates, depth: int
 ) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Match accumulator blocks with the vectors of A in their rows and those of B in their columns, K by K."""
     a_by_row, b_by_row = _by_row(first), _by_row(second)
@@ -362,7 +362,7 @@ def _pair(
     return (), tuple(sorted(fragments))
 
 
-def _by_row(vectors: _Vectors) -> dict[bytes, list[int]]:
+def _by_row(vectors: OperandVectors) -> dict[bytes, list[int]]:
     """The vectors by their base row in every wave, in order of their registers."""
     groups: dict[bytes, list[int]] = {}
     for vector, rows in enumerate(vectors.rows):

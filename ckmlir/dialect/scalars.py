@@ -1,15 +1,20 @@
 """Element types by their short names, and the names of MLIR types.
 
-`fp8` (e4m3) and `bf8` (e5m2) mean the chip's own format: FNUZ on gfx942, OCP on gfx950.
+`fp8` (e4m3) and `bf8` (e5m2) mean the chip's own format: FNUZ on gfx942, OCP on gfx950. `e8m0` is a power of two,
+2^-127 to 2^127, or NaN: the scale of a block (OCP Microscaling Formats, 5.4.1).
 """
 
 from ckmlir.mlir import ir
 
 _NAMES = {name: name for name in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")}
+_SCALE = {"e8m0": "f8E8M0FNU"}
 _EIGHT_BIT = {
     ("fp8", "fnuz"): "f8E4M3FNUZ", ("bf8", "fnuz"): "f8E5M2FNUZ", ("fp8", "ocp"): "f8E4M3FN", ("bf8", "ocp"): "f8E5M2",
 }  # fmt: skip
-_BITS = {"f8E4M3FNUZ": 8, "f8E5M2FNUZ": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "f16": 16, "f32": 32, "f64": 64}
+_BITS = {
+    "f8E8M0FNU": 8, "f8E4M3FNUZ": 8, "f8E5M2FNUZ": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "f16": 16, "f32": 32,
+    "f64": 64,
+}  # fmt: skip
 
 
 def element_type(name: str, fp8: str | None) -> ir.Type:
@@ -24,7 +29,9 @@ def element_type(name: str, fp8: str | None) -> ir.Type:
         if fp8 is None:
             raise ValueError(f"this chip has no {name}")
         return ir.Type.parse(_EIGHT_BIT[name, fp8.lower()])
-    raise ValueError(f"unknown dtype '{name}'; there are {', '.join(_NAMES)}, fp8, bf8")
+    if name in _SCALE:
+        return ir.Type.parse(_SCALE[name])
+    raise ValueError(f"unknown dtype '{name}'; there are {', '.join(_NAMES)}, fp8, bf8, e8m0")
 
 
 def bits(type_: ir.Type | str) -> int:
@@ -45,4 +52,5 @@ def is_float(type_: ir.Type) -> bool:
 def dtype_of(type_: ir.Type) -> str:
     """The dtype name of an element type, as matrix instructions know it: either format of fp8 is `fp8`."""
     name = str(type_)
-    return next((short for (short, _), full in _EIGHT_BIT.items() if full == name), name)
+    shorts = {full: short for (short, _), full in _EIGHT_BIT.items()} | {full: short for short, full in _SCALE.items()}
+    return shorts.get(name, name)

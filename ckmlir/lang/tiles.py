@@ -255,9 +255,13 @@ def copy_to_lds(window: Window) -> LdsTensor:
 
 
 @located
-def mma(instruction: Mma, a: Tile, b: Tile, c: Tile) -> Tile:
-    """a (m, k) · b (n, k)ᵀ + c (m, n) by a matrix instruction."""
-    return Tile(compute.mma(instruction, a.value, b.value, c.value))
+def mma(instruction: Mma, a: Tile, b: Tile, c: Tile, scales: tuple[Tile, Tile] | None = None) -> Tile:
+    """a (m, k) · b (n, k)ᵀ + c (m, n) by a matrix instruction.
+
+    With `scales`, e8m0 tiles (m, k / 32) and (n, k / 32), every 32 elements along K of a and b are multiplied by them
+    first, where the instruction can do so (`dialect.mma_scales.scales_over` says how the tiles lie).
+    """
+    return Tile(compute.mma(instruction, a.value, b.value, c.value, [one.value for one in scales or ()]))
 
 
 @located

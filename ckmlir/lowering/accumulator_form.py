@@ -28,6 +28,8 @@ ACCUMULATION = "ck.accumulation_registers"
 """Set on matrix instructions that take this form, and on kernels that have some."""
 MOST_IN_ARCHITECTURAL = 128
 """Accumulators that fit beside operands among 256 architectural registers."""
+SCALED = 3
+"""Operands of a matrix instruction without block scales."""
 ACCUMULATION_REGISTERS = 256
 """More than these lie in both kinds, where LLVM is told nothing."""
 BEGIN = "s_nop 1"
@@ -68,7 +70,7 @@ def use_accumulator_form(function: ir.Operation, waves: int) -> bool:
         return False
     blocks = [list(block) for block in function.regions[0]]
     matrix = [view.operation for block in blocks for view in block if view.operation.name == MATRIX]
-    if not matrix:
+    if not matrix or any(len(op.operands) > SCALED for op in matrix):
         return False
     web = _web(function, matrix)
     if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= ACCUMULATION_REGISTERS:

@@ -1,6 +1,6 @@
 """Fragments that are one instruction, or a few: matrix multiplication, mathematics, thread indices, synchronisation."""
 
-from ckmlir.dialect.build import create, integer, integer_of, text_of, value
+from ckmlir.dialect.build import create, integer, integer_of, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.accumulator_form import ACCUMULATION, assembly
 from ckmlir.lowering.branches import only_where
@@ -27,15 +27,15 @@ WORKGROUP = ("rocdl.workgroup.id.x", "rocdl.workgroup.id.y", "rocdl.workgroup.id
 def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.mfma to the target's instruction.
 
-    One that can scale its operands does not: LLVM takes scales of 0 for the form without (VOP3PInstructions.td, the
-    patterns of mfma_scale), which multiplies as scales of 1 would.
+    One that can scale its operands and is given no scales does not: LLVM takes scales of 0 for the form without
+    (VOP3PInstructions.td, the patterns of mfma_scale), which multiplies as scales of 1 would.
     """
     name = text_of(op, "instruction")
     try:
         instruction = state.target.mfma(name)
     except TargetError as problem:
         fail(op, str(problem))
-    a, b, c = op.operands
+    a, b, c, *scales = op.operands
     left = bitcast(as_integers(a), ir.Type.parse(instruction.a_type))
     right = bitcast(as_integers(b), ir.Type.parse(instruction.b_type))
     if ACCUMULATION in op.attributes:
@@ -49,12 +49,22 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
             for place, dtype in (("cbsz", instruction.a), ("blgp", instruction.b))
         }
         unscaled = value("arith.constant", i32, [], {"value": zero})
-        operands = [left, right, c, unscaled, unscaled]
-        return [value(instruction.op, c.type, operands, {**formats, "opselA": zero, "opselB": zero})]
+        factors = [_scale_register(one) for one in scales] or [unscaled, unscaled]
+        places = [ir.IntegerAttr.get(i32, place) for place in registers_of(op, "scale_bytes")] if scales else [zero] * 2
+        selected = dict(zip(("opselA", "opselB"), places, strict=True))
+        return [value(instruction.op, c.type, [left, right, c, *factors], {**formats, **selected})]
     # Of f64 the field negates operands, of all others it permutes lanes of B.
     field = "mfma_neg_modifier" if instruction.acc == "f64" else "mfma_perm_b"
     plain = {"cbsz": zero, "abid": zero, "blgp": ir.Attribute.parse(f"#rocdl<{field} none>")}
     return [value(instruction.op, c.type, [left, right, c], plain)]
+
+
+def _scale_register(scales: ir.Value) -> ir.Value:
+    """Up to four block scales as a register."""
+    octets = as_integers(scales)
+    i32, size = ir.IntegerType.get_signless(32), int(octets.type.shape[0])
+    word = bitcast(octets, ir.IntegerType.get_signless(8 * size))
+    return word if word.type == i32 else value("arith.extui", i32, [word])
 
 
 def lower_math(state: Lowering, op: ir.Operation) -> list[ir.Value]:

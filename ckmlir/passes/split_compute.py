@@ -7,6 +7,7 @@ from ckmlir.dialect.build import integer_of, registers_of, string, text_of
 from ckmlir.dialect.distribution_maps import broadcast_map, register_map
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER, scale_registers
 from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.types import LdsType, TileType, tile_of
 from ckmlir.mlir import ir
@@ -173,10 +174,15 @@ def split_redistribute(state: SplitState, op: ir.Operation) -> None:
 
 def split_mma(state: SplitState, op: ir.Operation) -> None:
     """One matrix instruction for every block of accumulators and step along K; K is the outer order."""
-    a, b, c = op.operands
+    a, b, c, *scales = op.operands
     mma = Mma.parse(text_of(op, "instruction"))
     instruction = string(mma.instruction.name)
     sources = [state.of(value) for value in (a, b)]
+    factors = [
+        _vector_scales(state, mma, operand, own, of_b=of_b)
+        for operand, own, of_b in zip((a, b), scales, (False, True), strict=False)
+    ]
+    held = mma.instruction.k_per_lane
     size = accumulator_registers(op)
     accumulators = state.of(c).rechunked(size)
     chunks = list(accumulators.chunks)
@@ -184,13 +190,26 @@ def split_mma(state: SplitState, op: ir.Operation) -> None:
     for step in sorted(steps, key=lambda fragment_: (fragment_.k, fragment_.m, fragment_.n)):
         home = step.c[0] // size
         left, right = sources[0].gather(step.a), sources[1].gather(step.b)
+        own = [found[vector[0] // held] for found, vector in zip(factors, (step.a, step.b), strict=False)]
         if mma.transposed:
-            left, right = right, left
-        chunks[home] = fragment_compute.mfma(instruction, left, right, chunks[home])
+            left, right, own = right, left, own[::-1]
+        chunks[home] = fragment_compute.mfma(instruction, left, right, chunks[home], own)
     state.bind(op.results[0], Registers(chunks, size, accumulators.element))
+
+
+def _vector_scales(
+    state: SplitState, mma: Mma, operand: ir.Value, scales: ir.Value, *, of_b: bool
+) -> list[fragment_compute.Scale]:
+    """For each operand vector a register's worth of scales, and which of them is its own."""
+    source = state.of(scales)
+    found = scale_registers(mma, tile_of(operand).placed, tile_of(scales).placed, of_b=of_b)
+    assert not isinstance(found, str)  # the verifier has asked
+    together = next(size for size in (SCALES_OF_A_REGISTER, 2, 1) if source.count % size == 0)
+    parts = [source.gather(range(start, start + together)) for start in range(0, source.count, together)]
+    return [(parts[register // together], register % together) for register in found]
 
 
 def accumulator_registers(op: ir.Operation) -> int:
     """Accumulator registers a lane of one matrix instruction of a ck.mma."""
-    a, b, c = (tile_of(value).placed for value in op.operands)
+    a, b, c = (tile_of(value).placed for value in list(op.operands)[:3])
     return len(Mma.parse(text_of(op, "instruction")).fragments(a, b, c)[0].c)

@@ -17,6 +17,8 @@ blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk.
 from dataclasses import dataclass
 
 LANES = 64
+SCALED_BLOCK = 32
+"""Elements of K that a block scale is of."""
 NARROW = ("fp8", "bf8", "fp6", "bf6", "fp4")
 """The operand types of the f8f6f4 instructions, in the order of their format codes (CBSZ and BLGP 0 to 4)."""
 ROCDL_FORMATS = {"fp8": "fp8_e4m3", "bf8": "fp8_e5m2", "fp6": "fp6_e2m3", "bf6": "fp6_e3m2", "fp4": "fp4_e2m1"}

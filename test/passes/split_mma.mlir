@@ -8,7 +8,7 @@
 
 // CHECK-LABEL: func.func @mma
 // CHECK: scf.for {{.*}} iter_args(%[[C0:.*]] = %{{.*}}, %[[C1:.*]] = %{{.*}}) -> (vector<4xf32>, vector<4xf32>)
-// CHECK: %[[D0:.*]] = "ck.mfma"(%{{.*}}, %{{.*}}, %[[C0]]) {instruction = "f32.16x16x16f16"}
+// CHECK: %[[D0:.*]] = "ck.mfma"(%{{.*}}, %{{.*}}, %[[C0]]) {instruction = "f32.16x16x16f16", {{.*}}}
 // CHECK: %[[D1:.*]] = "ck.mfma"(%{{.*}}, %{{.*}}, %[[C1]])
 // CHECK: %[[E0:.*]] = "ck.mfma"(%{{.*}}, %{{.*}}, %[[D0]])
 // CHECK: %[[E1:.*]] = "ck.mfma"(%{{.*}}, %{{.*}}, %[[D1]])
@@ -19,7 +19,7 @@ func.func @mma(%x: f16, %z: f32, %n: i32, %one: i32) attributes {ck.waves = 1 : 
   %b = "ck.splat"(%x) : (f16) -> !b
   %zero = "ck.splat"(%z) : (f32) -> !acc
   %sum = scf.for %i = %one to %n step %one iter_args(%c = %zero) -> (!acc) : i32 {
-    %next = "ck.mma"(%a, %b, %c) {instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !b, !acc) -> !acc
+    %next = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !b, !acc) -> !acc
     scf.yield %next : !acc
   }
   return
@@ -35,7 +35,7 @@ func.func @transposed(%x: f16, %y: f16, %z: f32) attributes {ck.waves = 1 : i32}
   %a = "ck.splat"(%x) : (f16) -> !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
   %b = "ck.splat"(%y) : (f16) -> !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
   %c = "ck.splat"(%z) : (f32) -> !ck.tile<[16, 16], f32, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
-  %d = "ck.mma"(%a, %b, %c) {instruction = "f32.16x16x16f16 k_pack=1 transposed"}
+  %d = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1 transposed"}
     : (!ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">, !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">, !ck.tile<[16, 16], f32, "d0: 16@lane.1, d1: 4@lane.0 4@y0">)
     -> !ck.tile<[16, 16], f32, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
   return
