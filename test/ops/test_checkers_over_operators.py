@@ -39,6 +39,8 @@ SHAPES: dict[str, list[Request]] = {
     "shuffle_b": [{"n": 67, "k": 71}, {"n": 128, "k": 96, "layout": "R", "columns": 16}],
     "gated_gemm": [{"m": 131, "n": 67, "k": 71}, {"m": 64, "n": 136, "k": 72, "op": "gelu(gate) * up"},
                    {"m": 65, "n": 70, "k": 40, "op": "relu(gate) * up"}],
+    "gemm_quant": [{"m": 67, "n": 140, "k": 200}, {"m": 64, "n": 136, "k": 130, "b_scale": "1x64", "b_major": "rows"},
+                   {"m": 65, "n": 70, "k": 40, "a_scale": "row", "b_scale": "column"}],
     "batched_gemm": [{"batch": (2, 3), "b_batch": 3, "m": 67, "n": 71, "k": 40}, {"batch": 2, "m": 1, "n": 1, "k": 1}],
     "batched_contraction": [{"g": (2,), "m": (3, 5), "n": (7,), "k": (4, 6)}, {"m": (64,), "n": (64,), "k": (64,)}],
     "grouped_gemm": [{"m": "67,0,5", "n": "71,8,1", "k": "40,8,0", "persistent": stays} for stays in (0, 1)],

@@ -5,6 +5,7 @@
 | walk | `walks_kernel.py`, `experts_kernel.py` | which block of which product, and which part of K |
 | rows | `rows_kernel.py` | which rows of an array belong to those of a block |
 | operand | `operands_kernel.py` | how a tile of A or B is found and brought to the matrix instruction |
+| accumulation | `accumulation_kernel.py`, `scaling_kernel.py` | what a step adds: products, or scaled ones of groups |
 | loop | `loop_kernel.py` | the loop over K: the only one |
 | epilogue | `epilogue_kernel.py` | what is computed from the accumulators, and how it is arranged |
 | sink | `sinks_kernel.py` | how it gets to memory, and who adds sums that workgroups share |

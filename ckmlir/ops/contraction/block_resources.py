@@ -5,6 +5,8 @@ from __future__ import annotations
 import math
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
+from ckmlir.ops.contraction.scaling import DTYPE as SCALE_TYPE
+from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
 from ckmlir.ops.contraction.sources import SourceSpec
 from ckmlir.ops.dtypes import find_dtype
@@ -54,7 +56,12 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 loads += share // size * width // min(16, align * width)
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k
-    accumulators = spec.products * m * n // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
+    scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group]
+    partial = len(scales) > 0  # sums of a group beside those of all
+    through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
+    loop += sum(through) * n * find_dtype(SCALE_TYPE).bytes * (k // spec.piece)
+    sums = (1 + partial) * spec.products * m * n
+    accumulators = sums // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
     computing = find_dtype(computing_type(spec.dtype)).bytes
     arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
     shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0

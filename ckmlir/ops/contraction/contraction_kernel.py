@@ -12,6 +12,7 @@ from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
 from ckmlir.ops.contraction.operands_kernel import array, operands
 from ckmlir.ops.contraction.rows_kernel import Put
+from ckmlir.ops.contraction.scaling_kernel import accumulation_of, scaled_totals
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sinks_kernel import SINKS
 from ckmlir.ops.contraction.walks_kernel import WALKS
@@ -22,7 +23,7 @@ from ckmlir.targets import Target
 def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
-    product = Mma.select(target, "x".join(map(str, spec.mfma)), spec.dtype, block_k=spec.block[2], transposed=True)
+    product = Mma.select(target, "x".join(map(str, spec.mfma)), spec.dtype, block_k=spec.piece, transposed=True)
     walk = WALKS[spec.walk]
     numbers = SCALARS if spec.op else ()
     number = f64 if computing_type(spec.dtype) == "f64" else f32
@@ -35,7 +36,9 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
         def compute(work: Work) -> None:
             a, *matrices = operands(spec, work)
             schedule = Schedule.parse(spec.schedule_text)
-            totals = contract(product, spec.waves, spec.block, a, matrices, work.begin, work.end, schedule)
+            accumulation = accumulation_of(spec, product, work)
+            sums = contract(accumulation, a, matrices, work.begin, work.end, schedule)
+            totals = scaled_totals(spec, product, work, sums)
             sides = {name: array(spec, work, name) for name in NAMES[: len(spec.side)]}
             output = Output([array(spec, work, name) for name in spec.outputs], sides, scalars)
 

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
@@ -83,6 +84,7 @@ class ContractionSpec(Spec):
             columns are several dimensions, as `ckmlir.ops.contraction.merged` writes it.
         sources: the arrays that A and B are made of, each as `name:dtype:form:align`
             (`ckmlir.ops.contraction.sources`), and `combine` the expressions of both; () where A and B are arrays.
+        scaling: the scales of A and the matrices B, as `ckmlir.ops.contraction.scaling` writes them; () for none.
         walk: of `WALKS`.
         rows: arrays whose rows do not follow each other in a block, each as `name:word` of `ROWS`; those of the walk
             "experts" alone.
@@ -120,6 +122,7 @@ class ContractionSpec(Spec):
     shuffled: int
     pad: Algorithm[str]
     align: Algorithm[tuple[int, int, int]]
+    scaling: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
@@ -132,6 +135,7 @@ class ContractionSpec(Spec):
         parts += [f"batch{self.batch}"] * (self.batch > 0)
         parts += [word.replace(".", "x") for word in self.merged]
         parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
+        parts += [text.replace(":", "x") for text in self.scaling]
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         parts += [text.replace(":", "_") for text in self.rows]
         if self.op:
@@ -162,7 +166,17 @@ class ContractionSpec(Spec):
     @property
     def arrays(self) -> tuple[str, ...]:
         """All arrays in the order of kernel arguments."""
-        return (*self.tensors, *NAMES[: len(self.side)], *self.outputs)
+        return (*self.tensors, *self.scales, *NAMES[: len(self.side)], *self.outputs)
+
+    @property
+    def piece(self) -> int:
+        """Elements along K of the products that are added up before they are scaled: of a step, or of a group."""
+        return min([self.block[2], *(one.group for one in map(ScaleSpec.parse, self.scaling) if one.group)])
+
+    @property
+    def scales(self) -> tuple[str, ...]:
+        """The arrays of scales."""
+        return tuple(ScaleSpec.parse(text).name for text in self.scaling)
 
     @property
     def listed(self) -> dict[str, str]:
@@ -175,8 +189,14 @@ class ContractionSpec(Spec):
 
     @property
     def schedule_text(self) -> str:
-        """The K loop's schedule in the language of `ckmlir.dialect.schedule`."""
-        return SCHEDULES[self.schedule]
+        """The K loop's schedule in the language of `ckmlir.dialect.schedule`; scales that go through LDS have two
+        buffers there, since arithmetic behind the products reads them.
+        """
+        text = SCHEDULES[self.schedule]
+        through = [one.name for one in map(ScaleSpec.parse, self.scaling) if one.is_of_columns(self.block[1])]
+        if not through or "buffers" in text:
+            return text
+        return f"{text}; buffers {', '.join(f'{name} 2' for name in through)}"
 
 
 def accumulator_names(products: int) -> tuple[str, ...]:

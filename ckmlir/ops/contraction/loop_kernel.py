@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from typing import Any, Protocol
 
-from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Scalar, Tile, loop, mma, stage, to_lds, zeros
+from ckmlir.lang import Scalar, Tile, loop, stage, to_lds
+from ckmlir.ops.contraction.accumulation_kernel import Accumulation
 
 Amount = Scalar | int
 
@@ -25,9 +25,7 @@ class Operand(Protocol):
 
 
 def contract(
-    product: Mma,
-    waves: tuple[int, int],
-    block: tuple[int, int, int],
+    accumulation: Accumulation,
     a: Operand,
     matrices: Sequence[Operand],
     begin: Amount,
@@ -38,20 +36,22 @@ def contract(
 
     Stages: load, to_lds, from_lds, math. Operands lie in LDS under their names.
     """
-    bm, bn, bk = block
-    initial = [zeros((bm, bn), product.acc_dtype, product.c_over(waves, bm, bn)) for _ in matrices]
-    with loop(begin, end, bk, carry=initial, schedule=schedule) as step:
+    product, waves, (bm, bn, bk) = accumulation.product, accumulation.waves, accumulation.block
+    with loop(begin, end, bk, carry=accumulation.start(), schedule=schedule) as step:
         with stage("load"):
             loaded = [operand.load(step.index) for operand in (a, *matrices)]
+            scales = accumulation.load(step.index)
         with stage("to_lds"):
             held = [
                 to_lds(operand.prepared(tile, step.index), operand.name)
                 for operand, tile in zip((a, *matrices), loaded, strict=True)
             ]
+            scales = accumulation.hold(scales)
         with stage("from_lds"):
             rows = held[0].read(product.a_over(waves, bm, bk))
             columns = [one.read(product.b_over(waves, bn, bk)) for one in held[1:]]
+            scales = accumulation.read(scales)
         with stage("math"):
-            step.carry(*(mma(product, rows, one, sum_) for one, sum_ in zip(columns, step.carried, strict=True)))
+            step.carry(*accumulation.add(step.carried, rows, columns, scales))
     totals: list[Tile] = step.results
     return totals

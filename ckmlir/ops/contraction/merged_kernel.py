@@ -18,7 +18,7 @@ def distance_arguments(spec: ContractionSpec) -> list[str]:
     """Kernel arguments that say how rows lie: pitches; or lengths and strides of tensors (`Merged.arguments`)."""
     if not spec.merged:
         pitches = [f"ld_{name}" for name in spec.tensors] if spec.sources else ["lda", "ldb"]
-        return [*pitches, "ldc", *(f"ld_{name}" for name in NAMES[: len(spec.side)])]
+        return [*pitches, "ldc", *(f"ld_{name}" for name in (*NAMES[: len(spec.side)], *spec.scales))]
     lengths = [f"{group}{place}" for group, rank in _ranks(spec).items() if rank > 1 for place in range(rank)]
     strides = []
     for name, word in zip(spec.arrays, spec.merged, strict=True):

@@ -57,7 +57,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
             problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-            len(problem.operands), math.prod(problem.batch),
+            len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.grouped_scales > 0,
         )  # fmt: skip
         for plan in plans(wish, target):
             for sink in _sinks(problem, plan.block, target):
@@ -79,7 +79,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         problem = asked.parted() if sink == "partial" else asked
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
-        mfma = problem.mfma or default_mfma(block, waves, problem.dtype, target, problem.shuffled)
+        depth = min([block[2], *(one.group for one in problem.scaling if one.group)])
+        mfma = problem.mfma or default_mfma((*block[:2], depth), waves, problem.dtype, target, problem.shuffled)
         epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes
@@ -95,6 +96,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             merged=problem.words(),
             sources=problem.described_sources(),
             combine=problem.combine,
+            scaling=tuple(one.described for one in problem.scaling),
             walk="grid",
             rows=(),
             sink=sink,
@@ -119,6 +121,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         reasons += list(unlike(
             spec, operator=self.name, dtype=problem.dtype, out=problem.out, layout=problem.layout,
             products=problem.products, op=problem.op, walk="grid", combine=problem.combine, merged=problem.words(),
+            scaling=tuple(one.described for one in problem.scaling),
             batch=len(problem.batch),
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,

@@ -14,6 +14,8 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.merged import Merged
+from ckmlir.ops.contraction.scaling import DTYPE as SCALE_TYPE
+from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
@@ -55,6 +57,7 @@ class Problem:
         split_k, reduction: parts of the sums, and how they are combined (`REDUCTIONS`).
         block, waves, mfma, epilogue, schedule: None where the operator chooses; so are split_k and reduction.
         sources, combine: the arrays that A and B are made of, and the expressions of both; () where they are arrays.
+        scaling: the scales of A and the matrices B; () for none.
         merged: the dimensions of tensors that are seen as matrices; None for matrices.
         partial: its outputs are the partial sums of one part (`parted`).
     """
@@ -87,11 +90,17 @@ class Problem:
     merged: Merged | None = None
     sources: tuple[Source, ...] = ()
     combine: tuple[str, ...] = ()
+    scaling: tuple[Scale, ...] = ()
 
     @property
     def operands(self) -> tuple[str, ...]:
         """A and the matrices B, or what they are made of, by name."""
         return tuple(one.name for one in self.sources) or operand_names(self.products)
+
+    @property
+    def grouped_scales(self) -> int:
+        """Arrays of scales that the loop loads."""
+        return sum(one.group > 0 for one in self.scaling)
 
     @property
     def stored(self) -> str:
@@ -113,7 +122,7 @@ class Problem:
         if self.merged is not None:
             return self.merged.arguments(self.names)
         pitches = tuple(one.pitch for one in self.sources) or (self.lda, self.ldb)
-        return (*pitches, self.ldc, *(one.pitch for one in self.side))
+        return (*pitches, self.ldc, *(one.pitch for one in self.side), *(one.pitch for one in self.scaling))
 
     def words(self) -> tuple[str, ...]:
         """How tensors lie, as a specification has it; () for matrices."""
@@ -181,7 +190,7 @@ class Problem:
         """The arrays that A and B are made of, as a specification has them."""
         return tuple(one.described(self._rows(one), self.k) for one in self.sources)
 
-    def _rows(self, source: Source) -> int:
+    def _rows(self, source: Source | Scale) -> int:
         return self.m if source.operand == "a" else self.n
 
     def described_side(self) -> tuple[str, ...]:
@@ -199,19 +208,25 @@ class Problem:
         """Of all arrays, in the order of the kernel's arguments."""
         if self.merged is not None:
             return tuple(array.name for array in self.merged.arrays)
-        return (*self.operands, *(one.name for one in self.side), *self.outputs)
+        scales, sides = (one.name for one in self.scaling), (one.name for one in self.side)
+        return (*self.operands, *scales, *sides, *self.outputs)
 
     def arrays(self) -> tuple[ArraySpec, ...]:
         """All arrays, by `names`."""
         if self.merged is not None:
             return self.merged.arrays
         sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
+        scales = [
+            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), SCALE_TYPE, "in")
+            for one in self.scaling
+        ]
         operands = tuple(
             self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), one.dtype, "in")
             for one in self.sources
         )
         return (
             *(operands or self._matrices()),
+            *scales,
             *sides,
             *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
         )

@@ -22,6 +22,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     accumulator_type,
     computing_type,
 )
+from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import SourceSpec
@@ -51,6 +52,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
         *_merged(spec),
         *_walk(spec),
         *_sources(spec),
+        *_scaling(spec),
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
@@ -123,6 +125,31 @@ def _sources(spec: ContractionSpec) -> Iterator[Reason]:
     schedule = SCHEDULES.get(spec.schedule)
     if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in "ab"):
         why = "arrays are combined in registers, and this schedule goes past them"
+        yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+
+
+def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether scales are such, and steps of the loop and matrix instructions are of whole groups."""
+    if not spec.scaling:
+        return
+    try:
+        scales = [ScaleSpec.parse(text) for text in spec.scaling]
+    except ValueError as error:
+        yield Reason("scaling", spec.scaling, f"{error} are no scales", "expected such as a:1:128:k")
+        return
+    if spec.walk != "grid" or spec.sink != "store" or spec.batch or spec.merged or spec.sources:
+        yield Reason("scaling", spec.scaling, "scales are of one whole product of matrices", "expected no batch")
+    for group in sorted({one.group for one in scales if one.group}):
+        if group > spec.block[2]:
+            why = f"steps of {spec.block[2]} along K are less than a group of scales"
+            yield Reason("block", spec.block, why, f"expected {group} or more along K")
+        elif group % spec.mfma[2]:
+            why = f"a group of scales is {group} elements along K"
+            yield Reason("mfma", spec.mfma, why, "expected an instruction of so many along K, or a part of them")
+    schedule = SCHEDULES.get(spec.schedule)
+    through = [one.name for one in scales if one.is_of_columns(spec.block[1])]
+    if schedule and any(parse_schedule(schedule).path_of(name) != "through" for name in through):
+        why = "scales of columns go through registers to LDS, and this schedule goes past them"
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 

@@ -1,0 +1,69 @@
+"""What is summed over K, and how: the accumulation of a contraction's loop.
+
+Plain sums are what matrix instructions add up. Where groups along K have scales of their own, each step's products are
+partial sums, which are scaled and added in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, Protocol
+
+from ckmlir.dialect.mma import Mma
+from ckmlir.lang import Scalar, Tile, mma, zeros
+
+
+class Accumulation(Protocol):
+    """The state that the loop carries, and what a step makes of it; `scales` are whatever `load` has found."""
+
+    product: Mma
+    waves: tuple[int, int]
+    block: tuple[int, int, int]
+
+    def start(self) -> list[Tile]:
+        """What the loop begins with: a block of accumulators for every matrix B."""
+
+    def load(self, k: Scalar) -> Sequence[Any]:
+        """What the step at k needs beside A and B, from memory."""
+
+    def hold(self, loaded: Sequence[Any]) -> Sequence[Any]:
+        """The same, what goes through LDS put there."""
+
+    def read(self, held: Sequence[Any]) -> Sequence[Any]:
+        """The same, in registers."""
+
+    def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
+        """The sums with the products of a step."""
+
+
+class Sums:
+    """The matrix instructions' own sums."""
+
+    def __init__(self, product: Mma, waves: tuple[int, int], block: tuple[int, int, int], count: int) -> None:
+        """`count` matrices B."""
+        self.product, self.waves, self.block, self.count = product, waves, block, count
+        self.lies = product.c_over(waves, *block[:2])
+
+    def zeros(self, dtype: str) -> Tile:
+        """A block of accumulators."""
+        return zeros(self.block[:2], dtype, self.lies)
+
+    def start(self) -> list[Tile]:
+        """See `Accumulation`."""
+        return [self.zeros(self.product.acc_dtype) for _ in range(self.count)]
+
+    def load(self, k: Scalar) -> Sequence[Any]:
+        """See `Accumulation`."""
+        return ()
+
+    def hold(self, loaded: Sequence[Any]) -> Sequence[Any]:
+        """See `Accumulation`."""
+        return loaded
+
+    def read(self, held: Sequence[Any]) -> Sequence[Any]:
+        """See `Accumulation`."""
+        return held
+
+    def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
+        """See `Accumulation`."""
+        return [mma(self.product, rows, one, sum_) for one, sum_ in zip(columns, sums, strict=True)]

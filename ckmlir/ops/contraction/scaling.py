@@ -1,0 +1,98 @@
+"""Scales that A and the matrices B were quantised with: how they lie, and what they make of a matrix.
+
+A scale is of so many rows of A (columns of B) and so many elements along K, or of all of them. The product is that of
+the scaled matrices. Source of the semantics: CK Tile, example/ck_tile/38_block_scale_gemm, whose modes are rowcol,
+tensor, aquant, bquant and abquant.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import ceil_div
+
+MAJORS = ("k", "rows")
+"""Along what the scales of groups follow each other in memory: along K; along rows of A (columns of B)."""
+ROWS, GROUPS = (0, 1, 128), (0, 32, 64, 128)
+"""Rows, and elements along K, that share a scale; 0: all."""
+DTYPE = "f32"
+NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up")}
+
+
+@dataclass(frozen=True)
+class ScaleSpec:
+    """What a kernel knows of the scales of an operand.
+
+    Attributes:
+        operand: a, b, gate or up.
+        rows, group: rows and elements along K that share a scale; 0: all.
+        major: of `MAJORS`.
+    """
+
+    operand: str
+    rows: int
+    group: int
+    major: str
+
+    @staticmethod
+    def parse(text: str) -> ScaleSpec:
+        """The inverse of `described`. Raises ValueError for other texts."""
+        operand, rows, group, major = text.split(":")
+        found = ScaleSpec(operand, int(rows), int(group), major)
+        if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS or major not in MAJORS:
+            raise ValueError(text)
+        return found
+
+    @property
+    def described(self) -> str:
+        """As `ContractionSpec.scaling` has it."""
+        return f"{self.operand}:{self.rows}:{self.group}:{self.major}"
+
+    @property
+    def name(self) -> str:
+        """Of the array."""
+        return NAMES[self.operand]
+
+    def is_of_columns(self, length: int) -> bool:
+        """Whether a block of so many columns of B takes several scales of a group."""
+        return self.group > 0 and self.operand != "a" and self.rows % length > 0
+
+    def shape(self, rows: int, k: int) -> tuple[int, ...]:
+        """Of the array, for an operand (rows, k): a number for each row, or for each row and group."""
+        along_rows = ceil_div(rows, self.rows) if self.rows else 1
+        if not self.group:
+            return (along_rows,)
+        groups = ceil_div(k, self.group)
+        return (along_rows, groups) if self.major == "k" else (groups, along_rows)
+
+
+@dataclass(frozen=True)
+class Scale(ScaleSpec):
+    """The scales of an operand of a problem; `pitch`: elements from one row of the array to the next."""
+
+    pitch: int
+
+    def strides(self) -> tuple[int, ...]:
+        """Of the array, in elements."""
+        return (self.pitch, 1) if self.group else (1,)
+
+    def _by_row(self, array: Array, rows: int) -> Array:
+        """The scales of every row."""
+        found = array.reshape(-1, 1) if not self.group else array if self.major == "k" else array.T
+        return np.repeat(found.astype(np.float64), self.rows or rows, axis=0)[:rows]
+
+    def largest(self, array: Array, rows: int, k: int) -> Array:
+        """The largest magnitude among the scales of every row: NaN left out, but infinite for NaN where k is 0, so that
+        no product has it.
+        """
+        found: Array = np.fmax.reduce(np.abs(self._by_row(array, rows)), axis=1, initial=0.0)
+        return found if k or self.group else np.where(np.isfinite(array).all(), found, np.inf)
+
+    def over(self, array: Array, rows: int, k: int) -> Array:
+        """The scale of every element of the operand (rows, k)."""
+        found = self._by_row(array, rows)
+        found = np.repeat(found, self.group or k, axis=1)[:, :k]
+        return np.broadcast_to(found, (rows, k))

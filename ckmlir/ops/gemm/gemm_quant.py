@@ -1,0 +1,157 @@
+"""gemm_quant: C = op(scaled A · scaled B) of quantised matrices, CK Tile's example 38.
+
+A has a scale for all of it (`a_scale=tensor`), for each row (`row`: of tokens), or for each row and 32, 64 or 128
+elements along K (`1x128`); B alike, for each column (`column`: of channels), or for each column, or 128 columns, and a
+group along K (`1x128`, `128x128`). Groups begin at multiples of their length; the last may be shorter. The sums of a
+group are scaled and added in f32, scales of all of K are applied at the end: `acc` in `op` is the product of the scaled
+matrices, in f32.
+
+Arrays: a, b as in `gemm`; scale_a, scale_b (f32): (1), (rows), or (rows, groups), rows being those of A, or columns of
+B, or 128 of them; with `a_major=rows` (groups, rows). Then D tensors, c.
+
+Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, scale_a, scale_b (i32); then
+as in `gemm`. Nothing is promised where a scale is infinite, or products of both scales are in f32.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import COMPUTED, LAYOUTS, ContractionSpec
+from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
+from ckmlir.ops.contraction.keys import (
+    PITCHES,
+    PLAN_KEYS,
+    SHUFFLED,
+    SIZES,
+    check_sizes,
+    expression_keys,
+    read_problem,
+)
+from ckmlir.ops.contraction.operator import ContractionOperator
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.reference import matrices
+from ckmlir.ops.contraction.scaling import MAJORS, Scale
+from ckmlir.ops.contraction.tolerance import magnitudes
+from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
+from ckmlir.ops.request import Choice, Pitch, RequestError
+from ckmlir.targets import Target
+
+DTYPES = ("fp8", "bf8", "i8")
+GROUPS = {f"1x{length}": (1, length) for length in (32, 64, 128)}
+A_SCALES = {"tensor": (0, 0), "row": (1, 0), **GROUPS}
+B_SCALES = {"tensor": (0, 0), "column": (1, 0), **GROUPS, "128x128": (128, 128)}
+"""Words -> rows of A (columns of B), and elements along K, that share a scale; 0: all."""
+ROUNDINGS = 6
+"""Of a term beside those of its sum: of a group's sum, both scales' product, that with the sum; two at the end."""
+COMBINATIONS = (("1x128", "128x128"), ("1x128", "1x128"), ("row", "column"), ("tensor", "tensor"), ("row", "128x128"))
+"""Whose kernels are listed."""
+
+
+class GemmQuant(ContractionOperator):
+    """See the module's text."""
+
+    name = "gemm_quant"
+    summary = "C = op(A·B) of fp8, bf8 or i8 with scales of tensors, rows, columns or blocks"
+    keys = (
+        *SIZES,
+        Choice("dtype", "fp8", "of A and B", DTYPES),
+        Choice("out", "bf16", "of C; types of 8 bits saturate", COMPUTED["f32"]),
+        Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
+        Choice("a_scale", "1x128", "of all of A, each row, or each row and so much of K", tuple(A_SCALES)),
+        Choice("b_scale", "128x128", "of all of B, each column, or so many columns and so much of K", tuple(B_SCALES)),
+        Choice("a_major", "k", "along what scales of groups of A follow each other", MAJORS),
+        Choice("b_major", "k", "along what those of B do; rows: along its columns", MAJORS),
+        *PITCHES,
+        Pitch("ld_scale_a", None, "elements from one row of array scale_a to the next", minimum=1, of=("m", "k")),
+        Pitch("ld_scale_b", None, "elements from one row of array scale_b to the next", minimum=1, of=("n", "k")),
+        *PLAN_KEYS,
+        SHUFFLED,
+        *expression_keys("acc"),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        problem = read_problem(values)
+        scaling = (
+            _scale("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k),
+            _scale("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k),
+        )
+        return check_sizes(replace(problem, split_k=1, scaling=scaling))
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name not in {one.name for one in problem.scaling}:
+            return super()._values(problem, array, generator)
+        return np.exp2(generator.uniform(-3, 3, array.shape)).astype(np.float32)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """That of the product of the scaled matrices, which are not rounded."""
+        return super().reference(_plain(problem), _scaled(problem, arrays))
+
+    def _tolerance(
+        self,
+        problem: Problem,
+        arrays: Mapping[str, Array],
+        reference: Array,
+        target: Target,
+        moved: Array | float = 0.0,
+    ) -> Tolerance:
+        """As of any product, and `ROUNDINGS` more of every term; a product of scales may become zero where f32 has no
+        normal number so small.
+        """
+        scaled = _scaled(problem, arrays)
+        terms = magnitudes(scaled["a"], scaled["b"].T)
+        ((a, b),) = matrices(problem, arrays)
+        error = ROUNDINGS * UNIT * terms + LEAST_NORMAL * magnitudes(a, b)
+        sizes = (problem.m, problem.n)
+        largest = [
+            one.largest(arrays[one.name], rows, problem.k) for one, rows in zip(problem.scaling, sizes, strict=True)
+        ]
+        with np.errstate(over="ignore", invalid="ignore"):
+            beyond = np.logical_or.outer(np.isinf(largest[0]), np.isinf(largest[1]))
+            beyond |= np.outer(*largest) >= OVERFLOW
+        error = np.where(beyond, np.inf, error)
+        return super()._tolerance(_plain(problem), scaled, reference, target, error + moved)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        specs = []
+        for dtype in DTYPES:
+            for a_scale, b_scale in COMBINATIONS:
+                for size in (SMALL, 8 * MEDIUM):
+                    problem = self.problem(m=size, n=size, k=1024, dtype=dtype, a_scale=a_scale, b_scale=b_scale)
+                    specs.append(self.spec(problem, target))
+        return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
+
+
+def _scale(operand: str, shared: tuple[int, int], values: Mapping[str, Any], rows: int, k: int) -> Scale:
+    """The scales of an operand. Raises RequestError for a pitch that is shorter than a row of the array."""
+    bare = Scale(operand, *shared, values[f"{operand}_major"], 1)
+    least = max(bare.shape(rows, k)[-1], 1) if bare.group else 1
+    key = f"ld_{bare.name}"
+    pitch = least if values[key] is None else values[key]
+    if pitch < least:
+        raise RequestError(f"{key}={pitch}: rows of array {bare.name} have {least} elements; expected at least that")
+    return replace(bare, pitch=pitch)
+
+
+def _plain(problem: Problem) -> Problem:
+    """The product of two matrices (m, k) and (n, k), which are scaled."""
+    return replace(problem, dtype="f32", layout="RCR", lda=problem.k, ldb=problem.k, scaling=(), shuffled=0)
+
+
+def _scaled(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    """The arrays with A (m, k) and B (n, k) in float64, scaled; rows of tiles are put in order."""
+    ((a, b),) = matrices(problem, arrays)
+    found = dict(arrays)
+    for name, values, one in (("a", a, problem.scaling[0]), ("b", b.T, problem.scaling[1])):
+        with np.errstate(invalid="ignore", over="ignore"):
+            found[name] = values.astype(np.float64) * one.over(arrays[one.name], *values.shape)
+    return found
+
+
+OPERATOR = GemmQuant()

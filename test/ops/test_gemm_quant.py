@@ -1,0 +1,87 @@
+"""Quantised products: scales of every kind and order, ragged, on every chip; what is refused; and what steps cost."""
+
+from typing import Any
+
+import numpy as np
+import pytest
+from checked_runs import compiled
+from operator_runner import agree
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.targets import get_target
+
+QUANT = find_operator("gemm_quant")
+RAGGED = {"m": 70, "n": 200, "k": 300}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("gfx950", {}),
+    ("gfx942", {"dtype": "bf8", "out": "f16"}),
+    ("gfx90a", {"dtype": "i8", "out": "f32", "a_scale": "1x64"}),
+    ("gfx942", {"b_scale": "1x128", "b_major": "rows", "a_major": "rows"}),
+    ("gfx950", {"b_scale": "1x32", "a_scale": "tensor", "ld_scale_b": 11, "schedule": "compv3"}),
+    ("gfx90a", {"dtype": "i8", "a_scale": "row", "b_scale": "column", "op": "relu(acc + d0)", "d_kind": "row"}),
+    ("gfx950", {"dtype": "bf8", "a_scale": "tensor", "b_scale": "tensor", "out": "fp8", "layout": "CRR"}),
+    ("gfx942", {"a_scale": "row", "ld_scale_a": 9, "schedule": "preshuffle", "mfma": "16x16x32"}),
+]
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_products(chip: str, keys: dict[str, Any]) -> None:
+    agree("gemm_quant", chip, **{**RAGGED, **keys})
+
+
+@pytest.mark.parametrize("sizes", [(0, 5, 7), (5, 0, 7), (5, 7, 0), (1, 1, 1), (1, 130, 129)])
+def test_sizes_at_the_ends(sizes: tuple[int, int, int]) -> None:
+    m, n, k = sizes
+    agree("gemm_quant", "gfx950", m=m, n=n, k=k)
+    agree("gemm_quant", "gfx942", m=m, n=n, k=k, a_scale="row", b_scale="1x128", dtype="i8")
+
+
+def test_the_reference_is_the_product_of_scaled_numbers() -> None:
+    """Against loops over all elements."""
+    problem = QUANT.problem(m=3, n=130, k=140, dtype="i8", a_scale="1x64", b_scale="128x128", b_major="rows")
+    arrays = QUANT.inputs(problem, get_target("gfx90a"), seed=3)
+    assert arrays["scale_a"].shape == (3, 3) and arrays["scale_b"].shape == (2, 2)
+    a, b, sa, sb = (arrays[name].astype(np.float64) for name in ("a", "b", "scale_a", "scale_b"))
+    c = QUANT.reference(problem, arrays)["c"]
+    for i, j in ((0, 0), (1, 127), (2, 128), (2, 129)):
+        total = sum(a[i, k] * sa[i, k // 64] * b[j, k] * sb[k // 128, j // 128] for k in range(140))
+        assert abs(c[i, j] - total) <= 1e-12 * np.abs(c).max()
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"ld_scale_a": 2}, "ld_scale_a=2: rows of array scale_a have 3 elements; expected at least that"),
+    ({"b_major": "rows", "ld_scale_b": 1}, "ld_scale_b=1: rows of array scale_b have 2 elements"),
+    ({"a_scale": "128x128"}, "a_scale=128x128: expected tensor|row|1x32|1x64|1x128"),
+    ({"op": "d0"}, "it does not depend on the product"),
+])  # fmt: skip
+def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        QUANT.problem(**{**RAGGED, **keys})
+    assert words in str(refused.value)
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"block": "64x64x64"}, "steps of 64 along K are less than a group of scales; expected 128 or more along K"),
+    ({"b_scale": "1x32", "mfma": "32x32x64"}, "a group of scales is 32 elements along K; expected an instruction of"),
+    ({"b_scale": "1x128", "schedule": "async"}, "scales of columns go through registers to LDS"),
+])  # fmt: skip
+def test_what_a_chip_cannot_run(keys: dict[str, Any], words: str) -> None:
+    target = get_target("gfx950")
+    spec = QUANT.spec(QUANT.problem(**{**RAGGED, **keys}), target)
+    assert any(words in str(reason) for reason in QUANT.validate(spec, target)), QUANT.validate(spec, target)
+
+
+@pytest.mark.parametrize(("chip", "products"), [("gfx942", 32), ("gfx950", 8)])
+def test_a_step_scales_in_pairs(chip: str, products: int) -> None:
+    """Of 64 sums a lane: a packed instruction for every two, little beside them, and nothing spilled."""
+    keys = (("m", 1024), ("n", 1024), ("k", 2048))
+    one = compiled("gemm_quant", keys, chip)
+    loop = steady_loop(one.kernel.code_object, one.kernel.kernel_name)
+    steps = loop.mix["mfma"] // products
+    scaled = {"v_pk_fma_f32": 2, "v_fma_f32": 1}
+    assert sum(scaled.get(found.mnemonic, 0) for found in loop.instructions) == 64 * steps
+    assert loop.mix["valu"] <= 38 * steps
+    metadata = one.kernel.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
