@@ -74,6 +74,15 @@ ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 """Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and, where parts have them, prepare
 (of keys) and load_s (for scores); LDS tensors k, v. The last is another name."""
 
+EDGE: Mapping[str, str] = {
+    **{name: _ATTENTION[name] for name in ("qr", "qr_async", "qr_async_trload")},
+    "qr_fenced": "schedule qr_fenced 1; ahead load_k 1, load_v 1, load_s 1; "
+    "step k_lds, v_lds, fence, k_read, qk, fence, top, exp, fence, "
+    "load_k, load_v, load_s, rescale, v_read, pv, fence; elements 2",
+}
+"""Of a second loop over keys, for the few blocks that a mask cuts: their prologues are short. The last leaves registers
+alone that the kernel's woven loop takes."""
+
 BACKWARD: Mapping[str, str] = {
     "unpipelined": "schedule unpipelined 1",
     "phases": "schedule phases 1; ahead load_q 1, load_do 1, load_rows 1, q_lds 1, do_lds 1, rows_lds 1, q_read 1; "

@@ -57,6 +57,11 @@ class Spec(abc.ABC):
     def name(self) -> str:
         """A stable, readable identifier of the kernel in letters, digits and underscores; no two specs share it."""
 
+    @property
+    def main_loop(self) -> int:
+        """Which of the kernel's loops most of the time goes to, as an index of a list of them: what is scheduled."""
+        return -1
+
     @classmethod
     def roles(cls) -> Mapping[str, Callable[[Any], object] | None]:
         """For every field what of its value is part of the signature (a function); None for those of the algorithm."""

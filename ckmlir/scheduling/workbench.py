@@ -59,7 +59,8 @@ class Workbench:
         name: of the kernel.
         tiles: its tile IR as text, with locations.
         schedule: the schedule that the operator gives its loop.
-        problem: of that loop under that schedule's paths and buffers; of the last loop where there are several.
+        problem: of that loop under that schedule's paths and buffers.
+        loop: which one of several that is, as an index of their list.
     """
 
     name: str
@@ -68,6 +69,7 @@ class Workbench:
     schedule: Schedule
     problem: Problem
     context: ir.Context
+    loop: int = -1
 
     @staticmethod
     def of(operator: Operator[Any, Any], spec: Any, target: Target) -> "Workbench":
@@ -85,15 +87,15 @@ class Workbench:
             if not loops:
                 raise ProblemError(f"{kernel.name} has no loop to schedule")
             tiles = kernel.module.operation.get_asm(enable_debug_info=True)
-            schedule = schedule_of(loops[-1])
+            schedule = schedule_of(loops[spec.main_loop])
             run_pipeline(kernel.module, FRAGMENTING, dump_on_failure=False)
-            problem = problem_of(loops_of(kernel.module)[-1])
-        return Workbench(kernel.name, target, tiles, schedule, problem, kernel.module.context)
+            problem = problem_of(loops_of(kernel.module)[spec.main_loop])
+        return Workbench(kernel.name, target, tiles, schedule, problem, kernel.module.context, spec.main_loop)
 
     def problem_under(self, schedule: Schedule) -> Problem:
         """The problem that a schedule's paths and buffers make of the loop."""
         with self.context:
-            return problem_of(loops_of(self._fragments(schedule))[-1])
+            return problem_of(loops_of(self._fragments(schedule))[self.loop])
 
     def solve(
         self, scheduler: str, *, buffers: int | None = None, groups: int | None = None, seed: int = 0
@@ -122,7 +124,7 @@ class Workbench:
         """
         with self.context, ir.Location.unknown(self.context):
             module = self._fragments(schedule)
-            block = loops_of(module)[-1].regions[0].blocks[0]
+            block = loops_of(module)[self.loop].regions[0].blocks[0]
             body = [op.operation for op in block.operations][:-1]
             kept = "products" if schedule.fences == "products" else "none"  # those stand in the step
             plain = replace(schedule, priority=(), mix=(), fences=kept)
@@ -160,9 +162,9 @@ class Workbench:
         return Scheduled(schedule, fragments, findings, compiled)
 
     def _fragments(self, schedule: Schedule) -> ir.Module:
-        """The kernel in fragments, its last loop under a schedule."""
+        """The kernel in fragments, its loop under a schedule."""
         module = ir.Module.parse(self.tiles)
-        loops_of(module)[-1].attributes[SCHEDULE] = string(str(schedule))
+        loops_of(module)[self.loop].attributes[SCHEDULE] = string(str(schedule))
         run_pipeline(module, FRAGMENTING, dump_on_failure=False)
         return module
 

@@ -33,8 +33,11 @@ TURNS = "qr_async_ping_pong"
     ("gfx942", {**MANY, "mask": "top_left"}, "qr_woven"),
     ("gfx950", {**MANY, "mask": "top_left"}, "qr_woven_async"),
     ("gfx942", {**MANY, "mask": "top_left", "sq": 4000, "sk": 4001}, "qr"),
-    ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr"),
+    ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr_woven_async"),
+    ("gfx942", {**MANY, "mask": "top_left", "d": 64}, "qr_woven"),
+    ("gfx950", {**MANY, "mask": "window:600,0"}, "qr_woven_async"),
     ("gfx950", {**MANY, "mask": "window:128,0"}, "qr"),
+    ("gfx942", {**MANY, "mask": "window:600,0"}, "qr"),
     ("gfx942", {**MANY, "sq": 2432}, "qr"),  # 304 workgroups of four waves, one for every compute unit
     ("gfx942", {**MANY, "sq": 2433, "sk": 4096}, "qr_woven"),
     ("gfx942", {**MANY, "schedule": "qr"}, "qr"),
@@ -45,7 +48,34 @@ def test_choice(chip: str, keys: dict[str, Any], schedule: str) -> None:
     problem = FMHA.problem(**keys)
     spec = FMHA.spec(problem, target)
     assert spec.schedule == schedule and FMHA.validate(spec, target) == []
-    assert FMHA.chosen(problem, spec) == ({} if "schedule" in keys else {"schedule": schedule})
+    chosen = FMHA.chosen(problem, spec)
+    assert chosen.pop("edge") == spec.edge
+    assert chosen == ({} if "schedule" in keys else {"schedule": schedule})
+
+
+GROUP = {"mode": "group", "seqlens_q": (4096, 4096), "seqlens_k": (4096, 4096), "h": 16, "d": 128}
+
+
+@pytest.mark.parametrize(("chip", "keys", "edge"), [
+    ("gfx950", {**MANY, "mask": "top_left"}, "qr_async_trload"),
+    ("gfx950", {**MANY, "mask": "window:600,0,4"}, "qr_async_trload"),
+    ("gfx950", {**MANY, "mask": "window:128,0"}, "none"),
+    ("gfx950", MANY, "none"),
+    ("gfx950", {**MANY, "sk": 4001}, "qr_async_trload"),
+    ("gfx950", {**GROUP, "mask": "bottom_right"}, "qr_async_trload"),
+    ("gfx942", {**MANY, "mask": "top_left"}, "none"),
+    ("gfx942", {**MANY, "mask": "top_left", "d": 64}, "qr"),
+    ("gfx942", {**MANY, "mask": "top_left", "dtype": "fp8"}, "none"),
+    ("gfx942", {**MANY, "mask": "top_left", "sq": 256}, "none"),  # not woven
+    ("gfx942", {**MANY, "mask": "top_left", "edge": "qr_async"}, "qr_async"),
+])  # fmt: skip
+def test_edges(chip: str, keys: dict[str, Any], edge: str) -> None:
+    """The schedule of a second loop, over blocks of keys that the mask cuts."""
+    target = get_target(chip)
+    problem = FMHA.problem(**keys)
+    spec = FMHA.spec(problem, target)
+    assert spec.edge == edge and FMHA.validate(spec, target) == []
+    assert FMHA.mismatches(problem, spec, target) == []
 
 
 @pytest.mark.parametrize("channels", [0, 264, 5000])

@@ -66,7 +66,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 FORWARD = FmhaFwd(BACKWARD_PARTS)
 """What is differentiated."""
-LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule")
+LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge")
 """Keys of the forward operator that are not asked for."""
 INPUTS = ("q", "k", "v", "o", "do")
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -96,7 +96,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> BackwardProblem:
         others = {key.name: key.default for key in FORWARD.keys}
-        differentiated = FORWARD._problem({**others, **values, "lse": True, "schedule": None})
+        differentiated = FORWARD._problem({**others, **values, "lse": True, "schedule": None, "edge": None})
         strides = []
         for name in GRADIENTS:
             given, sizes = values[f"{name}_strides"], differentiated.sizes(name[-1])

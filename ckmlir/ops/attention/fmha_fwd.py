@@ -43,12 +43,14 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 )  # fmt: skip
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
+from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.schedule_choice import TOGETHER
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import read_sequences
 from ckmlir.ops.attention.source import Source
@@ -68,6 +70,7 @@ from ckmlir.ops.operator import (
 )
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
+from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -120,6 +123,12 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             None,
             "of the loop over keys; by default qr, or one that weaves or takes turns where that pays",
             tuple(SCHEDULES),
+        ),
+        Choice(
+            "edge",
+            None,
+            "schedule of a second loop, over the blocks of keys that the mask cuts; none: one loop takes all",
+            (TOGETHER, *EDGES),
         ),
     )
 
@@ -180,8 +189,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
         return proposed_specs(
-            heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk, schedule=problem.schedule, target=target,
-            v_columns=_columns(problem), **self.fields(problem),
+            heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk, schedule=problem.schedule, edge=problem.edge,
+            reach=problem.mask.reach(problem.sq, problem.sk), target=target, v_columns=_columns(problem),
+            **self.fields(problem),
         )  # fmt: skip
 
     def fields(self, problem: Problem) -> dict[str, Any]:
@@ -196,10 +206,10 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return axes_of(spec.dtype, target)
 
     def chosen(self, problem: Problem, spec: FmhaFwdSpec) -> dict[str, object]:
-        return chosen_keys(problem, spec, {"schedule": "schedule"})
+        return chosen_keys(problem, spec, {"schedule": "schedule", "edge": "edge"})
 
     def mismatches(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
-        reasons = list(unlike(spec, schedule=problem.schedule, **self.fields(problem)))
+        reasons = list(unlike(spec, schedule=problem.schedule, edge=problem.edge, **self.fields(problem)))
         wanted = _columns(problem)
         if bool(wanted) != bool(spec.v_columns) or (spec.v_columns and problem.sk % spec.v_columns):
             reasons.append(Reason("v_columns", spec.v_columns, "the kernel is another one", f"expected {wanted}"))
@@ -314,7 +324,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             arguments += map(np.int32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
         for part in (problem.source, *problem.parts):
             arguments += (*(array.name for array in part.arrays(problem)), *part.numbers(problem))
-        grid = (ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
+        grid = ORDERS[spec.order].grid(ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
 

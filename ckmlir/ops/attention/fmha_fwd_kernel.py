@@ -15,7 +15,7 @@ from ckmlir.ops.attention.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score, Weights, attend, nothing
 from ckmlir.ops.attention.part import Part, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.source import Source, find_source
-from ckmlir.ops.attention.spans_kernel import span_of
+from ckmlir.ops.attention.spans_kernel import spans_of
 from ckmlir.ops.attention.weights_kernel import Softmax, Units
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
 from ckmlir.targets import Target
@@ -38,11 +38,10 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
         scores = _scores(parts, given, work, form)
         weights = _weights(parts, Softmax(Units(None if scores else given.scale), boost), given, work, form)
-        span = work.share.narrowed(span_of(spec, given, work, form, scores), form.keys)
-        sums = attend(
-            form, q, span, source.traced(spec.source, given, spec, work, form), weights, nothing(form, weights),
-            Schedule.parse(spec.schedule_text),
-        )  # fmt: skip
+        where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
+        for span, schedule in spans_of(spec, given, work, form, scores):
+            share = work.share.narrowed(span, form.keys)
+            sums = attend(form, q, share, where, weights, sums, Schedule.parse(schedule))
         Output(
             _rows(spec, given, work, "o").pad(form.queries, form.dv),
             _logarithms(given, work).pad(form.queries) if spec.lse else None,

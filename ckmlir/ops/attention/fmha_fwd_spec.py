@@ -12,11 +12,15 @@ from dataclasses import dataclass
 from typing import Annotated
 
 from ckmlir.dialect.schedule_items import Fence
+from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.paged_spec import copied_rows
+from ckmlir.ops.attention.schedule_choice import DEFAULT, RISING, TOGETHER, order, turns, woven
+from ckmlir.ops.attention.schedule_choice import edge as choose_edge
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
+from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
@@ -52,13 +56,6 @@ DRAWN = 32
 """Queries of a wave that dropout draws for."""
 NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
 """Words of parts that load fewer than eight bytes at a time."""
-DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
-"""The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
-the matrix instructions, of which the last copies K and V to LDS without registers."""
-WOVEN_TILES, WOVEN_KEYS = (64, 128), 128
-"""Channels with which weaving was compared, and keys from which on it is the faster one, its long prologue included."""
-TURNS_TILE, TURNS_RATE = 128, 2048
-"""Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 
 
 @dataclass(frozen=True)
@@ -80,6 +77,9 @@ class FmhaFwdSpec(Spec):
         source: word of where K and V lie, see `part.Part.word`; rows of batches have none.
         split: several workgroups share a block's keys, and O and LSE are those of their parts.
         pad_sq, pad_sk: the number of queries, of keys, need not be a multiple of the block.
+        schedule, edge: of the loop over keys, and of another one for the blocks of keys that the mask cuts; `TOGETHER`
+            if the loop takes those as well.
+        order: in which blocks of queries are dealt out, see `orders.ORDERS`.
     """
 
     dtype: str
@@ -99,6 +99,8 @@ class FmhaFwdSpec(Spec):
     parts: tuple[str, ...] = ()
     source: str = ""
     split: bool = False
+    edge: Algorithm[str] = TOGETHER
+    order: Algorithm[str] = RISING
 
     @property
     def name(self) -> str:
@@ -108,6 +110,7 @@ class FmhaFwdSpec(Spec):
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
         ]  # fmt: skip
         more = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
+        parts += [f"edge_{self.edge}"] * (self.edge != TOGETHER) + [self.order] * (self.order != RISING)
         parts += [*more, *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
         parts += [self.source] * bool(self.source)
         pad = ["sq"] * self.pad_sq + ["sk"] * self.pad_sk
@@ -122,6 +125,16 @@ class FmhaFwdSpec(Spec):
     def varied(self) -> bool:
         """Whether sequences differ in their numbers of queries or keys."""
         return any(self.sequences)
+
+    @property
+    def cuts(self) -> bool:
+        """Whether there may be blocks of keys that queries do not attend to as a whole."""
+        return self.mask != "none" or self.pad_sk
+
+    @property
+    def main_loop(self) -> int:
+        """The one in front of that for the edge."""
+        return 0
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -140,8 +153,14 @@ class FmhaFwdSpec(Spec):
         return head_tile(self.dv, copied=self._copied("v"))
 
     def _copied(self, tensor: str) -> bool:
-        """Whether a tensor goes from memory to LDS without registers."""
-        return self.schedule in SCHEDULES and parse_schedule(self.schedule_text).path_of(tensor) == "direct"
+        """Whether a tensor goes from memory to LDS without registers, in one of the loops."""
+        return bool(_copying(self, tensor))
+
+    @property
+    def loops(self) -> dict[str, str]:
+        """By field, the texts of the loops' schedules, as far as these are known."""
+        known = {"schedule": SCHEDULES.get(self.schedule), "edge": EDGES.get(self.edge)}
+        return {field: text for field, text in known.items() if text is not None}
 
     @property
     def schedule_text(self) -> str:
@@ -160,18 +179,21 @@ def head_tile(channels: int, *, copied: bool = False) -> int:
 
 def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
-    schedule: str | None, target: Target, sequences: tuple[str, str] = ("", ""), v_columns: int = 0,
-    parts: tuple[str, ...] = (), source: str = "", split: bool = False,
+    schedule: str | None, edge: str | None, reach: int, target: Target, sequences: tuple[str, str] = ("", ""),
+    v_columns: int = 0, parts: tuple[str, ...] = (), source: str = "", split: bool = False,
 ) -> list[FmhaFwdSpec]:  # fmt: skip
-    """Kernels for a problem with so many heads in all batches, the best first: of the schedules, if none is named, and
-    then of the blocks of keys, largest first.
+    """Kernels for a problem with so many heads in all batches, and queries that attend to at most `reach` keys, the
+    best first: of the schedules, if none is named, and then of the blocks of keys, largest first.
     """
     names = [schedule] if schedule else [DEFAULT]
-    plain = not parts and not any(sequences) and not v_columns and not source and not split
+    tile, whole = _common_tile(d, dv), sk % KEY_BLOCKS[0] == 0 and not sequences[1]
     workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE[0])
-    if not schedule and plain and workgroups > target.compute_units and find_dtype(dtype).bytes == 2:
-        turns = mask == "none" and _pay_turns(d, dv, dtype, target)
-        names = [*_weaving(d, dv, sk, mask, target), *([OUT_OF_PHASE] * turns), *names]
+    many = workgroups > target.compute_units
+    plain = many and find_dtype(dtype).bytes == 2 and not parts and not v_columns and not source and not split
+    able = [one for one in target.mfmas(dtype) if not one.scaled]
+    if not schedule and plain:
+        after = turns(tile, target.mfma_rate(able[0])) if able and mask == "none" and not any(sequences) else []
+        names = [*woven(tile, reach, mask, whole=whole, target=target), *after, *names]
     shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in target.mfmas(dtype)
               if one.m == rows and not one.scaled] or [(32, 32, 8)]  # the fastest of its rows comes first
     kept = {rows: next(shape for shape in shapes if shape[0] == rows) for rows, *_ in shapes}
@@ -179,12 +201,13 @@ def proposed_specs(
     for name, mfma in itertools.product(names, kept.values()):
         waves = WAVES * _sharing(name)
         queries = waves * mfma[0]
+        own = choose_edge(name, tile, mask) if plain and not (mask == "none" and whole) else TOGETHER
         candidates += [
             FmhaFwdSpec(
                 dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
                 pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
-                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source,
-                split=split,
+                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
+                edge=edge or own, order=RISING if split else order(mask),
             )
             for keys in _key_blocks(name, max(d, dv), parts)
         ]  # fmt: skip
@@ -218,34 +241,17 @@ def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...]) -> tuple[i
     return KEY_BLOCKS[1:] if fenced or any(word in NARROW for word in parts) else KEY_BLOCKS
 
 
-def _weaving(d: int, dv: int, sk: int, mask: str, target: Target) -> list[str]:
-    """The schedules that weave, where that pays by the model of time (docs/timing.md): for 16-bit types, and more of
-    the plain workgroups than compute units, as theirs are twice as large. Under a causal mask that is so with 128
-    channels; with whole blocks of keys no register is spilled.
-    """
-    tiles = {head_tile(channels) for channels in (d, dv) if 0 < channels <= HEAD_TILES[-1]}
-    if len(tiles) > 1 or not tiles & set(WOVEN_TILES) or sk < WOVEN_KEYS:
-        return []
-    if mask != "none" and not (mask == "causal" and max(tiles) == WOVEN_TILES[-1] and sk % KEY_BLOCKS[0] == 0):
-        return []
-    return [WOVEN_COPIES if target.has("lds_transpose_read") else WOVEN]
-
-
-def _pay_turns(d: int, dv: int, dtype: str, target: Target) -> bool:
-    """Whether two groups of waves that take turns pay, by the model of time (docs/timing.md): while one multiplies, the
-    softmax of the other is hidden, as long as multiplying takes longer.
-
-    That is so with 128 channels where the matrix cores are not faster than those of gfx942.
-    """
-    able = [one for one in target.mfmas(dtype) if not one.scaled]
-    tiles = {head_tile(channels) for channels in (d, dv) if 0 < channels <= HEAD_TILES[-1]}
-    return tiles == {TURNS_TILE} and bool(able) and target.mfma_rate(able[0]) <= TURNS_RATE
+def _common_tile(*heads: int) -> int:
+    """The channels of the tiles of all heads, 0 where these differ or none has so many."""
+    tiles = {head_tile(channels) if 0 < channels <= HEAD_TILES[-1] else 0 for channels in heads}
+    return tiles.pop() if len(tiles) == 1 else 0
 
 
 def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
     reasons = [
-        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, schedule=tuple(SCHEDULES)),
+        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES),
+                      order=tuple(ORDERS)),
         *not_powers_of_two(spec, "block", "waves"),
         *(
             Reason("sequences", spec.sequences, f"'{word}' is no choice", f"expected {'|'.join(SEQUENCES)}")
@@ -259,9 +265,10 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
         *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
-        *_pieces(spec), *copied_rows(spec.source, spec.block[1], spec.schedule, spec._copied("k") or spec._copied("v")),
+        *_pieces(spec), *_whole_edge(spec),
+        *copied_rows(spec.source, spec.block[1], {one: getattr(spec, one) for one in _copying(spec, "k", "v")}),
     ]  # fmt: skip
-    return reasons or excess(_resources(spec, target), target)
+    return reasons or [reason for field in spec.loops for reason in excess(_resources(spec, field, target), target)]
 
 
 def channel_multiple(dtype: str) -> int:
@@ -312,23 +319,29 @@ def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
 def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
     """A copy leaves V in LDS as it lies in memory; keys, along which lanes hold vectors, are neighbours in columns
     only."""
-    if spec.v_columns or parse_schedule(spec.schedule_text).path_of("v") != "direct":
-        return
     right = "expected qr_async, which copies K only"
-    if find_dtype(spec.dtype).bytes != 2:
-        yield Reason("schedule", spec.schedule, f"V of {spec.dtype} is not transposed when it is read from LDS", right)
-    elif not target.has("lds_transpose_read"):
-        why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
-        yield Reason("schedule", spec.schedule, why, right)
+    for field in _copying(spec, "v") if not spec.v_columns else ():
+        value = getattr(spec, field)
+        if find_dtype(spec.dtype).bytes != 2:
+            yield Reason(field, value, f"V of {spec.dtype} is not transposed when it is read from LDS", right)
+        elif not target.has("lds_transpose_read"):
+            why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
+            yield Reason(field, value, why, right)
+
+
+def _copying(spec: FmhaFwdSpec, *tensors: str) -> list[str]:
+    """The fields whose schedules copy one of these to LDS without registers."""
+    paths = {field: [parse_schedule(text).path_of(one) for one in tensors] for field, text in spec.loops.items()}
+    return [field for field in paths if "direct" in paths[field]]
 
 
 def _copied_columns(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Copies of a lane are of 4 bytes at least."""
-    if not spec.v_columns or parse_schedule(spec.schedule_text).path_of("v") != "direct":
-        return
-    if spec.v_columns * find_dtype(spec.dtype).bytes < SMALLEST_COPY:
-        why = "V goes to LDS without registers, and its columns are no vectors of 4 bytes"
-        yield Reason("schedule", spec.schedule, why, "expected qr_async, which copies K only, or even lengths")
+    if spec.v_columns and spec.v_columns * find_dtype(spec.dtype).bytes < SMALLEST_COPY:
+        for field in _copying(spec, "v"):
+            why = "V goes to LDS without registers, and its columns are no vectors of 4 bytes"
+            right = "expected qr_async, which copies K only, or even lengths"
+            yield Reason(field, getattr(spec, field), why, right)
 
 
 def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
@@ -344,19 +357,29 @@ def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
 
 def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Pieces of arithmetic become whole registers, so that what is woven stays in its place."""
-    elements = parse_schedule(spec.schedule_text).elements
     size = find_dtype(spec.dtype).bytes
-    if elements * size % 4:
-        why = f"it makes weights {elements} at a time, which fill no register in {spec.dtype}"
-        yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
+    for field, text in spec.loops.items():
+        elements = parse_schedule(text).elements
+        if elements * size % 4:
+            why = f"it makes weights {elements} at a time, which fill no register in {spec.dtype}"
+            yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
 
 
-def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
-    """Rotating buffers of K and V in LDS; accumulators of S and O, P, Q, loads of K and V in flight, and an operand."""
+def _whole_edge(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    if spec.split and spec.order != RISING:
+        yield Reason("order", spec.order, "parts of a block's keys follow each other in the grid", f"expected {RISING}")
+    if spec.edge != TOGETHER and not spec.cuts:
+        yield Reason("edge", spec.edge, "without a mask no block of keys is cut where all are whole", "expected none")
+
+
+def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
+    """What the loop with the schedule of a field takes: rotating buffers of K and V in LDS; accumulators of S and O, P,
+    Q, loads of K and V in flight, and an operand."""
     queries, keys = spec.block
     size = find_dtype(spec.dtype).bytes
     threads = spec.waves * target.wave_size
-    schedule = parse_schedule(spec.schedule_text)
+    schedule = parse_schedule(spec.loops[field])
+    name, value = ("block", spec.block) if field == "schedule" else (field, spec.edge)
     shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * size}
     moving = sum(held for tensor, held in shared.items() if schedule.path_of(tensor) == "through")
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
@@ -366,6 +389,7 @@ def _resources(spec: FmhaFwdSpec, target: Target) -> Resources:
         # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
         operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
         need = output + 2 * scores + tiles + moving // threads // 4 + operand
-        return Resources("block", spec.block, threads, lds, output, need, pinned=True)
+        return Resources(name, value, threads, lds, output, need, pinned=True)
     operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
-    return Resources("block", spec.block, threads, lds, output, output + scores + tiles + operand)
+    need = output + scores + tiles + operand
+    return Resources(name, value, threads, lds, output, need, pinned=schedule.elements > 0)

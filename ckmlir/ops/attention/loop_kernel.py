@@ -141,14 +141,19 @@ class Span:
 
 @dataclass(frozen=True)
 class Parted(Span):
-    """Two runs of keys: the loop's indices from `cut` on are `gap` keys further."""
+    """Runs of keys, one after the other.
 
-    cut: Scalar
-    gap: Scalar
+    Attributes:
+        gaps: index and distance: from this index of the loop on, keys are so much further; ascending.
+    """
+
+    gaps: Sequence[tuple[Scalar, Scalar]]
 
     def key(self, index: Scalar) -> Scalar:
         """See `Span`."""
-        key: Scalar = (index < self.cut).select(index, index + self.gap)
+        key: Scalar = index
+        for cut, distance in self.gaps:
+            key = (index < cut).select(key, key + distance)
         return key
 
 

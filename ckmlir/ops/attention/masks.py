@@ -127,6 +127,11 @@ class Mask:
             kept &= distance <= self.right
         return kept
 
+    def reach(self, queries: int, keys: int) -> int:
+        """The most keys that a query attends to, but for sink tokens."""
+        y, x = self.coordinates(queries, keys)
+        return max(min(keys, y + x - 1), 0)
+
     def pairs(self, queries: int, keys: int) -> int:
         """Queries and keys that attend to each other."""
         y, x = self.coordinates(queries, keys)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 from ckmlir.ops.spec import Reason
 
@@ -28,8 +28,8 @@ def unknown_sources(source: str, names: Sequence[str]) -> Iterator[Reason]:
         yield Reason("source", source, "there is no such source", f"expected {' or '.join(names)}")
 
 
-def copied_rows(source: str, keys: int, schedule: str, copied: bool) -> Iterator[Reason]:
-    """A reason for copies to LDS of what lies in several pages."""
-    if copied and gathers(source, keys):
+def copied_rows(source: str, keys: int, copying: Mapping[str, str]) -> Iterator[Reason]:
+    """Reasons for copies to LDS of what lies in several pages; `copying`: schedules that have any, by field."""
+    for field, schedule in copying.items() if gathers(source, keys) else ():
         why = "it copies K or V to LDS without registers, and a block of keys lies in several pages"
-        yield Reason("schedule", schedule, why, f"expected qr, or pages of {keys} keys")
+        yield Reason(field, schedule, why, f"expected qr, or pages of {keys} keys")

@@ -106,6 +106,7 @@ class Problem:
     k_scale: float
     v_scale: float
     schedule: str | None
+    edge: str | None
     parts: tuple[Wanted, ...] = ()
     q_strides: tuple[int, int, int] = (0, 0, 0)
     """Elements from one batch, one head and one row to the next; so for the other arrays."""

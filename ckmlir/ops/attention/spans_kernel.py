@@ -1,34 +1,60 @@
-"""Which keys the queries of a block attend to: spans of the loop, with the mask as their last score."""
+"""Which keys the queries of a block attend to: spans of the loop, with the mask where it cuts.
+
+Blocks of keys that every query attends to need no mask. Where a specification has a schedule for the others, its
+`edge`, these are a second span: what lies on both sides, with the mask as its last score.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 
 from ckmlir.lang import Scalar
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-from ckmlir.ops.attention.loop_kernel import Form, Parted, Score, Span
+from ckmlir.ops.attention.loop_kernel import Amount, Form, Parted, Score, Span
 from ckmlir.ops.attention.masks_kernel import Below, Causal, Sinks, Window
 from ckmlir.ops.attention.work_kernel import Work
 
+Run = tuple[Amount, Scalar]
+"""Keys: the first, that of a block, and the end."""
 
-def span_of(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form, scores: Sequence[Score]) -> Span:
-    """The keys, in whole blocks, that some query of the block attends to; `scores` come before the mask."""
-    sk = work.sk
-    end = sk if spec.pad_sk else None
-    if spec.mask == "none":
-        return Span(0, sk, [*scores, Below(sk)] if spec.pad_sk else scores)
-    y, x = coordinate(spec.varied, given, work)
-    high = sk.minimum(work.first + (form.queries - 1) + x)
-    if spec.mask == "causal":
-        return Span(0, high, [*scores, Causal(form, work.first, x, end)])
-    low = (work.first - y + 1).maximum(0) // form.keys * form.keys
-    if spec.mask == "window":
-        return Span(low, high, [*scores, Window(form, work.first, x, end, y)])
-    cut = _blocks(high.minimum(given.mask_sink).maximum(0), form.keys)
-    gap = low.maximum(cut) - cut
-    mask = Sinks(form, work.first, x, end, y, given.mask_sink)
-    return Parted(0, cut + (high - cut - gap).maximum(0), [*scores, mask], cut, gap)
+
+@dataclass(frozen=True)
+class Reach:
+    """The keys that queries of a block attend to.
+
+    Attributes:
+        some: from the first block that some query attends to, to the end of what some query attends to.
+        every: whole blocks within, which every query attends to; begins as `some` does where no mask cuts there.
+        mask: for all blocks but those.
+        sinks: whole blocks in front of `some`, if any.
+    """
+
+    some: Run
+    every: Run
+    mask: Score
+    sinks: Sequence[Run] = ()
+
+    @property
+    def edges(self) -> list[Run]:
+        """All but the blocks that every query attends to."""
+        (low, high), (first, end) = self.some, self.every
+        left: list[Run] = [] if isinstance(first, int) else [(low, first)]
+        return [*self.sinks, *left, (end, high)]
+
+
+def spans_of(
+    spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form, scores: Sequence[Score]
+) -> list[tuple[Span, str]]:
+    """All spans, each with the text of its schedule; `scores` come before the mask."""
+    if not spec.cuts:
+        return [(Span(0, work.sk, scores), spec.loops["schedule"])]
+    reach = REACHES[spec.mask](spec, given, work, form)
+    masked = [*scores, reach.mask]
+    if "edge" not in spec.loops:
+        return [(_over([*reach.sinks, reach.some], masked), spec.loops["schedule"])]
+    return [(Span(*reach.every, scores), spec.loops["schedule"]), (_over(reach.edges, masked), spec.loops["edge"])]
 
 
 def coordinate(varied: bool, given: SimpleNamespace, work: Work) -> tuple[Scalar, Scalar]:
@@ -39,7 +65,79 @@ def coordinate(varied: bool, given: SimpleNamespace, work: Work) -> tuple[Scalar
     return given.mask_y - shift, given.mask_x + shift
 
 
-def _blocks(length: Scalar, block: int) -> Scalar:
-    """A length rounded up to whole blocks."""
-    rounded: Scalar = (length + (block - 1)) // block * block
-    return rounded
+def _all(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
+    """Every query attends to every key, but the last block may have keys that do not exist."""
+    return Reach((0, work.sk), (0, _whole(work.sk, form)), Below(work.sk))
+
+
+def _causal(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
+    _, x = coordinate(spec.varied, given, work)
+    end = work.sk if spec.pad_sk else None
+    return Reach((0, _high(work, form, x)), (0, _seen(work, form, x)), Causal(form, work.first, x, end))
+
+
+def _window(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
+    y, x = coordinate(spec.varied, given, work)
+    end = work.sk if spec.pad_sk else None
+    low = _whole((work.first - y + 1).maximum(0), form)
+    return _between(low, _high(work, form, x), work, form, (y, x), Window(form, work.first, x, end, y))
+
+
+def _sinks(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
+    y, x = coordinate(spec.varied, given, work)
+    high, end = _high(work, form, x), work.sk if spec.pad_sk else None
+    behind = _rounded_up(high.minimum(given.mask_sink).maximum(0), form)
+    low = _whole((work.first - y + 1).maximum(0), form).maximum(behind)
+    mask = Sinks(form, work.first, x, end, y, given.mask_sink)
+    return _between(low, high, work, form, (y, x), mask, [(0, behind)])
+
+
+REACHES: Mapping[str, Callable[[FmhaFwdSpec, SimpleNamespace, Work, Form], Reach]] = {
+    "none": _all,
+    "causal": _causal,
+    "window": _window,
+    "sinks": _sinks,
+}
+
+
+def _between(
+    low: Scalar, high: Scalar, work: Work, form: Form, at: tuple[Scalar, Scalar], mask: Score, sinks: Sequence[Run] = ()
+) -> Reach:
+    """The keys of a window with the coordinate `at`, which attended keys reach from `low` to `high`."""
+    y, x = at
+    end = _seen(work, form, x).maximum(low)
+    first = _rounded_up((work.first + form.queries - y).maximum(0), form).maximum(low).minimum(end)
+    return Reach((low, high), (first, end), mask, sinks)
+
+
+def _high(work: Work, form: Form, x: Scalar) -> Scalar:
+    """The end of the keys that the last query attends to."""
+    found: Scalar = work.sk.minimum(work.first + (form.queries - 1) + x)
+    return found
+
+
+def _seen(work: Work, form: Form, x: Scalar) -> Scalar:
+    """The end of the blocks whose keys the first query has in front of its end."""
+    return _whole(work.sk.minimum(work.first + x).maximum(0), form)
+
+
+def _over(runs: Sequence[Run], scores: Sequence[Score]) -> Span:
+    """A span of runs that follow each other; all but the last are whole blocks."""
+    (low, high), *rest = runs
+    index, gaps = high, []
+    for first, end in rest:
+        gaps.append((index, first - high))
+        index, high = index + (end - first).maximum(0), end
+    return Parted(low, index, scores, gaps) if gaps else Span(low, index, scores)
+
+
+def _whole(length: Scalar, form: Form) -> Scalar:
+    """A length that is not negative, rounded down to whole blocks of keys."""
+    found: Scalar = length // form.keys * form.keys
+    return found
+
+
+def _rounded_up(length: Scalar, form: Form) -> Scalar:
+    """A length that is not negative, rounded up to whole blocks of keys."""
+    found: Scalar = _whole(length + (form.keys - 1), form)
+    return found

@@ -6,8 +6,9 @@ from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import Protocol
 
-from ckmlir.lang import Scalar, exit_unless, workgroup_id
+from ckmlir.lang import Scalar, exit_unless
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.shares_kernel import ALL, Part, Share
 
 SMALLEST_ROW = 8
@@ -108,24 +109,23 @@ class Work:
 
 
 def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace) -> Work:
-    """The work of a workgroup in a grid (blocks of the most queries, heads, sequences); where workgroups share the keys
-    of a block, they follow each other. It ends here where its sequence has no such queries."""
+    """The work of a workgroup in a grid as the specification's order has it; where workgroups share the keys of a
+    block, they follow each other. It ends here where its sequence has fewer blocks of queries."""
     queries, keys = spec.block
-    block, head, batch = workgroup_id(0), workgroup_id(1), workgroup_id(2)
-    share = ALL
+    order, share = ORDERS[spec.order], ALL
+    place, head, batch = order.turn()
     if spec.split:
         distances = {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part}
-        block, share = block // given.splits, Part(block % given.splits, given.splits, distances)
-    first = block * queries
+        place, share = place // given.splits, Part(place % given.splits, given.splits, distances)
     sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
     sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
-    work = Work(
-        first, head, head // given.ratio, batch,
-        side_of(spec.sequences[0], given, "q", batch, sq), side_of(spec.sequences[1], given, "k", batch, sk), share,
-    )  # fmt: skip
+    q, k = (
+        side_of(word, given, name, batch, length)
+        for word, name, length in zip(spec.sequences, "qk", (sq, sk), strict=True)
+    )
     if spec.sequences[0]:
-        exit_unless(first < work.sq)
-    return work
+        exit_unless(place * queries < q.length)
+    return Work(order.first(place, queries, q.length), head, head // given.ratio, batch, q, k, share)
 
 
 def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:

@@ -1,0 +1,75 @@
+"""In which order blocks of queries are dealt out: the launch's grid, and a workgroup's place in it.
+
+A chip starts workgroups in the order of their numbers, each where one has ended. Under a causal mask the last queries
+attend to the most keys; begun at last, they would keep a few compute units busy when the others have ended.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING, NamedTuple, Protocol
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Scalar
+
+
+class Turn(NamedTuple):
+    """A workgroup's place: that among the blocks of a sequence, and what it computes of which head and sequence."""
+
+    place: Scalar
+    head: Scalar
+    batch: Scalar
+
+
+class Order(Protocol):
+    """An order of blocks, heads and sequences."""
+
+    def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
+        """The launch's grid, fastest axis first."""
+
+    def turn(self) -> Turn:
+        """A workgroup's place in it."""
+
+    def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
+        """The first row of the block at a place, of `length` rows in blocks of `rows`."""
+
+
+class Rising:
+    """Heads and sequences one after the other, the blocks of each from the first on."""
+
+    def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
+        """See `Order`."""
+        return blocks, heads, sequences
+
+    def turn(self) -> Turn:
+        """See `Order`."""
+        from ckmlir.lang import workgroup_id
+
+        return Turn(workgroup_id(0), workgroup_id(1), workgroup_id(2))
+
+    def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
+        """See `Order`."""
+        found: Scalar = place * rows
+        return found
+
+
+class Falling:
+    """The last blocks of all heads and sequences, then those before them, and so on to the first."""
+
+    def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
+        """See `Order`."""
+        return heads, sequences, blocks
+
+    def turn(self) -> Turn:
+        """See `Order`."""
+        from ckmlir.lang import workgroup_id
+
+        return Turn(workgroup_id(2), workgroup_id(0), workgroup_id(1))
+
+    def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
+        """See `Order`."""
+        found: Scalar = ((length - 1) // rows - place) * rows
+        return found
+
+
+ORDERS: Mapping[str, Order] = {"rising": Rising(), "falling": Falling()}

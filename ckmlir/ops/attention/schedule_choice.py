@@ -1,0 +1,66 @@
+"""Which schedules attention forward takes where none is named: rules from the model of time (docs/timing.md)."""
+
+from __future__ import annotations
+
+from ckmlir.targets import Target
+
+DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
+"""The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
+the matrix instructions, of which the last copies K and V to LDS without registers."""
+WOVEN_TILES = (64, 128)
+"""Channels with which weaving was compared."""
+WOVEN_KEYS, WOVEN_WINDOW = 128, 512
+"""Keys from which on it is the faster one, its long prologue included; and the width of a window from which on, of
+which a workgroup's queries attend to a part each."""
+TURNS_TILE, TURNS_RATE = 128, 2048
+"""Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
+TOGETHER = "none"
+"""The edge of a kernel whose one loop takes the blocks of keys that the mask cuts with the others."""
+EDGES = {WOVEN: "qr", WOVEN_COPIES: "qr_async_trload"}
+"""By schedule, that of blocks which a mask cuts, where they have a loop of their own."""
+
+
+def woven(tile: int, reach: int, mask: str, *, whole: bool, target: Target) -> list[str]:
+    """The schedules that weave, where that pays: for 16-bit types, and more of the plain workgroups than compute units,
+    as theirs are twice as large. Without copies to LDS that transpose, 128 channels leave a mask too few registers,
+    but for a causal one over whole blocks of keys.
+
+    Args:
+        tile: channels of the tiles of all operands.
+        reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain.
+    """
+    if tile not in WOVEN_TILES or reach < (WOVEN_KEYS if mask in ("none", "causal") else WOVEN_WINDOW):
+        return []
+    if target.has("lds_transpose_read"):
+        return [WOVEN_COPIES]
+    fits = tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and whole)
+    return [WOVEN] if fits else []
+
+
+def turns(tile: int, rate: float) -> list[str]:
+    """The schedule whose two groups of waves take turns, where that pays: while one multiplies, the softmax of the
+    other is hidden, as long as multiplying takes longer.
+
+    Args:
+        tile: channels of the tiles of all operands.
+        rate: operations in a cycle of a compute unit's matrix cores.
+    """
+    return [OUT_OF_PHASE] if tile == TURNS_TILE and rate <= TURNS_RATE else []
+
+
+def edge(schedule: str, tile: int, mask: str) -> str:
+    """The schedule of a loop of its own for blocks of keys that are cut, where that pays.
+
+    Under a window it does not: it cuts nearly as many blocks as it leaves whole. A chip without copies that transpose
+    hides what a mask takes with 128 channels, and has no registers left for another loop.
+    """
+    few = mask != "window" and (schedule == WOVEN_COPIES or tile < WOVEN_TILES[-1])
+    return EDGES[schedule] if schedule in EDGES and few else TOGETHER
+
+
+RISING = "rising"
+
+
+def order(mask: str) -> str:
+    """The order in which blocks of queries are dealt out, see `orders.ORDERS`: the heaviest first."""
+    return "falling" if mask == "causal" else RISING
