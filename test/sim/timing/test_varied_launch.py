@@ -55,10 +55,10 @@ def test_causal_attention_is_close_to_simulating_all(
         assert found.grid.spread is not None
         assert found.grid.workgroups > 2 * compute_units
         assert found.grid.cycles == pytest.approx(cycles_of_all(whole, parameters, found.sharing), rel=0.15)
-        # Where all are taken to be as number 0 it is nowhere near.
+        # Where all are taken to be as number 0, the longest, it takes longer.
         if mode == "analytic":
             first = model_launch(replace(whole, lengths=None), parameters).grid.cycles
-            assert first < 0.5 * found.grid.cycles
+            assert first > found.grid.cycles
 
 
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
