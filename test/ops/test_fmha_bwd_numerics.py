@@ -50,6 +50,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {**PADDED, "d": 32, "h": 2, "hk": 1, "alibi": "head"}),
     ("gfx90a", {"sq": 33, "sk": 150, "d": 40, "dv": 72, "h": 1, "dtype": "bf16"}),
     ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "b": 2, "mask": "window:10,3,40"}),
+    ("gfx950", {**GROUP, "d": 64, "h": 2, "hk": 1, "dropout": 0.3, "seeds": "memory", "mask": "top_left"}),
+    ("gfx90a", {"sq": 20, "sk": 70, "d": 32, "dv": 256, "h": 1, "b": 2, "dropout": 0.6, "deterministic": 1}),
 ]
 MORE: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"sq": 33, "sk": 140, "d": 96, "dv": 64, "dtype": "bf16", "h": 1}),
@@ -114,6 +116,8 @@ def test_every_part_and_mode(chip: str) -> None:
     batches = {"b": 2, "sq": 80, "sk": 150, "seqlens_q": (70, 9), "seqlens_k": (140, 0)}
     for mask, some, d in itertools.product(masks, (GROUP, PADDED, batches), (32, 128)):
         differentiate(chip, {**some, "d": d, "h": 2, "hk": 1, "mask": mask, "deterministic": d == 32})
+    for mask, d in itertools.product(masks, (32, 128, 256)):
+        differentiate(chip, {**PADDED, "d": d, "h": 2, "hk": 1, "mask": mask, "dropout": 0.2, "alibi": "head"})
     for mask, part in itertools.product(masks, ({"alibi": "batch"}, {"bias": "one"}, {"bias": "head"})):
         differentiate(chip, {"b": 2, "sq": 70, "sk": 136, "d": 64, "h": 2, "mask": mask, **part})
         if part["alibi" if "alibi" in part else "bias"] != "batch":
@@ -166,6 +170,27 @@ def test_the_same_bits_in_any_order(chip: str) -> None:
         other = differentiate(chip, keys, checks="", seed=seed)[2]
         for name, array in first.items():
             np.testing.assert_array_equal(array.view(np.uint16), other[name].view(np.uint16))
+
+
+@pytest.mark.parametrize(("chip", "heads"), [
+    ("gfx942", 64), *(pytest.param(*case, marks=pytest.mark.full) for case in itertools.product(CHIPS, (128, 256))),
+])  # fmt: skip
+def test_what_forward_drops_backward_drops(chip: str, heads: int) -> None:
+    """With equal weights, and values and dO that are unit vectors, O shows what the forward kernel kept and dV what the
+    backward kernel did: one is the other's transpose, bit for bit."""
+    target, device = get_target(chip), open_device("sim", get_target(chip))
+    keys = {"b": 2, "h": 2, "sq": heads, "sk": heads, "d": 8, "dv": heads, "dropout": 0.4}
+    keys |= {"seed": 2**63 + 7, "offset": 2**32 - 70}
+    unit = np.broadcast_to(np.eye(heads, dtype=np.float16), (2, 2, heads, heads)).copy()
+    nothing = np.zeros((2, 2, heads, 8), np.float16)
+    forward = find_operator("fmha_fwd")
+    problem = forward.problem(**keys, lse=1)
+    inputs = {"q": nothing, "k": nothing, "v": unit}
+    found = run_operator(forward, problem, inputs, target, device).outputs
+    o, arrays = found["o"], {**inputs, **found, "do": unit}
+    assert 0.3 < (o == 0).mean() < 0.5
+    result = run_operator(FMHA, FMHA.problem(**keys), arrays, target, device)
+    np.testing.assert_array_equal(result.outputs["dv"], o.transpose(0, 1, 3, 2))
 
 
 def test_arrays_with_gaps_and_transposed_gradients() -> None:

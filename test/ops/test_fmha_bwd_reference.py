@@ -11,6 +11,7 @@ import pytest
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.backward_problem import BackwardProblem
 from ckmlir.ops.attention.backward_reference import gradients
+from ckmlir.ops.attention.philox import random_bytes
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
@@ -21,8 +22,11 @@ FMHA = find_operator("fmha_bwd")
 GFX942 = get_target("gfx942")
 
 
-def attention(problem: BackwardProblem, q: Any, k: Any, v: Any, bias: Any = None) -> tuple[Any, Any]:
-    """O and LSE in float64, query by query, without the code under test; all arrays (b, h, s, channels)."""
+def attention(
+    problem: BackwardProblem, q: Any, k: Any, v: Any, bias: Any = None, factors: Any = None
+) -> tuple[Any, Any]:
+    """O and LSE in float64, query by query, without the code under test; all arrays (b, h, s, channels), what weights
+    are multiplied with (b, h, queries, keys)."""
     whole = problem.attention
     o = np.zeros((*q.shape[:3], v.shape[3]))
     lse = np.full(q.shape[:3], -np.inf)
@@ -35,26 +39,39 @@ def attention(problem: BackwardProblem, q: Any, k: Any, v: Any, bias: Any = None
         if bias is not None:
             scores = scores + bias[0, 0, row][kept]
         lse[batch, head, row] = np.log(np.exp(scores).sum())
-        o[batch, head, row] = np.exp(scores - lse[batch, head, row]) @ v[batch, shared][kept]
+        weights = np.exp(scores - lse[batch, head, row])
+        if factors is not None:
+            weights = weights * factors[batch, head, row][kept]
+        o[batch, head, row] = weights @ v[batch, shared][kept]
     return o, lse
 
 
 @pytest.mark.parametrize("layout", ["bhsd", "bshd"])
 @pytest.mark.parametrize("mask", ["none", "top_left", "bottom_right", "window:1,1", "window_bottom_right:2,-1"])
-@pytest.mark.parametrize(("sq", "sk", "bias"), [(5, 7, "none"), (7, 4, "one"), (1, 1, "none")])
-def test_gradients_are_those_of_differences(mask: str, sq: int, sk: int, bias: str, layout: str) -> None:
+@pytest.mark.parametrize(("sq", "sk", "bias", "dropout"), [
+    (5, 7, "none", 0), (7, 4, "one", 0), (1, 1, "none", 0), (5, 7, "one", 0.3),
+])  # fmt: skip
+def test_gradients_are_those_of_differences(
+    mask: str, sq: int, sk: int, bias: str, dropout: float, layout: str
+) -> None:
     """The reference is the derivative of sum(dO ∘ O) by Q, K and V, where O and LSE are the exact ones."""
-    problem = FMHA.problem(b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, bias=bias)
+    problem = FMHA.problem(
+        b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, bias=bias, dropout=dropout
+    )
+    factors = None
+    if dropout:
+        heads = [random_bytes(1, 64 * number, range(sq), sk) <= int((1 - dropout) * 255) for number in range(8)]
+        factors = np.reshape(heads, (2, 4, sq, sk)) / (1 - dropout)
     random = np.random.default_rng(3)
     values = {name: random.standard_normal((2, *problem.sizes(name))) for name in ("q", "k", "v", "do")}
 
     added = random.standard_normal((1, 1, sq, sk)) if bias != "none" else None
 
     def loss(changed: dict[str, Any]) -> float:
-        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], added)
+        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], added, factors)
         return float((o * values["do"]).sum())
 
-    o, lse = attention(problem, values["q"], values["k"], values["v"], added)
+    o, lse = attention(problem, values["q"], values["k"], values["v"], added, factors)
     by_head = problem.attention.by_head
     in_memory = {name: by_head(one) for name, one in {**values, "o": o}.items()}
     found = gradients(problem, {**in_memory, "lse": lse, "bias": added})
@@ -79,10 +96,11 @@ def test_inputs_belong_together(mask: str) -> None:
     np.testing.assert_allclose(arrays["lse"], lse, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("dropout", [0, 0.4])
 @pytest.mark.parametrize("chip", TARGETS)
-def test_the_tolerance_is_tight(chip: str) -> None:
+def test_the_tolerance_is_tight(chip: str, dropout: float) -> None:
     """What is computed with one operand in fewer bits, or a key or query missing, does not pass."""
-    problem = FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32)
+    problem = FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32, dropout=dropout)
     target = get_target(chip)
     arrays = FMHA.inputs(problem, target, seed=4)
     reference = FMHA.reference(problem, arrays)
@@ -96,8 +114,12 @@ def test_the_tolerance_is_tight(chip: str) -> None:
         missing = {**coarse, name: coarse[name].copy()}
         missing[name][keys] = 0
         wrong.append(missing)
-    for one in wrong:
-        outputs = {name: array.astype(np.float16) for name, array in gradients(problem, one).items()}
+    asked = [(problem, one) for one in wrong]
+    if dropout:  # nothing dropped, another share of the same bytes, and other bytes
+        asked += [(FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32, **keys), coarse)
+                  for keys in ({}, {"dropout": dropout + 1 / 255}, {"dropout": dropout, "seed": 2})]  # fmt: skip
+    for changed, one in asked:
+        outputs = {name: array.astype(np.float16) for name, array in gradients(changed, one).items()}
         assert not all(compare(name, outputs[name], reference[name], tolerances[name]).ok for name in outputs)
     rounded = {name: array.astype(np.float16) for name, array in reference.items()}
     assert all(compare(name, rounded[name], reference[name], tolerances[name]).ok for name in rounded)
@@ -152,6 +174,9 @@ def test_specifications(chip: str) -> None:
         ({"block": (32, 512)}, "block", "needs 512 accumulators a work-item"),
         ({"mask": "diagonal"}, "mask", "there is no such choice"),
         ({"parts": ("softcap",)}, "parts", "there is no such part"),
+        ({"parts": ("dropout",), "block": (64, 128)}, "block", "64x128 elements cannot be drawn for by 64 lanes"),
+        ({"parts": ("dropout",), "block": (16, 32)}, "block", "16x32 elements cannot be drawn for"),
+        ({"parts": ("dropout",), "block": (32, 32), "waves": 8}, "block", "8 waves are more than draw for 32x32"),
         ({"schedule": "qr"}, "schedule", "there is no such choice"),
     ],
 )
@@ -170,6 +195,8 @@ def test_specifications_that_are_refused(changes: dict[str, Any], field: str, wo
         ({"bias": "one", "alibi": "head"}, "it does not go with bias=one"),
         ({"mode": "group"}, "mode=group: it needs seqlens_q"),
         ({"out": "f16"}, "out"),
+        ({"dropout": 1}, "dropout=1.0: expected a probability from 0"),
+        ({"dropout": 0.1, "randval": 1}, "randval"),
         ({"dtype": "f32"}, "dtype=f32: expected f16|bf16"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
         ({"scale": -1}, "expected a positive number"),

@@ -113,6 +113,29 @@ class ExponentPart(ABC):
         """The exponents (keys, queries) of the block of queries that begins at `query`, changed."""
 
 
+class Kept:
+    """Which weights O is made of, as behind the softmax: all of them."""
+
+    def draw(self, query: Scalar) -> None:
+        """Find it out for the block of queries that begins at `query`; stage `rows_lds`."""
+
+    def read(self) -> None:
+        """Have it where the weights lie; stage `rows_read`."""
+
+    def mark(self, weights: Tile) -> Tile:
+        """Weights (keys, queries) that tell which of them are kept; stage `weights`."""
+        return weights
+
+    def counted(self, marked: Tile) -> Tile:
+        """The weights that O is made of, zeros in the places of the others; stage `weights`."""
+        return marked
+
+    def ds(self, marked: Tile, dp: Tile, delta: Tile) -> Tile:
+        """dS of marked weights, where dP began with delta; stage `ds`."""
+        product: Tile = marked * dp
+        return product
+
+
 @dataclass(frozen=True)
 class Queries:
     """A head's queries, filled up to whole blocks: q (queries, d), do (queries, dv), exponent and delta (queries).
@@ -120,6 +143,7 @@ class Queries:
     Attributes:
         scale: of the scores, to the base 2.
         parts: what is done to exponents, in this order.
+        kept: which weights count.
     """
 
     q: View
@@ -128,6 +152,7 @@ class Queries:
     delta: View
     scale: Scalar
     parts: Sequence[ExponentPart]
+    kept: Kept
 
 
 class WeightPart(Protocol):
@@ -165,6 +190,7 @@ def differentiate(
     queried = form.queried.c_over(form.queried_waves, form.queries, form.d)
     nothing_queried = zeros((form.queries, form.d), "f32", queried)
     by_query = form.score_layout.reduce(0)
+    kept = queries.kept
     with loop(span.low, span.high, form.queries, carry=sums, schedule=schedule) as step:
         dk, dv = step.carried
         query = step.index
@@ -182,8 +208,11 @@ def differentiate(
             do, do_across = _both_ways(form, gdo, "do")
         with stage("rows_lds"):
             in_rows = [to_lds(one, name) for one, name in zip(rows, ("exponent", "delta"), strict=True)]
+            kept.draw(query)
         with stage("rows_read"):
             exponent, delta = (one.read(by_query) for one in in_rows)
+            delta = stretch(delta, 0, form.keys, form.score_layout)
+            kept.read()
         with stage("q_read"):
             rq = q.read(form.scores.b_over(form.waves, form.queries, form.d))
         with stage("s"):
@@ -195,7 +224,9 @@ def differentiate(
             p = minimum(maximum(exp2(e), 0.0), 1.0)
             for part in span.parts:
                 p = part.apply(p, query)
-            weights = redistribute(cast(p, form.dtype), form.sums.a_over(form.waves, form.keys, form.queries))
+            p = kept.mark(p)
+            weights = cast(kept.counted(p), form.dtype)
+            weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("do_across_read"):
             rdo_across = _across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
         with stage("dv"):
@@ -203,9 +234,9 @@ def differentiate(
         with stage("do_read"):
             rdo = do.read(form.slopes.b_over(form.waves, form.queries, form.dv))
         with stage("dp"):
-            dp = mma(form.slopes, keys.v, rdo, stretch(delta, 0, form.keys, form.score_layout))
+            dp = mma(form.slopes, keys.v, rdo, delta)
         with stage("ds"):
-            ds = cast(p * dp, form.dtype)
+            ds = cast(kept.ds(p, dp, delta), form.dtype)
             by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("q_across_read"):
             rq_across = _across(q_across, form.sums.b_over(form.waves, form.d, form.queries))

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 
+from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import ArraySpec
 
@@ -29,6 +31,11 @@ class BackwardProblem:
     def ratio(self) -> int:
         """Heads of Q that share one of K and V."""
         return self.attention.h // self.attention.hk
+
+    @property
+    def factor(self) -> float:
+        """What the weights of O that are not dropped are multiplied with."""
+        return math.prod(part.largest_factor for part in weight_parts(self.attention))
 
     def sizes(self, name: str) -> tuple[int, int, int]:
         """Heads, rows and channels of an array."""

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ckmlir.ops.attention.backward_problem import BackwardProblem
+from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.problem import Place
 from ckmlir.ops.attention.reference import lse_rows, scored
 from ckmlir.ops.comparison import Array
@@ -21,6 +22,7 @@ class Pairs:
         shared: the head of K and V; key_rows: the keys' rows in the arrays.
         q, do, o, lse: of the queries; k, v: of the keys.
         scores: (queries, keys), scaled and changed; kept: whether a query attends to a key.
+        factors: (queries, keys), what weights are multiplied with behind the sum.
     """
 
     place: Place
@@ -34,6 +36,7 @@ class Pairs:
     v: Array
     scores: Array
     kept: Array
+    factors: Array
 
     @property
     def weights(self) -> Array:
@@ -43,9 +46,9 @@ class Pairs:
 
     @property
     def slopes(self) -> Array:
-        """dP - rowsum(dO·O), (queries, keys)."""
+        """dP with its factors, less rowsum(dO·O), (queries, keys)."""
         with np.errstate(invalid="ignore"):
-            found: Array = self.do @ self.v.T - (self.do * self.o).sum(-1, keepdims=True)
+            found: Array = self.factors * (self.do @ self.v.T) - (self.do * self.o).sum(-1, keepdims=True)
             return found
 
 
@@ -58,11 +61,15 @@ def pairs(problem: BackwardProblem, arrays: Mapping[str, Array]) -> Iterator[Pai
         start, length = attention.keys.of(arrays, place.number)
         at = place.batch, place.head, place.memory_rows
         k, _ = attention.keys_of(place, arrays)
+        factors = np.ones(one.scores.shape)
+        for part in weight_parts(attention):
+            factors = factors * part.factors(attention, place, arrays)
         yield Pairs(
             place, place.head // problem.ratio, slice(start, start + length), q[at].astype(np.float64),
             do[at].astype(np.float64), o[at].astype(np.float64),
             lse_rows(attention, arrays["lse"], place).astype(np.float64), k.astype(np.float64), one.values, one.scores,
             attention.mask.kept(place.rows, place.queries, place.keys) & (one.scores != -np.inf),
+            factors,
         )  # fmt: skip
 
 
@@ -70,7 +77,8 @@ def gradients(problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str
     """dQ, dK and dV as functions of all inputs, O and LSE included, in the layout of memory; zeros in rows of no
     sequence.
 
-    P = min(exp(S - LSE), 1), dS = P ∘ (dO·Vᵀ - rowsum(dO·O)), dV = Pᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K.
+    P = min(exp(S - LSE), 1), dS = P ∘ (F ∘ dO·Vᵀ - rowsum(dO·O)), dV = (P ∘ F)ᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K,
+    where F are the factors of dropout.
     """
     attention = problem.attention
     found = {name: np.zeros(problem.array(name, "out").shape) for name in ("dq", "dk", "dv")}
@@ -82,5 +90,5 @@ def gradients(problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str
             ds = attention.scale * weights * one.slopes
             dq[place.batch, place.head, place.memory_rows] = ds @ one.k
             dk[place.batch, one.shared, one.key_rows] += ds.T @ one.q
-            dv[place.batch, one.shared, one.key_rows] += weights.T @ one.do
+            dv[place.batch, one.shared, one.key_rows] += (weights * one.factors).T @ one.do
     return found

@@ -30,14 +30,17 @@ def backward_tolerances(
         exponent  E  = (d + 8) u scale |q| |k| + 8 u |lse|       d products, scaling, LSE to the base 2, the argument;
                                                                  and what the parts that change scores add
         weight    eP = min(P (exp(E) - 1 + 8 u), 1)              weights are at most 1
-        slope     eL = (dv + 16) u |do| (|v| + |o|)              dP, and delta with which it begins
+        slope     eL = (dv + 18) u |do| (F |v| + |o|)            dP, and delta with which it begins
         dS        eS = eP |L| + (P + eP) eL
         rounded   rP = t P + smallest,  rS = t |dS| + smallest   where matrix instructions take denormals for zero,
                                                                  the smallest is the dtype's smallest normal number
-        dV  sum (eP + rP + n u P) |do| + smallest sum P          n additions in any order, and denormals of dO
+        dV  F (sum (eP + rP + n u P) |do| + smallest sum P)      n additions in any order, and denormals of dO
         dK  scale (sum (eS + rS + n u |dS|) |q| + smallest sum |dS|)
         dQ  the same with |k|
         all + t |output| + the underflow
+
+    F is what dropout multiplies a weight with, 0 or f; dS is rounded before the multiplication with f, so that its
+    smallest number counts f times.
 
     Nothing is promised of a head with inputs that are no numbers, or with scores, slopes or sums that f32 or the dtype
     may not hold, nor of those that share its keys; nor of rows of no sequence.
@@ -93,18 +96,20 @@ def _bounds(
         growth = np.expm1(np.minimum(exponent, 50)) + 8 * UNIT
         of_weight = np.where(np.isfinite(exponent), np.minimum(weights * growth, 1.0), np.inf)
         of_weight = np.where(one.kept, of_weight, 0.0)
-        of_slope = (attention.dv + 16) * UNIT * lengths[2][:, None] * (lengths[3][None, :] + lengths[4][:, None])
+        of_slope = (attention.dv + 18) * UNIT * lengths[2][:, None]
+        of_slope = of_slope * (one.factors * lengths[3][None, :] + lengths[4][:, None])
         ds = weights * np.abs(slopes)
         of_ds = of_weight * np.abs(slopes) + (weights + of_weight) * of_slope
-        additions = UNIT * (max(attention.sq * problem.ratio, attention.sk) + 8)
+        additions = UNIT * (max(attention.sq * problem.ratio, attention.sk) + 12)
         t = dtype.unit_roundoff
-        total_weights = of_weight + t * weights + smallest * one.kept + additions * weights
-        total_ds = of_ds + t * (ds + of_ds) + smallest * one.kept + additions * ds
+        total_weights = one.factors * (of_weight + t * weights + smallest * one.kept + additions * weights)
+        total_ds = of_ds + t * (ds + of_ds) + problem.factor * smallest * one.kept + additions * ds
+        counted = one.factors * weights
         scale = attention.scale
         return {
             "dq": (scale * (total_ds @ k + smallest * ds.sum(1)[:, None]), ds @ k),
             "dk": (scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None]), ds.T @ q),
-            "dv": (total_weights.T @ do + smallest * weights.sum(0)[:, None], weights.T @ do),
+            "dv": (total_weights.T @ do + smallest * counted.sum(0)[:, None], counted.T @ do),
         }
 
 
@@ -119,6 +124,6 @@ def _unspecified(problem: BackwardProblem, one: Pairs) -> bool:
     q, k, v, o, do = (np.abs(part).max(initial=0.0) for part in inputs)
     scores = attention.d * q * k * max(1.0, attention.scale * math.log2(math.e))
     rows = [np.linalg.norm(part, axis=-1).max(initial=0.0) for part in (one.do, one.v, one.o)]
-    slopes = rows[0] * (rows[1] + rows[2])
+    slopes = rows[0] * (problem.factor * rows[1] + rows[2])
     sums = attention.dv * do * max(v, o)
     return bool(max(scores, sums) >= OVERFLOW or slopes >= GREATEST[attention.dtype])

@@ -1,12 +1,13 @@
 """fmha_bwd: the gradients dQ, dK and dV of attention, from Q, K, V, O, LSE and dO.
 
     P = exp(S - LSE), 0 where the mask hides a key, and at most 1
-    dS = P ∘ (dO·Vᵀ - rowsum(dO·O))
-    dV = Pᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K
+    dS = P ∘ (F ∘ dO·Vᵀ - rowsum(dO·O))
+    dV = (P ∘ F)ᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K
 
-S, O and LSE are those of `fmha_fwd` (lse=1), with a bias or ALiBi where it has them. Arrays have the shape of memory as
-there, in group mode too; dq is as large as q, dk as k, dv as v, do as o. Where heads of Q share one of K and V, dK and
-dV are sums over them.
+S, O and LSE are those of `fmha_fwd` (lse=1), with a bias or ALiBi where it has them. F is one or, with dropout, zero
+for the weights that the forward operator drops with the same seed and offset, and 1 / (1 - p) for others. Arrays have
+the shape of memory as there, in group mode too; dq is as large as q, dk as k, dv as v, do as o. Where heads of Q share
+one of K and V, dK and dV are sums over them.
 
 Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
 part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
@@ -66,7 +67,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 FORWARD = FmhaFwd(BACKWARD_PARTS)
 """What is differentiated."""
-LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge")
+LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge", "randval")
 """Keys of the forward operator that are not asked for."""
 INPUTS = ("q", "k", "v", "o", "do")
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -79,7 +80,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
     """See the module's text."""
 
     name = "fmha_bwd"
-    summary = "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias and ALiBi"
+    summary = "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias, ALiBi and dropout"
     spec_type = FmhaBwdSpec
     keys = (
         *(key for key in FORWARD.keys if key.name not in LEFT_OUT),
@@ -135,7 +136,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             for deterministic in (False, True)
         ]
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
-        varieties: tuple[dict[str, Any], ...] = (group, {"bias": "one"}, {"alibi": "head"}, {"mask": "window:128,0,4"})
+        varieties: tuple[dict[str, Any], ...] = (group, {"bias": "one"}, {"alibi": "head"}, {"mask": "window:128,0,4"},
+                                                {"dropout": 0.2})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
         specs = [self.spec(self.problem(**one), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
@@ -155,7 +157,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         for array in self.arrays(problem):
             if array.role == "in" and array.name not in (*made, "o", "lse", "do"):
                 values = FORWARD._values(whole, array, generator)
-                made[array.name] = values.astype({**ROUNDED, "f32": np.float32}[array.dtype])
+                made[array.name] = values.astype({**ROUNDED, "f32": np.float32, "i32": np.int32}[array.dtype])
         return {**made, **attention(whole, made)}
 
     def check_inputs(self, problem: BackwardProblem, arrays: Mapping[str, Array]) -> None:
@@ -208,7 +210,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         whole = problem.attention
         rows = DotDoO(
             whole.array_batches, whole.h, whole.rows("q"), whole.dv, whole.dtype, whole.layout,
-            o_strides=problem.strides("o"), do_strides=problem.strides("do"),
+            o_strides=problem.strides("o"), do_strides=problem.strides("do"), factor=1 / problem.factor,
         )  # fmt: skip
         names = {name: name for name in ("o", "do", "lse", "delta", "exponent")}
         complete = spec.sink == "slots" and spec.mask == "none" and whole.sk > 0 and not spec.varied
@@ -281,7 +283,7 @@ def _sum(problem: BackwardProblem, name: str, parts: int, strides: tuple[int, ..
     array = problem.array(name, "out")
     axes = (0, 1, 2, 3) if whole.layout == "bhsd" else (0, 2, 1, 3)
     c = Operand("c", whole.dtype, array.shape, array.strides, axes)
-    return SumProblem(parts, lengths, (sums,), (), c, op, whole.scale, 1.0)
+    return SumProblem(parts, lengths, (sums,), (), c, op, whole.scale * problem.factor, 1.0)
 
 
 OPERATOR = FmhaBwd()

@@ -1,11 +1,11 @@
 """fmha_bwd_dot_do_o: what gradients of attention need of each query, the first step of `fmha_bwd`.
 
-    delta    = -rowsum(dO · O)    what the product dO·Vᵀ begins with
-    exponent = log2(e) · LSE      what scores to the base 2 are reduced by
+    delta    = -factor · rowsum(dO · O)    what the product dO·Vᵀ begins with
+    exponent = log2(e) · LSE               what scores to the base 2 are reduced by
 
 Arrays: o and do, (b, h, sq, dv) with layout bhsd or (b, sq, h, dv) with bshd, lse (b, h, sq) in f32; delta and exponent
-as lse. Kernel arguments: o, do, lse, delta, exponent; sq, h (i32); for o and do the strides of the sequence (i32), the
-head and the batch (i64). Grid: (blocks of queries, heads, batches).
+as lse. Kernel arguments: o, do, lse, delta, exponent; sq, h (i32); factor (f32); for o and do the strides of the
+sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, batches).
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32, order_decides
-from ckmlir.ops.request import Choice, Integer, RequestError
+from ckmlir.ops.request import Choice, Integer, Real, RequestError
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -49,6 +49,7 @@ class Problem:
     layout: str
     o_strides: tuple[int, int, int]
     do_strides: tuple[int, int, int]
+    factor: float = 1.0
 
     def by_head(self, array: Array) -> Array:
         """A view of o or do with the axes (batch, head, query, channel)."""
@@ -85,6 +86,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         Integer("dv", 128, "channels: a multiple of 8 up to 256", minimum=1, multiple=8),
         Choice("dtype", "f16", "of O and dO", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
+        Real("factor", 1.0, "of delta, at most 1: with dropout the probability that a weight is kept", 0),
         *(
             HeadStrides(
                 f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3, array=name
@@ -97,6 +99,8 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         dv = values["dv"]
         if dv % 8 or dv > CHANNEL_TILES[-1]:
             raise RequestError(f"dv={dv}: expected a multiple of 8 from 8 to {CHANNEL_TILES[-1]}")
+        if not 0 < values["factor"] <= 1:
+            raise RequestError(f"factor={values['factor']}: expected a number above 0 and at most 1")
         sizes = (values["h"], values["sq"], dv)
         strides = {
             f"{name}_strides": checked_head_strides(
@@ -137,7 +141,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         with np.errstate(invalid="ignore", over="ignore"):
-            delta = -in_f32(self._products(problem, arrays).sum(-1))
+            delta = -problem.factor * in_f32(self._products(problem, arrays).sum(-1))
             return {"delta": delta, "exponent": in_f32(arrays["lse"].astype(np.float64) * LOG2_E)}
 
     def _products(self, problem: Problem, arrays: Mapping[str, Array]) -> Array:
@@ -150,15 +154,16 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """With u f32's unit roundoff: products of 16-bit numbers are exact in f32 (of bf16 down to its range). A lane
-        adds a vector of them, then lanes are added in pairs, so that a sum has an error of at most `STEPS` u sum|x|.
-        The exponent is rounded twice, with its constant.
+        adds a vector of them, then lanes are added in pairs, so that a sum has an error of at most `STEPS` u sum|x|;
+        the factor and the product with it add one each. The exponent is rounded twice, with its constant.
         """
         products = self._products(problem, arrays)
-        sizes = np.where(np.isfinite(products), np.abs(products), 0.0).sum(-1)
+        sizes = problem.factor * np.where(np.isfinite(products), np.abs(products), 0.0).sum(-1)
+        steps = STEPS + 2 * (problem.factor != 1)
         free = order_decides(products, -1)
         what = f"an f32 sum of {problem.dv} products"
         return {
-            "delta": Tolerance(0.0, STEPS * UNIT * sizes + problem.dv * DENORMAL, what, free),
+            "delta": Tolerance(0.0, steps * UNIT * sizes + (problem.dv + 1) * DENORMAL, what, free),
             "exponent": Tolerance(2 * UNIT, DENORMAL, "one f32 product"),
         }
 
@@ -166,6 +171,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         if self.writes_nothing(problem):
             return NOTHING
         arguments: list[Argument] = ["o", "do", "lse", "delta", "exponent", np.int32(problem.sq), np.int32(problem.h)]
+        arguments.append(np.float32(problem.factor))
         for batch, head, row in (problem.o_strides, problem.do_strides):
             arguments += (np.int32(row), np.int64(head), np.int64(batch))
         grid = (ceil_div(problem.sq, ROWS), problem.h, problem.b)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Kernel, cast, i32, i64, kernel, load, ptr, reduce_sum, store, workgroup_id
+from ckmlir.lang import Kernel, cast, f32, i32, i64, kernel, load, ptr, reduce_sum, store, workgroup_id
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import LOG2_E, ROWS, WAVES, DotDoOSpec, row_multiple
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
 from ckmlir.ops.attention.work_kernel import Alike
@@ -16,6 +16,7 @@ def build(spec: DotDoOSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     arguments: dict[str, Any] = {name: ptr(spec.dtype) for name in ("o", "do")}
     arguments |= {name: ptr("f32", alignment=4) for name in ("lse", "delta", "exponent")} | {"rows": i32, "h": i32}
+    arguments |= {"factor": f32}
     for name in ("o", "do"):
         arguments |= {f"{name}_seq": i32, f"{name}_head": i64, f"{name}_batch": i64}
     tile, multiple = (ROWS, spec.dv_tile), row_multiple(spec.dtype)
@@ -34,7 +35,7 @@ def build(spec: DotDoOSpec, target: Target) -> Kernel:
             return values_of_head(given, name, head, side).pad(ROWS).window((ROWS,), (place,))
 
         delta = reduce_sum(rows("o") * rows("do"), 1)
-        store(-delta, by_query("delta"))
+        store(-(delta * given.factor), by_query("delta"))
         store(load(by_query("lse"), delta.type.distribution) * LOG2_E, by_query("exponent"))
 
     return dot_do_o

@@ -8,12 +8,13 @@ from typing import Any
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, cast, exit_unless, f32, i32, i64, kernel, ptr, store, workgroup_id
-from ckmlir.ops.attention.backward_loop_kernel import Form, Queries, Sink, differentiate, keep_keys
+from ckmlir.ops.attention.backward_dropout_kernel import dropped
+from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, Sink, differentiate, keep_keys
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot, spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
 from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
-from ckmlir.ops.attention.part import find_part
+from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.work_kernel import Work, side_of
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
@@ -21,11 +22,16 @@ from ckmlir.targets import Target
 ACCUMULATOR_GROUP = 4
 """Consecutive queries that a lane holds of a matrix instruction's result."""
 SINKS = {"atomic": Atomic, "slots": Slot}
+KEPT = {"dropout": dropped}
+"""By the name of a part that does something to the softmax."""
 
 
 def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     form = _form(spec, target)
+    words = [(find_part(BACKWARD_PARTS, word), word) for word in spec.parts]
+    changes = [(kind.name, word) for kind, word in words if issubclass(kind, ScorePart)]
+    drops = [(kind, word) for kind, word in words if issubclass(kind, WeightPart)]
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_bwd(given: Any) -> None:
@@ -42,11 +48,14 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
         keys = keep_keys(form, rows("k", work.shared), rows("v", work.shared), work.first)
         queries = Queries(
             rows("q", work.head), rows("do", work.head), by_query("exponent"), by_query("delta"), given.exponent_scale,
-            [EXPONENTS[word.partition("_")[0]](word, given, work, form) for word in spec.parts],
+            [EXPONENTS[name](word, given, work, form) for name, word in changes],
+            next((KEPT[kind.name](word, given, work, form) for kind, word in drops), Kept()),
         )  # fmt: skip
         sink, sums = _sink(spec, form, given, work), form.nothing()
         for span in spans(spec, given, form, work):
             sums = differentiate(form, keys, queries, span, sink, sums, Schedule.parse(spec.schedule_text))
+        for kind, word in drops:
+            sums = [one * kind.factor(word, given) for one in sums]
         dk, dv = sums
         for name, tile in (("dk", dk * given.scale), ("dv", dv)):
             store(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))

@@ -11,15 +11,18 @@ from ckmlir.ops.attention.head_strides import VECTOR_BYTES
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.bias import Bias
+from ckmlir.ops.attention.parts.dropout import Dropout
+from ckmlir.ops.attention.philox import BLOCK as DRAWN
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import BACKWARD as SCHEDULES
 from ckmlir.ops.spec import Algorithm, Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
+from ckmlir.targets.cdna import WAVE_SIZE
 
 DTYPES = ("f16", "bf16")
-BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi)
+BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout)
 """What a request may add, in the order in which scores are changed."""
 SINKS = ("atomic", "slots")
 """What becomes of a block's part of dQ: it is added to the others, or stored in a slot of its own."""
@@ -31,6 +34,22 @@ BLOCKS = {128: (32, 128, 32), 256: (16, 64, 16)}
 LEAST_SIDE = 16
 """Rows and columns of the smallest result of a matrix instruction."""
 DEFAULT = "phases"
+
+
+@dataclass(frozen=True)
+class Deal:
+    """How the draws of dropout for a block of (queries, keys) are dealt out: a draw is for one query and half of 32
+    keys, so that lanes hold the queries and both halves.
+
+    Attributes:
+        lanes, waves, blocks: how many blocks of 32 keys lie along lanes, waves and a lane's registers.
+        word_waves: waves that draw the same and keep a part of it each.
+    """
+
+    lanes: int
+    waves: int
+    blocks: int
+    word_waves: int
 
 
 @dataclass(frozen=True)
@@ -142,6 +161,7 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         *not_powers_of_two(spec, "block", "waves", "dq_waves"),
         *_channels(spec),
         *_output(spec),
+        *_drawn(spec, target),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instructions(spec, target)]
@@ -163,6 +183,33 @@ def _output(spec: FmhaBwdSpec) -> Iterator[Reason]:
     if spec.out not in (spec.dtype, "f32"):
         why = f"dK and dV of {spec.dtype} attention cannot have this type"
         yield Reason("out", spec.out, why, f"expected {spec.dtype} or f32")
+
+
+def shared_draws(queries: int, keys: int, waves: int, lanes: int = WAVE_SIZE) -> Deal:
+    """How the draws for a block are dealt out. Raises ValueError where they cannot be."""
+    along = lanes // (2 * queries)
+    blocks = keys // DRAWN
+    if queries > DRAWN or keys % DRAWN or along == 0 or blocks % along:
+        raise ValueError(f"{queries}x{keys} elements cannot be drawn for by {lanes} lanes")
+    blocks //= along
+    across = min(blocks, waves)
+    if waves // across > 4:
+        raise ValueError(f"{waves} waves are more than draw for {queries}x{keys} elements")
+    return Deal(along, across, blocks // across, waves // across)
+
+
+def _drawn(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
+    """Whether dropout's draws can be dealt out."""
+    if not any(word.startswith("dropout") for word in spec.parts) or not all(map(_is_power, (*spec.block, spec.waves))):
+        return
+    try:
+        shared_draws(*spec.block, spec.waves, target.wave_size)
+    except ValueError as error:
+        yield Reason("block", spec.block, f"dropout: {error}", "expected 16 or 32 queries and 64 or 128 keys")
+
+
+def _is_power(number: int) -> bool:
+    return number > 0 and number & (number - 1) == 0
 
 
 def _matrix_instructions(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
@@ -196,6 +243,7 @@ def _resources(spec: FmhaBwdSpec, target: Target) -> Resources:
     copies = 1 if target.has("lds_transpose_read") else 2
     channels = spec.d_tile + spec.dv_tile
     lds = max(copies * queries * channels + queries * keys, keys * spec.d_tile) * size + 2 * queries * 4
+    lds += queries * keys * any(word.startswith("dropout") for word in spec.parts)
     sums, scores = keys * channels // threads, 2 * keys * queries // threads
     kept = keys * (channels + spec.d_tile) * size // threads // 4
     operand = queries * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4
