@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.attention.source import Source
 from ckmlir.ops.comparison import Array
@@ -85,10 +85,9 @@ class Paged(Source):
         """Those that its keys lie in."""
         return self.pages(arrays, number)[: ceil_div(problem.keys.of(arrays, number)[1], self.size)]
 
-    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-        pages, head = self.used(problem, arrays, place.number), place.head // (problem.h // problem.hk)
-        k, v = (problem.by_head(arrays[name])[:, head] for name in "kv")
-        return rows_in_pages(k, pages, place.keys), rows_in_pages(v, pages, place.keys)
+    def places(self, problem: Problem, number: int, arrays: Mapping[str, Array], keys: range) -> tuple[Array, Array]:
+        at = np.array(keys, np.int64)
+        return self.pages(arrays, number)[at // self.size], at % self.size
 
     def check_pages(self, name: str, problem: Problem, arrays: Mapping[str, Array]) -> None:
         """Raise RequestError where a page that a sequence uses, by the array of this name, is not in the pool."""
@@ -127,9 +126,3 @@ def random_pages(counts: Sequence[int], pool: int, generator: np.random.Generato
         raise RequestError(f"pages=0: the sequences have {total}; expected at least 1")
     numbers = generator.permutation(pool)[:total] if total <= pool else generator.integers(0, pool, total)
     return np.split(numbers, np.cumsum(counts)[:-1])
-
-
-def rows_in_pages(array: Array, pages: Array, length: int) -> Array:
-    """The first rows of a sequence, (keys, channels), from a head's pages (pages, keys, channels)."""
-    found: Array = array[pages].reshape(-1, array.shape[-1])[:length]
-    return found

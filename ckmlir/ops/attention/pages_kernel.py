@@ -37,13 +37,18 @@ class Pages:
         number: Scalar = (place < self.count).select(found, -1)
         return number
 
-    def places(self, key: Scalar, keys: int, distance: Scalar) -> Tile:
-        """Rows of the keys from one on, -1 where there is none; `distance` is rows from one page to the next."""
+    def places(self, key: Scalar, keys: int, distance: Scalar, within: Scalar | int = 0) -> Tile:
+        """Rows of the keys from one on, -1 where there is none.
+
+        Args:
+            distance: rows from one page to the next.
+            within: the first key's place in its page.
+        """
         table = view(self.numbers, (self.count,), (1,)).insert(1, self.size).merge(0, 1).pad(keys)
         numbers = load(table.window((keys,), (key,)))
         at = coordinates(numbers, 0)
         exists = numbers.below(self.pool)
-        rows = where(exists, numbers * distance + (at & (self.size - 1)), -1)
+        rows = where(exists, numbers * distance + ((at + within) & (self.size - 1)), -1)
         return where(at < self.length.minimum(self.count * self.size) - key, rows, -1)
 
 
@@ -146,11 +151,15 @@ def in_pages(
     pages = Pages(numbers, count, int(size), given.pages, work.sk)
     multiple = channel_multiple(spec.dtype)
 
-    def pool(name: str, channels: int) -> Pool:
-        row, head, page = (getattr(given, f"{name}_{one}").multiple_of(multiple) for one in ("seq", "head", "batch"))
-        return Pool(getattr(given, name).offset(work.shared.to("i64") * head), page, row, channels)
-
-    k, v = pool("k", spec.d), pool("v", spec.dv)
+    k = pool_of_head(given, "k", work.shared, spec.d, multiple)
+    v = pool_of_head(given, "v", work.shared, spec.dv, multiple)
     if form.keys <= pages.size:
         return PageViews(form, pages, k, v)
     return PageRows(form, pages, k, v, "far" if far else "near")
+
+
+def pool_of_head(given: Any, name: str, head: Scalar, channels: int, multiple: int) -> Pool:
+    """K or V of a head in all pages; the kernel takes strides, multiples of `multiple` elements, as
+    `heads_kernel.rows_of_head` says."""
+    row, by_head, page = (getattr(given, f"{name}_{one}").multiple_of(multiple) for one in ("seq", "head", "batch"))
+    return Pool(getattr(given, name).offset(head.to("i64") * by_head), page, row, channels)

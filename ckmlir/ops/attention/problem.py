@@ -72,6 +72,9 @@ class Origin(Wanted, Protocol):
     def array(self, problem: Problem, name: str) -> ArraySpec:
         """K or V as it lies in memory."""
 
+    def places(self, problem: Problem, number: int, arrays: Mapping[str, Array], keys: range) -> tuple[Array, Array]:
+        """The batch and the row of each of some keys of a sequence."""
+
     def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         """K and V (keys, channels) that a place's queries may attend to."""
 

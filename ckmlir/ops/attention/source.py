@@ -50,8 +50,15 @@ class Source(Part):
         return problem.array(name)
 
     @abstractmethod
+    def places(self, problem: Problem, number: int, arrays: Mapping[str, Array], keys: range) -> tuple[Array, Array]:
+        """The batch and the row of each of some keys of a sequence."""
+
     def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         """K and V (keys, channels) that a place's queries may attend to."""
+        batches, rows = self.places(problem, place.number, arrays, range(place.keys))
+        head = place.head // (problem.h // problem.hk)
+        k, v = problem.by_head(arrays["k"]), problem.values_by_head(arrays["v"])
+        return k[batches, head, rows], v[batches, head, rows]
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         """Values of its lists, which agree with each other and with the keys' lengths."""

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from ckmlir.ops.attention.parts.dense import Dense
-from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Integer, RequestError
@@ -54,9 +54,8 @@ class Cache(Dense):
             raise RequestError(f"cache_batches=0: there are {problem.b} sequences; expected at least 1")
         return {"cache_batch_idx": np.resize(generator.permutation(max(self.slots, 1)), problem.b)}
 
-    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-        slot = int(arrays["cache_batch_idx"][place.number])
-        return super().rows(problem, replace(place, batch=slot), arrays)
+    def places(self, problem: Problem, number: int, arrays: Mapping[str, Array], keys: range) -> tuple[Array, Array]:
+        return np.full(len(keys), arrays["cache_batch_idx"][number]), np.array(keys, np.int64)
 
     def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         for number, slot in enumerate(arrays["cache_batch_idx"]):

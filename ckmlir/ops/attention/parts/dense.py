@@ -6,7 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
-from ckmlir.ops.attention.problem import Place, Problem
+import numpy as np
+
+from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.source import Source
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.request import Key
@@ -35,11 +37,9 @@ class Dense(Source):
     def extent(self, problem: Problem) -> tuple[int, int]:
         return problem.array_batches, problem.keys.total
 
-    def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-        start, length = problem.keys.of(arrays, place.number)
-        k, v = problem.by_head(arrays["k"]), problem.values_by_head(arrays["v"])
-        where = place.batch, place.head // (problem.h // problem.hk), slice(start, start + length)
-        return k[where], v[where]
+    def places(self, problem: Problem, number: int, arrays: Mapping[str, Array], keys: range) -> tuple[Array, Array]:
+        batch, start = (0, int(arrays["seqstart_k"][number])) if problem.grouped else (number, 0)
+        return np.full(len(keys), batch), start + np.array(keys, np.int64)
 
     @classmethod
     def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
