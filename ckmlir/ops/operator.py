@@ -110,6 +110,23 @@ def array_spec(
     return array
 
 
+def require_reachable(key: str, pitch: int, rows: int, array: ArraySpec) -> None:
+    """Refuse rows that lie so far apart that those of a block, of which the last do not exist, pass 4 GiB.
+
+    What lies behind the last row is refused by the size of a buffer, and offsets have 32 bits: rows further behind
+    would come back to the first.
+
+    Raises:
+        RequestError: `rows` rows of the array, `pitch` elements apart, pass 4 GiB. `key` is what the pitch is called.
+    """
+    most = (1 << 32) // (max(rows, 1) * find_dtype(array.dtype).bytes)
+    if pitch > most:
+        raise RequestError(
+            f"{key}={pitch}: a block has {rows} rows of array {array.name}, some of them behind its last, and offsets "
+            f"have 32 bits; expected at most {most}"
+        )
+
+
 @dataclass(frozen=True)
 class Launch:
     """How a kernel is started: workgroups, work-items a workgroup, and arguments in the kernel's order.

@@ -210,3 +210,20 @@ def test_a_kernel_serves_other_sizes_and_refuses_other_epilogues() -> None:
     assert not operator.mismatches(operator.problem(m=999, n=136, k=8, op="acc + d0"), spec, target)
     for keys in ({"op": "acc - d0"}, {"op": "acc + d0", "d": "f32"}, {"op": "acc + d0", "d_kind": "row"}, {}):
         assert operator.mismatches(operator.problem(m=100, n=72, k=40, **keys), spec, target), keys
+
+
+@pytest.mark.parametrize(("name", "keys"), [
+    ("gemm", {"m": 3, "n": 64, "k": 64, "ldc": 1 << 25}),
+    ("streamk_gemm", {"m": 3, "n": 64, "k": 64, "ldc": 1 << 25}),
+    ("grouped_gemm", {"m": "3,40", "n": "64,64", "k": "64,64", "ldc": f"{1 << 25},64"}),
+    ("shuffle_b", {"n": 3, "k": 64, "ldb": 1 << 25}),
+])  # fmt: skip
+def test_rows_behind_the_last_do_not_come_back(name: str, keys: dict[str, Any]) -> None:
+    """Rows as far apart as offsets of 32 bits allow for a whole block; further apart they are refused."""
+    operator, target = find_operator(name), get_target("gfx942")
+    agree(name, "gfx942", **keys)
+    further = {key: value if key[:2] != "ld" else str(value).replace(str(1 << 25), str((1 << 25) + 8))
+               for key, value in keys.items()}  # fmt: skip
+    problem = operator.problem(**further)
+    with pytest.raises(RequestError, match="expected at most 33554432"):
+        operator.launch(problem, operator.spec(problem, target), target)

@@ -30,7 +30,7 @@ from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div, require_reachable
 from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
@@ -246,6 +246,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
             return NOTHING
+        require_rows(problem, spec)
         tiles_m, tiles_n = ceil_div(problem.m, spec.block[0]), ceil_div(problem.n, spec.block[1])
         parts, own = 1, problem
         lies: tuple[int, ...] = ()
@@ -295,6 +296,13 @@ def _magnitudes_of_parts(
         values[name] = magnitudes(*pair)
         sizes = sizes + np.abs(evaluate_exactly(expression_of(problem), values, precision=PRECISIONS["f64"]))
     return sizes
+
+
+def require_rows(problem: Problem, spec: ContractionSpec) -> None:
+    """Raise RequestError where rows of C lie too far apart for blocks that reach behind the last."""
+    if problem.merged is None and problem.m % spec.block[0]:
+        for array in problem.arrays()[-len(problem.outputs) :]:
+            require_reachable("ldc", problem.ldc, spec.block[0], array)
 
 
 def real_type(problem: Problem) -> type[np.float32 | np.float64]:

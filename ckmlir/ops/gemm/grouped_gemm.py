@@ -55,7 +55,7 @@ from ckmlir.ops.contraction.grouped import (
     table_shape,
 )
 from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
-from ckmlir.ops.contraction.operator import real_type
+from ckmlir.ops.contraction.operator import real_type, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
@@ -213,6 +213,8 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
             return NOTHING
         if blocks > MAXIMUM_SIZE:
             raise RequestError(f"{self.name}: {blocks} blocks of C; kernels count to {MAXIMUM_SIZE}")
+        for product in problem.products:
+            require_rows(product, spec)
         stays = spec.walk == "persistent"
         workgroups = min(blocks, held(spec, target)) if stays else blocks
         integers = (len(problem.products), *[workgroups] * stays)

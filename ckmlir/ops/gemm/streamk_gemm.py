@@ -29,7 +29,7 @@ from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
 from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SIZES, TYPE_KEYS, check_sizes, expression_keys, read_problem
-from ckmlir.ops.contraction.operator import ContractionOperator, real_type
+from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import cleared
 from ckmlir.ops.dtypes import find_dtype
@@ -145,6 +145,7 @@ class StreamKGemm(ContractionOperator):
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
             return NOTHING
+        require_rows(problem, spec)
         shares = self.shares(problem, spec, target)
         names = [array.name for array in problem.arrays()]
         integers = (
