@@ -26,6 +26,7 @@ from ckmlir.dialect.transforms import (
     Offset,
     PassThrough,
     Replicate,
+    Reverse,
     Slice,
     Unmerge,
     Xor,
@@ -290,6 +291,10 @@ class Adaptor:
             [[by, dim], *([other] for other in rest)],
             [[by, dim], *([other] for other in rest)],
         )
+
+    def reverse(self: Self, dim: int) -> Self:
+        """A dimension from its end to its beginning."""
+        return self.apply(Reverse(self._length(dim)), (dim,))
 
     def modulo(self: Self, dim: int, length: Size) -> Self:
         """Dimension `dim` as a ring: `length` indices that wrap around."""

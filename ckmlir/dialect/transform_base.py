@@ -28,6 +28,12 @@ def plus(value: Any, size: Any) -> Any:
     return value if isinstance(size, int) and size == 0 else value + size
 
 
+def reverse(value: Any, length: Any) -> Any:
+    """`length - 1 - value`; of what has a way of its own to say that, as address expressions have, in that way."""
+    mirrored = getattr(value, "mirrored", None)
+    return length - 1 - value if mirrored is None else mirrored(length)
+
+
 @dataclass(frozen=True, slots=True)
 class Transform(ABC):
     """A coordinate transform; the concrete ones follow.

@@ -18,6 +18,7 @@ and `Progression`s (what is known along a vector). Every length and amount is a 
 | merge | n <- 1 | l = digits of u in the mixed radix `lengths` | always |
 | unmerge | 1 <- n | l = the number with the digits u | always |
 | xor | 2 <- 2 | l0 = u0, l1 = u1 ^ (u0 % length1) | always |
+| reverse | 1 <- 1 | l = length - 1 - u | always |
 | modulo | 1 <- 1 | l = u % modulus | always |
 | offset | 1 <- 1 | l = u + offset | always |
 | indexing | 1 <- 1 | l = table[u] | always |
@@ -33,7 +34,17 @@ from typing import Any, ClassVar
 
 from ckmlir.dialect.padding import LeftPad, Pad, RightPad
 from ckmlir.dialect.symbols import Size, Symbol, combine, product, resolve, total
-from ckmlir.dialect.transform_base import Index, NotInvertible, OneDimension, Transform, join, plus, split, times
+from ckmlir.dialect.transform_base import (
+    Index,
+    NotInvertible,
+    OneDimension,
+    Transform,
+    join,
+    plus,
+    reverse,
+    split,
+    times,
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -262,6 +273,19 @@ class Xor(Transform):
 
 
 @dataclass(frozen=True, slots=True)
+class Reverse(OneDimension):
+    """l = length - 1 - u: a dimension from its end to its beginning."""
+
+    name: ClassVar[str] = "reverse"
+
+    def lower(self, upper: Index, symbols: Sequence[Any] = ()) -> Index:
+        return (reverse(upper[0], resolve(self.length, symbols)),)
+
+    def upper(self, lower: Index, symbols: Sequence[Any] = ()) -> Index:
+        return self.lower(lower, symbols)
+
+
+@dataclass(frozen=True, slots=True)
 class Modulo(Transform):
     """l = u % modulus, for a user dimension of `length`: a ring of `modulus` elements."""
 
@@ -327,7 +351,7 @@ TRANSFORMS: dict[str, type[Transform]] = {
     kind.name: kind
     for kind in (
         PassThrough, Pad, LeftPad, RightPad, Slice, Freeze, Insert, Replicate,
-        Embed, Merge, Unmerge, Xor, Modulo, Offset, Indexing,
+        Embed, Merge, Unmerge, Xor, Reverse, Modulo, Offset, Indexing,
     )
 }  # fmt: skip
 """Every transform by the word that stands for it in printed descriptors."""

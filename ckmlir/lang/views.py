@@ -114,6 +114,11 @@ class View:
         )
 
     @located
+    def reverse(self, dim: int) -> "View":
+        """A dimension from its end to its beginning; pad it where a window may reach past its last index."""
+        return self._through(lambda below, size: below.reverse(dim))
+
+    @located
     def modulo(self, dim: int, length: Amount) -> "View":
         """A dimension of `length` indices that wrap around: a ring buffer."""
         if isinstance(length, int) and length < 1:

@@ -184,6 +184,16 @@ class Index:
     def __rmod__(self, other: int) -> Index:
         return self._lift(other) % self
 
+    def mirrored(self, length: Index | int) -> Index:
+        """length - 1 - self, for what is below the length: one part, since sums hold no parts that are subtracted."""
+        last = self._lift(length) - 1
+        if self.is_constant:
+            return last - self
+        bound = length if isinstance(length, int) else length.bound
+        return self._opaque(
+            "mirrored", length, lambda: self.emitter.binary("subi", last.emit(), self.emit()), bound
+        )
+
     def _split(self, divisor: int) -> tuple[Index, Index]:
         """(q, r) with self = divisor * q + r, moving every term that divides into q; no term of r is negative."""
         quotient: dict[Monomial, int] = {}

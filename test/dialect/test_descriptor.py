@@ -75,6 +75,7 @@ def test_helpers_against_numpy():
         "freeze": (view.freeze(1, 3), data[:, 3]),
         "insert": (view.insert(1, 2), np.repeat(data[:, None], 2, 1)),
         "replicate": (view.replicate(0, (2, 3)), np.broadcast_to(data, (2, 3, 4, 6, 8))),
+        "reverse": (view.reverse(1), data[:, ::-1]),
         "modulo": (view.modulo(0, 10), data[np.arange(10) % 4]),
         "offset": (view.offset_by(0, 1, 3), data[1:4]),
         "xor": (view.xor(2, 1), np.stack([data[:, i, np.arange(8) ^ i] for i in range(6)], 1)),
@@ -141,7 +142,7 @@ def static_descriptors(draw, invertible=False):
     for i in reversed(range(rank - 1)):
         strides[i] = strides[i + 1] * lengths[i + 1] + gap
     view = Descriptor.naive(lengths, strides, draw(st.sampled_from([1, 4, 8])), draw(st.sampled_from([0, 0, 4])))
-    moves = ["slice", "permute", "merge", "unmerge", "xor", "pad", "right", "offset"]
+    moves = ["slice", "permute", "merge", "unmerge", "xor", "pad", "right", "offset", "reverse"]
     moves += [] if invertible else ["insert", "modulo", "freeze"]
     for move in draw(st.lists(st.sampled_from(moves), max_size=4)):
         dim = draw(st.integers(0, view.rank - 1))
@@ -164,6 +165,8 @@ def static_descriptors(draw, invertible=False):
             view = view.apply(RightPad(length, multiple=draw(st.sampled_from([1, 4, 8]))), (dim,))
         elif move == "offset" and not view.predicates():
             view = view.offset_by(dim, 0, length)
+        elif move == "reverse":
+            view = view.reverse(dim)
         elif move == "insert" and view.rank < 4:
             view = view.insert(dim, draw(st.sampled_from([2, 4])))
         elif move == "modulo":

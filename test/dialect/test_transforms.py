@@ -23,6 +23,7 @@ from ckmlir.dialect.transforms import (
     Pad,
     PassThrough,
     Replicate,
+    Reverse,
     RightPad,
     Slice,
     Unmerge,
@@ -51,6 +52,7 @@ CASES = {  # transform: what it must map an upper index to, and whether that ind
     Unmerge((Symbol(0), Symbol(1))): lambda u: ((u[0] * 3 + u[1],), True),
     Xor((6, 8)): lambda u: ((u[0], u[1] ^ (u[0] % 8)), True),
     Xor((16, 4)): lambda u: ((u[0], u[1] ^ (u[0] % 4)), True),
+    Reverse(N): lambda u: ((11 - u[0],), True),
     Modulo(5, N): lambda u: ((u[0] % 5,), True),
     Offset(N, 9): lambda u: ((u[0] + 9,), True),
 }

@@ -69,7 +69,7 @@ def draw_change(draw: st.DrawFn, case: Case) -> None:
     lengths, rank = case.numbers.shape, case.numbers.ndim
     dim = draw(st.integers(0, rank - 1))
     length, dynamic = lengths[dim], draw(st.booleans())
-    kinds = ["pad_left", "pad_right", "slice", "permute"]
+    kinds = ["pad_left", "pad_right", "slice", "permute", "reverse"]
     kinds += ["merge"] * 2 * (rank > 1) + ["unmerge", "embed"] * (rank < 4 and length > 1) + ["freeze"] * (rank > 3)
     kind = draw(st.sampled_from(kinds))
     if kind in ("pad_left", "pad_right"):
@@ -90,6 +90,8 @@ def draw_change(draw: st.DrawFn, case: Case) -> None:
             lambda below, at: below.slice(dim, at(bounds[0]), at(bounds[1])),
             case.numbers.take(range(begin, end), dim),
         )
+    elif kind == "reverse":
+        case.change(f"reverse({dim})", lambda below, at: below.reverse(dim), np.flip(case.numbers, dim))
     elif kind == "permute":
         order = draw(st.permutations(range(rank)))
         case.change(f"permute{(*order,)}", lambda below, at: below.permute(*order), case.numbers.transpose(order))

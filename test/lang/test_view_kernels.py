@@ -29,6 +29,10 @@ VIEWS = {
         lambda v, a: v.freeze(0, a).insert(0, 16).pad(*TILE),
         lambda x, a: np.broadcast_to(x[a], (16, 40)),
     ),
+    "reverse": (
+        lambda v, a: v.reverse(0).offset(1, a, 24).reverse(1).pad(*TILE),
+        lambda x, a: x[::-1, a : a + 24][:, ::-1],
+    ),
     "modulo": (lambda v, a: v.modulo(0, 48).pad(*TILE), lambda x, a: np.concatenate([x, x])),
     "windows": (
         lambda v, a: v.pad_left(1, 1).pad_right(1, 1).embed(1, [3, 40], [1, 1]).permute(1, 0, 2).merge(0, 1).pad(*TILE),

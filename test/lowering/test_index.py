@@ -214,6 +214,11 @@ DESCRIPTORS = {
         "d0 d1 = embed(offset, lengths=[8, 16], strides=[16, 1]); d2 = left_pad(d0, length=8, pad=?0);"
         " d3 = merge(d2, d1, lengths=[24, 16]); view(d3)"
     ),
+    "reversed": Descriptor.parse(
+        "d0 d1 = embed(offset, lengths=[?0, 16], strides=[?1, 1]); d2 = reverse(d0, length=?0);"
+        " d3 = right_pad(d2, length=?0, multiple=64); d4 = reverse(d1, length=16);"
+        " d5 = right_pad(d4, length=16, multiple=64); view(d3, d5)"
+    ),
 }
 
 

@@ -7,10 +7,12 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Tile, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
+from ckmlir.ops.contraction import residues_kernel, windows_kernel
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
 from ckmlir.ops.contraction.operands_kernel import array, operands
+from ckmlir.ops.contraction.residues_kernel import CLASSES
 from ckmlir.ops.contraction.rows_kernel import Put
 from ckmlir.ops.contraction.scaling_kernel import accumulation_of, scaled_totals
 from ckmlir.ops.contraction.side import NAMES
@@ -19,12 +21,23 @@ from ckmlir.ops.contraction.walks_kernel import WALKS
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets import Target
 
+ALL_WALKS = {**WALKS, "classes": CLASSES}
+"""By the names of `ContractionSpec.walk`."""
+SEEN = {
+    "": (operands, array),
+    "forward": (windows_kernel.forward, array),
+    "weight": (windows_kernel.weight, array),
+    "data": (residues_kernel.operands, residues_kernel.array_of_class),
+}
+"""How A and B, and how other arrays are seen, by the first word of `ContractionSpec.windows`."""
+
 
 def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
     product = Mma.select(target, "x".join(map(str, spec.mfma)), spec.dtype, block_k=spec.piece, transposed=True)
-    walk = WALKS[spec.walk]
+    walk = ALL_WALKS[spec.walk]
+    operands_of, array_of = SEEN[spec.windows.partition(":")[0]]
     numbers = SCALARS if spec.op else ()
     number = f64 if computing_type(spec.dtype) == "f64" else f32
     arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(numbers, number)}
@@ -34,13 +47,13 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
         scalars = {name: getattr(given, name) for name in numbers}
 
         def compute(work: Work) -> None:
-            a, *matrices = operands(spec, work)
+            a, *matrices = operands_of(spec, work)
             schedule = Schedule.parse(spec.schedule_text)
             accumulation = accumulation_of(spec, product, work)
             sums = contract(accumulation, a, matrices, work.begin, work.end, schedule)
             totals = scaled_totals(spec, product, work, sums)
-            sides = {name: array(spec, work, name) for name in NAMES[: len(spec.side)]}
-            output = Output([array(spec, work, name) for name in spec.outputs], sides, scalars)
+            sides = {name: array_of(spec, work, name) for name in NAMES[: len(spec.side)]}
+            output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
 
             def write(sums: Sequence[Tile], put: Put) -> None:
                 write_block(spec, output, sums, work.row, work.column, put)

@@ -33,10 +33,11 @@ MOST_BATCH_DIMENSIONS = 3
 MOST_DIMENSIONS = 4
 """Of each of G, M, N and K in a contraction of tensors."""
 
-WALKS = ("grid", "table", "persistent", "stream_k", "experts")
+WALKS = ("grid", "table", "persistent", "stream_k", "experts", "classes")
 """Which block of which product a workgroup computes: a block of a product for each, numbered along the grid; a block of
 the products that a table in memory lists; or those blocks in turns; or an equal share of all steps along K; or a block
-of rows that have one of several matrices B, as a list of sorted entries says."""
+of rows that have one of several matrices B, as a list of sorted entries says; or a block of a class of places in images
+(`ckmlir.ops.contraction.residues`)."""
 ROWS = ("token", "entry")
 """Which rows of an array belong to those of a block where a list says (`ckmlir.ops.moe.routing`): a token's, or that of
 a token and one of its slots."""
@@ -82,6 +83,7 @@ class ContractionSpec(Spec):
         batch: dimensions of the batch, 0 for a single product.
         merged: () for matrices; else for A, the matrices B, D tensors and outputs how each lies, when its rows and its
             columns are several dimensions, as `ckmlir.ops.contraction.merged` writes it.
+        windows: how images are seen as matrices, as `ckmlir.ops.contraction.windows` writes it; "" where none is.
         sources: the arrays that A and B are made of, each as `name:dtype:form:align`
             (`ckmlir.ops.contraction.sources`), and `combine` the expressions of both; () where A and B are arrays.
         scaling: the scales of A and the matrices B, as `ckmlir.ops.contraction.scaling` writes them; () for none.
@@ -108,6 +110,7 @@ class ContractionSpec(Spec):
     side: Annotated[tuple[str, ...], Counts(without_alignment)]
     batch: int
     merged: tuple[str, ...]
+    windows: str
     sources: Annotated[tuple[str, ...], Counts(without_alignment)]
     combine: tuple[str, ...]
     rows: tuple[str, ...]
@@ -134,6 +137,7 @@ class ContractionSpec(Spec):
         parts += [f"products{self.products}"] * (self.products > 1)
         parts += [f"batch{self.batch}"] * (self.batch > 0)
         parts += [word.replace(".", "x") for word in self.merged]
+        parts += [self.windows.replace(":", "_")] * bool(self.windows)
         parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
         parts += [text.replace(":", "x") for text in self.scaling]
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")

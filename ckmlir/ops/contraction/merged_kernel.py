@@ -9,15 +9,21 @@ from ckmlir.lang import Pointer, Scalar, View, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged import SIDES
 from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.windows import parse_windows
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 
 Amount = Scalar | int
 
 
 def distance_arguments(spec: ContractionSpec) -> list[str]:
-    """Kernel arguments that say how rows lie: pitches; or lengths and strides of tensors (`Merged.arguments`)."""
+    """Kernel arguments that say how rows lie: pitches; or lengths and strides of tensors (`Merged.arguments`), or of
+    images and windows (`WindowsSpec.arguments`).
+    """
     if not spec.merged:
-        pitches = [f"ld_{name}" for name in spec.tensors] if spec.sources else ["lda", "ldb"]
+        if spec.windows:
+            pitches = parse_windows(spec.windows).arguments()
+        else:
+            pitches = [f"ld_{name}" for name in spec.tensors] if spec.sources else ["lda", "ldb"]
         return [*pitches, "ldc", *(f"ld_{name}" for name in (*NAMES[: len(spec.side)], *spec.scales))]
     lengths = [f"{group}{place}" for group, rank in _ranks(spec).items() if rank > 1 for place in range(rank)]
     strides = []

@@ -94,6 +94,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             side=problem.described_side(),
             batch=len(problem.batch),
             merged=problem.words(),
+            windows=problem.windows_word,
             sources=problem.described_sources(),
             combine=problem.combine,
             scaling=tuple(one.described for one in problem.scaling),
@@ -122,7 +123,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             spec, operator=self.name, dtype=problem.dtype, out=problem.out, layout=problem.layout,
             products=problem.products, op=problem.op, walk="grid", combine=problem.combine, merged=problem.words(),
             scaling=tuple(one.described for one in problem.scaling),
-            batch=len(problem.batch),
+            batch=len(problem.batch), windows=problem.windows_word,
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,
         ))  # fmt: skip

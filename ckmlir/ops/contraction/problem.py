@@ -14,11 +14,13 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.merged import Merged
+from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.scaling import DTYPE as SCALE_TYPE
 from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
+from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment
 
@@ -59,6 +61,7 @@ class Problem:
         sources, combine: the arrays that A and B are made of, and the expressions of both; () where they are arrays.
         scaling: the scales of A and the matrices B; () for none.
         merged: the dimensions of tensors that are seen as matrices; None for matrices.
+        windows: the images that are seen as matrices; None for matrices.
         partial: its outputs are the partial sums of one part (`parted`).
     """
 
@@ -91,6 +94,7 @@ class Problem:
     sources: tuple[Source, ...] = ()
     combine: tuple[str, ...] = ()
     scaling: tuple[Scale, ...] = ()
+    windows: Windows | Residues | None = None
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -122,11 +126,18 @@ class Problem:
         if self.merged is not None:
             return self.merged.arguments(self.names)
         pitches = tuple(one.pitch for one in self.sources) or (self.lda, self.ldb)
+        if self.windows is not None:
+            pitches = self.windows.arguments(pitches)
         return (*pitches, self.ldc, *(one.pitch for one in self.side), *(one.pitch for one in self.scaling))
 
     def words(self) -> tuple[str, ...]:
         """How tensors lie, as a specification has it; () for matrices."""
         return () if self.merged is None else tuple(map(self.merged.word, self.names))
+
+    @property
+    def windows_word(self) -> str:
+        """How images are seen, as a specification has it."""
+        return "" if self.windows is None else self.windows.word
 
     @property
     def outputs(self) -> tuple[str, ...]:

@@ -26,6 +26,7 @@ from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.contraction.windows import parse_windows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.resources import excess
@@ -51,6 +52,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
         *_expression(spec),
         *_merged(spec),
         *_walk(spec),
+        *_windows(spec),
         *_sources(spec),
         *_scaling(spec),
     ]  # fmt: skip
@@ -79,6 +81,22 @@ def _merged(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("merged", spec.merged, "tensors are whole, plain and two", "expected sink=store and shuffled=0")
 
 
+def _windows(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether windows are described, and meet plain matrices."""
+    if not spec.windows:
+        return
+    try:
+        parse_windows(spec.windows)
+    except ValueError as error:
+        yield Reason("windows", spec.windows, f"{error} describes none", "expected such as forward:2:padded")
+        return
+    walk = "classes" if spec.windows.startswith("data:") else "grid"
+    if spec.walk != walk or spec.merged or spec.sources or spec.shuffled or spec.products > 1:
+        yield Reason("windows", spec.windows, "the other matrix is plain", f"expected one product, and walk={walk}")
+    elif walk == "classes" and spec.sink != "store":
+        yield Reason("sink", spec.sink, "sums of classes are whole", "expected store")
+
+
 def _walk(spec: ContractionSpec) -> Iterator[Reason]:
     """Whether a walk other than the grid's finds what it has to: single products of plain matrices; of experts' what
     tells the rows, which go through registers.
@@ -87,7 +105,7 @@ def _walk(spec: ContractionSpec) -> Iterator[Reason]:
         yield from _experts(spec)
     elif spec.rows:
         yield Reason("rows", spec.rows, "rows follow each other in this walk", "expected none, or walk=experts")
-    elif spec.walk != "grid" and (spec.batch or spec.merged or spec.shuffled):
+    elif spec.walk not in ("grid", "classes") and (spec.batch or spec.merged or spec.shuffled):
         yield Reason("walk", spec.walk, "it takes plain matrices without a batch", "expected grid")
 
 

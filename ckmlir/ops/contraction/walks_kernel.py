@@ -33,7 +33,7 @@ class Grid:
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
-        integers = ["m", "n", "k", *distance_arguments(spec), *_batch_arguments(spec), *_part_arguments(spec)]
+        integers = ["m", "n", "k", *distance_arguments(spec), *batch_arguments(spec), *_part_arguments(spec)]
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         return {**pointers, **dict.fromkeys(integers, i32)}
 
@@ -42,8 +42,8 @@ class Grid:
         sizes = known_sizes(spec, given)
         row, column = block_at(spec, workgroup_id(0), sizes["n"])
         begin, end = _part_of_k(spec, given, workgroup_id(2), sizes["k"])
-        coordinates = _batch_coordinates(spec, given)
-        arrays = {name: _in_batch(spec, name, getattr(given, name), given, coordinates) for name in spec.arrays}
+        coordinates = batch_coordinates(spec, given)
+        arrays = {name: in_batch(spec, name, getattr(given, name), given, coordinates) for name in spec.arrays}
         arrays |= {name: _in_part(spec, arrays[name], given, workgroup_id(2)) for name in spec.outputs}
         body(Work(sizes, arrays, given, row, column, begin, end))
 
@@ -203,7 +203,7 @@ def _part_arguments(spec: ContractionSpec) -> list[str]:
 # -- the batch -------------------------------------------------------------------------------------------------------
 
 
-def _batch_coordinates(spec: ContractionSpec, given: SimpleNamespace) -> list[Scalar]:
+def batch_coordinates(spec: ContractionSpec, given: SimpleNamespace) -> list[Scalar]:
     """This workgroup's place in each dimension of the batch, which is numbered along y, the last the fastest."""
     place = workgroup_id(1)
     found: list[Scalar] = []
@@ -214,7 +214,7 @@ def _batch_coordinates(spec: ContractionSpec, given: SimpleNamespace) -> list[Sc
     return [place, *found] if spec.batch else []
 
 
-def _in_batch(
+def in_batch(
     spec: ContractionSpec, name: str, pointer: Pointer, given: SimpleNamespace, coordinates: Sequence[Scalar]
 ) -> Pointer:
     """Where an array of this workgroup's product begins."""
@@ -224,7 +224,7 @@ def _in_batch(
     return pointer
 
 
-def _batch_arguments(spec: ContractionSpec) -> list[str]:
+def batch_arguments(spec: ContractionSpec) -> list[str]:
     """Kernel arguments that say how arrays lie in the batch."""
     lengths = [f"batch{dim}" for dim in range(1, spec.batch)]
     return [*lengths, *(f"{name}_batch{dim}" for name in spec.arrays for dim in range(spec.batch))]

@@ -86,6 +86,28 @@ class Sliding:
         return np.where(exists.reshape(*exists.shape, *(1,) * rest), found, np.zeros((), images.dtype)), exists
 
 
+    def met(self, values: Array) -> Array:
+        """Of values [n, positions…, rest…] those [n, spatial…, window…, rest…] that a place of the images meets through
+        a place of the window; zero where it meets none.
+        """
+        k, rest = self.rank, values.ndim - 1 - self.rank
+        everywhere = (values.shape[0], *self.image, *self.window, *values.shape[1 + k :])
+        if 0 in values.shape or 0 in everywhere:
+            return np.zeros(everywhere, values.dtype)
+        index: list[Any] = [slice(None)]
+        exists = np.ones((1,) * (2 * k), bool)
+        for dim, (image, window, stride, dilation, left, count) in enumerate(
+            zip(self.image, self.window, self.stride, self.dilation, self.left, self.positions, strict=True)
+        ):
+            shape = [1] * (2 * k)
+            shape[dim], shape[k + dim] = image, window
+            reach = np.arange(image)[:, None] + left - np.arange(window) * dilation
+            at = (reach // stride).reshape(shape)
+            exists = exists & (reach % stride == 0).reshape(shape) & (at >= 0) & (at < count)
+            index.append(np.clip(at, 0, max(count - 1, 0)))
+        return np.where(exists.reshape(*exists.shape, *(1,) * rest), values[tuple(index)], np.zeros((), values.dtype))
+
+
 def sliding_keys(image: tuple[int, ...], window: tuple[int, ...], pad: int, stride: int) -> tuple[Key, ...]:
     """The keys that describe windows; `image`, `window`, `pad` and `stride` are defaults."""
     key = partial(PerDimension, most=MOST_SPATIAL, of="image")
@@ -160,7 +182,7 @@ def sliding_scalars(sliding: Sliding, groups: int, channels: int) -> Iterator[np
     """The values of `SlidingSpec.sliding_arguments` for packed images."""
     for name in PARAMETERS:
         yield from (np.int32(number) for number in getattr(sliding, name))
-    yield from (np.int32(step) for step in (*_steps(sliding, groups, channels), channels))
+    yield from (np.int32(step) for step in (*image_steps(sliding, groups * channels), channels))
 
 
 def check_sliding(sliding: Sliding, groups: int, channels: int) -> None:
@@ -171,7 +193,7 @@ def check_sliding(sliding: Sliding, groups: int, channels: int) -> None:
         "an image with its padding is as long as": max(padded),
         "a window with its dilation is as long as": max(window),
         "the elements of a window number": prod(sliding.window),
-        "the elements from one image to the next number": max(_steps(sliding, groups, channels)),
+        "the elements from one image to the next number": max(image_steps(sliding, groups * channels)),
     }
     for what, number in numbers.items():
         if number > MAXIMUM_SIZE:
@@ -180,7 +202,7 @@ def check_sliding(sliding: Sliding, groups: int, channels: int) -> None:
 
 def index_strides(sliding: Sliding, groups: int, channels: int) -> dict[str, tuple[int, ...]]:
     """Distance of neighbours in packed images along image number, positions, places in the window, groups, channels."""
-    image, *steps = _steps(sliding, groups, channels)
+    image, *steps = image_steps(sliding, groups * channels)
     return {
         "n": (image,),
         "positions": tuple(step * stride for step, stride in zip(steps, sliding.stride, strict=True)),
@@ -190,11 +212,13 @@ def index_strides(sliding: Sliding, groups: int, channels: int) -> dict[str, tup
     }
 
 
-def _steps(sliding: Sliding, groups: int, channels: int) -> list[int]:
-    """Elements from one image to the next, and from one coordinate to the next along each spatial dimension."""
+def image_steps(sliding: Sliding, place: int) -> list[int]:
+    """Elements from one packed image to the next, and from one coordinate to the next along each spatial dimension,
+    where a place has `place` of them.
+    """
     if 0 in sliding.image:
         return [1] * (sliding.rank + 1)  # of no elements: the real ones need not fit a kernel's arguments
-    steps = [groups * channels]
+    steps = [place]
     for length in reversed(sliding.image):
         steps.insert(0, steps[0] * length)
     return steps
@@ -218,12 +242,19 @@ def window_view(
         *(stride(f"space_stride{dim}") for dim in range(k)),
         stride("group_stride"),
     ]
-    images = view(given.x, lengths, [*strides, 1])
+    return slide(view(given.x, lengths, [*strides, 1]), given, positions, padded=spec.padded)
+
+
+def slide(images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool) -> View:
+    """Images (n, spatial…, rest…) as (n, positions…, window…, rest…); `given` has the numbers named in `PARAMETERS` for
+    each spatial dimension.
+    """
+    k, rest = len(positions), images.descriptor.rank - 1 - len(positions)
     for dim in reversed(range(k)):
-        if spec.padded:
+        if padded:
             images = images.pad_left(1 + dim, getattr(given, f"left{dim}"))
             images = images.pad_right(1 + dim, getattr(given, f"right{dim}"))
         window = [positions[dim], getattr(given, f"window{dim}")]
         images = images.embed(1 + dim, window, [getattr(given, f"stride{dim}"), getattr(given, f"dilation{dim}")])
-    order = [0, *(1 + 2 * dim for dim in range(k)), *(2 + 2 * dim for dim in range(k)), 1 + 2 * k, 2 + 2 * k]
-    return images.permute(*order)
+    places = range(1, 1 + 2 * k)
+    return images.permute(0, *places[::2], *places[1::2], *range(1 + 2 * k, 1 + 2 * k + rest))

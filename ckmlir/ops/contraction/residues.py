@@ -1,0 +1,128 @@
+"""Places of images in classes: those whose distance to the first is the same multiple of the strides and some rest.
+
+In the gradient of a convolution's images a place h meets the position o through the place f of the window where
+h + pad = o * stride + f * dilation, so only if f * dilation leaves the rest of h + pad. All h of a class have the same
+rest, so they meet the same places of the window, every (stride / common)-th from one on, with common =
+gcd(stride, dilation); and neighbours of a class meet neighbouring positions. So a class is a convolution of its own,
+with stride 1, dilation / common, the class's places of the window in the other direction, and a lattice of the images
+for result: every place is written once, and nothing is added up in memory.
+
+Source of the decomposition: CK's backward data by implicit GEMM, whose kernels are launched for each such class
+(transform_conv_bwd_data_to_gemm); here classes are part of the grid.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from math import gcd, prod
+
+from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
+
+GEOMETRY = ("image", "positions", "window", "stride", "dilation", "left", "common", "inverse", "window_step")
+"""Numbers of each spatial dimension that kernels take."""
+
+
+@dataclass(frozen=True)
+class ResiduesSpec:
+    """What a kernel knows of classes: the spatial dimensions."""
+
+    rank: int
+
+    @property
+    def word(self) -> str:
+        """As `ContractionSpec.windows` has it."""
+        return f"data:{self.rank}"
+
+    @staticmethod
+    def parse(text: str) -> ResiduesSpec:
+        """The inverse of `word`. Raises ValueError for other texts."""
+        rank = text.removeprefix("data:")
+        if rank not in map(str, range(1, MOST_SPATIAL + 1)):
+            raise ValueError(text)
+        return ResiduesSpec(int(rank))
+
+    def arguments(self) -> list[str]:
+        """Kernel arguments in place of the distances of the matrices' rows."""
+        spatial = range(self.rank)
+        geometry = [f"{name}{dim}" for name in GEOMETRY for dim in spatial]
+        steps = [f"{side}_step{at}" for side in ("dy", "dx") for at in ("", *spatial)]
+        return ["images", "channels", *geometry, *steps, "row_step"]
+
+
+@dataclass(frozen=True)
+class Residues:
+    """Classes of a problem.
+
+    Attributes:
+        sliding: with strides that classes have; `positions` are there of windows.
+        images: how many there are.
+        channels, place: of a group, and of all, in what windows come to (dy).
+        columns, lattice: of a group, and of all, in the images (dx).
+    """
+
+    sliding: Sliding
+    positions: tuple[int, ...]
+    images: int
+    channels: int
+    place: int
+    columns: int
+    lattice: int
+
+    @property
+    def word(self) -> str:
+        """As `ContractionSpec.windows` has it."""
+        return ResiduesSpec(self.sliding.rank).word
+
+    @property
+    def dy_image(self) -> int:
+        """Elements from one image of dy to the next."""
+        return _packed((1, *self.positions), self.place)[0]
+
+    @property
+    def dx_image(self) -> int:
+        """Elements from one image of dx to the next."""
+        return _packed((1, *self.sliding.image), self.lattice)[0]
+
+    @property
+    def classes(self) -> int:
+        """Classes that have a place."""
+        return prod(map(min, self.sliding.stride, self.sliding.image))
+
+    @property
+    def most_rows(self) -> int:
+        """Places of the class that has the most, in all images."""
+        lengths = zip(self.sliding.image, self.sliding.stride, strict=True)
+        return self.images * prod(-(-length // stride) for length, stride in lengths)
+
+    @property
+    def image(self) -> str:
+        """Which operand the patches are."""
+        return "a"
+
+    def arguments(self, pitches: Sequence[int]) -> tuple[int, ...]:
+        """The numbers of `ResiduesSpec.arguments`."""
+        sliding = self.sliding
+        common = tuple(map(gcd, sliding.stride, sliding.dilation))
+        inverse = tuple(
+            pow(dilation // one, -1, stride // one) for stride, dilation, one in zip(
+                sliding.stride, sliding.dilation, common, strict=True
+            )
+        )  # fmt: skip
+        window_steps = _packed(sliding.window, self.columns)
+        geometry = (
+            sliding.image, self.positions, sliding.window, sliding.stride, sliding.dilation, sliding.left, common,
+            inverse, window_steps,
+        )  # fmt: skip
+        positions = _packed((1, *self.positions), self.place)
+        images = _packed((1, *sliding.image), self.lattice)
+        numbers = [number for one in geometry for number in one]
+        row = prod(sliding.window) * self.columns
+        return (self.images, self.channels, *numbers, *positions, *images, row)
+
+
+def _packed(lengths: Sequence[int], least: int) -> tuple[int, ...]:
+    """Distances of neighbours along each dimension, where those along the last are `least` apart; as if there were an
+    element.
+    """
+    return tuple(least * prod(max(one, 1) for one in lengths[dim + 1 :]) for dim in range(len(lengths)))

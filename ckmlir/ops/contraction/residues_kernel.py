@@ -1,0 +1,161 @@
+"""The walk through classes of places of images, and what a class sees of the arrays: see `residues`."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import mul
+from types import SimpleNamespace
+
+from ckmlir.lang import Scalar, exit_unless, i32, ptr, view, workgroup_id
+from ckmlir.lang.kernel import Argument
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.loop_kernel import Operand
+from ckmlir.ops.contraction.merged_kernel import distance_arguments
+from ckmlir.ops.contraction.operands_kernel import Matrix, array
+from ckmlir.ops.contraction.rows_kernel import Array
+from ckmlir.ops.contraction.side import NAMES, SideSpec
+from ckmlir.ops.contraction.walks_kernel import batch_arguments, batch_coordinates, in_batch
+from ckmlir.ops.contraction.windows import rank_of
+from ckmlir.ops.contraction.windows_kernel import patch_rows
+from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types
+
+
+class Classes:
+    """A workgroup for each block of each class, along x, as many for each as the one with the most rows has; for each
+    group of channels along y.
+
+    A block begins at a row of an image, to which the pointers move, so that only what it spans has to be within the
+    reach of 32 bits.
+    """
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `walks_kernel.Walk`."""
+        integers = ["n", "blocks", *distance_arguments(spec), *batch_arguments(spec)]
+        pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
+        return {**pointers, **dict.fromkeys(integers, i32)}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `walks_kernel.Walk`."""
+        rank, place = rank_of(spec.windows), workgroup_id(0)
+        numbers = place // given.blocks
+        own: dict[str, Scalar] = {}
+        for dim in reversed(range(rank)):
+            classes = getattr(given, f"stride{dim}").minimum(getattr(given, f"image{dim}"))
+            own |= {f"{name}{dim}": value for name, value in _class_of(given, dim, numbers % classes).items()}
+            numbers = numbers // classes
+        counts = [own[f"count{dim}"] for dim in range(rank)]
+        taps = [own[f"taps{dim}"] for dim in range(rank)]
+        each, depth = reduce(mul, counts), reduce(mul, taps)
+        n = given.n.multiple_of(spec.align[2])
+        row, column = block_at(spec, place % given.blocks, n)
+        rows = given.images * each
+        exit_unless(row < rows)
+        image = row // each
+        seen = SimpleNamespace(**{**vars(given), **own, "images": given.images - image})
+        arrays = {}
+        coordinates = batch_coordinates(spec, given)
+        for name in spec.arrays:
+            pointer = in_batch(spec, name, getattr(given, name), given, coordinates)
+            side = _moves_with(spec, name)
+            if side:
+                step = getattr(given, f"{side}_step").multiple_of(align_of(spec, name))
+                pointer = pointer.offset((image.to("i64") * step.to("i64")).multiple_of(align_of(spec, name)))
+            arrays[name] = pointer
+        k = depth * given.channels.multiple_of(spec.align[0])
+        if "k" not in spec.pad:
+            k = k.multiple_of(spec.block[2])
+        sizes = {"m": rows - image * each, "n": n, "k": k}
+        body(Work(sizes, arrays, seen, row - image * each, column, 0, k))
+
+
+def _moves_with(spec: ContractionSpec, name: str) -> str:
+    """Whose images an array has: those of dy, of dx, or none."""
+    if name == "a":
+        return "dy"
+    if name in spec.outputs:
+        return "dx"
+    side = spec.side[NAMES.index(name)] if name in NAMES else ""
+    return "dx" if side and SideSpec.parse(side).kind == "full" else ""
+
+
+def _class_of(given: SimpleNamespace, dim: int, first: Scalar) -> dict[str, Scalar]:
+    """What there is along a dimension for the places first, first + stride, …: how many (`count`), how many places of
+    the window they meet (`taps`, from `tap` on, `every` so many), and where in dy the first does (`left` before its
+    beginning, or `skip` behind it) through the last of these.
+    """
+
+    def number(name: str) -> Scalar:
+        found: Scalar = getattr(given, f"{name}{dim}")
+        return found
+
+    stride, common = number("stride"), number("common")
+    padded = first + number("left")
+    rest, position = padded % stride, padded // stride
+    every, step = stride // common, number("dilation") // common
+    tap = (rest // common) * (number("inverse") % every) % every
+    is_met = (rest % common).equals(0) & (tap < number("window"))
+    taps = is_met.select((number("window") - 1 - tap) // every + 1, 0)
+    # The rest is less than the stride, and tap * dilation leaves the same: so nothing here is negative but the last.
+    before = is_met.select((tap * number("dilation") - rest) // stride, 0) + (taps.maximum(1) - 1) * step
+    return {
+        "first": first,
+        "count": (number("image") - first + (stride - 1)) // stride,
+        "tap": is_met.select(tap, 0),
+        "taps": taps,
+        "every": every,
+        "spread": step,
+        "before": (before - position).maximum(0),
+        "skip": (position - before).maximum(0),
+    }
+
+
+def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
+    """A: dy seen through the class's windows; B: the weights of their places, last to first."""
+    given, spatial = work.distances, range(rank_of(spec.windows))
+
+    def numbers(name: str) -> list[Scalar]:
+        return [getattr(given, f"{name}{dim}") for dim in spatial]
+
+    channels, taps = given.channels.multiple_of(spec.align[0]), [one.maximum(1) for one in numbers("taps")]
+    steps = [getattr(given, f"dy_step{at}").multiple_of(spec.align[0]) for at in ("", *spatial)]
+    dy = view(work.arrays["a"], (given.images, *numbers("positions"), channels), (*steps, 1))
+    for dim, count in reversed(list(enumerate(numbers("count")))):
+        spread, reach = getattr(given, f"spread{dim}"), getattr(given, f"image{dim}")
+        dy = dy.pad_left(1 + dim, getattr(given, f"before{dim}")).pad_right(1 + dim, reach)
+        dy = dy.offset(1 + dim, getattr(given, f"skip{dim}"), reach)
+        dy = dy.embed(1 + dim, (count, taps[dim]), (1, spread))
+    places = range(1, 1 + 2 * len(spatial))
+    dy = dy.permute(0, *places[::2], *places[1::2], 1 + 2 * len(spatial))
+    rows = dy.merge(*range(1 + len(spatial))).merge(*range(1, 2 + len(spatial)))
+
+    columns = work.sizes["n"].multiple_of(spec.align[1])
+    window_steps = [one.multiple_of(spec.align[1]) for one in numbers("window_step")]
+    lengths = (channels, *numbers("window"), columns)
+    weights = view(work.arrays["b"], lengths, (given.row_step.multiple_of(spec.align[1]), *window_steps, 1))
+    for dim, (tap, every) in enumerate(zip(numbers("tap"), numbers("every"), strict=True)):
+        weights = weights.offset(1 + dim, tap, lengths[1 + dim] - tap).embed(1 + dim, (taps[dim],), (every,))
+        weights = weights.reverse(1 + dim)
+    last = 1 + len(spatial)
+    weights = weights.permute(last, *range(1, last), 0).merge(*range(1, 1 + last))
+    depth = spec.block[2]
+    a = Matrix("a", patch_rows(spec, "a", rows, work.row), depth)
+    return [a, Matrix("b", patch_rows(spec, "b", weights, work.column), depth)]
+
+
+def array_of_class(spec: ContractionSpec, work: Work, name: str) -> Array:
+    """The places of a class in the images, or in a D tensor like them, as rows; other D tensors as they are."""
+    if not _moves_with(spec, name):
+        return array(spec, work, name)
+    given, n = work.distances, work.sizes["n"]
+    align, spatial = align_of(spec, name), range(rank_of(spec.windows))
+    steps = [getattr(given, f"dx_step{at}").multiple_of(align) for at in ("", *spatial)]
+    lengths = (given.images, *(getattr(given, f"image{dim}") for dim in spatial), n)
+    images = view(work.arrays[name], lengths, (*steps, 1))
+    for dim in spatial:
+        first, length = getattr(given, f"first{dim}"), getattr(given, f"image{dim}")
+        images = images.offset(1 + dim, first, length - first)
+        images = images.embed(1 + dim, (getattr(given, f"count{dim}"),), (getattr(given, f"stride{dim}"),))
+    return Array(images.merge(*range(1 + len(spatial))))
+
+
+CLASSES = Classes()

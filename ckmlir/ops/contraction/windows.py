@@ -1,0 +1,113 @@
+"""Images that a product sees as matrices: their rows are the positions of windows, their columns what windows hold.
+
+A convolution is a product of matrices of which one is never made (implicit GEMM): the patches of the images. Forward,
+that is A, with a row for each image and position and a column for each place in the window and channel; in the gradient
+of the weights it is B, whose rows are A's columns.
+
+Source of the semantics: CK Tile's transforms of convolutions to GEMM (example/ck_tile/20_grouped_convolution).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ckmlir.ops.contraction.residues import ResiduesSpec
+from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
+
+PARTS = ("forward", "weight")
+"""Which matrix the patches are: A, with K within windows; B, with K along images and positions."""
+
+
+@dataclass(frozen=True)
+class WindowsSpec:
+    """What a kernel knows of windows.
+
+    Attributes:
+        part: of `PARTS`.
+        rank: spatial dimensions.
+        padded: whether windows reach beyond the images.
+    """
+
+    part: str
+    rank: int
+    padded: bool
+
+    @property
+    def word(self) -> str:
+        """As `ContractionSpec.windows` has it."""
+        return f"{self.part}:{self.rank}:{'padded' if self.padded else 'inside'}"
+
+    @staticmethod
+    def parse(text: str) -> WindowsSpec:
+        """The inverse of `word`. Raises ValueError for other texts."""
+        part, rank, reach = text.split(":")
+        if part not in PARTS or not rank.isdigit() or not 1 <= int(rank) <= MOST_SPATIAL:
+            raise ValueError(text)
+        if reach not in ("padded", "inside"):
+            raise ValueError(text)
+        return WindowsSpec(part, int(rank), reach == "padded")
+
+    @property
+    def image(self) -> str:
+        """Which operand the patches are."""
+        return {"forward": "a", "weight": "b"}[self.part]
+
+    def arguments(self) -> list[str]:
+        """Kernel arguments in place of the distances of the matrices' rows."""
+        spatial = range(self.rank)
+        geometry = [f"{name}{dim}" for name in (*PARAMETERS, "positions") for dim in spatial]
+        steps = ["image_step", *(f"space_step{dim}" for dim in spatial)]
+        return ["images", "channels", *geometry, *steps, "ldb" if self.image == "a" else "lda"]
+
+
+def parse_windows(text: str) -> WindowsSpec | ResiduesSpec:
+    """What a kernel knows of windows, as `ContractionSpec.windows` has it. Raises ValueError for other texts."""
+    if text.startswith("data:"):
+        return ResiduesSpec.parse(text)
+    return WindowsSpec.parse(text)
+
+
+def rank_of(text: str) -> int:
+    """Spatial dimensions of windows."""
+    return parse_windows(text).rank
+
+
+@dataclass(frozen=True)
+class Windows:
+    """Windows of a problem.
+
+    Attributes:
+        images: how many there are.
+        channels: of a group.
+        place: elements from one place of an image to the next: the channels of all groups.
+    """
+
+    part: str
+    sliding: Sliding
+    images: int
+    channels: int
+    place: int
+
+    @property
+    def described(self) -> WindowsSpec:
+        """What a kernel has to know."""
+        return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded)
+
+    @property
+    def image(self) -> str:
+        """Which operand the patches are."""
+        return self.described.image
+
+    @property
+    def word(self) -> str:
+        """As `ContractionSpec.windows` has it."""
+        return self.described.word
+
+    def arguments(self, pitches: Sequence[int]) -> tuple[int, ...]:
+        """The numbers of `WindowsSpec.arguments`; `pitches` are those of A and B."""
+        geometry = [number for name in PARAMETERS for number in getattr(self.sliding, name)]
+        empty = 0 in self.sliding.image  # distances that kernels are promised divisors of all the same
+        steps = [self.place] * (self.sliding.rank + 1) if empty else image_steps(self.sliding, self.place)
+        other = pitches[1 if self.image == "a" else 0]
+        return (self.images, self.channels, *geometry, *self.sliding.positions, *steps, other)

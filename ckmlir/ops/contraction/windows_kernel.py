@@ -1,0 +1,102 @@
+"""Images seen through windows as a matrix: the operand of an implicit GEMM."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import mul
+from types import SimpleNamespace
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import Pointer, Scalar, Tile, View, load, view
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.loop_kernel import Operand
+from ckmlir.ops.contraction.operands_kernel import Matrix, array
+from ckmlir.ops.contraction.rows_kernel import Amount, Following, Rows
+from ckmlir.ops.contraction.windows import WindowsSpec
+from ckmlir.ops.contraction.work_kernel import Work
+from ckmlir.ops.tensors.sliding import slide
+from ckmlir.targets.cdna import WAVE_SIZE
+
+AT_ONCE = 4
+"""Rows, or columns, of patches that a wave loads of at a time at least."""
+
+
+@dataclass(frozen=True)
+class DealtOut(Following):
+    """Rows of patches whose elements follow each other `along` a dimension, where all lanes of a wave would have the
+    same coordinate along the other. That and its comparisons would be in scalar registers then, of which there are too
+    few for all of them; so lanes are dealt out to several.
+    """
+
+    waves: int
+    vector: int
+    along: int
+
+    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+        """See `Rows`."""
+        others = (1 - self.along, AT_ONCE)
+        dealt = coalesced((self.count, *lengths), self.waves, self.along, self.vector, lanes_first=others)
+        return load(self._window(origin, lengths), dealt)
+
+
+@dataclass(frozen=True)
+class LaterMatrix(Matrix):
+    """A matrix whose view begins at the `first` k."""
+
+    first: Scalar
+
+    def load(self, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return super().load(k - self.first)
+
+
+def forward(spec: ContractionSpec, work: Work) -> list[Operand]:
+    """The patches are A."""
+    _, bn, bk = spec.block
+    seen, row = _patches(spec, work.arrays["a"], work.distances, work.row)
+    b = array(spec, work, "b").rows(work.column, bn)
+    return [Matrix("a", patch_rows(spec, "a", seen, row), bk), Matrix("b", b, bk)]
+
+
+def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
+    """The patches are B, and K counts them."""
+    bm, _, bk = spec.block
+    seen, at = _patches(spec, work.arrays["b"], work.distances, work.begin)
+    b = patch_rows(spec, "b", seen.permute(1, 0), work.column)
+    a = array(spec, work, "a").rows(work.row, bm)
+    return [Matrix("a", a, bk), LaterMatrix("b", b, bk, work.begin - at)]
+
+
+def patch_rows(spec: ContractionSpec, name: str, seen: View, row: Scalar) -> Rows:
+    """Rows of what is seen through windows and is A or B, from one on."""
+    place = "ab".index(name)
+    count, vector = spec.block[place], spec.align[place]
+    along = 1 if spec.layout[place] == ("R", "C")[place] else 0
+    if (count, spec.block[2])[along] < WAVE_SIZE * vector:
+        return Following(seen, row, count)
+    return DealtOut(seen, row, count, spec.wave_count, vector, along)
+
+
+def _patches(
+    spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, position: Scalar | int
+) -> tuple[View, Scalar]:
+    """Images as a matrix of (images and positions, places in the window and channels), from the image on that has a
+    `position` counted through all of them; and which row that position is.
+
+    Addresses count from that image, so that only what a block spans has to be within the reach of 32 bits.
+    """
+    windows = WindowsSpec.parse(spec.windows)
+    align, spatial = spec.align["ab".index(windows.image)], range(windows.rank)
+    positions = [getattr(given, f"positions{dim}") for dim in spatial]
+    each = reduce(mul, positions)
+    first = position // each
+    step = given.image_step.multiple_of(align)
+    begin = pointer.offset((first.to("i64") * step.to("i64")).multiple_of(align))
+    lengths = [given.images - first, *(getattr(given, f"image{dim}") for dim in spatial)]
+    strides = [step, *(getattr(given, f"space_step{dim}").multiple_of(align) for dim in spatial)]
+    images = view(begin, (*lengths, given.channels.multiple_of(align)), (*strides, 1))
+    seen = slide(images, given, positions, padded=windows.padded)
+    rows = range(windows.rank + 1)
+    return seen.merge(*rows).merge(*range(1, windows.rank + 2)), position - first * each

@@ -1,0 +1,184 @@
+"""conv_bwd_data: dx[n, h…, g, c] = sum over k and all o…, f… that meet h… of dy[n, o…, g, k] · w[g, k, f…, c].
+
+The gradient of the images of `conv_fwd`. With strides, the places of an image that meet the same places of the window
+are a class, and each class is a convolution with stride 1 of its own (`ckmlir.ops.contraction.residues`): all of them
+are one launch, and every element of dx is stored once. Places that no window meets are zero.
+
+Arrays: dy (n, positions…, g, k), w (g, k, window…, c), D tensors that op names, dx (n, image…, g, c), all packed. A D
+tensor is as dx (`d_kind` full), a number for each channel (row, (g, c)), or one for all (scalar).
+
+Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
+
+Kernel arguments: dy, w, D tensors, dx; n; blocks of the class that has the most rows; the numbers of
+`ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); then as in
+`gemm`. Grid: blocks of every class; groups.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import LARGE
+from ckmlir.ops.contraction.keys import SPLIT_KEYS, batched, expression_keys, read_problem
+from ckmlir.ops.contraction.operator import real_type
+from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.contraction.residues import Residues
+from ckmlir.ops.contraction.side import MOST
+from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
+from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.ops.operator import Launch, ceil_div
+from ckmlir.ops.request import RequestError, Words
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+KINDS = ("full", "row", "scalar")
+LARGEST_STRIDE = 1 << 15
+"""Kernels multiply two numbers below a stride."""
+
+
+class ConvBwdData(ConvolutionOperator):
+    """See the module's text."""
+
+    name = "conv_bwd_data"
+    summary = "gradient of the images of a convolution, every element stored once"
+    names = {"a": "dy", "b": "w", "c": "dx"}
+    keys = (
+        *(key for key in KEYS if key not in SPLIT_KEYS),
+        *(key for key in expression_keys(None) if key.name not in ("d_kind", "ldd")),
+        Words("d_kind", None, "of each D tensor: as dx, one row, one number; by default full", KINDS, MOST),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        shapes = read_geometry(values)
+        windows = None if shapes.is_pointwise else _residues(shapes)
+        rows = windows.most_rows if windows else shapes.positions
+        # K is what one place of the window has: how many places there are depends on the class.
+        sizes = {"m": rows, "n": shapes.c, "k": shapes.k}
+        single = read_problem({**values, **sizes, "layout": "RRR", **dict.fromkeys(("lda", "ldb", "ldc", "ldd"))})
+        weights = shapes.k * shapes.places * shapes.c
+        strides = {"a": shapes.k, "b": weights, "c": shapes.c, "full": shapes.c, "row": shapes.c}
+        kinds = {"a": "a", "b": "b", **{one.name: one.kind for one in single.side}, "c": "c"}
+        batches = tuple(
+            (name, Batch((shapes.g,), (strides[kind],)) if kind in strides else Batch((1,), (0,)))
+            for name, kind in kinds.items()
+        )
+        pitch = shapes.g * shapes.c
+        side = tuple(replace(one, pitch=pitch) if one.kind == "full" else one for one in single.side)
+        fields = {
+            **vars(single), "lda": shapes.g * shapes.k, "ldb": shapes.places * shapes.c, "ldc": pitch, "side": side,
+            "windows": windows, "split_k": 1,
+        }  # fmt: skip
+        if shapes.g > 1:
+            fields |= {"batch": (shapes.g,), "batches": batches}
+        return self._checked(ConvolutionProblem(**fields, geometry=shapes))
+
+    def _checked(self, problem: ConvolutionProblem) -> ConvolutionProblem:
+        """The problem, if kernels count its strides, and what a workgroup spans is within the reach of 32 bits."""
+        rows = min(problem.m, max(LARGE, (problem.block or (0,))[0]))
+        spans = {"a": rows, "b": problem.k, "c": rows, **{one.name: rows for one in problem.side if one.kind == "full"}}
+        windows = problem.windows
+        if not isinstance(windows, Residues) or self.writes_nothing(problem):
+            return self._within_reach(problem, spans)
+        stride = max(windows.sliding.stride)
+        if stride > LARGEST_STRIDE:
+            raise RequestError(f"strides: {stride} is among them; kernels count strides up to {LARGEST_STRIDE}")
+        lengths = zip(windows.sliding.image, windows.sliding.stride, strict=True)
+        least = prod(max(length // one, 1) for length, one in lengths)
+        images = min(rows // least + 2, windows.images)
+        reach = {"a": windows.dy_image // problem.lda, "c": windows.dx_image // problem.ldc}
+        wide = {name: images * reach["a" if name == "a" else "c"] for name in spans if name != "b"}
+        return self._within_reach(replace(problem, windows=None), {**spans, **wide}) and problem
+
+    def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        """Those of a product; classes differ in their rows, of which no block divides all."""
+        for spec in super().proposals(problem, target):
+            if problem.windows is None:
+                yield spec
+            else:
+                pad = "".join(letter for letter in "mnk" if letter == "m" or letter in spec.pad)
+                yield replace(spec, walk="classes", pad=pad)
+
+    def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        if problem.windows is None:
+            return super().mismatches(problem, spec, target)
+        reasons = list(unlike(spec, walk="classes"))
+        if "m" not in spec.pad:
+            reasons.append(Reason("pad", spec.pad, "no block divides the rows of all classes", "expected m among them"))
+        return reasons + super().mismatches(problem, replace(spec, walk="grid"), target)
+
+    def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
+        windows = problem.windows
+        if not isinstance(windows, Residues) or self.writes_nothing(problem):
+            return super().launch(problem, spec, target)
+        across = ceil_div(problem.n, spec.block[1])
+        blocks = ceil_div(windows.most_rows, spec.block[0]) * across
+        strides = (stride for name in problem.names for stride in problem.batch_of(name).strides)
+        integers = (problem.n, blocks, *problem.distances(), *problem.batch[1:], *strides)
+        numbers = (problem.alpha, problem.beta) if spec.op else ()
+        names = [self.names.get(name, name) for name in problem.names]
+        arguments = (*names, *map(np.int32, integers), *map(real_type(problem), numbers))
+        shape = (across, blocks // across, windows.classes, *reversed(problem.batch))
+        grid = (blocks * windows.classes, prod(problem.batch), 1)
+        return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+    def flops(self, problem: Problem) -> int:
+        """Those of the convolution whose gradient it is."""
+        shapes = self._shapes(problem)
+        return 2 * shapes.positions * shapes.g * shapes.k * shapes.places * shapes.c
+
+    def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
+        """For every place of an image all places of the window, of which those that do not meet it are zero."""
+        shapes, flat = problem.shapes, problem.plain()
+        m, k = shapes.n * prod(shapes.sliding.image), shapes.places * shapes.k
+        side = tuple(replace(one, pitch=flat.n if one.kind == "full" else 1) for one in flat.side)
+        flat = replace(flat, m=m, k=k, lda=k, ldb=flat.n, ldc=flat.n, side=side)
+        alone = {f"{one.name}_batch": (1,) for one in flat.side if one.kind == "scalar"}
+        flat = batched(flat, (shapes.g,), alone)
+        met = shapes.sliding.met(arrays["dy"])
+        # (n, image…, window…, g, k) and (g, k, window…, c), K being (window…, k)
+        joined = {"a": np.moveaxis(met, -2, 0), "b": np.moveaxis(arrays["w"], 1, -2)}
+        for one in problem.side:
+            joined[one.name] = arrays[one.name]
+            if one.kind == "full":
+                joined[one.name] = np.moveaxis(arrays[one.name], -2, 0)
+        wanted = {array.name: array.shape for array in flat.arrays()}
+        return flat, {name: values.reshape(wanted[name]) for name, values in joined.items()}
+
+    def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
+        shapes = problem.shapes
+        return np.moveaxis(values.reshape(shapes.g, shapes.n, *shapes.sliding.image, shapes.c), 0, -2)
+
+    def _side_shape(self, problem: ConvolutionProblem, kind: str) -> tuple[int, ...]:
+        shapes = problem.shapes
+        return {"full": shapes.x, "row": (shapes.g, shapes.c), "scalar": (1,)}[kind]
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        requests: tuple[dict[str, object], ...] = (
+            {"c": 64, "k": 256}, {"c": 256, "k": 64, "strides": (2,)}, {"c": 32, "k": 64, "g": 2},
+            {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)}, {"c": 3, "k": 5},
+            {"c": 256, "k": 64, "window": (1,), "pads": (0,)}, {"c": 64, "k": 128, "image": (8, 16, 16)},
+        )  # fmt: skip
+        problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _residues(shapes: Geometry) -> Residues:
+    """Where there is one position at most, it is met without strides."""
+    sliding = shapes.sliding
+    strides = tuple(
+        stride if length > 1 else 1 for stride, length in zip(sliding.stride, sliding.positions, strict=True)
+    )
+    same = replace(sliding, stride=strides)
+    return Residues(same, sliding.positions, shapes.n, shapes.k, shapes.g * shapes.k, shapes.c, shapes.g * shapes.c)
+
+
+OPERATOR = ConvBwdData()

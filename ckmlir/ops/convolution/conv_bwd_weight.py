@@ -1,0 +1,84 @@
+"""conv_bwd_weight: dw[g, k, f…, c] = sum over n and o… of dy[n, o…, g, k] · x[n, o * strides + f * dilations - pads, g,
+c].
+
+The gradient of the weights of `conv_fwd`: a row for each channel of y, a column for each place in the window and
+channel of x, sums over images and positions. Those are many and the results few, so workgroups share the sums
+(`split_k`, by default as many parts as the chip has room for). By `reduction=workspace` a second kernel adds the parts
+in their order, and two runs give the same bits; by `atomic` memory does.
+
+Arrays: dy (n, positions…, g, k), x (n, image…, g, c), D tensors that op names and dw, each (g, k, window…, c), packed.
+
+Kernel arguments: dy, x, D tensors, dw; m, n, k; the numbers of `WindowsSpec.arguments`, or pitches; those of dw and D
+tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in `gemm`. Grid: tiles of
+channels and columns; groups; parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
+from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.convolution.geometry import KEYS, read_geometry
+from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.targets import Target
+
+
+class ConvBwdWeight(ConvolutionOperator):
+    """See the module's text."""
+
+    name = "conv_bwd_weight"
+    summary = "gradient of the weights of a convolution, sums in parts, in a fixed order or by atomics"
+    names = {"a": "dy", "b": "x", "c": "dw"}
+    keys = (*KEYS, *(key for key in expression_keys(None) if key.name not in ("d_kind", "ldd")))
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        shapes = read_geometry(values)
+        sizes = {"m": shapes.k, "n": shapes.places * shapes.c, "k": shapes.positions}
+        free = dict.fromkeys(("lda", "ldb", "ldc", "ldd", "d_kind"))
+        single = read_problem({**values, **sizes, "layout": "CRR", **free})
+        weights = shapes.k * single.n
+        strides = {"a": shapes.k, "b": shapes.c, **{one.name: weights for one in single.side}, "c": weights}
+        batches = tuple((name, Batch((shapes.g,), (stride,))) for name, stride in strides.items())
+        fields = {
+            **vars(single), "lda": shapes.g * shapes.k, "ldb": shapes.g * shapes.c, "ldc": single.n,
+            "windows": shapes.windows("weight"),
+        }  # fmt: skip
+        if shapes.g > 1:
+            fields |= {"batch": (shapes.g,), "batches": batches}
+        problem = ConvolutionProblem(**fields, geometry=shapes)
+        return self._within_reach(problem, {"a": problem.k, "b": problem.k, "c": problem.m})
+
+    def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
+        shapes, flat = problem.shapes, problem.plain()
+        flat = batched(replace(flat, lda=flat.m, ldb=flat.n), (shapes.g,), {})
+        found, _ = shapes.sliding.patches(arrays["x"])
+        joined = {"a": np.moveaxis(arrays["dy"], -2, 0), "b": np.moveaxis(found, -2, 0)}
+        joined |= {one.name: arrays[one.name] for one in problem.side}
+        wanted = {array.name: array.shape for array in flat.arrays()}
+        return flat, {name: values.reshape(wanted[name]) for name, values in joined.items()}
+
+    def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
+        return values.reshape(problem.shapes.w)
+
+    def _side_shape(self, problem: ConvolutionProblem, kind: str) -> tuple[int, ...]:
+        return problem.shapes.w
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        requests: tuple[dict[str, object], ...] = (
+            {"c": 64, "k": 64}, {"c": 64, "k": 64, "reduction": "atomic", "out": "f32"}, {"c": 32, "k": 64, "g": 2},
+            {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)},
+            {"c": 256, "k": 64, "window": (1,), "pads": (0,)}, {"c": 64, "k": 128, "image": (8, 16, 16)},
+        )  # fmt: skip
+        problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+
+OPERATOR = ConvBwdWeight()

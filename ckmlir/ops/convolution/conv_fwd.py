@@ -1,0 +1,110 @@
+"""conv_fwd: y[n, o…, g, k] = sum over f… and c of x[n, o * strides + f * dilations - pads, g, c] · w[g, k, f…, c].
+
+Convolution of 1-D, 2-D and 3-D images, channels last, in groups, as implicit GEMM (CK Tile's example 20): a row for
+each image and position of the window, a column for each channel of y, sums over places in the window and channels of x.
+Outside of an image there are zeros. Images are padded differently on both sides by `right_pads`.
+
+Arrays: x (n, image…, g, c), w (g, k, window…, c), D tensors that op names, y (n, positions…, g, k), all packed. A D
+tensor is as y (`d_kind` full: a residual), a number for each channel (row, (g, k): a bias), for each position (column,
+(n, positions…)), or for all (scalar).
+
+Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
+
+Kernel arguments: x, w, D tensors, y; m, n, k; the numbers of `WindowsSpec.arguments`, or pitches; those of y and D
+tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in `gemm`. Grid: tiles of rows
+and channels; groups; parts.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import LARGE
+from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
+from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
+from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.targets import Target
+
+
+class ConvFwd(ConvolutionOperator):
+    """See the module's text."""
+
+    name = "conv_fwd"
+    summary = "convolution of 1-D to 3-D images in groups, with an expression of the sums and D tensors"
+    names = {"a": "x", "b": "w", "c": "y"}
+    keys = (*KEYS, *(key for key in expression_keys(None) if key.name != "ldd"))
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        shapes = read_geometry(values)
+        single = read_problem({**values, **_sizes(shapes), "layout": "RCR", **_PITCHES, "ldd": None})
+        k = single.k
+        strides = {"a": shapes.c, "b": shapes.k * k, "c": shapes.k, "full": shapes.k, "row": shapes.k}
+        kinds = {"a": "a", "b": "b", "c": "c", **{one.name: one.kind for one in single.side}}
+        found = {
+            name: Batch((shapes.g,), (strides[kind],)) if kind in strides else Batch((1,), (0,))
+            for name, kind in kinds.items()
+        }
+        side = tuple(replace(one, pitch=shapes.g * shapes.k) if one.kind == "full" else one for one in single.side)
+        fields = {
+            **vars(single), "lda": shapes.g * shapes.c, "ldb": k, "ldc": shapes.g * shapes.k, "side": side,
+            "windows": shapes.windows("forward"),
+        }  # fmt: skip
+        if shapes.g > 1:
+            fields |= {"batch": (shapes.g,), "batches": tuple(found.items())}
+        rows = min(single.m, max(LARGE, (single.block or (0,))[0]))
+        spans = {"a": rows, "b": single.n, "c": rows, **{one.name: rows for one in side if one.kind == "full"}}
+        return self._within_reach(ConvolutionProblem(**fields, geometry=shapes), spans)
+
+    def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
+        shapes, flat = problem.shapes, problem.plain()
+        side = tuple(replace(one, pitch=flat.n if one.kind == "full" else 1) for one in flat.side)
+        flat = replace(flat, lda=flat.k, ldb=flat.k, ldc=flat.n, side=side)
+        alone = {f"{one.name}_batch": (1,) for one in flat.side if one.kind in ("column", "scalar")}
+        flat = batched(flat, (shapes.g,), alone)
+        found, _ = shapes.sliding.patches(arrays["x"])
+        joined = {"a": np.moveaxis(found, -2, 0), "b": arrays["w"]}
+        for one in problem.side:
+            joined[one.name] = arrays[one.name]
+            if one.kind == "full":
+                joined[one.name] = np.moveaxis(arrays[one.name], -2, 0)
+        wanted = {array.name: array.shape for array in flat.arrays()}
+        return flat, {name: values.reshape(wanted[name]) for name, values in joined.items()}
+
+    def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
+        shapes = problem.shapes
+        apart = values.reshape(shapes.g, shapes.n, *shapes.sliding.positions, shapes.k)
+        return np.moveaxis(apart, 0, -2)
+
+    def _side_shape(self, problem: ConvolutionProblem, kind: str) -> tuple[int, ...]:
+        shapes = problem.shapes
+        return {"full": shapes.y, "row": (shapes.g, shapes.k), "column": shapes.y[:-2], "scalar": (1,)}[kind]
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        requests: tuple[dict[str, object], ...] = (
+            {"c": 64, "k": 256}, {"c": 64, "k": 256, "op": "relu(acc + d0)", "d_kind": "row"},
+            {"c": 32, "k": 64, "g": 2}, {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)},
+            {"c": 256, "k": 64, "window": (1,), "pads": (0,)},
+            {"c": 64, "k": 128, "image": (8, 16, 16), "window": (3,)},
+        )  # fmt: skip
+        problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+
+_PITCHES = dict.fromkeys(("lda", "ldb", "ldc"))
+
+
+def _sizes(shapes: Geometry) -> dict[str, int]:
+    """Of the product of matrices."""
+    return {"m": shapes.positions, "n": shapes.k, "k": prod(shapes.sliding.window) * shapes.c}
+
+
+OPERATOR = ConvFwd()

@@ -1,0 +1,90 @@
+"""What convolutions and their gradients have in common: geometry, keys, and the shapes of their arrays."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from math import prod
+from typing import Any
+
+from ckmlir.ops.contraction.keys import PLAN_KEYS, SPLIT_KEYS, TYPE_KEYS
+from ckmlir.ops.contraction.windows import Windows
+from ckmlir.ops.request import MAXIMUM_SIZE, Integer, Key, RequestError
+from ckmlir.ops.tensors.sliding import Sliding, check_sliding, read_sliding, sliding_keys
+
+KEYS: tuple[Key, ...] = (
+    Integer("n", 2, "images"),
+    Integer("g", 1, "groups of channels", minimum=1),
+    Integer("c", 64, "channels of a group in x", minimum=1),
+    Integer("k", 64, "channels of a group in y", minimum=1),
+    *sliding_keys((28, 28), (3,), pad=1, stride=1),
+    *(key for key in TYPE_KEYS if key.name != "layout"),
+    *PLAN_KEYS,
+    *SPLIT_KEYS,
+)
+
+
+@dataclass(frozen=True)
+class Geometry:
+    """A convolution: `n` images of `g` groups of `c` channels become images of `g` groups of `k` channels."""
+
+    n: int
+    g: int
+    c: int
+    k: int
+    sliding: Sliding
+
+    @property
+    def positions(self) -> int:
+        """Of windows in all images."""
+        return self.n * prod(self.sliding.positions)
+
+    @property
+    def places(self) -> int:
+        """What a window holds: of each channel."""
+        return prod(self.sliding.window)
+
+    @property
+    def x(self) -> tuple[int, ...]:
+        """Shape of the images: (n, spatial…, g, c)."""
+        return (self.n, *self.sliding.image, self.g, self.c)
+
+    @property
+    def w(self) -> tuple[int, ...]:
+        """Shape of the weights: (g, k, window…, c)."""
+        return (self.g, self.k, *self.sliding.window, self.c)
+
+    @property
+    def y(self) -> tuple[int, ...]:
+        """Shape of what windows come to: (n, positions…, g, k)."""
+        return (self.n, *self.sliding.positions, self.g, self.k)
+
+    @property
+    def is_pointwise(self) -> bool:
+        """Whether windows are the images' places themselves, so that images are plain matrices."""
+        sliding = self.sliding
+        return not sliding.padded and {*sliding.window, *sliding.stride} == {1}
+
+    def windows(self, part: str) -> Windows | None:
+        """How a product sees the images; None for plain matrices."""
+        if self.is_pointwise:
+            return None
+        return Windows(part, self.sliding, self.n, self.c, self.g * self.c)
+
+
+def read_geometry(values: Mapping[str, Any]) -> Geometry:
+    """The convolution of keys that have been read. Raises RequestError for numbers that kernels do not count."""
+    found = Geometry(values["n"], values["g"], values["c"], values["k"], read_sliding(values))
+    if found.n and found.positions:
+        check_sliding(found.sliding, found.g, found.c)
+    numbers = {
+        "positions of windows in all images": found.positions,
+        "the elements of a window number": found.places * found.c,
+        "channels of all groups in x": found.g * found.c,
+        "channels of all groups in y": found.g * found.k,
+        "the weights of a group number": found.places * found.c * found.k,
+    }
+    for what, number in numbers.items():
+        if number > MAXIMUM_SIZE:
+            raise RequestError(f"{what}: {number}; kernels count to {MAXIMUM_SIZE}")
+    return found

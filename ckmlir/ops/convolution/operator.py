@@ -1,0 +1,188 @@
+"""What convolutions and their gradients have in common as operators: a product of matrices whose arrays have names and
+shapes of their own.
+
+The product's batch are the groups: channels of a group lie next to each other, so every matrix of the product has rows
+as long as a place's channels of all groups.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from math import prod
+from typing import ClassVar
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import NARROWEST_FOR_TWO_STEPS
+from ckmlir.ops.contraction.operator import ContractionOperator
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.convolution.geometry import Geometry
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.batched_gemm import OPERATOR as PRODUCTS
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Run, Step
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.steps import Fill
+from ckmlir.ops.tensors.arrays import packed
+from ckmlir.ops.tensors.sliding import image_steps
+from ckmlir.ops.tensors.values import moved_values
+from ckmlir.targets import Target
+
+NARROW_BLOCK = (64, 64, 32)
+"""Block whose patches are loaded in narrow pieces: 8 by a lane of four waves, if they are single elements."""
+
+
+@dataclass(frozen=True)
+class ConvolutionProblem(Problem):
+    """The product that a convolution, or a gradient of it, is."""
+
+    geometry: Geometry | None = None
+
+    @property
+    def shapes(self) -> Geometry:
+        """The convolution."""
+        assert self.geometry is not None
+        return self.geometry
+
+    def plain(self) -> Problem:
+        """The same product of matrices without groups."""
+        fields = {name: value for name, value in vars(self).items() if name != "geometry"}
+        return replace(Problem(**fields), windows=None, batch=(), batches=())
+
+
+class ConvolutionOperator(ContractionOperator):
+    """A product of matrices of which some are images.
+
+    Attributes:
+        names: what the arrays are called that the product's matrices a, b and c are.
+    """
+
+    names: ClassVar[Mapping[str, str]]
+
+    @abstractmethod
+    def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
+        """The product of packed matrices that it comes to, for every group, and its arrays; images as their patches."""
+
+    @abstractmethod
+    def _shaped(self, problem: ConvolutionProblem, values: Array) -> Array:
+        """The output, of values (group, row, column) of that product."""
+
+    @abstractmethod
+    def _side_shape(self, problem: ConvolutionProblem, kind: str) -> tuple[int, ...]:
+        """Of a D tensor."""
+
+    def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        """Those of any product; but patches that are loaded in narrow pieces have small blocks, since a lane keeps
+        coordinates and conditions of each.
+        """
+        small = problem.block is None and self._narrow(problem)
+        return super().proposals(replace(problem, block=NARROW_BLOCK) if small else problem, target)
+
+    def _narrow(self, problem: Problem) -> bool:
+        """Whether there are patches, and a lane loads less than `NARROWEST_FOR_TWO_STEPS` of them at a time."""
+        if problem.windows is None:
+            return False
+        align = problem.aligned()["ab".index(problem.windows.image)]
+        return align * find_dtype(problem.stored).bytes < NARROWEST_FOR_TWO_STEPS
+
+    def _within_reach(self, problem: ConvolutionProblem, rows: Mapping[str, int]) -> ConvolutionProblem:
+        """The problem, if what a workgroup spans of each matrix is within the reach of 32-bit offsets: at most so many
+        `rows` of it; of images as many as those positions are in.
+
+        Raises:
+            RequestError: naming the array.
+        """
+        shapes, found = problem.shapes, {array.name: array for array in problem.arrays()}
+        pitches = {"a": problem.lda, "b": problem.ldb}
+        for name, count in rows.items():
+            pitch = pitches.get(name, problem.ldc)
+            if problem.windows is not None and name == problem.windows.image:
+                count = min(count // max(prod(shapes.sliding.positions), 1) + 2, shapes.n)
+                pitch = image_steps(shapes.sliding, shapes.g * shapes.c)[0]
+            reach = count * pitch * find_dtype(found[name].dtype).bytes
+            if reach > MAXIMUM_ARRAY_BYTES and problem.m and problem.n:
+                raise RequestError(
+                    f"array {self.names.get(name, name)}: what a workgroup takes of it spans {reach} bytes; kernels "
+                    f"address at most {MAXIMUM_ARRAY_BYTES}"
+                )
+        return problem
+
+    @staticmethod
+    def _shapes(problem: Problem) -> Geometry:
+        """The convolution of a problem."""
+        return _own(problem).shapes
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        """In the order of the product's: images, weights and what they give, and the D tensors before the output."""
+        own = _own(problem)
+        shapes = {name: getattr(own.shapes, name.removeprefix("d")) for name in self.names.values()}
+        *operands, output = (
+            ArraySpec(known_as, shapes[known_as], dtype, role, packed(shapes[known_as]))
+            for (name, known_as), dtype, role in zip(
+                self.names.items(), (own.stored, own.stored, own.out), ("in", "in", "out"), strict=True
+            )
+        )
+        sides = []
+        for one in own.side:
+            shape = self._side_shape(own, one.kind)
+            sides.append(ArraySpec(one.name, shape, one.dtype, "in", packed(shape)))
+        return (*operands, *sides, output)
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name not in self.names.values():
+            return moved_values(array, generator)
+        if problem.dtype == "i8":
+            whole: Array = generator.integers(-128, 128, array.shape, dtype=np.int16)
+            return whole
+        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
+        return values
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """That of the product of matrices."""
+        own = _own(problem)
+        return {self.names["c"]: self._shaped(own, PRODUCTS.reference(*self._flat(own, arrays))["c"])}
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        own = _own(problem)
+        return {self.names["c"]: self._shaped(own, PRODUCTS.expected(*self._flat(own, arrays), target)["c"])}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """Those of the same product of matrices, in as many parts."""
+        own = _own(problem)
+        flat, joined = self._flat(own, arrays)
+        flat = replace(flat, split_k=self._most_parts(own, target) if own.reduction == "atomic" else 1)
+        found = PRODUCTS.tolerances(flat, joined, PRODUCTS.reference(flat, joined), target)["c"]
+        shape = (*flat.batch, flat.m, flat.n)
+        atol, free = (self._shaped(own, np.broadcast_to(value, shape)) for value in (found.atol, found.unspecified))
+        return {self.names["c"]: Tolerance(found.rtol, atol, found.reason, free)}
+
+    def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
+        found = super().launch(problem, spec, target)
+        arguments = tuple(self.names.get(one, one) if isinstance(one, str) else one for one in found.arguments)
+        return replace(found, arguments=arguments)
+
+    def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        return tuple(self._named(step) for step in super().steps(problem, spec, target))
+
+    def _named(self, step: Step) -> Step:
+        """A step of the product's, with the output by its own name."""
+        if isinstance(step, Fill):
+            return replace(step, buffer=self.names.get(step.buffer, step.buffer))
+        if isinstance(step, Run):
+            return replace(step, arrays={**step.arrays, _output_of(step): self.names["c"]})
+        return step
+
+
+def _output_of(step: Run) -> str:
+    """The output of a step that adds parts to C, or sets it to zero."""
+    return next(array.name for array in step.operator.arrays(step.problem) if array.role == "out")
+
+
+def _own(problem: Problem) -> ConvolutionProblem:
+    assert isinstance(problem, ConvolutionProblem)
+    return problem

@@ -1,0 +1,145 @@
+"""Gradients of the images of convolutions against their references, references against loops; and that forward and both
+gradients are adjoints.
+"""
+
+from __future__ import annotations
+
+from math import prod
+from typing import Any
+
+import numpy as np
+import pytest
+from convolution_cases import convolved, draw, image_gradient
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.residues import Residues
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+OPERATOR = find_operator("conv_bwd_data")
+GFX942 = get_target("gfx942")
+DRAWN = 500
+DEFAULT = {18}
+"""Seeds of the convolutions that are run by default."""
+
+
+def run(chip: str, **keys: Any) -> None:
+    """Run a request under all checkers, and compare it with the reference and that with loops."""
+    target = get_target(chip)
+    problem = OPERATOR.problem(**keys)
+    arrays = OPERATOR.inputs(problem, target, seed=3)
+    result = run_operator(OPERATOR, problem, arrays, target, open_device("sim", target, seed=5, checks="all"))
+    comparisons = check_outputs(OPERATOR, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    found = OPERATOR.reference(problem, arrays)["dx"]
+    by_loops = image_gradient(keys, arrays["dy"], arrays["w"], found.shape)
+    np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed in DEFAULT else pytest.mark.full) for seed in range(DRAWN)]
+)
+def test_geometries_drawn_at_random(seed: int) -> None:
+    """Strides, dilations, paddings, groups and channels of any kind, on changing chips."""
+    keys = draw(seed)
+    run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
+
+
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx90a", {"n": 2, "c": 16, "k": 24, "g": 2, "image": (9, 10), "window": (3, 3), "strides": 2, "dtype": "bf16"}),
+    # stride and dilation have a factor in common, so that whole classes meet nothing
+    ("gfx942", {"n": 2, "c": 3, "k": 20, "image": (31,), "window": (4,), "strides": 6, "dilations": 4, "pads": 5}),
+    ("gfx950", {"n": 1, "c": 1, "k": 1, "g": 8, "image": (4, 5, 6), "window": 3, "strides": 2, "dtype": "f32"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_gradients(chip: str, keys: dict[str, Any]) -> None:
+    """One, two and three dimensions with classes, groups, depthwise."""
+    run(chip, **keys)
+
+
+def test_expressions() -> None:
+    """What lies as dx is read where a class writes."""
+    keys = {"op": "relu(acc + d0) * d1 - d2", "d_kind": "full,row,scalar", "d": "f32,f16,f32", "g": 2}
+    agree("conv_bwd_data", "gfx942", n=2, c=24, k=20, image=(5, 6), strides=2, **keys)
+
+
+@pytest.mark.parametrize("keys", [
+    {"n": 0}, {"image": (1, 1), "window": 5}, {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
+    {"image": (1, 2), "window": 1, "pads": 0}, {"image": (5, 3), "window": 1, "pads": 0, "strides": 70000},
+    {"image": (4, 4), "window": 6, "pads": 0},  # there is no position: zeros
+])  # fmt: skip
+def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
+    """Nothing to compute, places that nothing meets, strides beyond the image, plain matrices."""
+    run("gfx950", **{"n": 1, "c": 8, "k": 8, "image": (3, 3), "window": 3, "pads": 1, **keys})
+
+
+@pytest.mark.parametrize("keys", [{"strides": (2, 3)}, {"strides": (4, 1), "dilations": (6, 5)}, {"strides": 70}])
+def test_every_place_is_in_one_class(keys: dict[str, Any]) -> None:
+    """Classes have all places of an image between them, and none has more rows than the most."""
+    windows = OPERATOR.problem(n=1, image=(9, 10), **keys).windows
+    assert isinstance(windows, Residues)
+    lengths, strides = windows.sliding.image, windows.sliding.stride
+    counts = [[len(range(first, length, stride)) for first in range(min(length, stride))]
+              for length, stride in zip(lengths, strides, strict=True)]  # fmt: skip
+    assert prod(map(sum, counts)) == prod(lengths)
+    assert windows.classes == prod(map(len, counts)) and windows.most_rows == prod(map(max, counts))
+
+
+def test_forward_and_gradients_are_adjoints() -> None:
+    """<conv(x, w), g> = <x, bwd_data(g, w)> = <w, bwd_weight(x, g)>, of what the kernels compute."""
+    keys = {"n": 2, "c": 6, "k": 8, "g": 2, "image": (7, 6), "window": (3, 2), "strides": (2, 1), "dilations": (1, 2),
+            "pads": (1, 2), "right_pads": (0, 1), "dtype": "f32"}  # fmt: skip
+    random, found = np.random.default_rng(5), {}
+    operators = {name: find_operator(name) for name in ("conv_fwd", "conv_bwd_data", "conv_bwd_weight")}
+    shapes = operators["conv_fwd"].problem(**keys).geometry
+    given = {name: random.standard_normal(getattr(shapes, name)).astype(np.float32) for name in "xwy"}
+    for name, operator in operators.items():
+        problem = operator.problem(**keys)
+        arrays = {one.name: given[one.name[-1]] for one in operator.arrays(problem) if one.role == "in"}
+        result = run_operator(operator, problem, arrays, GFX942, open_device("sim", GFX942))
+        (values,) = result.outputs.values()
+        found[name] = values.astype(np.float64)
+    products = [np.vdot(found[name], given[other]) for name, other in zip(operators, "yxw", strict=True)]
+    np.testing.assert_allclose(products, products[0], rtol=1e-5)
+    exact = convolved(keys, given["x"], given["w"], shapes.y[1:-2])
+    np.testing.assert_allclose(products[0], np.vdot(exact, given["y"]), rtol=1e-5)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_schedules_are_proved(chip: str) -> None:
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(c=8, k=16, image=(9, 9), g=2, strides=2), target)
+    bench = Workbench.of(OPERATOR, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("chip", "align"), [("gfx942", 1), *(pytest.param(chip, 8, marks=pytest.mark.full) for chip in CHIPS)]
+)
+def test_no_listed_kernel_spills(chip: str, align: int) -> None:
+    """With channels one by one, where conditions are many, and in vectors."""
+    target = get_target(chip)
+    for spec in OPERATOR.kernels(target):
+        if spec.dtype == "f16" and spec.align[0] <= align:
+            kernel = compile_kernel(OPERATOR, spec, target)
+            found = kernel.code_object.kernel(kernel.kernel_name).metadata
+            counts = (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size)
+            assert counts == (0, 0, 0), spec.name
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"n": 3, "image": (2**24,), "k": 64, "strides": 2**15, "c": 64}, "array dx: what a workgroup takes of it spans"),
+    ({"image": (2**18,), "strides": 2**16, "c": 1}, "strides: 65536 is among them; kernels count strides up to 32768"),
+    ({"split_k": 2}, "split_k=2: unknown key"), ({"op": "acc + d0", "d_kind": "column"}, "expected 1 to 4 of full"),
+])  # fmt: skip
+def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    """Each is one error that says what is wrong."""
+    with pytest.raises(RequestError, match=words):
+        OPERATOR.problem(**keys)

@@ -1,0 +1,166 @@
+"""Convolutions of images against their references, and references against loops."""
+
+from __future__ import annotations
+
+import mmap
+from typing import Any
+
+import numpy as np
+import pytest
+from convolution_cases import convolved, draw
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.simulator import Simulator
+from ckmlir.targets import get_target
+
+OPERATOR = find_operator("conv_fwd")
+GFX942 = get_target("gfx942")
+DRAWN = 500
+DEFAULT = {9, 11, 18, 25}
+"""Seeds of the convolutions that are run by default."""
+
+
+def run(chip: str, **keys: Any) -> None:
+    """Run a request under all checkers, and compare it with the reference and that with loops."""
+    target = get_target(chip)
+    problem = OPERATOR.problem(**keys)
+    arrays = OPERATOR.inputs(problem, target, seed=3)
+    result = run_operator(OPERATOR, problem, arrays, target, open_device("sim", target, seed=5, checks="all"))
+    comparisons = check_outputs(OPERATOR, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    found = OPERATOR.reference(problem, arrays)["y"]
+    by_loops = convolved(keys, arrays["x"], arrays["w"], found.shape[1:-2])
+    np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed in DEFAULT else pytest.mark.full) for seed in range(DRAWN)]
+)
+def test_geometries_drawn_at_random(seed: int) -> None:
+    """Strides, dilations, paddings, groups and channels of any kind, on changing chips."""
+    keys = draw(seed)
+    run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
+
+
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx90a", {"n": 2, "c": 16, "k": 24, "image": (9, 10), "window": (3, 2), "strides": (2, 1), "dilations": (1, 2),
+                "pads": (1, 0), "right_pads": (2, 1), "g": 3, "dtype": "bf16"}),
+    ("gfx942", {"n": 2, "c": 3, "k": 64, "image": (23,), "window": (7,), "strides": 2, "pads": 3}),  # a stem
+    ("gfx950", {"n": 1, "c": 1, "k": 1, "g": 8, "image": (4, 5, 6), "window": 3, "dtype": "f32"}),  # depthwise
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_convolutions(chip: str, keys: dict[str, Any]) -> None:
+    """One, two and three dimensions, channels in vectors and one by one, groups."""
+    run(chip, **keys)
+
+
+@pytest.mark.parametrize("keys", [
+    {"op": "relu(acc + d0) + d1 * d2 - d3", "d_kind": "row,full,column,scalar", "d": "f32,f16,i8,f32", "g": 2},
+    {"op": "acc + d0", "d_kind": "row", "split_k": 3, "g": 2}, {"split_k": 2, "reduction": "atomic", "out": "f32"},
+    {"op": "silu(acc) * d0", "window": (1, 1), "pads": 0},
+])  # fmt: skip
+def test_expressions_and_parts(keys: dict[str, Any]) -> None:
+    """A residual as y, a bias for each channel, a number for each position or for all; sums in parts."""
+    agree("conv_fwd", "gfx942", **{"n": 2, "c": 24, "k": 20, "image": (5, 6), **keys})
+
+
+def test_a_d_tensor_meets_its_element() -> None:
+    """By the reference: which element of a D tensor meets which of y."""
+    shape = {"n": 2, "g": 3, "c": 2, "k": 4, "image": (5, 6), "window": (2, 2), "pads": 0}
+    problem = OPERATOR.problem(**shape, op="0 * acc + d0 + d1 + d2 + d3", d_kind="full,row,column,scalar", out="f32")
+    arrays = OPERATOR.inputs(problem, GFX942)
+    assert [arrays[f"d{place}"].shape for place in range(4)] == [(2, 4, 5, 3, 4), (3, 4), (2, 4, 5), (1,)]
+    d0, d1, d2, d3 = (arrays[f"d{place}"].astype(np.float64) for place in range(4))
+    wanted = d0 + d1 + d2[..., None, None] + d3
+    np.testing.assert_allclose(OPERATOR.reference(problem, arrays)["y"], wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("keys", [
+    {"n": 0}, {"image": (0, 6)}, {"image": (1, 1), "window": (5, 5)}, {"image": (1, 2), "window": (1, 1), "pads": 0},
+    {"image": (2, 2), "window": (2, 2), "pads": 3, "strides": 2},  # whole windows lie in the padding
+    {"image": (0, 0), "window": (2, 2), "pads": 2},
+])  # fmt: skip
+def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
+    """Nothing to compute, one position, windows of nothing but padding."""
+    run("gfx950", **{"n": 1, "c": 8, "k": 8, "image": (3, 3), "pads": 1, **keys})
+
+
+def test_windows_of_one_place_are_plain_matrices() -> None:
+    """The kernel knows nothing of windows; with strides or padding it does."""
+    one = {"c": 64, "k": 64, "window": 1, "pads": 0}
+    assert OPERATOR.spec(OPERATOR.problem(**one), GFX942).windows == ""
+    assert OPERATOR.spec(OPERATOR.problem(**one, strides=2), GFX942).windows == "forward:2:inside"
+    assert OPERATOR.spec(OPERATOR.problem(**{**one, "pads": 1}), GFX942).windows == "forward:2:padded"
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_schedules_are_proved(chip: str) -> None:
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(c=8, k=16, image=(9, 9), g=2), target)
+    bench = Workbench.of(OPERATOR, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("chip", "align"), [("gfx942", 1), *(pytest.param(chip, 8, marks=pytest.mark.full) for chip in CHIPS)]
+)
+def test_no_listed_kernel_spills(chip: str, align: int) -> None:
+    """With channels one by one, where conditions are many, and in vectors."""
+    target = get_target(chip)
+    specs = OPERATOR.kernels(target)
+    assert {spec.windows for spec in specs} == {"", "forward:2:padded", "forward:3:padded"}
+    for spec in specs:
+        if spec.dtype == "f16" and spec.align[0] <= align:
+            kernel = compile_kernel(OPERATOR, spec, target)
+            found = kernel.code_object.kernel(kernel.kernel_name).metadata
+            counts = (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size)
+            assert counts == (0, 0, 0), spec.name
+
+
+def test_images_beyond_two_gibibytes() -> None:
+    """2.5 GiB of images, of which windows touch a few places, in address space that takes no memory."""
+    images, length, channels, stride = 5, 2**22, 64, 2**14
+    keys = {"n": images, "image": (length,), "c": channels, "k": 8, "window": 1, "strides": stride, "pads": 0}
+    problem = OPERATOR.problem(**keys)
+    x, w, y = OPERATOR.arrays(problem)
+    assert x.nbytes > 2**31
+    simulator = Simulator("gfx942")
+    area = np.frombuffer(mmap.mmap(-1, x.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000), np.uint8)
+    simulator.share(area, "images")  # MAP_NORESERVE
+    random = np.random.default_rng(1)
+    places = area.view(np.float16).reshape(x.shape)[:, ::stride, 0]
+    places[...] = random.standard_normal(places.shape).astype(np.float16)
+    weights = random.standard_normal(w.shape).astype(np.float16)
+    spec = OPERATOR.spec(problem, GFX942)
+    compiled, launch = compile_kernel(OPERATOR, spec, GFX942), OPERATOR.launch(problem, spec, GFX942)
+    output = simulator.upload(np.zeros(y.shape, np.float16))
+    pointers = {"x": np.uint64(area.ctypes.data), "w": simulator.upload(weights), "y": output}
+    arguments = [pointers[one] if isinstance(one, str) else one for one in launch.arguments]
+    simulator.launch(compiled.code_object, compiled.kernel_name, launch.grid, launch.block, arguments)
+    wanted = places.astype(np.float64) @ weights[0, :, 0].astype(np.float64).T
+    found = output.read("f2", y.shape)[:, :, 0].astype(np.float64)
+    np.testing.assert_allclose(found, wanted, rtol=2e-3, atol=2e-2)
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"n": 3, "image": (2**15, 2**15), "strides": 2**14, "window": 1, "pads": 0, "c": 1}, "array x: what a workgroup"),
+    ({"image": (2**20, 2**20), "pads": 0, "c": 1}, "the elements from one image to the next"),
+    ({"c": 0}, "c=0: expected a whole number from 1"),
+    ({"image": (5, 5, 5), "window": (3, 3)}, "window=3x3: expected one number, or one for each of 3"),
+    ({"op": "acc + d0", "d_kind": "rows"}, "d_kind=rows: expected 1 to 4 of full, row, column, scalar"),
+    ({"n": 2**12, "image": (2**10, 2**10), "c": 1, "k": 1}, "positions of windows in all images"),
+    ({"g": 2**16, "c": 2**16, "image": (1,)}, "from one image to the next"),
+    ({"dtype": "i8", "out": "f16"}, "dtype=i8 gives i32"),
+])  # fmt: skip
+def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    """Each is one error that says what is wrong."""
+    with pytest.raises(RequestError, match=words):
+        OPERATOR.problem(**keys)

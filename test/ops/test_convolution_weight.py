@@ -1,0 +1,121 @@
+"""Gradients of the weights of convolutions against their references, and references against loops."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from convolution_cases import draw, weight_gradient
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+OPERATOR = find_operator("conv_bwd_weight")
+GFX942 = get_target("gfx942")
+DRAWN = 500
+DEFAULT = {11, 18}
+"""Seeds of the convolutions that are run by default."""
+
+
+def run(chip: str, **keys: Any) -> Any:
+    """Run a request under all checkers, and compare it with the reference and that with loops."""
+    target = get_target(chip)
+    problem = OPERATOR.problem(**keys)
+    arrays = OPERATOR.inputs(problem, target, seed=3)
+    result = run_operator(OPERATOR, problem, arrays, target, open_device("sim", target, seed=5, checks="all"))
+    comparisons = check_outputs(OPERATOR, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    found = OPERATOR.reference(problem, arrays)["dw"]
+    by_loops = weight_gradient(keys, arrays["dy"], arrays["x"], found.shape)
+    np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
+    return result.outputs["dw"]
+
+
+@pytest.mark.parametrize(
+    "seed", [pytest.param(seed, marks=() if seed in DEFAULT else pytest.mark.full) for seed in range(DRAWN)]
+)
+def test_geometries_drawn_at_random(seed: int) -> None:
+    """Strides, dilations, paddings, groups and channels of any kind, on changing chips."""
+    keys = draw(seed)
+    run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
+
+
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx90a", {"n": 3, "c": 3, "k": 20, "image": (23,), "window": (7,), "strides": 2, "pads": 3, "split_k": 3}),
+    ("gfx942", {"n": 3, "c": 16, "k": 24, "g": 2, "image": (9, 6), "window": (2, 3), "dilations": (2, 1), "split_k": 4,
+                "reduction": "atomic", "out": "f32"}),
+    ("gfx950", {"n": 1, "c": 1, "k": 2, "g": 4, "image": (4, 5, 6), "window": 3, "dtype": "bf16", "out": "f32"}),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_gradients(chip: str, keys: dict[str, Any]) -> None:
+    """Parts of images, in a workspace and by atomics; depthwise."""
+    run(chip, **keys)
+
+
+def test_two_runs_give_the_same_bits() -> None:
+    """With parts through a workspace."""
+    keys = {"n": 2, "c": 8, "k": 8, "image": (9, 9), "window": 3, "dtype": "f32", "split_k": 3}
+    np.testing.assert_array_equal(run("gfx942", **keys), run("gfx942", **keys))
+
+
+def test_an_expression_adds_to_what_there_is() -> None:
+    """Gradients of several batches are added up by a D tensor."""
+    agree("conv_bwd_weight", "gfx942", n=2, c=8, k=12, g=2, image=(5, 6), op="acc * alpha + d0", alpha=0.5, out="f32")
+
+
+@pytest.mark.parametrize("keys", [
+    {"n": 0}, {"image": (1, 1), "window": 5}, {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
+    {"image": (1, 2), "window": 1, "pads": 0},
+])  # fmt: skip
+def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
+    """No sums, one position, windows of nothing but padding, plain matrices."""
+    run("gfx950", **{"n": 1, "c": 8, "k": 8, "image": (3, 3), "window": 3, "pads": 1, **keys})
+
+
+def test_many_positions_are_shared() -> None:
+    """Few results of long sums: by default in as many parts as keep compute units busy."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64), GFX942)
+    assert (spec.sink, spec.windows) == ("partial", "weight:2:padded")
+    assert OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, split_k=1), GFX942).sink == "store"
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_schedules_are_proved(chip: str) -> None:
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(c=8, k=16, image=(9, 9), g=2), target)
+    bench = Workbench.of(OPERATOR, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+@pytest.mark.parametrize(
+    ("chip", "align"), [("gfx942", 1), *(pytest.param(chip, 8, marks=pytest.mark.full) for chip in CHIPS)]
+)
+def test_no_listed_kernel_spills(chip: str, align: int) -> None:
+    """With channels one by one, where conditions are many, and in vectors."""
+    target = get_target(chip)
+    for spec in OPERATOR.kernels(target):
+        if spec.dtype == "f16" and spec.align[1] <= align:
+            kernel = compile_kernel(OPERATOR, spec, target)
+            found = kernel.code_object.kernel(kernel.kernel_name).metadata
+            counts = (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size)
+            assert counts == (0, 0, 0), spec.name
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"n": 5, "image": (2**22,), "strides": 2**14, "window": 1, "pads": 0}, "array x: what a workgroup takes of it"),
+    ({"n": 2**10, "image": (2**10, 2**10), "c": 1, "k": 64}, "array dy: what a workgroup takes of it spans"),
+    ({"op": "acc", "d_kind": "row"}, "d_kind=row: unknown key"),
+])  # fmt: skip
+def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:
+    """Each is one error that says what is wrong."""
+    with pytest.raises(RequestError, match=words):
+        OPERATOR.problem(**keys)
