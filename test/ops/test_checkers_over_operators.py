@@ -84,7 +84,7 @@ SHAPES: dict[str, list[Request]] = {
     "fmha_bwd": [{"sq": 64, "sk": 128, "d": 64}, {"sq": 33, "sk": 130, "d": 128, "h": 2, "hk": 1, "mask": "top_left"},
                  {"sq": 70, "sk": 70, "d": 32, "mask": "window:20,5", "deterministic": 1, "layout": "bshd"},
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "h": 2, "hk": 1},
-                 {"sq": 40, "sk": 136, "d": 64, "h": 1, "bias": "head"},
+                 {"sq": 40, "sk": 136, "d": 64, "h": 1, "bias": "head", "dbias": 1},
                  {"sq": 40, "sk": 70, "d": 32, "alibi": "head"}, {"sq": 33, "sk": 70, "d": 64, "h": 1, "dropout": 0.2}],
     "ragged_tiles": [{"rows": 3, "total": 40_000}, {"rows": 40, "total": 100, "tile": 8}],
     "ragged_row_sums": [{"rows": 9, "total": 5000, "pack": pack} for pack in ("host", "device")],

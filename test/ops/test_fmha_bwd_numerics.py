@@ -31,13 +31,14 @@ def differentiate(chip: str, keys: dict[str, Any], *, checks: str = "all", facto
         arrays[name] = (arrays[name].astype(np.float32) * factor).astype(arrays[name].dtype)
     result = run_operator(FMHA, problem, arrays, target, open_device("sim", target, seed=seed, checks=checks))
     comparisons = check_outputs(FMHA, problem, arrays, result.outputs, target)
-    assert [one.name for one in comparisons] == ["dq", "dk", "dv"]
+    assert [one.name for one in comparisons] == ["dq", "dk", "dv", *["dbias"] * bool(keys.get("dbias"))]
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    for one in comparisons:
+    for one in comparisons[:3]:
         rows = problem.attention.queries if one.name == "dq" else problem.attention.keys
         unused = sum(rows.slots) - sum(rows.lengths or rows.slots)
         heads, _, channels = problem.sizes(one.name)
         assert one.unspecified == unused * heads * channels
+    assert not any(one.unspecified for one in comparisons[3:])
     return problem, arrays, result.outputs
 
 
@@ -49,8 +50,11 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"sq": 40, "sk": 70, "d": 256, "h": 1, "deterministic": 1}),
     ("gfx950", {**PADDED, "d": 32, "h": 2, "hk": 1, "alibi": "head"}),
     ("gfx90a", {"sq": 33, "sk": 150, "d": 40, "dv": 72, "h": 1, "dtype": "bf16"}),
-    ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "b": 2, "mask": "window:10,3,40"}),
+    ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "dbias": 1, "b": 2,
+                "mask": "window:10,3,40"}),
     ("gfx950", {**GROUP, "d": 64, "h": 2, "hk": 1, "dropout": 0.3, "seeds": "memory", "mask": "top_left"}),
+    ("gfx942", {"sq": 37, "sk": 71, "d": 32, "h": 2, "b": 2, "dropout": 0.3, "bias": "one", "dbias": 1,
+                "layout": "bshd"}),
     ("gfx90a", {"sq": 20, "sk": 70, "d": 32, "dv": 256, "h": 1, "b": 2, "dropout": 0.6, "deterministic": 1}),
 ]
 MORE: list[tuple[str, dict[str, Any]]] = [
@@ -99,6 +103,19 @@ def test_heads(chip: str, ratio: int, d: int, dv: int) -> None:
         differentiate(chip, {"b": 2, "h": ratio * hk, "hk": hk, "sq": 66, "sk": 131, "d": d, "dv": dv, "mask": mask})
 
 
+@pytest.mark.parametrize("bias", ["one", pytest.param("head", marks=pytest.mark.full)])
+def test_a_bias_that_heads_share(bias: str) -> None:
+    """Its gradient has the same bits in any order of workgroups, and is zero where nothing attends."""
+    keys = {**PADDED, "d": 32, "h": 2, "mask": "top_left", "bias": bias, "bias_stride": 140, "dbias": 1}
+    problem, arrays, outputs = differentiate("gfx942", keys, checks="", seed=0)
+    whole = problem.attention
+    start, queries = whole.queries.of(arrays, 3)
+    assert not outputs["dbias"][..., start + queries :, :].any()  # rows of no sequence
+    assert not outputs["dbias"][..., start : start + queries, queries:].any()  # keys behind the diagonal
+    again = differentiate("gfx942", keys, checks="", seed=1)[2]
+    np.testing.assert_array_equal(outputs["dbias"], again["dbias"])
+
+
 def test_sequences_without_queries_have_zeros() -> None:
     """dK and dV of a sequence that no query attends to, and dQ of one without keys, packed and in slots."""
     for keys in (GROUP, PADDED):
@@ -118,6 +135,9 @@ def test_every_part_and_mode(chip: str) -> None:
         differentiate(chip, {**some, "d": d, "h": 2, "hk": 1, "mask": mask, "deterministic": d == 32})
     for mask, d in itertools.product(masks, (32, 128, 256)):
         differentiate(chip, {**PADDED, "d": d, "h": 2, "hk": 1, "mask": mask, "dropout": 0.2, "alibi": "head"})
+    for mask, bias, some in itertools.product(masks, ("one", "head"), (GROUP, PADDED, batches)):
+        dropout = 0.3 if bias == "one" else 0
+        differentiate(chip, {**some, "d": 32, "h": 2, "bias": bias, "dbias": 1, "mask": mask, "dropout": dropout})
     for mask, part in itertools.product(masks, ({"alibi": "batch"}, {"bias": "one"}, {"bias": "head"})):
         differentiate(chip, {"b": 2, "sq": 70, "sk": 136, "d": 64, "h": 2, "mask": mask, **part})
         if part["alibi" if "alibi" in part else "bias"] != "batch":

@@ -56,8 +56,9 @@ def test_gradients_are_those_of_differences(
 ) -> None:
     """The reference is the derivative of sum(dO ∘ O) by Q, K and V, where O and LSE are the exact ones."""
     problem = FMHA.problem(
-        b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, bias=bias, dropout=dropout
-    )
+        b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, bias=bias, dropout=dropout,
+        dbias=bias != "none",
+    )  # fmt: skip
     factors = None
     if dropout:
         heads = [random_bytes(1, 64 * number, range(sq), sk) <= int((1 - dropout) * 255) for number in range(8)]
@@ -67,8 +68,8 @@ def test_gradients_are_those_of_differences(
 
     added = random.standard_normal((1, 1, sq, sk)) if bias != "none" else None
 
-    def loss(changed: dict[str, Any]) -> float:
-        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], added, factors)
+    def loss(changed: dict[str, Any], bias: Any = added) -> float:
+        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], bias, factors)
         return float((o * values["do"]).sum())
 
     o, lse = attention(problem, values["q"], values["k"], values["v"], added, factors)
@@ -83,6 +84,13 @@ def test_gradients_are_those_of_differences(
             moved[1][place] -= step
             slope = (loss({**values, name: moved[0]}) - loss({**values, name: moved[1]})) / (2 * step)
             assert by_head(found[f"d{name}"])[place] == pytest.approx(slope, abs=1e-8, rel=1e-6)
+
+
+    for place in map(tuple, random.integers(0, (sq, sk), (6, 2)) if added is not None else []):
+        change = np.zeros_like(added)
+        change[0, 0][place] = step
+        slope = (loss(values, added + change) - loss(values, added - change)) / (2 * step)
+        assert found["dbias"][0, 0][place] == pytest.approx(slope, abs=1e-8, rel=1e-6)
 
 
 @pytest.mark.parametrize("mask", ["none", "bottom_right", "window:3,0"])
@@ -140,6 +148,11 @@ def test_what_is_queued() -> None:
     assert steps(sq=64, deterministic=1, mask="top_left") == [first, fill, own, add]
     assert steps(sq=64, h=4, hk=2) == [first, fill, own, add, add, add]
     assert steps(sq=64, sk=0) == [first, fill, add]
+    assert steps(sq=64, bias="head", dbias=1) == [first, fill, own, add]  # the kernel writes all of it
+    assert steps(sq=64, bias="one", dbias=1) == [first, fill, own, add, add]
+    masked = {"sq": 64, "mask": "top_left", "dbias": 1}
+    assert steps(**masked, bias="head") == [first, fill, "fill dbias", own, add]
+    assert steps(**masked, bias="one") == [first, fill, "fill dbias_parts", own, add, add]
     packed = {"mode": "group", "seqlens_q": (5, 7), "seqlens_k": (5, 7)}
     assert steps(**packed, deterministic=1) == [first, fill, own, add]  # a short sequence leaves slots
     parts = ["fill dk_parts", "fill dv_parts"]
@@ -197,6 +210,8 @@ def test_specifications_that_are_refused(changes: dict[str, Any], field: str, wo
         ({"out": "f16"}, "out"),
         ({"dropout": 1}, "dropout=1.0: expected a probability from 0"),
         ({"dropout": 0.1, "randval": 1}, "randval"),
+        ({"dbias": 1}, "dbias=1: there is no bias; leave it out or name one"),
+        ({"dbias": 1, "bias": "head", "b": 2, "h": 64, "sq": 3000}, "of f32 take 2 GiB or more"),
         ({"dtype": "f32"}, "dtype=f32: expected f16|bf16"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
         ({"scale": -1}, "expected a positive number"),

@@ -144,6 +144,7 @@ class Queries:
         scale: of the scores, to the base 2.
         parts: what is done to exponents, in this order.
         kept: which weights count.
+        slopes: where dS goes besides, as tiles (keys, queries).
     """
 
     q: View
@@ -153,6 +154,7 @@ class Queries:
     scale: Scalar
     parts: Sequence[ExponentPart]
     kept: Kept
+    slopes: Sequence[Sink] = ()
 
 
 class WeightPart(Protocol):
@@ -163,10 +165,11 @@ class WeightPart(Protocol):
 
 
 class Sink(Protocol):
-    """Where parts of dQ go."""
+    """Where what a step finds goes, such as parts of dQ."""
 
-    def put(self, dq: Tile, query: Scalar) -> None:
-        """Take what the block of keys contributes to a block of queries: (queries, d), not multiplied by the scale."""
+    def put(self, tile: Tile, query: Scalar) -> None:
+        """Take what the block of keys contributes to the block of queries that begins at `query`; dQ is (queries, d),
+        not multiplied by the scale."""
 
 
 @dataclass(frozen=True)
@@ -236,7 +239,10 @@ def differentiate(
         with stage("dp"):
             dp = mma(form.slopes, keys.v, rdo, delta)
         with stage("ds"):
-            ds = cast(kept.ds(p, dp, delta), form.dtype)
+            slopes = kept.ds(p, dp, delta)
+            for one in queries.slopes:
+                one.put(slopes, query)
+            ds = cast(slopes, form.dtype)
             by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("q_across_read"):
             rq_across = _across(q_across, form.sums.b_over(form.waves, form.d, form.queries))

@@ -104,9 +104,9 @@ class Atomic:
     rows: Scalar
     channels: int
 
-    def put(self, dq: Tile, query: Scalar) -> None:
+    def put(self, tile: Tile, query: Scalar) -> None:
         """See `backward_loop_kernel.Sink`."""
-        atomic_add(dq, self.block(query).window(dq.lengths, (0, 0)))
+        atomic_add(tile, self.block(query).window(tile.lengths, (0, 0)))
 
     def block(self, query: Scalar) -> View:
         """The rows from a query on. The step goes into the base, so that lanes' offsets stay what they are."""
@@ -118,6 +118,6 @@ class Atomic:
 class Slot(Atomic):
     """The part of one block of keys alone; what the parts sum up to is the next kernel's."""
 
-    def put(self, dq: Tile, query: Scalar) -> None:
+    def put(self, tile: Tile, query: Scalar) -> None:
         """See `backward_loop_kernel.Sink`."""
-        store(dq, self.block(query).window(dq.lengths, (0, 0)))
+        store(tile, self.block(query).window(tile.lengths, (0, 0)))

@@ -6,6 +6,7 @@ import math
 from dataclasses import dataclass
 
 from ckmlir.ops.attention.part import weight_parts
+from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import ArraySpec
 
@@ -37,6 +38,16 @@ class BackwardProblem:
         """What the weights of O that are not dropped are multiplied with."""
         return math.prod(part.largest_factor for part in weight_parts(self.attention))
 
+    @property
+    def bias_gradient(self) -> BiasGradient | None:
+        """The part that is the gradient of the bias, if that is wanted."""
+        return next((part for part in self.attention.parts if isinstance(part, BiasGradient)), None)
+
+    @property
+    def outputs(self) -> tuple[str, ...]:
+        """The gradients that are wanted."""
+        return ("dq", "dk", "dv", "dbias") if self.bias_gradient else ("dq", "dk", "dv")
+
     def sizes(self, name: str) -> tuple[int, int, int]:
         """Heads, rows and channels of an array."""
         return self.attention.sizes(name[-1])
@@ -45,8 +56,13 @@ class BackwardProblem:
         """Of an array along batches, heads and rows."""
         return self.gradient_strides[GRADIENTS.index(name)] if name in GRADIENTS else self.attention.strides(name)
 
+    def output(self, name: str) -> ArraySpec:
+        """One of `outputs`."""
+        wanted = self.bias_gradient
+        return wanted.arrays(self.attention)[0] if wanted and name == "dbias" else self.array(name, "out")
+
     def array(self, name: str, role: str) -> ArraySpec:
-        """An array as it lies in memory."""
+        """An array of q, k, v, o and their gradients as it lies in memory."""
         batch, head, row = self.strides(name)
         middle = (head, row) if self.attention.layout == "bhsd" else (row, head)
         shape = self.attention.shape(name[-1])

@@ -78,17 +78,28 @@ def gradients(problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str
     sequence.
 
     P = min(exp(S - LSE), 1), dS = P ∘ (F ∘ dO·Vᵀ - rowsum(dO·O)), dV = (P ∘ F)ᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K,
-    where F are the factors of dropout.
+    and the gradient of the bias is dS, summed over those that share it, where F are the factors of dropout.
     """
     attention = problem.attention
-    found = {name: np.zeros(problem.array(name, "out").shape) for name in ("dq", "dk", "dv")}
+    found = {name: np.zeros(problem.output(name).shape) for name in problem.outputs}
     dq, dk, dv = (attention.by_head(found[name]) for name in ("dq", "dk", "dv"))
     for one in pairs(problem, arrays):
         place = one.place
         with np.errstate(invalid="ignore", over="ignore"):
             weights = one.weights
-            ds = attention.scale * weights * one.slopes
+            ds = weights * one.slopes
+            if "dbias" in found:
+                found["dbias"][bias_place(problem, one)] += ds
+            ds = attention.scale * ds
             dq[place.batch, place.head, place.memory_rows] = ds @ one.k
             dk[place.batch, one.shared, one.key_rows] += ds.T @ one.q
             dv[place.batch, one.shared, one.key_rows] += (weights * one.factors).T @ one.do
     return found
+
+
+def bias_place(problem: BackwardProblem, one: Pairs) -> tuple[int, int, slice, slice]:
+    """Where the slopes of some queries go in the gradient of the bias."""
+    assert problem.bias_gradient
+    batches, heads, _, _ = problem.bias_gradient.bias.lengths
+    place = one.place
+    return place.batch * (batches > 1), place.head * (heads > 1), place.memory_rows, slice(0, place.keys)

@@ -8,14 +8,13 @@ from collections.abc import Mapping
 import numpy as np
 
 from ckmlir.ops.attention.backward_problem import BackwardProblem
-from ckmlir.ops.attention.backward_reference import Pairs, pairs
+from ckmlir.ops.attention.backward_reference import Pairs, bias_place, pairs
 from ckmlir.ops.attention.part import score_parts
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.targets import Target
 
-OUTPUTS = ("dq", "dk", "dv")
 GREATEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
 """Finite numbers of a dtype go so far."""
 
@@ -23,7 +22,7 @@ GREATEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
 def backward_tolerances(
     problem: BackwardProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
 ) -> dict[str, Tolerance]:
-    """Tolerances of dq, dk and dv; u is f32's unit roundoff, t that of the dtype, every sum is over f32 products.
+    """Tolerances of all outputs; u is f32's unit roundoff, t that of the dtype, every sum is over f32 products.
 
     With |q|, |k|, |do|, |v| and |o| Euclidean lengths of rows:
 
@@ -37,21 +36,25 @@ def backward_tolerances(
         dV  F (sum (eP + rP + n u P) |do| + smallest sum P)      n additions in any order, and denormals of dO
         dK  scale (sum (eS + rS + n u |dS|) |q| + smallest sum |dS|)
         dQ  the same with |k|
+        dS  sum (eS + n u |dS|) + the smallest, over those that share a bias: its gradient
         all + t |output| + the underflow
 
     F is what dropout multiplies a weight with, 0 or f; dS is rounded before the multiplication with f, so that its
     smallest number counts f times.
 
     Nothing is promised of a head with inputs that are no numbers, or with scores, slopes or sums that f32 or the dtype
-    may not hold, nor of those that share its keys; nor of rows of no sequence.
+    may not hold, nor of those that share its keys or bias; nor of rows of no sequence.
     """
     attention = problem.attention
     dtype = find_dtype(attention.dtype)
-    error = {name: np.zeros(reference[name].shape) for name in OUTPUTS}
-    sizes = {name: np.zeros(reference[name].shape) for name in OUTPUTS}
-    free = {name: np.ones(reference[name].shape, np.bool_) for name in OUTPUTS}
-    views = {kind: {name: attention.by_head(one[name]) for name in OUTPUTS} for kind, one in
-             (("error", error), ("size", sizes), ("free", free))}  # fmt: skip
+    error = {name: np.zeros(reference[name].shape) for name in problem.outputs}
+    sizes = {name: np.zeros(reference[name].shape) for name in problem.outputs}
+    free = {name: np.ones(reference[name].shape, np.bool_) for name in problem.outputs}
+    arrays_of: dict[str, dict[str, Array]] = {"error": error, "size": sizes, "free": free}
+    views = {kind: {name: one[name] if name == "dbias" else attention.by_head(one[name]) for name in problem.outputs}
+             for kind, one in arrays_of.items()}  # fmt: skip
+    if "dbias" in free:
+        free["dbias"][:] = False
     for number in range(attention.b):
         batch = 0 if attention.grouped else number
         for name, rows in (("dq", attention.queries), ("dk", attention.keys), ("dv", attention.keys)):
@@ -60,8 +63,11 @@ def backward_tolerances(
     for one in pairs(problem, arrays):
         place = one.place
         of_keys = place.batch, one.shared, one.key_rows
-        here = {"dq": (place.batch, place.head, place.memory_rows), "dk": of_keys, "dv": of_keys}
+        here: dict[str, tuple[int | slice, ...]] = {"dq": (place.batch, place.head, place.memory_rows)}
+        here |= {"dk": of_keys, "dv": of_keys}
         unspecified = _unspecified(problem, one)
+        if "dbias" in error:
+            here["dbias"] = bias_place(problem, one)
         bounds = _bounds(problem, one, arrays, target)
         for name, at in here.items():
             views["free"][name][at] |= unspecified
@@ -69,7 +75,7 @@ def backward_tolerances(
             views["size"][name][at] += bounds[name][1]
     what = f"P and dS rounded to {attention.dtype}, scores and sums in f32 over {attention.d} channels"
     found = {}
-    for name in OUTPUTS:
+    for name in problem.outputs:
         lost = free[name] | (sizes[name] >= OVERFLOW) | ~np.isfinite(error[name])
         lost |= np.abs(reference[name]) + error[name] >= GREATEST[dtype.name]
         atol = np.where(lost, 0.0, error[name]) + dtype.underflow
@@ -110,6 +116,7 @@ def _bounds(
             "dq": (scale * (total_ds @ k + smallest * ds.sum(1)[:, None]), ds @ k),
             "dk": (scale * (total_ds.T @ q + smallest * ds.sum(0)[:, None]), ds.T @ q),
             "dv": (total_weights.T @ do + smallest * counted.sum(0)[:, None], counted.T @ do),
+            "dbias": (of_ds + additions * ds, ds),
         }
 
 

@@ -7,7 +7,8 @@
 S, O and LSE are those of `fmha_fwd` (lse=1), with a bias or ALiBi where it has them. F is one or, with dropout, zero
 for the weights that the forward operator drops with the same seed and offset, and 1 / (1 - p) for others. Arrays have
 the shape of memory as there, in group mode too; dq is as large as q, dk as k, dv as v, do as o. Where heads of Q share
-one of K and V, dK and dV are sums over them.
+one of K and V, dK and dV are sums over them. With dbias=1 the gradient of the bias is an output too: dS, summed over
+the batches and heads that share the bias, which takes a workspace with a dS in f32 for each of them.
 
 Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
 part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
@@ -37,7 +38,7 @@ import numpy as np
 
 from ckmlir.ops.attention.backward_problem import GRADIENTS, BackwardProblem
 from ckmlir.ops.attention.backward_reference import gradients
-from ckmlir.ops.attention.backward_tolerance import OUTPUTS, backward_tolerances
+from ckmlir.ops.attention.backward_tolerance import backward_tolerances
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import OPERATOR as DOT_DO_O
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import Problem as DotDoO
 from ckmlir.ops.attention.fmha_bwd_spec import (
@@ -51,6 +52,7 @@ from ckmlir.ops.attention.fmha_bwd_spec import (
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
+from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
@@ -136,7 +138,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             for deterministic in (False, True)
         ]
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
-        varieties: tuple[dict[str, Any], ...] = (group, {"bias": "one"}, {"alibi": "head"}, {"mask": "window:128,0,4"},
+        varieties: tuple[dict[str, Any], ...] = (group, {"bias": "one"}, {"bias": "one", "dbias": 1},
+                                                {"alibi": "head"}, {"mask": "window:128,0,4"},
                                                 {"dropout": 0.2})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
         specs = [self.spec(self.problem(**one), target) for one in requests]
@@ -147,8 +150,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         inputs = [problem.array(name, "in") for name in INPUTS]
         inputs.append(array_spec("lse", lse_shape(whole), "f32", "in"))
         inputs += (*whole.queries.arrays(), *whole.keys.arrays())
-        inputs += [array for part in whole.parts for array in part.arrays(whole)]
-        return (*inputs, *(problem.array(name, "out") for name in OUTPUTS))
+        inputs += [array for part in whole.parts for array in part.arrays(whole) if array.role == "in"]
+        return (*inputs, *(problem.output(name) for name in problem.outputs))
 
     def _together(self, problem: BackwardProblem, generator: np.random.Generator) -> Mapping[str, Array]:
         """Inputs as `fmha_fwd` makes them, and the O and LSE that belong to them."""
@@ -199,7 +202,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if spec.sink == "slots":
             arguments.append(np.int64(_slot_elements(problem)))
         for part in whole.parts:
-            arguments += (*(array.name for array in part.arrays(whole)), *part.numbers(whole))
+            arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
         grid = (ceil_div(whole.sk, spec.block[1]), whole.h, whole.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
@@ -222,6 +225,11 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
                 Run(SUM_PARTS, _sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
                 for name, parts in PARTS.items()
             ]
+        wanted = problem.bias_gradient
+        if wanted and whole.sk:
+            clear += [Fill(_written(problem, "dbias"), 0)] * (spec.mask != "none" or spec.varied)
+            if wanted.count > 1:
+                totals.append(Run(SUM_PARTS, _sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
         return (Run(DOT_DO_O, rows, names), *clear, OWN_KERNEL, *totals)
 
     def workspaces(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Workspace, ...]:
@@ -233,6 +241,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if problem.ratio > 1:
             batches = problem.attention.array_batches
             found += [Workspace(parts, 4 * batches * _packed(problem, name)[0]) for name, parts in PARTS.items()]
+        wanted = problem.bias_gradient
+        if wanted and wanted.count > 1:
+            found.append(Workspace("dbias_parts", 4 * wanted.count * wanted.distance))
         return tuple(found)
 
 
@@ -244,6 +255,12 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
         "mask": whole.mask.kind, "sink": "slots" if problem.deterministic else "atomic",
         "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in whole.parts),
     }  # fmt: skip
+
+
+def _written(problem: BackwardProblem, name: str) -> str:
+    """What the kernel writes for an array of a part: the gradient of a bias that is shared, before it is summed."""
+    wanted = problem.bias_gradient
+    return "dbias_parts" if name == "dbias" and wanted and wanted.count > 1 else name
 
 
 def _slot_elements(problem: BackwardProblem) -> int:
@@ -273,6 +290,17 @@ def _sum_of_heads(problem: BackwardProblem, name: str) -> SumProblem:
     """dK or dV: the sum over heads of Q that share one of K."""
     batch, head, row = _packed(problem, name)
     return _sum(problem, name, problem.ratio, (head, batch, problem.ratio * head, row, 1), "")
+
+
+def _sum_of_slopes(wanted: BiasGradient) -> SumProblem:
+    """The gradient of a bias: the sum over batches and heads that share it."""
+    lengths, axes = wanted.bias.lengths, (0, 1, 2, 3)
+    rows = tuple(math.prod(lengths[axis + 1 :]) for axis in axes)
+    strides = (wanted.distance, *rows)
+    sums = Operand("acc_parts", "f32", (wanted.count, *lengths), strides, (1, 2, 3, 4))
+    return SumProblem(
+        wanted.count, lengths, (sums,), (), Operand("c", wanted.bias.dtype, lengths, rows, axes), "", 1.0, 1.0
+    )
 
 
 def _sum(problem: BackwardProblem, name: str, parts: int, strides: tuple[int, ...], op: str) -> SumProblem:

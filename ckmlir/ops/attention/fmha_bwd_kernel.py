@@ -8,6 +8,7 @@ from typing import Any
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, cast, exit_unless, f32, i32, i64, kernel, ptr, store, workgroup_id
+from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
 from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, Sink, differentiate, keep_keys
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot, spans
@@ -24,6 +25,8 @@ ACCUMULATOR_GROUP = 4
 SINKS = {"atomic": Atomic, "slots": Slot}
 KEPT = {"dropout": dropped}
 """By the name of a part that does something to the softmax."""
+SLOPES = {"dbias": stored}
+"""By the name of a part that writes dS."""
 
 
 def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
@@ -32,6 +35,7 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
     words = [(find_part(BACKWARD_PARTS, word), word) for word in spec.parts]
     changes = [(kind.name, word) for kind, word in words if issubclass(kind, ScorePart)]
     drops = [(kind, word) for kind, word in words if issubclass(kind, WeightPart)]
+    leaving = [(kind.name, word) for kind, word in words if not issubclass(kind, (ScorePart, WeightPart))]
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_bwd(given: Any) -> None:
@@ -46,16 +50,18 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             return values_of_head(given, name, work.head, work.q).pad(form.queries)
 
         keys = keep_keys(form, rows("k", work.shared), rows("v", work.shared), work.first)
+        factors = [one for kind, word in drops if (one := kind.factor(word, given)) is not None]
         queries = Queries(
             rows("q", work.head), rows("do", work.head), by_query("exponent"), by_query("delta"), given.exponent_scale,
             [EXPONENTS[name](word, given, work, form) for name, word in changes],
             next((KEPT[kind.name](word, given, work, form) for kind, word in drops), Kept()),
+            [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
         )  # fmt: skip
         sink, sums = _sink(spec, form, given, work), form.nothing()
         for span in spans(spec, given, form, work):
             sums = differentiate(form, keys, queries, span, sink, sums, Schedule.parse(spec.schedule_text))
-        for kind, word in drops:
-            sums = [one * kind.factor(word, given) for one in sums]
+        for factor in factors:
+            sums = [one * factor for one in sums]
         dk, dv = sums
         for name, tile in (("dk", dk * given.scale), ("dv", dv)):
             store(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))

@@ -11,6 +11,7 @@ from ckmlir.ops.attention.head_strides import VECTOR_BYTES
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.bias import Bias
+from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.dropout import Dropout
 from ckmlir.ops.attention.philox import BLOCK as DRAWN
 from ckmlir.ops.choice import first_valid
@@ -22,7 +23,7 @@ from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 
 DTYPES = ("f16", "bf16")
-BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout)
+BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
 """What a request may add, in the order in which scores are changed."""
 SINKS = ("atomic", "slots")
 """What becomes of a block's part of dQ: it is added to the others, or stored in a slot of its own."""
