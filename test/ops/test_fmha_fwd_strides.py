@@ -101,7 +101,8 @@ def test_strides_are_no_part_of_the_specification() -> None:
         ({"o_strides": "4096x4096x64"}, "o_strides=4096x4096x64x1: elements of shape .* would share a place"),
         ({"o_strides": "0x4096x64"}, "o_strides=0x4096x64: expected 3 positive whole numbers"),
         ({"v_strides": "32768x4096"}, "v_strides=32768x4096: expected 3 positive whole numbers"),
-        ({"b": 1, "q_strides": "8x2147483640x20000000"}, "a head of array q reaches over .* bytes; kernels address"),
+        ({"b": 1, "sq": 200, "q_strides": "8x2147483640x8000000"}, "a head of array q reaches over .* bytes; kernels"),
+        ({"b": 1, "h": 1, "sq": 1, "o_strides": "8x8x8388616"}, "rows of array o lie 8388616 elements apart; expected"),
     ],
 )  # fmt: skip
 def test_strides_that_are_refused(keys: dict[str, Any], words: str) -> None:

@@ -16,6 +16,8 @@ ROW_MULTIPLE = 16
 """Elements of which all distances are multiples for every type."""
 VECTOR_BYTES = 16
 """Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
+MOST_ROWS = 256
+"""Of a block of queries or keys, in any schedule."""
 SIZES = {"q": ("h", "sq", "d"), "k": ("hk", "sk", "d"), "v": ("hk", "sk", "dv"), "o": ("h", "sq", "dv")}
 """Keys of an array's heads, rows and channels, by the last letter of its name: dq is as large as q."""
 
@@ -67,7 +69,8 @@ def checked_head_strides(
         limited: the array has to be one that offsets of 32 bits reach.
 
     Raises:
-        RequestError: the array is too large, rows overlap, or vectors would not be aligned.
+        RequestError: the array is too large, rows overlap or lie so far apart that rows behind the last would come back
+            to the first, or vectors would not be aligned.
     """
     heads, rows, channels = sizes
     size = find_dtype(dtype).bytes
@@ -86,6 +89,12 @@ def checked_head_strides(
         if row < channels:
             raise RequestError(f"{key}: rows have {channels} channels; expected at least that from one to the next")
         checked_strides(f"{name}_strides", (batches, heads, rows, channels), (*given, 1))
+    most = (1 << 32) // (MOST_ROWS * size)
+    if limited and row > most and batches * heads * rows:
+        raise RequestError(
+            f"{name}_strides: rows of array {name} lie {row} elements apart; expected at most {most}: blocks have up "
+            f"to {MOST_ROWS} rows, also behind the last, and offsets have 32 bits"
+        )
     reach = (max(rows - 1, 0) * row + channels) * size
     if reach > MAXIMUM_ARRAY_BYTES:
         what = f"a head of array {name} reaches over {reach} bytes"

@@ -100,6 +100,10 @@ class Paged(Source):
                 raise RequestError(f"array {name}: {what}; expected 0 to {self.pool - 1}")
 
 
+MOST_SEQUENCES = 65535
+"""With lists of their own: the third axis of a grid takes no more (HIP)."""
+
+
 def page_counts(problem: Problem, size: int) -> list[int]:
     """Pages that each sequence's keys lie in, by the request's lengths."""
     lengths = problem.keys.lengths or (problem.sk,) * problem.b
@@ -109,6 +113,8 @@ def page_counts(problem: Problem, size: int) -> list[int]:
 def pool_of_request(values: Mapping[str, Any], problem: Problem) -> tuple[int, int]:
     """Keys of a page, and pages of the pool. Raises RequestError."""
     size, pool = values["page_size"], values["pages"]
+    if problem.b > MOST_SEQUENCES:
+        raise RequestError(f"b={problem.b}: expected at most {MOST_SEQUENCES} sequences with pages")
     if size & (size - 1):
         raise RequestError(f"page_size={size}: expected a power of two")
     if problem.v_layout == "columns":
