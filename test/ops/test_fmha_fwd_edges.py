@@ -109,7 +109,8 @@ def test_spans_take_every_key_once(text: str, sq: int, sk: int, number: int, apa
 
 @pytest.mark.parametrize("name", ORDERS)
 def test_orders(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Every block of queries of a sequence is dealt out once; `falling` begins with the last ones of all heads."""
+    """Every block of a sequence is dealt out once; `across` begins with the first ones of all heads, `falling` with the
+    last ones."""
     order, found = ORDERS[name], []
     grid = order.grid(3, 4, 2)
     for z, y, x in np.ndindex(*reversed(grid)):
@@ -118,8 +119,12 @@ def test_orders(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
         if int(place) * 128 < 300:
             found.append((int(order.first(place, 128, Number(300))), int(head), int(batch)))
     assert sorted(found) == [(first, head, batch) for first in (0, 128, 256) for head in range(4) for batch in range(2)]
-    if name == "falling":
-        assert [first for first, *_ in found] == [256] * 8 + [128] * 8 + [0] * 8
+    firsts = {
+        "rising": [0, 128, 256] * 8,
+        "across": [0] * 8 + [128] * 8 + [256] * 8,
+        "falling": [256] * 8 + [128] * 8 + [0] * 8,
+    }
+    assert [first for first, *_ in found] == firsts[name]
 
 
 BATCH: Keys = {"h": 2, "hk": 1, "sq": 150, "sk": 330, "d": 32, "lse": 1}
@@ -212,3 +217,18 @@ def test_edges_are_refused(keys: Keys, why: str) -> None:
     target = get_target("gfx942")
     (reason, *_) = FMHA.validate(FMHA.spec(FMHA.problem(**keys), target), target)
     assert str(reason).startswith(why)
+
+
+@pytest.mark.parametrize(("name", "mask", "order"), [
+    ("fmha_fwd", "none", "rising"), ("fmha_fwd", "bottom_right", "falling"), ("fmha_fwd_splitkv", "top_left", "rising"),
+    ("fmha_bwd", "none", "rising"), ("fmha_bwd", "top_left", "across"),
+])  # fmt: skip
+def test_the_longest_begin(name: str, mask: str, order: str) -> None:
+    """Under a causal mask; workgroups that share keys stay beside each other."""
+    target, operator = get_target("gfx942"), find_operator(name)
+    problem = operator.problem(b=2, h=3, sq=1024, d=64, mask=mask, **({"splits": 4} if "splitkv" in name else {}))
+    spec = operator.spec(problem, target)
+    blocks = 1024 // spec.block[name == "fmha_bwd"]
+    grid = (blocks, 3, 2) if order == "rising" else (3, 2, blocks)
+    shares = 4 if "splitkv" in name else 1
+    assert spec.order == order and operator.launch(problem, spec, target).grid == (grid[0] * shares, *grid[1:])

@@ -52,6 +52,7 @@ from ckmlir.ops.attention.fmha_bwd_spec import (
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
+from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.choice import chosen_keys
@@ -203,7 +204,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments.append(np.int64(_slot_elements(problem)))
         for part in whole.parts:
             arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
-        grid = (ceil_div(whole.sk, spec.block[1]), whole.h, whole.b)
+        grid = ORDERS[spec.order].grid(ceil_div(whole.sk, spec.block[1]), whole.h, whole.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
     def steps(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:

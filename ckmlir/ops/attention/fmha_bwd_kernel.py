@@ -7,7 +7,7 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, View, cast, exit_unless, f32, i32, i64, kernel, ptr, store, workgroup_id
+from ckmlir.lang import Kernel, Scalar, View, cast, exit_unless, f32, i32, i64, kernel, ptr, store
 from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
 from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, Sink, differentiate, keep_keys
@@ -15,6 +15,7 @@ from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot, spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
 from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
+from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.work_kernel import Work, side_of
 from ckmlir.ops.spec import by
@@ -70,17 +71,17 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
 
 
 def _block_of_keys(spec: FmhaBwdSpec, given: Any, form: Form) -> Work:
-    """The work of a workgroup in a grid (blocks of the most keys, heads, sequences), `first` a key. It ends here where
-    its sequence has no such keys."""
-    first, head, batch = workgroup_id(0) * form.keys, workgroup_id(1), workgroup_id(2)
+    """The work of a workgroup in a grid as the specification's order has it, `first` a key. It ends here where its
+    sequence has fewer blocks of keys."""
+    order = ORDERS[spec.order]
+    place, head, batch = order.turn()
     q, k = (
         side_of(word, given, name, batch, length)
         for word, name, length in zip(spec.sequences, "qk", (given.sq, given.sk), strict=True)
     )
-    work = Work(first, head, head // given.ratio, batch, q, k)
     if spec.sequences[1]:
-        exit_unless(first < work.sk)
-    return work
+        exit_unless(place * form.keys < k.length)
+    return Work(order.first(place, form.keys, k.length), head, head // given.ratio, batch, q, k)
 
 
 def _sink(spec: FmhaBwdSpec, form: Form, given: Any, work: Work) -> Sink:
@@ -88,7 +89,7 @@ def _sink(spec: FmhaBwdSpec, form: Form, given: Any, work: Work) -> Sink:
     rows = given.rows.to("i64") * spec.d
     place = work.head.to("i64") * rows + work.q.origin(spec.d, given.h.to("i64") * rows)
     if spec.sink == "slots":
-        place = place + workgroup_id(0).to("i64") * given.slot_stride
+        place = place + (work.first // form.keys).to("i64") * given.slot_stride
     return SINKS[spec.sink](form, given.dq_parts.offset(place), work.sq, spec.d)
 
 

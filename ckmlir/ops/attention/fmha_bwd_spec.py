@@ -8,12 +8,14 @@ from dataclasses import dataclass
 
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, LISTS, head_tile
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES
+from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.dropout import Dropout
 from ckmlir.ops.attention.philox import BLOCK as DRAWN
+from ckmlir.ops.attention.schedule_choice import RISING, order_of_keys
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
@@ -69,6 +71,7 @@ class FmhaBwdSpec(Spec):
         sink: see `SINKS`.
         sequences: what memory holds of queries and of keys: see `sequences.Rows.word`.
         parts: words of what changes scores.
+        order: in which blocks of keys are dealt out, see `orders.ORDERS`.
     """
 
     dtype: str
@@ -85,6 +88,7 @@ class FmhaBwdSpec(Spec):
     schedule: Algorithm[str]
     sequences: tuple[str, str]
     parts: tuple[str, ...]
+    order: Algorithm[str] = RISING
 
     @property
     def name(self) -> str:
@@ -93,7 +97,7 @@ class FmhaBwdSpec(Spec):
             "fmha_bwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"dq{by(self.dq_mfma)}_waves{by(self.dq_waves)}", f"mask_{self.mask}", self.sink,
             self.schedule, *(f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word),
-            *self.parts,
+            *self.parts, *([] if self.order == RISING else [self.order]),
         ])  # fmt: skip
 
     @property
@@ -143,7 +147,7 @@ def choose_spec(
         candidates.append(FmhaBwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
-            schedule=schedule or DEFAULT, sequences=sequences, parts=parts,
+            schedule=schedule or DEFAULT, sequences=sequences, parts=parts, order=order_of_keys(mask),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
@@ -158,7 +162,8 @@ def _instruction(target: Target, dtype: str, side: int, depth: int) -> tuple[int
 def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
     reasons = [
-        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, sink=SINKS, schedule=tuple(SCHEDULES)),
+        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, sink=SINKS, schedule=tuple(SCHEDULES),
+                      order=tuple(ORDERS)),
         *not_powers_of_two(spec, "block", "waves", "dq_waves"),
         *_channels(spec),
         *_output(spec),

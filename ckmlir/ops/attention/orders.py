@@ -1,7 +1,8 @@
-"""In which order blocks of queries are dealt out: the launch's grid, and a workgroup's place in it.
+"""In which order blocks of queries, or of keys, are dealt out: the launch's grid, and a workgroup's place in it.
 
 A chip starts workgroups in the order of their numbers, each where one has ended. Under a causal mask the last queries
-attend to the most keys; begun at last, they would keep a few compute units busy when the others have ended.
+attend to the most keys, and the first keys are attended to by most queries; begun at last, the longest workgroups would
+keep a few compute units busy when the others have ended.
 """
 
 from __future__ import annotations
@@ -53,8 +54,8 @@ class Rising:
         return found
 
 
-class Falling:
-    """The last blocks of all heads and sequences, then those before them, and so on to the first."""
+class Across:
+    """The first blocks of all heads and sequences, then those behind them, and so on to the last."""
 
     def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
         """See `Order`."""
@@ -68,8 +69,17 @@ class Falling:
 
     def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
         """See `Order`."""
+        found: Scalar = place * rows
+        return found
+
+
+class Falling(Across):
+    """The last blocks of all heads and sequences, then those before them, and so on to the first."""
+
+    def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
+        """See `Order`."""
         found: Scalar = ((length - 1) // rows - place) * rows
         return found
 
 
-ORDERS: Mapping[str, Order] = {"rising": Rising(), "falling": Falling()}
+ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling()}

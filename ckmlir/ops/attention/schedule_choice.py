@@ -9,7 +9,7 @@ DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_wov
 the matrix instructions, of which the last copies K and V to LDS without registers."""
 WOVEN_TILES = (64, 128)
 """Channels with which weaving was compared."""
-WOVEN_KEYS, WOVEN_WINDOW = 128, 512
+WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}
 """Keys from which on it is the faster one, its long prologue included; and the width of a window from which on, of
 which a workgroup's queries attend to a part each."""
 TURNS_TILE, TURNS_RATE = 128, 2048
@@ -29,12 +29,11 @@ def woven(tile: int, reach: int, mask: str, *, whole: bool, target: Target) -> l
         tile: channels of the tiles of all operands.
         reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain.
     """
-    if tile not in WOVEN_TILES or reach < (WOVEN_KEYS if mask in ("none", "causal") else WOVEN_WINDOW):
+    name = WOVEN_COPIES if target.has("lds_transpose_read") else WOVEN
+    if tile not in WOVEN_TILES or reach < (WOVEN_KEYS if mask in ("none", "causal") else WOVEN_WINDOW[name]):
         return []
-    if target.has("lds_transpose_read"):
-        return [WOVEN_COPIES]
-    fits = tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and whole)
-    return [WOVEN] if fits else []
+    fits = name == WOVEN_COPIES or tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and whole)
+    return [name] if fits else []
 
 
 def turns(tile: int, rate: float) -> list[str]:
@@ -64,3 +63,8 @@ RISING = "rising"
 def order(mask: str) -> str:
     """The order in which blocks of queries are dealt out, see `orders.ORDERS`: the heaviest first."""
     return "falling" if mask == "causal" else RISING
+
+
+def order_of_keys(mask: str) -> str:
+    """That of blocks of keys, whose queries a workgroup of attention backward walks over."""
+    return "across" if mask == "causal" else RISING
