@@ -5,6 +5,7 @@ from ckmlir.dispatch import Dispatcher, Registry, Space, expand
 
 from ckmlir.dispatch.dispatcher import JUST_IN_TIME, Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Identifier, Kernel
+from ckmlir.dispatch.library import Library, LibraryError
 from ckmlir.dispatch.modelled import FastestByModel
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, SizeBuckets, Table, request_of
 from ckmlir.dispatch.registry import Explanation, Registry
@@ -19,6 +20,8 @@ __all__ = [
     "FirstFit",
     "Identifier",
     "Kernel",
+    "Library",
+    "LibraryError",
     "NoKernel",
     "Policy",
     "Query",

@@ -13,7 +13,7 @@ import subprocess
 import sys
 import threading
 import traceback
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from typing import IO, TYPE_CHECKING, Any, NamedTuple
 
@@ -38,8 +38,16 @@ class Request(NamedTuple):
     target: Target
 
 
+Report = Callable[[Request, "CompiledKernel | CkmlirError"], None]
+Finish = Callable[["CompiledKernel"], None]
+
+
 def compile_many(
-    requests: Iterable[Request | tuple[Operator[Any, Any], Any, Target]], *, processes: int | None = None
+    requests: Iterable[Request | tuple[Operator[Any, Any], Any, Target]],
+    *,
+    processes: int | None = None,
+    report: Report | None = None,
+    finish: Finish | None = None,
 ) -> list[CompiledKernel | CkmlirError]:
     """The kernels of many specifications, in order; in a kernel's place the error where it is refused.
 
@@ -48,6 +56,10 @@ def compile_many(
     Args:
         processes: how many compile side by side, by default one for each processor that this process may use. With 1,
             or where no more than one kernel is missing, this process compiles.
+        report: called with every request and its answer when that is there, in any order, on any thread but one after
+            another.
+        finish: called with every kernel that is compiled, by the process that does; a function of a module, which may
+            add artifacts.
 
     Raises:
         ValueError: processes below 1.
@@ -65,7 +77,13 @@ def compile_many(
         else:
             missing.setdefault(_key(request), request)
     most = min(processes or len(os.sched_getaffinity(0)), len(missing))
-    found = compile_side_by_side(list(missing.values()), most) if most > 1 else map(_here, missing.values())
+    tell = _one_after_another(report)
+    for request in {_key(one): one for one in wanted if _key(one) in answers}.values():
+        tell(request, answers[_key(request)])
+    if most > 1:
+        found = compile_side_by_side(list(missing.values()), most, tell, finish)
+    else:
+        found = [_here(request, tell, finish) for request in missing.values()]
     answers |= zip(missing, found, strict=True)
     return [answers[_key(request)] for request in wanted]
 
@@ -74,14 +92,32 @@ def _key(request: Request) -> tuple[str, Any, str]:
     return request.operator.name, request.spec, request.target.name
 
 
-def _here(request: Request) -> CompiledKernel | CkmlirError:
+def _here(request: Request, report: Report, finish: Finish | None) -> CompiledKernel | CkmlirError:
+    answer: CompiledKernel | CkmlirError
     try:
-        return compile_cached(*request)
+        answer = compile_cached(*request)
+        if finish is not None:
+            finish(answer)
     except CkmlirError as error:
-        return error
+        answer = error
+    report(request, answer)
+    return answer
 
 
-def compile_side_by_side(requests: Sequence[Request], processes: int) -> list[CompiledKernel | CkmlirError]:
+def _one_after_another(report: Report | None) -> Report:
+    lock = threading.Lock()
+
+    def tell(request: Request, answer: CompiledKernel | CkmlirError) -> None:
+        if report is not None:
+            with lock:
+                report(request, answer)
+
+    return tell
+
+
+def compile_side_by_side(
+    requests: Sequence[Request], processes: int, report: Report | None = None, finish: Finish | None = None
+) -> list[CompiledKernel | CkmlirError]:
     """The kernels of requests, or errors, by so many workers, whatever the cache's memory here knows."""
     own = threading.local()
     workers: list[_Worker] = []
@@ -90,9 +126,11 @@ def compile_side_by_side(requests: Sequence[Request], processes: int) -> list[Co
         if getattr(own, "worker", None) is None or own.worker.ended:
             own.worker = _Worker()
             workers.append(own.worker)
-        found: CompiledKernel | CkmlirError = own.worker.compile(request)
+        found: CompiledKernel | CkmlirError = own.worker.compile(request, finish)
         if not isinstance(found, CkmlirError):
             remember(*request, found)
+        if report is not None:
+            report(request, found)
         return found
 
     try:
@@ -122,11 +160,11 @@ class _Worker:
         )
         self.ended = False
 
-    def compile(self, request: Request) -> CompiledKernel | CkmlirError:
+    def compile(self, request: Request, finish: Finish | None = None) -> CompiledKernel | CkmlirError:
         """Its answer; CkmlirError also where the process ends."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
-            send(self._process.stdin, (_named(request.operator), request.spec, request.target.name))
+            send(self._process.stdin, (_named(request.operator), request.spec, request.target.name, finish))
             kind, answer = receive(self._process.stdout)
         except (OSError, EOFError):
             self.end()
@@ -175,18 +213,21 @@ def main() -> None:
     os.dup2(2, 1)  # what is printed is no answer
     while True:
         try:
-            operator, spec, target = receive(sys.stdin.buffer)
+            message = receive(sys.stdin.buffer)
         except EOFError:
             return
-        send(answers, _answer(operator, spec, target))
+        send(answers, _answer(*message))
 
 
-def _answer(operator: Any, spec: Any, target: str) -> tuple[str, Any]:
+def _answer(operator: Any, spec: Any, target: str, finish: Finish | None) -> tuple[str, Any]:
     from ckmlir.ops import find_operator
 
     try:
         found = find_operator(operator) if isinstance(operator, str) else operator
-        return COMPILED, compile_cached(found, spec, get_target(target))
+        compiled = compile_cached(found, spec, get_target(target))
+        if finish is not None:
+            finish(compiled)
+        return COMPILED, compiled
     except CkmlirError as error:
         return REFUSED, str(error)
     except Exception:  # told where the request was made

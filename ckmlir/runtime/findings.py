@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
 
 from ckmlir.runtime.device import KernelFault
-from ckmlir.sim import Finding
+
+if TYPE_CHECKING:
+    from ckmlir.sim import Finding
 
 
 class FindingsFault(KernelFault):

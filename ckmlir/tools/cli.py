@@ -30,6 +30,8 @@ COMMANDS = {
     "timeline": "when a kernel's waves issue what and wait for what, by a model: a page, and for Perfetto",
     "whatif": "what a kernel would cost with something changed, by a model, and its critical path",
     "calibrate": "fit the model of time to kernels that were timed on a GPU",
+    "build": "many kernels, from a description of a space, to a library",
+    "registry": "the kernels of libraries, registries and spaces: show, explain, compare, merge",
     "schedule": "a kernel's loop as a scheduling problem; schedules for it, checked and measured",
 }
 """Name -> summary; the code is in the module of the same name beside this one."""

@@ -1,0 +1,222 @@
+"""Libraries: compiled kernels in one file, with what is known of them.
+
+    with Library.load("lib.ckl").attached() as library:
+        chosen = Dispatcher(library.registry(), gfx942, strict=True).select("gemm", m=1000)
+
+A library is a line of JSON, a manifest (JSON) and code objects behind each other. The first line says how long the
+manifest is and its digest; the manifest has, for every kernel, its identity, where its code object lies, the digest of
+that, its resources, and what static checks found. So a file that is damaged, cut off, newer or none of ours is refused
+with the reason, and loading costs the manifest only.
+
+Code objects run as they are: neither MLIR nor LLVM is asked, nor are this package's sources, which may have changed.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+from ckmlir.compiler import CompiledKernel
+from ckmlir.dispatch.identity import Find, Kernel
+from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
+from ckmlir.dispatch.registry import Registry
+from ckmlir.errors import CkmlirError
+from ckmlir.files import write_file
+from ckmlir.ops import find_operator
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
+from ckmlir.runtime.compile_cache import consult, consult_no_more
+from ckmlir.targets import Target
+
+KIND = "ckmlir library"
+_LINE = {KIND: int, "manifest": int, "content": int, "sha256": str}
+_ROW = {
+    "kernel": dict, "symbol": str, "offset": int, "size": int, "sha256": str, "resources": dict, "checks": dict,
+}  # fmt: skip
+
+
+class LibraryError(CkmlirError):
+    """A file is no library, is damaged or too new, or lacks a kernel; the text says which."""
+
+
+class Library:
+    """A library that was loaded.
+
+    Attributes:
+        path: of the file.
+        toolchain: what made it: versions, as text.
+    """
+
+    def __init__(self, path: Path, manifest: Mapping[str, Any], start: int) -> None:
+        self.path = path
+        self.toolchain: Mapping[str, str] = manifest["toolchain"]
+        self._start = start
+        self._rows: dict[str, dict[str, Any]] = {}
+        for row in manifest["kernels"]:
+            try:
+                self._rows[row["kernel"]["identifier"]] = row
+            except (KeyError, TypeError):
+                raise LibraryError(f"{path}: an entry of the manifest has no identifier") from None
+
+    @staticmethod
+    def load(path: str | Path) -> Library:
+        """Read a file's manifest.
+
+        Raises:
+            LibraryError: the file cannot be read, is none of ours, is damaged, cut off or too new.
+        """
+        path = Path(path)
+        try:
+            with path.open("rb") as file:
+                line = file.readline(4096)
+                header = _header(path, line)
+                manifest = file.read(header["manifest"])
+                size = path.stat().st_size
+        except OSError as error:
+            raise LibraryError(f"cannot read {path}: {error.strerror or error}") from None
+        start = len(line) + header["manifest"]
+        if size != start + header["content"]:
+            what = "cut off" if size < start + header["content"] else "longer than it says"
+            raise LibraryError(f"{path} is {what}: {size} bytes instead of {start + header['content']}")
+        if hashlib.sha256(manifest).hexdigest() != header["sha256"]:
+            raise LibraryError(f"{path} is damaged: its manifest has another digest than it says")
+        try:
+            found = fields_of(json.loads(manifest), "manifest", {"toolchain": dict, "kernels": list})
+        except RequestError as error:
+            raise LibraryError(f"{path}: {error}") from None
+        return Library(path, found, start)
+
+    def __len__(self) -> int:
+        return len(self._rows)
+
+    def __iter__(self) -> Iterator[str]:
+        """The identifiers of its kernels, sorted."""
+        return iter(self._rows)
+
+    def __contains__(self, identifier: object) -> bool:
+        return identifier in self._rows
+
+    def registry(self, *, find: Find = find_operator, partial: bool = False) -> Registry:
+        """Its kernels, to choose from.
+
+        Raises LibraryError for a kernel that this version does not know, unless a `partial` registry is wanted.
+        """
+        registry = Registry(name=self.path.name)
+        for identifier, row in self._rows.items():
+            try:
+                registry.add(Kernel.from_dict(row["kernel"], find))
+            except RequestError as error:
+                if not partial:
+                    raise LibraryError(f"{self.path}: {identifier}: {error}") from None
+        return registry
+
+    def described(self, identifier: str) -> Mapping[str, Any]:
+        """What the manifest says of a kernel: resources and checks too. Raises LibraryError where it is not here."""
+        row = self._rows.get(identifier)
+        if row is None:
+            raise LibraryError(f"{self.path}: there is no kernel {identifier} in it")
+        try:
+            return fields_of(row, identifier, _ROW)
+        except RequestError as error:
+            raise LibraryError(f"{self.path}: {error}") from None
+
+    def compiled(self, identifier: str) -> CompiledKernel:
+        """A kernel's code object. Raises LibraryError where it is not here, or its bytes are others than they were."""
+        row = self.described(identifier)
+        try:
+            with self.path.open("rb") as file:
+                file.seek(self._start + row["offset"])
+                code = file.read(row["size"])
+        except OSError as error:
+            raise LibraryError(f"cannot read {self.path}: {error.strerror or error}") from None
+        if hashlib.sha256(code).hexdigest() != row["sha256"]:
+            raise LibraryError(f"{self.path} is damaged: the code object of {identifier} has another digest")
+        return CompiledKernel(code, row["symbol"], row["kernel"]["arch"])
+
+    def find(self, operator: Operator[Any, Any], spec: Spec, target: Target) -> CompiledKernel | None:
+        """The code object of a specification, None where it is not here. Raises LibraryError as `compiled`."""
+        identifier = Kernel(operator, spec, target).identifier
+        return self.compiled(identifier) if identifier in self._rows else None
+
+    @contextlib.contextmanager
+    def attached(self) -> Iterator[Library]:
+        """Have everybody in this process take kernels from here instead of compiling them, in a `with` block."""
+        self.attach()
+        try:
+            yield self
+        finally:
+            self.detach()
+
+    def attach(self) -> None:
+        """The same from now on. Libraries that were attached later are asked first."""
+        consult(self._found)
+
+    def detach(self) -> None:
+        """No more. Kernels that were loaded stay loaded."""
+        consult_no_more(self._found)
+
+    @cached_property
+    def _found(self) -> Any:
+        return self.find  # the same object each time
+
+
+def _header(path: Path, line: bytes) -> dict[str, Any]:
+    try:
+        values = json.loads(line)
+    except ValueError:
+        values = None
+    if not isinstance(values, dict) or KIND not in values:
+        raise LibraryError(f"{path} is no library of kernels: its first line is another one")
+    try:
+        if isinstance(values[KIND], int):
+            check_schema(values[KIND], str(path))
+        return fields_of(values, str(path), _LINE)
+    except RequestError as error:
+        raise LibraryError(str(error)) from None
+
+
+def write_library(
+    path: Path, kernels: Iterable[tuple[Kernel, CompiledKernel, Mapping[str, object]]], toolchain: Mapping[str, str]
+) -> None:
+    """Write kernels, their code objects and what checks found to a file, whole or not at all.
+
+    Equal kernels give equal files, in whatever order they come. Raises CkmlirError where it cannot be written.
+    """
+    rows: list[dict[str, Any]] = []
+    content = bytearray()
+    places: dict[str, int] = {}
+    for kernel, compiled, checks in sorted(kernels, key=lambda one: one[0].identifier):
+        digest = hashlib.sha256(compiled.hsaco).hexdigest()
+        if digest not in places:
+            places[digest] = len(content)
+            content += compiled.hsaco
+        rows.append({
+            "kernel": kernel.to_dict(), "symbol": compiled.kernel_name, "offset": places[digest],
+            "size": len(compiled.hsaco), "sha256": digest, "resources": resources_of(compiled), "checks": dict(checks),
+        })  # fmt: skip
+    manifest = json.dumps({"toolchain": dict(toolchain), "kernels": rows}, separators=(",", ":")).encode()
+    line = {
+        KIND: SCHEMA, "manifest": len(manifest), "content": len(content),
+        "sha256": hashlib.sha256(manifest).hexdigest(),
+    }  # fmt: skip
+    write_file(path, json.dumps(line).encode() + b"\n" + manifest + bytes(content))
+
+
+def resources_of(compiled: CompiledKernel) -> dict[str, int]:
+    """Registers, spills, LDS and scratch, in JSON's types; bytes, and numbers for each work-item."""
+    found = compiled.code_object.kernel(compiled.kernel_name).metadata
+    return {
+        "vector_registers": found.vgpr_count,
+        "scalar_registers": found.sgpr_count,
+        "vector_spills": found.vgpr_spill_count,
+        "scalar_spills": found.sgpr_spill_count,
+        "lds": found.group_segment_size,
+        "scratch": found.private_segment_size,
+        "workgroup": found.max_flat_workgroup_size,
+    }

@@ -1,0 +1,94 @@
+"""`ckmlir build` and `ckmlir registry`: what they print and write, and what they refuse."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from ckmlir.dispatch.library import Library
+from ckmlir.tools.cli import main
+
+SPACE: dict[str, Any] = {
+    "schema": 1, "op": "softmax", "arch": ["gfx942"], "keys": {"m": 5, "n": [64, 100], "dtype": ["f16", "f64"]},
+}  # fmt: skip
+
+
+@pytest.fixture
+def space(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "space.json"
+    file.write_text(json.dumps({**SPACE, "keys": {**SPACE["keys"], "dtype": ["f16", "f32"]}}))
+    return file
+
+
+def done(capsys: pytest.CaptureFixture[str], *words: str, status: int = 0) -> str:
+    assert main(list(words)) == status
+    return capsys.readouterr().out
+
+
+def refused(capsys: pytest.CaptureFixture[str], *words: str) -> str:
+    assert main(list(words)) == 2
+    out, err = capsys.readouterr()
+    assert out == ""
+    assert err.startswith("ckmlir: error: ") and err.count("\n") == 1
+    return err
+
+
+def test_from_a_space_to_a_library_and_registries(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    dry = done(capsys, "build", "space.json", "-o", "lib.ckl", "--dry-run", "--arch", "gfx942,gfx950").splitlines()
+    assert dry[0] == "8 kernels of 8 combinations"
+    assert sum(line.startswith("softmax/gfx950/softmax_f16_rows") for line in dry) == 2
+    assert not Path("lib.ckl").exists()
+    assert "lib.ckl: 4 kernels, " in done(capsys, "build", "space.json", "-o", "lib.ckl", "--jobs", "1")
+    assert len(Library.load("lib.ckl")) == 4
+
+    shown = done(capsys, "registry", "show", "lib.ckl", "space.json", "--all").splitlines()
+    assert shown[0] == "lib.ckl: 4 kernels of 2 signatures: 4 of softmax, 4 of gfx942"
+    assert sorted(shown[1:5]) == sorted(shown[6:])
+    assert done(capsys, "registry", "export", "lib.ckl", "-o", "all.json") == "all.json: 4 kernels\n"
+    values = json.loads(Path("all.json").read_text())
+    values["kernels"], values["statistics"] = values["kernels"][:3], {"kernels": 3}
+    Path("three.json").write_text(json.dumps(values))
+    assert done(capsys, "registry", "diff", "all.json", "lib.ckl") == ""
+    difference = done(capsys, "registry", "diff", "all.json", "three.json", status=1)
+    assert difference.startswith("- softmax/gfx942/") and difference.count("\n") == 1
+    assert done(capsys, "registry", "merge", "three.json", "lib.ckl", "-o", "again.json") == "again.json: 4 kernels\n"
+
+    explained = done(capsys, "registry", "explain", "lib.ckl", "softmax", "m=9", "n=100", "--arch", "gfx942")
+    assert explained.startswith("registry lib.ckl: softmax on gfx942: 1 of 4 kernels compute the problem\n")
+    assert "dtype=f32: the kernel is another one; expected f16" in explained
+    assert explained.endswith("is among them\n")
+    assert "0 of 0 kernels" in done(capsys, "registry", "explain", "lib.ckl", "softmax", "--arch", "gfx950")
+
+
+def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    space.write_text(json.dumps(SPACE))
+    printed = done(capsys, "build", "space.json", "-o", "lib.ckl", "--dry-run")
+    first, second = printed.splitlines()[:2]
+    assert first == "2 kernels of 4 combinations"
+    assert second == "        2 dropped: softmax: dtype=f64: expected f16|bf16|f32"
+
+
+@pytest.mark.parametrize(
+    ("words", "text"),
+    [
+        (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
+        (["build", "space.json", "-o", "none/lib.ckl"], "cannot write none/lib.ckl: there is no directory"),
+        (["build", "space.json", "-o", "lib.ckl", "--jobs", "0"], "--jobs 0: expected 1 or more"),
+        (["build", "space.json", "-o", "lib.ckl", "--arch", "gfx941"], "--arch gfx941: unknown target"),
+        (["registry", "show", "none.ckl"], "cannot read none.ckl: No such file"),
+        (["registry", "list", "space.json"], "argument ACTION: invalid choice: 'list'"),
+        (["registry", "diff", "space.json"], "diff: 1 files; expected two"),
+        (["registry", "export", "space.json"], "export: -o FILE is missing"),
+        (["registry", "show", "space.json", "-o", "x"], "-o x: show writes nothing; leave it out"),
+        (["registry", "export", "space.json", "-o", "x.json", "--op", "gemm"], "no kernel is left to write"),
+        (["registry", "explain", "space.json", "softmax"], "explain: expected FILE OP key=value … --arch A"),
+        (["registry", "explain", "space.json", "softmx", "--arch", "gfx942"], "did you mean softmax?"),
+    ],
+)
+def test_what_is_refused(space: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
+    assert text in refused(capsys, *words)
+    assert {one.name for one in space.parent.iterdir()} == {"space.json"}
