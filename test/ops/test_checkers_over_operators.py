@@ -72,6 +72,8 @@ SHAPES: dict[str, list[Request]] = {
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "soft_cap": 5}],
     "fmha_fwd_pagedkv": [{"sq": 3, "sk": 200, "d": 64, "h": 1, "page_size": 64},
                          {"sq": 70, "seqlens_k": (135, 20), "d": 64, "h": 2, "hk": 1, "page_size": 16, "sink": 1}],
+    "fmha_batch_prefill": [{"d": 64, "seqlens_q": (70, 3), "seqlens_k": (100, 20), "kv_layout": "vectorised", "h": 1},
+                           {"d": 64, "seqlens_q": (3,), "seqlens_k": (90,), "page_size": 64, "table": "sglang"}],
     "fmha_fwd_appendkv": [{"d": 64, "rotary": 32, "snew": 40},
                           {"d": 64, "page_size": 16, "rotary": 16, "rotary_half": 1},
                           {"d": 40, "page_size": 64, "snew": 70, "cached": (30,)}],

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 from operator_runner import CHIPS
+from poisoned_pages import poisoned
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
@@ -25,6 +26,7 @@ from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 PAGED, SPLIT = find_operator("fmha_fwd_pagedkv"), find_operator("fmha_fwd_splitkv")
+PREFILL = find_operator("fmha_batch_prefill")
 GFX942 = get_target("gfx942")
 Keys = dict[str, Any]
 
@@ -53,23 +55,6 @@ WIDE = [
     for d in (64, 128)
     if dtype != "fp8" or chip != "gfx90a"
 ]
-
-
-def poisoned(problem: Any, arrays: Keys) -> Keys:
-    """Inputs with NaN in all rows of K and V that no key lies in."""
-    if not problem.source.word.startswith(("pages", "lists")):
-        return arrays
-    unused = np.ones((problem.source.pool, problem.source.size), np.bool_)
-    for number in range(problem.b):
-        length, size = problem.keys.of(arrays, number)[1], problem.source.size
-        pages = problem.source.used(problem, arrays, number)
-        for place, page in enumerate(pages):
-            unused[page, : length - place * size] = False
-    found = dict(arrays)
-    for name in "kv":
-        found[name] = arrays[name].copy()
-        problem.by_head(found[name]).swapaxes(1, 2)[unused] = np.nan
-    return found
 
 
 def run(chip: str, operator: Any, keys: Keys) -> dict[str, Any]:
@@ -155,6 +140,7 @@ class Reserved:
     (16, 11, 2**28, "pages_16_far"),  # 5.5 GiB: pages begin at every half GiB, at 2 and at 4 too
     (1, 21, 2**27 + 64, "pages_1_far"),
     (64, 11, 2**28, "pages_64"),
+    (16, 11, 2**28, "pages_16_vectors_far"),
 ])  # fmt: skip
 @pytest.mark.parametrize("chip", ["gfx942", pytest.param("gfx90a", marks=pytest.mark.full),
                                   pytest.param("gfx950", marks=pytest.mark.full)])  # fmt: skip
@@ -162,16 +148,18 @@ def test_pools_of_gigabytes(chip: str, size: int, pages: int, distance: int, wor
     """All pages are used, the first and the last among them; what is not touched of the pool takes no memory."""
     target, d = get_target(chip), 64
     keys = {"h": 1, "sq": 2, "seqlens_k": (pages * size,), "d": d, "page_size": size, "pages": pages, "lse": 1}
-    strides = (distance, size * d, d)
-    problem = PAGED.problem(**keys, k_strides=strides, v_strides=strides)
-    near = PAGED.problem(**keys)
-    arrays = PAGED.inputs(near, target, seed=4)
+    operator, strides = PAGED, (distance, size * d, d)
+    if "vectors" in word:
+        operator, keys = PREFILL, {**keys, "sq": None, "seqlens_q": (2,), "kv_layout": "vectorised"}
+    problem = operator.problem(**keys, k_strides=strides, v_strides=strides)
+    near = operator.problem(**keys)
+    arrays = operator.inputs(near, target, seed=4)
     assert sorted(arrays["block_table"][0]) == list(range(pages))
-    spec = PAGED.spec(problem, target)
+    spec = operator.spec(problem, target)
     assert (problem.source.word, near.source.word) == (word, word.removesuffix("_far"))
-    compiled, launch = compile_kernel(PAGED, spec, target), PAGED.launch(problem, spec, target)
+    compiled, launch = compile_kernel(operator, spec, target), operator.launch(problem, spec, target)
     simulator, pointers, kept = Simulator(chip, seed=9), {}, []
-    for array in PAGED.arrays(problem):
+    for array in operator.arrays(problem):
         if array.name not in "kv":
             dtype = {"f32": np.float32, "i32": np.int32, "f16": np.float16}[array.dtype]
             pointers[array.name] = simulator.upload(arrays.get(array.name, np.zeros(array.shape, dtype)))
@@ -185,8 +173,9 @@ def test_pools_of_gigabytes(chip: str, size: int, pages: int, distance: int, wor
         kept.append(reserved)
     arguments = [pointers[one] if isinstance(one, str) else one for one in launch.arguments]
     simulator.launch(compiled.code_object, compiled.kernel_name, launch.grid, launch.block, arguments)
-    outputs = {"o": pointers["o"].read("f2", problem.shape("o")), "lse": pointers["lse"].read("f4", (1, 1, 2))}
-    comparisons = check_outputs(PAGED, near, arrays, outputs, target)
+    rows = (1, 1, 2) if operator is PAGED else (1, 2)
+    outputs = {"o": pointers["o"].read("f2", problem.shape("o")), "lse": pointers["lse"].read("f4", rows)}
+    comparisons = check_outputs(operator, near, arrays, outputs, target)
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
 
 

@@ -24,6 +24,7 @@ one (i32); then those of the parts. Grid: (blocks of queries, heads, sequences).
 
 from __future__ import annotations
 
+import dataclasses
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -146,10 +147,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return replace(problem, source=found[-1], keys=found[-1].sequences(problem))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        fields = {key.name: values[key.name] for key in self.own_keys}
+        names = {field.name for field in dataclasses.fields(self.problem_type)} & set(values)
+        fields = {name: values[name] for name in names if name != "b" and not name.endswith("_strides")}
         b, queries, keys = read_sequences(values)
-        for key in (*(key.name for key in SEQUENCE_KEYS), "b", "sq", "sk", *(f"{name}_strides" for name in "qkvo")):
-            del fields[key]
         for key, other in (("hk", "h"), ("dv", "d")):
             if fields[key] is None:
                 fields[key] = fields[other]
@@ -171,7 +171,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         for name in "qkvo":
             dtype = problem.out if name == "o" else problem.dtype
             strides[f"{name}_strides"] = checked_head_strides(
-                name, problem.layout, problem.batches(name), problem.sizes(name), dtype, given[name],
+                name, problem.layout_of(name), problem.batches(name), problem.sizes(name), dtype, given[name],
                 limited=name not in "kv" or problem.source.limited,
             )  # fmt: skip
         problem = replace(problem, **strides)

@@ -39,7 +39,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.precision import UNIT
+from ckmlir.ops.precision import OVERFLOW, UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError, Series
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
@@ -278,7 +278,8 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
 
     def reference(self, problem: AppendProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """What is written, in float64; zeros elsewhere."""
-        return self._written(problem, arrays, lambda left, right: (left, right))
+        found = self._written(problem, arrays, lambda left, right: (left, right))
+        return {name: in_f32(values) for name, values in found.items()}
 
     def _written(self, problem: AppendProblem, arrays: Mapping[str, Array], of: Any) -> dict[str, Array]:
         """Arrays with every new row, rotated; `of` is taken of the two numbers that an element is the difference of."""
@@ -304,7 +305,7 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
         self, problem: AppendProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """Of what is rotated: two products and their sum in f32, 2 u (|l cos| + |r sin|), and one rounding. The rest is
-        copied. Nothing is promised of rows that are not new: they are not written.
+        copied. Nothing is promised of rows that are not new, which are not written, nor where f32 may not hold it.
         """
         sizes = self._written(problem, arrays, lambda left, right: (np.abs(left), -np.abs(right)))
         turned = self._written(problem, arrays, lambda left, right: (np.zeros_like(left), -np.ones_like(right)))
@@ -317,7 +318,8 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
             with np.errstate(invalid="ignore"):
                 rounded = dtype.unit_roundoff * np.abs(expected) + 2 * UNIT * sizes[name] + dtype.underflow
             error = np.where(turned[name] != 0, np.nan_to_num(rounded), 0.0)
-            found[name] = Tolerance(0.0, error, "a sum of two f32 products, or a copy", rows[name] == 0)
+            free = (rows[name] == 0) | (sizes[name] * turned[name] >= OVERFLOW / 2)
+            found[name] = Tolerance(0.0, error, "a sum of two f32 products, or a copy", free)
         return found
 
     def launch(self, problem: AppendProblem, spec: AppendSpec, target: Target) -> Launch:

@@ -34,7 +34,7 @@ WEIGHT_EXPONENT = {"fnuz": 7, "ocp": 8}
 use its whole range (up to 240 or 448). The row sums have the factor too, so that it cancels (as in CK Tile)."""
 MASK_KINDS = ("none", "causal", "window")
 FORWARD_MASKS = (*MASK_KINDS, "sinks")
-SEQUENCES = ("", "length", "start", "startlength")
+SEQUENCES = ("", "length", "start", "startlength", "pages")
 """What memory holds of the queries', or the keys', places: see `sequences.Rows.word`."""
 HEAD_TILES = (32, 64, 96, 128, 256)
 """Channels that a tile may have; a head is padded to the next of them.
@@ -42,7 +42,7 @@ HEAD_TILES = (32, 64, 96, 128, 256)
 Copies to LDS fill tiles of 2^n channels only: 64 lanes side by side make whole rows of them, or parts of one."""
 ROW_BYTES = 16
 """Rows of a head are whole vectors of as many bytes, the widest that a lane loads."""
-LISTS = (("start", "start"), ("len", "length"))
+LISTS = (("seqstart_{}", "start"), ("seqlen_{}", "length"), ("kv_indptr", "pages"), ("kv_last_page_lens", "pages"))
 """Names of arrays, and the words that ask for them."""
 WAVES = 4
 QUERIES_PER_WAVE = (32, 16)
@@ -140,7 +140,7 @@ class FmhaFwdSpec(Spec):
     def lists(self) -> tuple[str, ...]:
         """The arrays that say where sequences begin and how long they are."""
         words = zip("qk", self.sequences, strict=True)
-        return tuple(f"seq{what}_{side}" for side, word in words for what, short in LISTS if short in word)
+        return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
 
     @property
     def d_tile(self) -> int:

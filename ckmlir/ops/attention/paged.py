@@ -15,11 +15,13 @@ from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.attention.source import Source
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, PowerOfTwo, RequestError
 
 SPARE = 3
 """Pages of a pool that no sequence has, unless a request says how many there are."""
+VECTOR_BYTES = 16
+"""Of a vector that pages are cut into."""
 LARGE = 64
 """Keys of pages from which on a block of keys lies in one."""
 
@@ -45,20 +47,23 @@ class Paged(Source):
     Attributes:
         size: keys of a page; pool: pages.
         far: pages are smaller than blocks of keys, and the pool larger than 32-bit offsets reach.
+        vector: elements of the vectors that pages are cut into, 0 where they have rows: K is (pages, hk, d / vector,
+            size, vector), V (pages, hk, size / vector, dv, vector).
     """
 
     size: int
     pool: int
     far: bool = False
+    vector: int = 0
 
     limited = False
 
     @property
     def word(self) -> str:
-        return "_".join([self.name, str(self.size), *(["far"] if self.far else [])])
+        return "_".join([self.name, str(self.size), *["vectors"] * bool(self.vector), *["far"] * self.far])
 
     def sequences(self, problem: Problem) -> Rows:
-        return replace(problem.keys, lengths=problem.keys.lengths or (problem.sk,) * problem.b, slots=())
+        return replace(problem.keys, lengths=key_lengths(problem), slots=())
 
     def extent(self, problem: Problem) -> tuple[int, int]:
         return self.pool, self.size
@@ -68,6 +73,10 @@ class Paged(Source):
         reach = 0
         for name in "kv":
             page, _, row = problem.strides(name)
+            if self.vector and (row != problem.sizes(name)[2] or page % (row * self.vector)):
+                given, right = "x".join(map(str, problem.strides(name))), f"rows of {problem.sizes(name)[2]}"
+                what = f"pages of vectors are packed; expected {right}, and from page to page whole vectors of them"
+                raise RequestError(f"{name}_strides={given}: {what}")
             if self.size < LARGE and page % row:
                 given = "x".join(map(str, problem.strides(name)))
                 right = f"expected a multiple of {row}, elements from row to row, from one page to the next"
@@ -76,6 +85,25 @@ class Paged(Source):
                 raise RequestError(f"pages={self.pool}: more than {MAXIMUM_SIZE} rows from the first to the last")
             reach = max(reach, ((self.pool - 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
         return replace(self, far=self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES)
+
+    def layout(self, problem: Problem) -> str:
+        return "bhsd" if self.vector else problem.layout
+
+    def array(self, problem: Problem, name: str) -> ArraySpec:
+        found = problem.array(name)
+        if not self.vector:
+            return found
+        page, head, channels = problem.strides(name)
+        x, (pages, heads) = self.vector, found.shape[:2]
+        inner = (channels // x, self.size) if name == "k" else (self.size // x, channels)
+        return ArraySpec(name, (pages, heads, *inner, x), problem.dtype, "in", (page, head, inner[1] * x, x, 1))
+
+    def by_head(self, problem: Problem, name: str, array: Array) -> Array:
+        if not self.vector:
+            return problem.by_head(array)
+        order = (0, 1, 3, 2, 4) if name == "k" else (0, 1, 2, 4, 3)
+        found: Array = array.transpose(order).reshape(*array.shape[:2], self.size, problem.sizes(name)[2])
+        return found
 
     @abstractmethod
     def pages(self, arrays: Mapping[str, Array], number: int) -> Array:
@@ -106,12 +134,17 @@ MOST_SEQUENCES = 65535
 
 def page_counts(problem: Problem, size: int) -> list[int]:
     """Pages that each sequence's keys lie in, by the request's lengths."""
-    lengths = problem.keys.lengths or (problem.sk,) * problem.b
-    return [ceil_div(length, size) for length in lengths]
+    return [ceil_div(length, size) for length in key_lengths(problem)]
 
 
-def pool_of_request(values: Mapping[str, Any], problem: Problem) -> tuple[int, int]:
-    """Keys of a page, and pages of the pool. Raises RequestError."""
+def key_lengths(problem: Problem) -> tuple[int, ...]:
+    """The lengths of all sequences as the request has them, in group mode as their parts of packed rows."""
+    return problem.keys.lengths or problem.keys.slots or (problem.sk,) * problem.b
+
+
+def pool_of_request(values: Mapping[str, Any], problem: Problem) -> tuple[int, int, bool, int]:
+    """Keys of a page, pages of the pool, that nothing is known yet of its reach, and elements of a vector. Raises
+    RequestError."""
     size, pool = values["page_size"], values["pages"]
     if problem.b > MOST_SEQUENCES:
         raise RequestError(f"b={problem.b}: expected at most {MOST_SEQUENCES} sequences with pages")
@@ -122,7 +155,11 @@ def pool_of_request(values: Mapping[str, Any], problem: Problem) -> tuple[int, i
     if values["slots_k"] is not None:
         raise RequestError(f"slots_k={','.join(map(str, values['slots_k']))}: keys lie in pages; leave it out")
     needed = page_counts(problem, size)
-    return size, sum(needed) + SPARE if pool is None else pool
+    vector = VECTOR_BYTES // find_dtype(problem.dtype).bytes if values.get("kv_layout") == "vectorised" else 0
+    if size < vector:
+        right = f"expected a multiple of {vector}, the elements of a vector, or kv_layout=linear"
+        raise RequestError(f"page_size={size}: {right}")
+    return size, sum(needed) + SPARE if pool is None else pool, False, vector
 
 
 def random_pages(counts: Sequence[int], pool: int, generator: np.random.Generator) -> list[Array]:

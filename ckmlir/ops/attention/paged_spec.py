@@ -29,7 +29,11 @@ def unknown_sources(source: str, names: Sequence[str]) -> Iterator[Reason]:
 
 
 def copied_rows(source: str, keys: int, copying: Mapping[str, str]) -> Iterator[Reason]:
-    """Reasons for copies to LDS of what lies in several pages; `copying`: schedules that have any, by field."""
-    for field, schedule in copying.items() if gathers(source, keys) else ():
-        why = "it copies K or V to LDS without registers, and a block of keys lies in several pages"
-        yield Reason(field, schedule, why, f"expected qr, or pages of {keys} keys")
+    """Reasons for copies to LDS of what lies in several pages, or in vectors; `copying`: schedules that have any, by
+    field."""
+    vectors = "vectors" in source
+    for field, schedule in copying.items() if vectors or gathers(source, keys) else ():
+        lies = "pages are cut into vectors" if vectors else "a block of keys lies in several pages"
+        right = "rows" if vectors else f"{keys} keys"
+        why = f"it copies K or V to LDS without registers, and {lies}"
+        yield Reason(field, schedule, why, f"expected qr, or pages of {right}")

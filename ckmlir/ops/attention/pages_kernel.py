@@ -10,7 +10,7 @@ from typing import Any
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, coordinates, gather, load, view, where
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, channel_multiple
-from ckmlir.ops.attention.loop_kernel import Form
+from ckmlir.ops.attention.loop_kernel import Form, Keys
 from ckmlir.ops.attention.work_kernel import Work
 
 
@@ -67,11 +67,15 @@ class Pool:
     row: Scalar
     channels: int
 
-    def view(self, pages: Pages, number: Scalar, key: Scalar) -> View:
-        """The rows (keys, channels) of the page that begins at a key, as far as the sequence goes."""
+    def start_of(self, pages: Pages, number: Scalar, key: Scalar) -> tuple[Pointer, Scalar]:
+        """Where the page that begins at a key does, and how many of its rows are the sequence's."""
         exists = number.below(pages.pool)
         start = self.start.offset(exists.select(number, 0).to("i64") * self.page)
-        rows = exists.select((pages.length - key).minimum(pages.size), 0)
+        return start, exists.select((pages.length - key).minimum(pages.size), 0)
+
+    def view(self, pages: Pages, number: Scalar, key: Scalar) -> View:
+        """The rows (keys, channels) of the page that begins at a key, as far as the sequence goes."""
+        start, rows = self.start_of(pages, number, key)
         return view(start, (rows, self.channels), (self.row, 1))
 
     @property
@@ -145,17 +149,21 @@ class PageRows:
 
 def in_pages(
     word: str, numbers: Pointer, count: Scalar, given: Any, spec: FmhaFwdSpec, work: Work, form: Form
-) -> PageViews | PageRows:
+) -> Keys:
     """K and V of the work's head in pages: `numbers` has `count` of its sequence; `word` is the source's."""
-    _, size, *far = word.split("_")
+    from ckmlir.ops.attention.vector_pages_kernel import VectorRows, VectorViews
+
+    _, size, *how = word.split("_")
     pages = Pages(numbers, count, int(size), given.pages, work.sk)
     multiple = channel_multiple(spec.dtype)
 
     k = pool_of_head(given, "k", work.shared, spec.d, multiple)
     v = pool_of_head(given, "v", work.shared, spec.dv, multiple)
-    if form.keys <= pages.size:
-        return PageViews(form, pages, k, v)
-    return PageRows(form, pages, k, v, "far" if far else "near")
+    reach, whole = "far" if "far" in how else "near", form.keys <= pages.size
+    if "vectors" in how:
+        found = VectorViews(form, pages, k, v, multiple)
+        return found if whole else VectorRows(form, pages, k, v, multiple, reach=reach)
+    return PageViews(form, pages, k, v) if whole else PageRows(form, pages, k, v, reach)
 
 
 def pool_of_head(given: Any, name: str, head: Scalar, channels: int, multiple: int) -> Pool:

@@ -66,6 +66,9 @@ class Origin(Wanted, Protocol):
     def settled(self, problem: Problem) -> Origin:
         """The same, once the strides of K and V are known. Raises RequestError."""
 
+    def layout(self, problem: Problem) -> str:
+        """The order of heads and rows of K and V in memory."""
+
     def extent(self, problem: Problem) -> tuple[int, int]:
         """Batches of K and V, and rows of each."""
 
@@ -155,14 +158,19 @@ class Problem:
         """Q, K, V or O as it lies in memory in rows."""
         dtype, role = (self.out, "out") if name == "o" else (self.dtype, "in")
         batch, head, row = self.strides(name)
-        middle = (head, row) if self.layout == "bhsd" else (row, head)
+        middle = (head, row) if self.layout_of(name) == "bhsd" else (row, head)
         return ArraySpec(name, self.shape(name), dtype, role, (batch, *middle, 1))
 
     def shape(self, name: str) -> tuple[int, int, int, int]:
         """The shape of q, k, v or o in memory."""
         heads, sequence, channels = self.sizes(name)
         b = self.batches(name)
-        return (b, heads, sequence, channels) if self.layout == "bhsd" else (b, sequence, heads, channels)
+        found = (heads, sequence) if self.layout_of(name) == "bhsd" else (sequence, heads)
+        return (b, *found, channels)
+
+    def layout_of(self, name: str) -> str:
+        """The order of heads and rows of q, k, v or o in memory."""
+        return self.source.layout(self) if name in "kv" else self.layout
 
     def sizes(self, name: str) -> tuple[int, int, int]:
         """Heads, rows and channels of q, k, v or o; of V in columns, rows and columns change places."""

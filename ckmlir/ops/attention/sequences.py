@@ -21,8 +21,8 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError, Series, show
 
-STARTS, LENGTHS = "start", "length"
-"""Words of a specification: memory holds where sequences begin, and how long they are."""
+STARTS, LENGTHS, PAGES = "start", "length", "pages"
+"""Words of a specification: memory holds where sequences begin, and how long they are, or how many pages they have."""
 
 
 @dataclass(frozen=True)

@@ -45,9 +45,17 @@ class Source(Part):
     def extent(self, problem: Problem) -> tuple[int, int]:
         """Batches of K and V, and rows of each."""
 
+    def layout(self, problem: Problem) -> str:
+        """The order of heads and rows of K and V in memory."""
+        return problem.layout
+
     def array(self, problem: Problem, name: str) -> ArraySpec:
         """K or V as it lies in memory."""
         return problem.array(name)
+
+    def by_head(self, problem: Problem, name: str, array: Array) -> Array:
+        """K or V with the axes (batch, head, row, channel)."""
+        return problem.by_head(array) if name == "k" else problem.values_by_head(array)
 
     @abstractmethod
     def places(self, problem: Problem, number: int, arrays: Mapping[str, Array], keys: range) -> tuple[Array, Array]:
@@ -57,7 +65,7 @@ class Source(Part):
         """K and V (keys, channels) that a place's queries may attend to."""
         batches, rows = self.places(problem, place.number, arrays, range(place.keys))
         head = place.head // (problem.h // problem.hk)
-        k, v = problem.by_head(arrays["k"]), problem.values_by_head(arrays["v"])
+        k, v = (self.by_head(problem, name, arrays[name]) for name in "kv")
         return k[batches, head, rows], v[batches, head, rows]
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:

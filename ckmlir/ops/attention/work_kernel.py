@@ -135,6 +135,10 @@ def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length:
         start = starts.scalar(batch)
         own = getattr(given, f"seqlen_{name}").scalar(batch) if "length" in word else starts.scalar(batch + 1) - start
         return Packed(own, start)
+    if "pages" in word:
+        count = given.kv_indptr.scalar(batch + 1) - given.kv_indptr.scalar(batch)
+        length = (count - 1) * given.page_keys + given.kv_last_page_lens.scalar(batch)
+        return Lengths((count > 0).select(length, 0), batch)
     if "length" in word:
         return Lengths(getattr(given, f"seqlen_{name}").scalar(batch), batch)
     return Alike(length, batch)

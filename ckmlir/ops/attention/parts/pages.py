@@ -32,7 +32,8 @@ class Pages(Paged):
 
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> Pages | None:
-        return None if values["page_size"] is None else cls(*pool_of_request(values, problem))
+        wanted = values.get("table", "vllm") == "vllm" and values["page_size"] is not None
+        return cls(*pool_of_request(values, problem)) if wanted else None
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         entries = max(ceil_div(problem.sk, self.size), 1)

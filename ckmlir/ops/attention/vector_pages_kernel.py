@@ -1,0 +1,99 @@
+"""Sources of K and V in pages whose rows are cut into vectors: K (d / x, keys, x) and V (keys / x, dv, x) of a head.
+
+V is loaded in vectors of keys, the last of which may reach behind the sequence's last one: these become zeros in
+registers. Else pages are what they are in `pages_kernel.py`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+
+from ckmlir.lang import Scalar, Tile, View, coordinates, gather, join_axes, load, view, where
+from ckmlir.ops.attention.loop_kernel import Form
+from ckmlir.ops.attention.pages_kernel import Pages, Pool
+
+
+@dataclass
+class VectorViews:
+    """Blocks of keys that lie in one page each.
+
+    Attributes:
+        vector: elements of a vector, x.
+    """
+
+    form: Form
+    pages: Pages
+    k: Pool
+    v: Pool
+    vector: int
+    found: list[Scalar] = field(default_factory=list)
+
+    def prepare(self, key: Scalar) -> None:
+        """See `pages_kernel.PageViews`."""
+        self.found = [self.pages.number(key), self.pages.number(key)]
+
+    def load_k(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        within, x = key % self.pages.size, self.vector
+        start, rows = self.k.start_of(self.pages, self.found[0], key - within)
+        shape = (self.form.keys, self.form.d // x, x)
+        vectors = view(start, (rows, self.k.channels // x, x), (x, self.pages.size * x, 1)).pad(*shape)
+        return join_axes(load(vectors.window(shape, (within, 0, 0))), 1)
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        within, x = key % self.pages.size, self.vector
+        start, rows = self.v.start_of(self.pages, self.found[1], key - within)
+        shape = (self.form.dv, self.form.keys // x, x)
+        vectors = view(start, (self.v.channels, (rows + (x - 1)) // x, x), (x, self.v.channels * x, 1)).pad(*shape)
+        return self.existing(join_axes(load(vectors.window(shape, (0, within // x, 0))), 1), key)
+
+    def existing(self, values: Tile, key: Scalar) -> Tile:
+        """V (dv, keys), zeros behind the sequence's last key."""
+        return where(coordinates(values, 1) < self.pages.length - key, values, 0.0)
+
+
+@dataclass
+class VectorRows(VectorViews):
+    """Blocks of keys that lie in several pages: rows of K, and vectors of keys of V, at places of a list.
+
+    Attributes:
+        reach: of the pools, see `ckmlir.lang.gather`.
+    """
+
+    reach: str = "near"
+    places: list[Tile] = field(default_factory=list)
+
+    def prepare(self, key: Scalar) -> None:
+        """See `pages_kernel.PageRows`."""
+        pages, x = self.pages, self.vector
+        groups = replace(pages, size=pages.size // x, length=(pages.length + (x - 1)) // x)
+        self.places = [
+            pages.places(key, self.form.keys, self._distance(self.k, x)),
+            groups.places(key // x, self.form.keys // x, self._distance(self.v, x * self.v.channels)),
+        ]
+
+    def _distance(self, pool: Pool, unit: int) -> Scalar:
+        """From one page to the next, in so many elements."""
+        units: Scalar = (pool.page // unit).to("i32")
+        return units
+
+    def load_k(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        x, size = self.vector, self.pages.size
+        count = (self.pages.pool - 1) * self._distance(self.k, x) + size
+        rows = view(self.k.start, (count, self.k.channels // x, x), (x, size * x, 1))
+        return self._gathered(rows, (self.form.keys, self.form.d // x, x), 0)
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`."""
+        x, channels = self.vector, self.v.channels
+        count = (self.pages.pool - 1) * self._distance(self.v, x * channels) + self.pages.size // x
+        groups = view(self.v.start, (channels, count, x), (x, channels * x, 1))
+        return self.existing(self._gathered(groups, (self.form.dv, self.form.keys // x, x), 1), key)
+
+    def _gathered(self, whole: View, shape: tuple[int, int, int], axis: int) -> Tile:
+        """Rows (axis 0) or vectors of keys (axis 1) at their places, vectors joined."""
+        lengths = tuple(1 if dim == axis else length for dim, length in enumerate(shape))
+        window = whole.pad(*lengths).window(shape, (0, 0, 0))
+        return join_axes(gather(window, self.places[axis], axis, reach=self.reach), 1)
