@@ -31,7 +31,8 @@ def differentiate(chip: str, keys: dict[str, Any], *, checks: str = "all", facto
         arrays[name] = (arrays[name].astype(np.float32) * factor).astype(arrays[name].dtype)
     result = run_operator(FMHA, problem, arrays, target, open_device("sim", target, seed=seed, checks=checks))
     comparisons = check_outputs(FMHA, problem, arrays, result.outputs, target)
-    assert [one.name for one in comparisons] == ["dq", "dk", "dv", *["dbias"] * bool(keys.get("dbias"))]
+    more = [name for name, key in (("dbias", "dbias"), ("dsink", "sink")) if keys.get(key)]
+    assert [one.name for one in comparisons] == ["dq", "dk", "dv", *more]
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
     for one in comparisons[:3]:
         rows = problem.attention.queries if one.name == "dq" else problem.attention.keys
@@ -48,7 +49,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"sq": 72, "sk": 200, "d": 128, "h": 4, "hk": 2, "mask": "top_left", "layout": "bshd"}),
     ("gfx942", {**GROUP, "d": 32, "h": 2, "mask": "bottom_right", "deterministic": 1}),
     ("gfx950", {"sq": 40, "sk": 70, "d": 256, "h": 1, "deterministic": 1}),
-    ("gfx950", {**PADDED, "d": 32, "h": 2, "hk": 1, "alibi": "head"}),
+    ("gfx950", {**PADDED, "d": 32, "h": 2, "hk": 1, "alibi": "head", "sink": 1}),
     ("gfx90a", {"sq": 33, "sk": 150, "d": 40, "dv": 72, "h": 1, "dtype": "bf16"}),
     ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "dbias": 1, "b": 2,
                 "mask": "window:10,3,40"}),
@@ -76,7 +77,7 @@ def test_gradients(chip: str, keys: dict[str, Any]) -> None:
 @pytest.mark.parametrize(("sq", "sk"), [(0, 40), (40, 0), (1, 1)])
 def test_sizes_at_the_ends(chip: str, sq: int, sk: int) -> None:
     """Without queries dK and dV are zeros, without keys dQ is; one of each works."""
-    _, _, outputs = differentiate(chip, {"sq": sq, "sk": sk, "d": 32, "h": 2, "hk": 1})
+    _, _, outputs = differentiate(chip, {"sq": sq, "sk": sk, "d": 32, "h": 2, "hk": 1, "sink": 1})
     assert all(not array.any() for array in outputs.values()) == (sq * sk == 0)
 
 
@@ -116,6 +117,30 @@ def test_a_bias_that_heads_share(bias: str) -> None:
     np.testing.assert_array_equal(outputs["dbias"], again["dbias"])
 
 
+def test_no_batches_leave_zeros() -> None:
+    """The gradients of a bias and of sinks have elements without any batch, or queries."""
+    for keys in ({"b": 0, "sq": 8, "bias": "one", "dbias": 1, "sink": 1}, {"sq": 0, "sk": 40, "sink": 1, "b": 2}):
+        _, _, outputs = differentiate("gfx942", {"h": 2, "d": 32, **keys})
+        assert not any(array.any() for array in outputs.values())
+        assert outputs["dsink"].size
+
+
+def test_a_sink_that_is_not_there() -> None:
+    """With a logit of minus infinity the gradient is 0, also where queries attend to nothing; the other head has its
+    own."""
+    target = get_target("gfx942")
+    problem = FMHA.problem(sq=70, sk=8, d=32, h=2, mask="bottom_right", sink=1)
+    arrays = FMHA.inputs(problem, target, seed=7)
+    arrays["sink"][0] = -np.inf
+    for name, array in attention(problem.attention, arrays).items():
+        arrays[name] = array.astype(arrays[name].dtype)
+    assert (arrays["lse"][0, 0] == -np.inf).any()
+    outputs = run_operator(FMHA, problem, arrays, target, open_device("sim", target)).outputs
+    assert outputs["dsink"][0] == 0
+    assert outputs["dsink"][1] != 0
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, outputs, target))
+
+
 def test_sequences_without_queries_have_zeros() -> None:
     """dK and dV of a sequence that no query attends to, and dQ of one without keys, packed and in slots."""
     for keys in (GROUP, PADDED):
@@ -135,6 +160,7 @@ def test_every_part_and_mode(chip: str) -> None:
         differentiate(chip, {**some, "d": d, "h": 2, "hk": 1, "mask": mask, "deterministic": d == 32})
     for mask, d in itertools.product(masks, (32, 128, 256)):
         differentiate(chip, {**PADDED, "d": d, "h": 2, "hk": 1, "mask": mask, "dropout": 0.2, "alibi": "head"})
+        differentiate(chip, {**(PADDED, batches)[d == 32], "d": d, "h": 2, "mask": mask, "sink": 1, "dropout": 0.1})
     for mask, bias, some in itertools.product(masks, ("one", "head"), (GROUP, PADDED, batches)):
         dropout = 0.3 if bias == "one" else 0
         differentiate(chip, {**some, "d": 32, "h": 2, "bias": bias, "dbias": 1, "mask": mask, "dropout": dropout})
@@ -184,7 +210,7 @@ def test_errors_are_those_of_16_bits(dtype: str) -> None:
 @pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
 def test_the_same_bits_in_any_order(chip: str) -> None:
     """With deterministic=1 workgroups and waves in other orders give the same bits; by atomics dQ may differ."""
-    keys = {"sq": 40, "sk": 300, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,90", "deterministic": 1}
+    keys = {"sq": 40, "sk": 300, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,90", "deterministic": 1, "sink": 1}
     first = differentiate(chip, keys, checks="", seed=0)[2]
     for seed in range(1, 3 if chip == "gfx942" else 20):
         other = differentiate(chip, keys, checks="", seed=seed)[2]

@@ -23,10 +23,10 @@ GFX942 = get_target("gfx942")
 
 
 def attention(
-    problem: BackwardProblem, q: Any, k: Any, v: Any, bias: Any = None, factors: Any = None
+    problem: BackwardProblem, q: Any, k: Any, v: Any, bias: Any = None, factors: Any = None, sink: Any = None
 ) -> tuple[Any, Any]:
     """O and LSE in float64, query by query, without the code under test; all arrays (b, h, s, channels), what weights
-    are multiplied with (b, h, queries, keys)."""
+    are multiplied with (b, h, queries, keys), logits of heads that join the sums."""
     whole = problem.attention
     o = np.zeros((*q.shape[:3], v.shape[3]))
     lse = np.full(q.shape[:3], -np.inf)
@@ -38,7 +38,7 @@ def attention(
         scores = whole.scale * (k[batch, shared][kept] @ q[batch, head, row])
         if bias is not None:
             scores = scores + bias[0, 0, row][kept]
-        lse[batch, head, row] = np.log(np.exp(scores).sum())
+        lse[batch, head, row] = np.log(np.exp(scores).sum() + (0 if sink is None else np.exp(sink[head])))
         weights = np.exp(scores - lse[batch, head, row])
         if factors is not None:
             weights = weights * factors[batch, head, row][kept]
@@ -57,7 +57,7 @@ def test_gradients_are_those_of_differences(
     """The reference is the derivative of sum(dO ∘ O) by Q, K and V, where O and LSE are the exact ones."""
     problem = FMHA.problem(
         b=2, h=4, hk=2, sq=sq, sk=sk, d=8, dv=16, mask=mask, layout=layout, bias=bias, dropout=dropout,
-        dbias=bias != "none",
+        dbias=bias != "none", sink=bool(dropout),
     )  # fmt: skip
     factors = None
     if dropout:
@@ -68,14 +68,18 @@ def test_gradients_are_those_of_differences(
 
     added = random.standard_normal((1, 1, sq, sk)) if bias != "none" else None
 
-    def loss(changed: dict[str, Any], bias: Any = added) -> float:
-        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], bias, factors)
+    sink = random.standard_normal(4) if dropout else None
+
+    def loss(changed: dict[str, Any], bias: Any = added, logits: Any = sink) -> float:
+        o, _ = attention(problem, changed["q"], changed["k"], changed["v"], bias, factors, logits)
         return float((o * values["do"]).sum())
 
-    o, lse = attention(problem, values["q"], values["k"], values["v"], added, factors)
+    o, lse = attention(problem, values["q"], values["k"], values["v"], added, factors, sink)
+    if sink is not None:  # a query without keys has that logit alone
+        lse = np.where(lse == -np.inf, sink[:, None], lse)
     by_head = problem.attention.by_head
     in_memory = {name: by_head(one) for name, one in {**values, "o": o}.items()}
-    found = gradients(problem, {**in_memory, "lse": lse, "bias": added})
+    found = gradients(problem, {**in_memory, "lse": lse, "bias": added, "sink": sink})
     step = 1e-5
     for name in "qkv":
         for place in map(tuple, random.integers(0, values[name].shape, (6, 4))):
@@ -86,6 +90,10 @@ def test_gradients_are_those_of_differences(
             assert by_head(found[f"d{name}"])[place] == pytest.approx(slope, abs=1e-8, rel=1e-6)
 
 
+    for head in range(4 if sink is not None else 0):
+        moved_logits = [sink + sign * step * (np.arange(4) == head) for sign in (1, -1)]
+        slope = (loss(values, logits=moved_logits[0]) - loss(values, logits=moved_logits[1])) / (2 * step)
+        assert found["dsink"][head] == pytest.approx(slope, abs=1e-8, rel=1e-6)
     for place in map(tuple, random.integers(0, (sq, sk), (6, 2)) if added is not None else []):
         change = np.zeros_like(added)
         change[0, 0][place] = step
@@ -150,6 +158,8 @@ def test_what_is_queued() -> None:
     assert steps(sq=64, sk=0) == [first, fill, add]
     assert steps(sq=64, bias="head", dbias=1) == [first, fill, own, add]  # the kernel writes all of it
     assert steps(sq=64, bias="one", dbias=1) == [first, fill, own, add, add]
+    assert steps(sq=64, sink=1) == [first, fill, own, add, add]
+    assert steps(sq=0, sk=64, sink=1)[0] == "fill dsink"
     masked = {"sq": 64, "mask": "top_left", "dbias": 1}
     assert steps(**masked, bias="head") == [first, fill, "fill dbias", own, add]
     assert steps(**masked, bias="one") == [first, fill, "fill dbias_parts", own, add, add]
@@ -224,3 +234,13 @@ def test_requests_that_are_refused(keys: dict[str, object], words: str) -> None:
     with pytest.raises(RequestError) as error:
         FMHA.problem(**keys)
     assert words in str(error.value)
+
+
+def test_sums_of_sequences_are_for_sinks() -> None:
+    rows = find_operator("fmha_bwd_dot_do_o")
+    with pytest.raises(RequestError, match=r"seqlens_q=5,0: it matters to the parts of sink=1 alone; leave it out"):
+        rows.problem(seqlens_q=(5, 0))
+    with pytest.raises(RequestError, match=r"factor=1.5: expected a number above 0 and at most 1"):
+        rows.problem(factor=1.5)
+    with pytest.raises(RequestError, match=r"mode=group: it needs seqlens_q, the lengths"):
+        rows.problem(mode="group", sink=1)

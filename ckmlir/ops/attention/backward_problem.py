@@ -7,8 +7,9 @@ from dataclasses import dataclass
 
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
-from ckmlir.ops.attention.problem import Problem
-from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.attention.parts.sink import Sink
+from ckmlir.ops.attention.problem import Problem, Wanted
+from ckmlir.ops.operator import ArraySpec, array_spec
 
 GRADIENTS = ("do", "dq", "dk", "dv")
 """Each is as large as the array of the last letter."""
@@ -44,9 +45,19 @@ class BackwardProblem:
         return next((part for part in self.attention.parts if isinstance(part, BiasGradient)), None)
 
     @property
+    def sink(self) -> Sink | None:
+        """The part that is the sink logit, if there is one. Only LSE, and so the first kernel, knows of it."""
+        return next((part for part in self.attention.parts if isinstance(part, Sink)), None)
+
+    @property
+    def kernel_parts(self) -> tuple[Wanted, ...]:
+        """The parts that the main kernel knows of."""
+        return tuple(part for part in self.attention.parts if part is not self.sink)
+
+    @property
     def outputs(self) -> tuple[str, ...]:
         """The gradients that are wanted."""
-        return ("dq", "dk", "dv", "dbias") if self.bias_gradient else ("dq", "dk", "dv")
+        return ("dq", "dk", "dv", *["dbias"] * bool(self.bias_gradient), *["dsink"] * bool(self.sink))
 
     def sizes(self, name: str) -> tuple[int, int, int]:
         """Heads, rows and channels of an array."""
@@ -58,6 +69,8 @@ class BackwardProblem:
 
     def output(self, name: str) -> ArraySpec:
         """One of `outputs`."""
+        if name == "dsink":
+            return array_spec(name, (self.attention.h,), "f32", "out")
         wanted = self.bias_gradient
         return wanted.arrays(self.attention)[0] if wanted and name == "dbias" else self.array(name, "out")
 

@@ -11,6 +11,7 @@ from ckmlir.ops.attention.backward_problem import BackwardProblem
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.problem import Place
 from ckmlir.ops.attention.reference import lse_rows, scored
+from ckmlir.ops.attention.sink_gradient import sink_weights
 from ckmlir.ops.comparison import Array
 
 
@@ -48,7 +49,14 @@ class Pairs:
     def slopes(self) -> Array:
         """dP with its factors, less rowsum(dO·O), (queries, keys)."""
         with np.errstate(invalid="ignore"):
-            found: Array = self.factors * (self.do @ self.v.T) - (self.do * self.o).sum(-1, keepdims=True)
+            found: Array = self.factors * (self.do @ self.v.T) - self.delta[:, None]
+            return found
+
+    @property
+    def delta(self) -> Array:
+        """rowsum(dO·O), by query."""
+        with np.errstate(invalid="ignore"):
+            found: Array = (self.do * self.o).sum(-1)
             return found
 
 
@@ -78,7 +86,8 @@ def gradients(problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str
     sequence.
 
     P = min(exp(S - LSE), 1), dS = P ∘ (F ∘ dO·Vᵀ - rowsum(dO·O)), dV = (P ∘ F)ᵀ·dO, dK = scale·dSᵀ·Q, dQ = scale·dS·K,
-    and the gradient of the bias is dS, summed over those that share it, where F are the factors of dropout.
+    the gradient of the bias is dS, summed over those that share it, that of a sink logit minus the sum of its weights
+    times rowsum(dO·O), where F are the factors of dropout.
     """
     attention = problem.attention
     found = {name: np.zeros(problem.output(name).shape) for name in problem.outputs}
@@ -90,6 +99,9 @@ def gradients(problem: BackwardProblem, arrays: Mapping[str, Array]) -> dict[str
             ds = weights * one.slopes
             if "dbias" in found:
                 found["dbias"][bias_place(problem, one)] += ds
+            if "dsink" in found:
+                weights_of_sink = sink_weights(arrays["sink"][place.head], one.lse)
+                found["dsink"][place.head] -= np.where(weights_of_sink == 0, 0.0, weights_of_sink * one.delta).sum()
             ds = attention.scale * ds
             dq[place.batch, place.head, place.memory_rows] = ds @ one.k
             dk[place.batch, one.shared, one.key_rows] += ds.T @ one.q

@@ -9,13 +9,19 @@ import numpy as np
 
 from ckmlir.ops.attention.backward_problem import BackwardProblem
 from ckmlir.ops.attention.backward_reference import Pairs, bias_place, pairs
+from ckmlir.ops.attention.fmha_bwd_dot_do_o import ROW_STEPS, STEPS
+from ckmlir.ops.attention.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.part import score_parts
+from ckmlir.ops.attention.sink_gradient import sink_errors, sink_weights
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.targets import Target
 
-GREATEST = {"f16": 65504.0, "bf16": (2 - 2.0**-7) * 2.0**127}
+BY_HEAD = ("dq", "dk", "dv")
+"""Outputs that lie as Q, K and V do."""
+GREATEST = {"f16": 65504.0, "f32": OVERFLOW, "bf16": (2 - 2.0**-7) * 2.0**127}
 """Finite numbers of a dtype go so far."""
 
 
@@ -39,6 +45,8 @@ def backward_tolerances(
         dS  sum (eS + n u |dS|) + the smallest, over those that share a bias: its gradient
         all + t |output| + the underflow
 
+    and the gradient of a sink logit is off by what `sink_errors` says of each query.
+
     F is what dropout multiplies a weight with, 0 or f; dS is rounded before the multiplication with f, so that its
     smallest number counts f times.
 
@@ -46,15 +54,14 @@ def backward_tolerances(
     may not hold, nor of those that share its keys or bias; nor of rows of no sequence.
     """
     attention = problem.attention
-    dtype = find_dtype(attention.dtype)
     error = {name: np.zeros(reference[name].shape) for name in problem.outputs}
     sizes = {name: np.zeros(reference[name].shape) for name in problem.outputs}
     free = {name: np.ones(reference[name].shape, np.bool_) for name in problem.outputs}
     arrays_of: dict[str, dict[str, Array]] = {"error": error, "size": sizes, "free": free}
-    views = {kind: {name: one[name] if name == "dbias" else attention.by_head(one[name]) for name in problem.outputs}
+    views = {kind: {name: attention.by_head(one[name]) if name in BY_HEAD else one[name] for name in problem.outputs}
              for kind, one in arrays_of.items()}  # fmt: skip
-    if "dbias" in free:
-        free["dbias"][:] = False
+    for name in set(free) - set(BY_HEAD):
+        free[name][:] = False
     for number in range(attention.b):
         batch = 0 if attention.grouped else number
         for name, rows in (("dq", attention.queries), ("dk", attention.keys), ("dv", attention.keys)):
@@ -68,7 +75,11 @@ def backward_tolerances(
         unspecified = _unspecified(problem, one)
         if "dbias" in error:
             here["dbias"] = bias_place(problem, one)
+        if "dsink" in error:
+            here["dsink"] = (place.head,)
         bounds = _bounds(problem, one, arrays, target)
+        if problem.sink:
+            bounds["dsink"] = _sink_bounds(problem, one, arrays)
         for name, at in here.items():
             views["free"][name][at] |= unspecified
             views["error"][name][at] += bounds[name][0]
@@ -77,9 +88,10 @@ def backward_tolerances(
     found = {}
     for name in problem.outputs:
         lost = free[name] | (sizes[name] >= OVERFLOW) | ~np.isfinite(error[name])
-        lost |= np.abs(reference[name]) + error[name] >= GREATEST[dtype.name]
-        atol = np.where(lost, 0.0, error[name]) + dtype.underflow
-        found[name] = Tolerance(dtype.unit_roundoff, atol, what, lost)
+        kind = find_dtype(problem.output(name).dtype)
+        lost |= np.abs(reference[name]) + error[name] >= GREATEST[kind.name]
+        atol = np.where(lost, 0.0, error[name]) + kind.underflow
+        found[name] = Tolerance(kind.unit_roundoff, atol, what, lost)
     return found
 
 
@@ -118,6 +130,17 @@ def _bounds(
             "dv": (total_weights.T @ do + smallest * counted.sum(0)[:, None], counted.T @ do),
             "dbias": (of_ds + additions * ds, ds),
         }
+
+
+def _sink_bounds(problem: BackwardProblem, one: Pairs, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
+    """The error of a head's sink gradient from these queries, and the sum of magnitudes: sums of channels, of the
+    queries of a block, and of all blocks."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        sizes = np.abs(one.do * one.o).sum(-1)
+    blocks = problem.attention.b * ceil_div(problem.attention.sq, QUERIES)
+    logit = arrays["sink"][one.place.head]
+    found = sink_errors(logit, one.lse, sizes, STEPS + ROW_STEPS + blocks + 8)
+    return found.sum(), (sink_weights(logit, one.lse) * sizes).sum()
 
 
 def _unspecified(problem: BackwardProblem, one: Pairs) -> bool:

@@ -8,7 +8,9 @@ S, O and LSE are those of `fmha_fwd` (lse=1), with a bias or ALiBi where it has 
 for the weights that the forward operator drops with the same seed and offset, and 1 / (1 - p) for others. Arrays have
 the shape of memory as there, in group mode too; dq is as large as q, dk as k, dv as v, do as o. Where heads of Q share
 one of K and V, dK and dV are sums over them. With dbias=1 the gradient of the bias is an output too: dS, summed over
-the batches and heads that share the bias, which takes a workspace with a dS in f32 for each of them.
+the batches and heads that share the bias, which takes a workspace with a dS in f32 for each of them. With sink=1 dsink
+(h) is one, f32: minus the sum over queries of the sink's weight, exp(sink - LSE), times rowsum(dO·O); the first and the
+last kernel compute it, in a fixed order.
 
 Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
 part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
@@ -40,6 +42,7 @@ from ckmlir.ops.attention.backward_problem import GRADIENTS, BackwardProblem
 from ckmlir.ops.attention.backward_reference import gradients
 from ckmlir.ops.attention.backward_tolerance import backward_tolerances
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import OPERATOR as DOT_DO_O
+from ckmlir.ops.attention.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import Problem as DotDoO
 from ckmlir.ops.attention.fmha_bwd_spec import (
     BACKWARD_PARTS,
@@ -54,7 +57,9 @@ from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
+from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
@@ -68,7 +73,7 @@ from ckmlir.ops.tensors.arrays import Operand
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-FORWARD = FmhaFwd(BACKWARD_PARTS)
+FORWARD = FmhaFwd((*BACKWARD_PARTS, Sink))
 """What is differentiated."""
 LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge", "randval")
 """Keys of the forward operator that are not asked for."""
@@ -202,7 +207,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments += map(np.int32, more)
         if spec.sink == "slots":
             arguments.append(np.int64(_slot_elements(problem)))
-        for part in whole.parts:
+        for part in problem.kernel_parts:
             arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
         grid = ORDERS[spec.order].grid(ceil_div(whole.sk, spec.block[1]), whole.h, whole.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
@@ -212,11 +217,13 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
         whole = problem.attention
+        sunk = problem.sink is not None
+        every = Rows("q", whole.rows("q"))  # where sequences are does not matter
         rows = DotDoO(
-            whole.array_batches, whole.h, whole.rows("q"), whole.dv, whole.dtype, whole.layout,
-            o_strides=problem.strides("o"), do_strides=problem.strides("do"), factor=1 / problem.factor,
+            whole.b if sunk else whole.array_batches, whole.h, whole.queries if sunk else every, whole.dv, whole.dtype,
+            whole.layout, problem.strides("o"), problem.strides("do"), 1 / problem.factor, sunk,
         )  # fmt: skip
-        names = {name: name for name in ("o", "do", "lse", "delta", "exponent")}
+        names = {array.name: array.name for array in DOT_DO_O.arrays(rows)}
         complete = spec.sink == "slots" and spec.mask == "none" and whole.sk > 0 and not spec.varied
         clear = [] if complete or not whole.rows("q") else [Fill("dq_parts", 0)]
         totals = [Run(SUM_PARTS, _sum_of_slots(problem, spec), {"acc_parts": "dq_parts", "c": "dq"})]
@@ -226,9 +233,14 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
                 Run(SUM_PARTS, _sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
                 for name, parts in PARTS.items()
             ]
+        if sunk and not rows.b * rows.blocks:
+            clear.append(Fill("dsink", 0))
+        elif sunk:
+            totals.append(Run(SUM_PARTS, _sum_of_blocks(problem, rows), {"acc_parts": "sink_parts", "c": "dsink"}))
         wanted = problem.bias_gradient
         if wanted and whole.sk:
-            clear += [Fill(_written(problem, "dbias"), 0)] * (spec.mask != "none" or spec.varied)
+            partial = spec.mask != "none" or spec.varied or not wanted.count
+            clear += [Fill(_written(problem, "dbias"), 0)] * partial
             if wanted.count > 1:
                 totals.append(Run(SUM_PARTS, _sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
         return (Run(DOT_DO_O, rows, names), *clear, OWN_KERNEL, *totals)
@@ -242,6 +254,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if problem.ratio > 1:
             batches = problem.attention.array_batches
             found += [Workspace(parts, 4 * batches * _packed(problem, name)[0]) for name, parts in PARTS.items()]
+        if problem.sink:
+            blocks = ceil_div(problem.attention.sq, QUERIES)
+            found.append(Workspace("sink_parts", 4 * problem.attention.b * blocks * problem.attention.h))
         wanted = problem.bias_gradient
         if wanted and wanted.count > 1:
             found.append(Workspace("dbias_parts", 4 * wanted.count * wanted.distance))
@@ -254,7 +269,7 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
     return {
         "dtype": whole.dtype, "out": whole.dtype if problem.ratio == 1 else "f32", "d": whole.d, "dv": whole.dv,
         "mask": whole.mask.kind, "sink": "slots" if problem.deterministic else "atomic",
-        "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in whole.parts),
+        "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in problem.kernel_parts),
     }  # fmt: skip
 
 
@@ -302,6 +317,14 @@ def _sum_of_slopes(wanted: BiasGradient) -> SumProblem:
     return SumProblem(
         wanted.count, lengths, (sums,), (), Operand("c", wanted.bias.dtype, lengths, rows, axes), "", 1.0, 1.0
     )
+
+
+def _sum_of_blocks(problem: BackwardProblem, rows: DotDoO) -> SumProblem:
+    """The gradient of the sink logits: the sum over blocks of queries, where delta has the factor of dropout."""
+    count, lengths = rows.b * rows.blocks, (rows.h,)
+    sums = Operand("acc_parts", "f32", (count, *lengths), (rows.h, 1), (1,))
+    c = Operand("c", "f32", lengths, (1,), (0,))
+    return SumProblem(count, lengths, (sums,), (), c, "acc * alpha", problem.factor, 1.0)
 
 
 def _sum(problem: BackwardProblem, name: str, parts: int, strides: tuple[int, ...], op: str) -> SumProblem:
