@@ -135,7 +135,7 @@ def test_a_fixed_order_gives_the_same_bits() -> None:
 
 def test_units_behind_the_places_taken_end_at_once() -> None:
     """The grid is a bound; a block that has nothing to do executes a few instructions."""
-    keys = {"t": 8, "e": 8, "topk": 1, "unit": 16, "n": 64, "k": 256}
+    keys = {"t": 8, "e": 8, "topk": 1, "unit": 16, "n": 64, "k": 1024}
     counts = []
     for ids in (np.zeros((8, 1), int), np.arange(8).reshape(8, 1)):
         problem = MOE_GEMM.problem(**keys)
@@ -161,6 +161,19 @@ def test_the_steady_loop_is_that_of_one_product(chip: str, keys: dict[str, Any])
     assert mix["mfma"] and mix["valu"] == 0 and mix["salu"] <= 12
     bench = Workbench.of(MOE_GEMM, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+def test_blocks_follow_how_many_there_are() -> None:
+    """As high as a unit; low ones small and many, and smaller where they are fewer than compute units."""
+    large = {"e": 64, "topk": 4, "n": 1024, "k": 2048, "dtype": "bf16"}
+    requests = {"high": {"unit": 128, "t": 999}, "low": {"unit": 16, "t": 16}, "few": {"unit": 16, "t": 1}}
+    found = {}
+    for name, keys in requests.items():
+        spec = MOE_GEMM.spec(MOE_GEMM.problem(**large, **keys), GFX942)
+        found[name] = (spec.block, spec.schedule)
+    assert found == {
+        "high": ((128, 128, 64), "compv4"), "low": ((16, 32, 64), "compv3"), "few": ((16, 16, 128), "mem4"),
+    }  # fmt: skip
 
 
 @pytest.mark.parametrize(

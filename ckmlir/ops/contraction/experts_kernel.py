@@ -36,14 +36,13 @@ class Experts:
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `Walk`."""
-        rows = spec.block[0]
-        unit = given.blocks * rows
-        places = (given.totals.scalar(0).minimum(given.places) // unit * unit).multiple_of(rows)
-        sizes = known_sizes(spec, SimpleNamespace(m=places, n=given.n, k=given.k))
-        row, column = block_at(spec, workgroup_id(0), sizes["n"])
-        exit_unless(row < places)
-        expert = given.expert_ids.scalar(row // rows // given.blocks)
-        exit_unless((expert >= 0) & (expert < given.experts))
+        row, column = block_at(spec, workgroup_id(0), known_sizes(spec, _sizes(given, given.places))["n"])
+        unit = row // spec.block[0] // given.blocks
+        places = ((unit + 1) * given.blocks * spec.block[0]).multiple_of(spec.block[0])
+        sizes = known_sizes(spec, _sizes(given, places))
+        # Units behind those taken are in the list: both numbers are loaded at once, one is thrown away.
+        taken, expert = given.totals.scalar(0).minimum(given.places), given.expert_ids.scalar(unit)
+        exit_unless((places <= taken) & (expert >= 0) & (expert < given.experts))
         arrays = {name: getattr(given, name) for name in spec.arrays}
         for name, stride in _strides(spec, given).items():
             distance = expert.to("i64") * stride.to("i64")
@@ -51,6 +50,11 @@ class Experts:
         told = {word: _told(word, given, places) for word in spec.listed.values()}
         listed = {name: told[word] for name, word in spec.listed.items()}
         body(Work(sizes, arrays, given, row, column, 0, sizes["k"], listed=listed))
+
+
+def _sizes(given: SimpleNamespace, places: Scalar) -> SimpleNamespace:
+    """Of a product of so many places."""
+    return SimpleNamespace(m=places, n=given.n, k=given.k)
 
 
 def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]:

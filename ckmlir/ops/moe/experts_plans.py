@@ -1,39 +1,79 @@
-"""How products of experts' matrices are cut into blocks where the request leaves it open: the candidates."""
+"""How products of experts' matrices are cut into blocks where the request leaves it open: the candidates.
+
+High blocks are bound by the matrix cores and take the schedules of `ckmlir.ops.contraction.defaults`. Low ones wait for
+the matrices from memory: many small workgroups with one LDS buffer each hide that better than few with more loads on
+their way. By the model on gfx942, bf16, 64 experts of 16 tokens with 4 each, in shares of HBM's bandwidth: 16x64x128
+with compv4 65 %, 16x64x64 with compv4 69 %, with compv3 84 %, 16x32x64 with compv3 85 %; gate and up 69 %, 73 % and,
+with 32 columns, 87 %. Where those are fewer than compute units, smaller ones load further ahead: gate and up of 4
+experts, n=1024 k=2048, 46 % by 16x32x64, 70 % by 16x16x128 with mem4.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
 from ckmlir.ops.contraction.defaults import PREFERRED, Plan, default_waves
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
+from ckmlir.ops.operator import ceil_div
+from ckmlir.targets import Target
 
-BLOCKS = {128: ((128, (2, 2), 128),), 64: ((128, (2, 2), 128), (64, (2, 2), 128)), 32: ((64, (1, 4), 256),),
-          16: ((64, (1, 4), 256),)}  # fmt: skip
-"""Rows of a block -> its columns, waves, and bytes along K."""
+DEPTH = 128
+"""Bytes of a block along k: a full cache line."""
 
 
-def plans(problem: ExpertsProblem) -> list[Plan]:
+class Block(NamedTuple):
+    """Rows of a block, columns of one product and of two, waves, and schedules, the best first."""
+
+    rows: int
+    columns: tuple[int, int]
+    waves: tuple[int, int]
+    schedules: tuple[str, ...]
+
+
+LOW = tuple(reversed(PREFERRED))
+BLOCKS = (
+    Block(128, (128, 128), (2, 2), PREFERRED),
+    Block(64, (128, 128), (2, 2), PREFERRED),
+    Block(64, (64, 64), (2, 2), PREFERRED),
+    Block(32, (64, 32), (2, 2), LOW),
+    Block(16, (32, 32), (1, 2), LOW),
+)
+
+
+FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
+"""Where low blocks leave compute units idle."""
+FEW_DEPTH = 2 * DEPTH
+
+
+def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     """Candidates for what is open, the best first: the highest block that divides a unit, by every schedule."""
     product = problem.product
-    schedules: tuple[str, ...] = PREFERRED
-    if product.schedule or product.shuffled:
-        schedules = (product.schedule or PRESHUFFLE,)
-    return [
-        Plan(name, block, product.waves or waves or default_waves(name))
-        for block, waves in _blocks(problem)
-        for name in schedules
-    ]
-
-
-def _blocks(problem: ExpertsProblem) -> Iterator[tuple[tuple[int, int, int], tuple[int, int] | None]]:
-    """Blocks and their waves, None where the request names the block."""
-    product = problem.product
+    named = product.schedule or (PRESHUFFLE if product.shuffled else None)
     if product.block is not None:
-        yield product.block, None
+        for schedule in (named,) if named else PREFERRED:
+            yield Plan(schedule, product.block, product.waves or default_waves(schedule))
         return
     size = find_dtype(product.stored).bytes
-    for rows, kinds in BLOCKS.items():
-        for columns, waves, depth in kinds if problem.unit % rows == 0 else ():
-            yield (rows, columns, depth // size), waves
+    if _few(problem, target):
+        yield from _plans(problem, FEW, FEW_DEPTH // size, named)
+    for block in BLOCKS:
+        if problem.unit % block.rows == 0:
+            yield from _plans(problem, block, DEPTH // size, named)
+
+
+def _plans(problem: ExpertsProblem, block: Block, depth: int, named: str | None) -> Iterator[Plan]:
+    product = problem.product
+    for schedule in (named,) if named else block.schedules:
+        lengths = (block.rows, block.columns[product.products - 1], depth)
+        yield Plan(schedule, lengths, product.waves or block.waves)
+
+
+def _few(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether the lowest blocks, one for each expert that may be chosen, are fewer than compute units."""
+    product, lowest = problem.product, BLOCKS[-1]
+    across = ceil_div(product.n, lowest.columns[product.products - 1])
+    live = min(problem.entries, problem.e)
+    return problem.unit == lowest.rows and 0 < live * across < target.compute_units

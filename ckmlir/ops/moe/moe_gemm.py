@@ -105,7 +105,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
 
     def proposals(self, problem: ExpertsProblem, target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
-        for plan in plans(own):
+        for plan in plans(own, target):
             found = GEMM.planned(own.product, plan, _sink(problem), target)
             yield replace(found, operator=self.name, walk="experts", rows=own.listed)
 
