@@ -42,11 +42,11 @@ _GEMM = {
     "async_wide": "schedule async_wide 1; ahead load 1, load.a 2; path direct; buffers 2, a 3; " + _INTERLEAVED,
     "ping_pong": f"schedule ping_pong 1; ahead load 1, to_lds 1; {_PING_PONG}",
     "ping_pong_async": f"schedule ping_pong_async 1; ahead load 1; path direct; buffers 2; {_PING_PONG}",
-    "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
-    "straight": f"schedule straight 1; ahead load 2, to_lds 1; path b straight; buffers 2; {_INTERLEAVED}",
+    "preshuffle": f"schedule preshuffle 1; ahead load 2, to_lds 1; path straight, a through; buffers 2; {_INTERLEAVED}",
+    "straight": f"schedule straight 1; ahead load 2, to_lds 1; path straight, a through; buffers 2; {_INTERLEAVED}",
 }
 GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch": _GEMM["compv4"]}
-"""Stages load, to_lds, from_lds, math; LDS tensors a, b. The last two are other names."""
+"""Stages load, to_lds, from_lds, math; LDS tensors a, b, and of two products up. The last two are other names."""
 
 _ATTENTION = {
     "unpipelined": "schedule unpipelined 1",

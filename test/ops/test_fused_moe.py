@@ -26,7 +26,7 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fused_moe", {"t": 40, "hidden": 128, "inter": 64, "e": 2, "unit": 64, "dtype": "bf16", "local": 1}),
     ("moe_layer", {"t": 3, "hidden": 80, "inter": 64, "e": 17, "topk": 5, "renormalize": 1}),
     ("moe_layer", {"t": 17, "hidden": 96, "inter": 65, "dtype": "bf16", "logits": "f32", "activation": "sigmoid"}),
-    ("moe_layer", {"t": 1, "hidden": 64, "inter": 128, "shuffled": 16, "op": "gelu(acc)", "reduction": "atomic"}),
+    ("moe_layer", {"t": 1, "hidden": 64, "inter": 128, "shuffled": 16, "reduction": "atomic"}),
 )
 FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6)}
 

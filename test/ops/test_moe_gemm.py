@@ -37,6 +37,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
      "d": "f32,f32,f32", "d_kind": "column,row,scalar"},
     {"t": 12, "n": 72, "k": 64, "dtype": "i8", "a_rows": "entry", "c_rows": "token", "reduction": "atomic"},
     {"t": 30, "n": 70, "k": 200, "schedule": "preshuffle", "dtype": "bf16", "unit": 32},
+    {"t": 21, "n": 70, "k": 136, "shuffled": 16, **FIRST, "b_stride": 16000},
     {"t": 1, "n": 48, "k": 0, "topk": 1, "e": 1, "unit": 16, "b_stride": 64},
     {"t": 150, "n": 129, "k": 64, "unit": 128, "e": 2, "b_stride": 8320, **SECOND, "ldc": 136},
 )  # fmt: skip
@@ -61,7 +62,7 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
     return {name: lists[name].astype(np.int32) for name in ("sorted_ids", "expert_ids", "totals")}
 
 
-FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 4), ("gfx950", 10)}
+FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11)}
 
 
 @pytest.mark.parametrize(("chip", "number"), [
@@ -148,7 +149,9 @@ def test_units_behind_the_places_taken_end_at_once() -> None:
 
 @pytest.mark.parametrize(("chip", "keys"), [
     pytest.param("gfx90a", {"unit": 128, **SECOND}, marks=pytest.mark.full), ("gfx942", {"unit": 128, **FIRST}),
-    ("gfx950", {"unit": 16, **FIRST}), pytest.param("gfx942", {"schedule": "preshuffle"}, marks=pytest.mark.full),
+    ("gfx950", {"unit": 16, **FIRST}), pytest.param("gfx942", {"shuffled": 16}, marks=pytest.mark.full),
+    *[pytest.param(chip, {"unit": unit, "shuffled": 16, **FIRST}, marks=pytest.mark.full)
+      for chip in CHIPS for unit in (16, 32, 64, 128)],
 ])  # fmt: skip
 def test_the_steady_loop_is_that_of_one_product(chip: str, keys: dict[str, Any]) -> None:
     """Rows by a list cost it nothing: no vector arithmetic, few scalar instructions, nothing spilled, and proved."""
@@ -158,7 +161,7 @@ def test_the_steady_loop_is_that_of_one_product(chip: str, keys: dict[str, Any])
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
-    assert mix["mfma"] and mix["valu"] == 0 and mix["salu"] <= 12
+    assert mix["mfma"] and mix["valu"] == 0 and mix["salu"] <= 18
     bench = Workbench.of(MOE_GEMM, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
 

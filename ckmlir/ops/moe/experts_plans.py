@@ -43,6 +43,8 @@ BLOCKS = (
 )
 
 
+STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()), *BLOCKS[3:])
+"""Where the matrices are preshuffled, and go straight to registers: those of two leave fewer for accumulators."""
 FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
 """Where low blocks leave compute units idle."""
 FEW_DEPTH = 2 * DEPTH
@@ -59,7 +61,7 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     size = find_dtype(product.stored).bytes
     if _few(problem, target):
         yield from _plans(problem, FEW, FEW_DEPTH // size, named)
-    for block in BLOCKS:
+    for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
             yield from _plans(problem, block, DEPTH // size, named)
 
