@@ -38,6 +38,8 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
         return source
     if have == "f32" and want in EIGHT_BIT:
         return _to_eight_bit(state, source, target)
+    if have == "f8E8M0FNU" and want == "f32":
+        return _from_power(source)
     if have in EIGHT_BIT and want == "f32":
         return _from_eight_bit(state, source)
     if have == "f32" and want == "bf16" and not state.target.has("packed_bf16_convert"):
@@ -226,6 +228,16 @@ def _from_eight_bit(state: Lowering, source: ir.Value) -> ir.Value:
             pair = value(f"rocdl.cvt.pk.f32.{name}", pair_type, [word], {"wordSel": ir.BoolAttr.get(half)})
             floats += [vectors.element(pair, 0), vectors.element(pair, 1)]
     return vectors.from_elements(floats[:length])
+
+
+def _from_power(source: ir.Value) -> ir.Value:
+    """A power of two from its biased exponent: 0 is 2^-127, a denormal of f32, and 255 NaN."""
+    length = vectors.length_of(source)
+    i32 = vectors.vector_type(length, ir.IntegerType.get_signless(32))
+    code = value("arith.extui", i32, [as_integers(source)])
+    normal = arith.maxui(arith.shli(code, _splat(23, i32)), _splat(0x400000, i32))
+    quiet = arith.shli(arith.shrui(arith.addi(code, _splat(1, i32)), _splat(8, i32)), _splat(22, i32))
+    return bitcast(arith.ori(normal, quiet), vectors.vector_type(length, ir.F32Type.get()))
 
 
 def _to_i8(source: ir.Value) -> ir.Value:

@@ -26,7 +26,7 @@ from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
-from ckmlir.lowering.matrix_distances import keep_distances
+from ckmlir.lowering.matrix_distances import keep_distances, lengthen_distances
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
@@ -100,6 +100,7 @@ def lower_function(function: ir.Operation) -> None:
     accumulation = use_accumulator_form(function, waves)
     if not accumulation:
         keep_distances(function)
+        lengthen_distances(function, target)
     use_dwords(function)
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
     state = Lowering(function, target, waves)

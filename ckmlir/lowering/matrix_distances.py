@@ -1,20 +1,31 @@
-"""Wait states between a matrix instruction and a use of its result behind a branch.
+"""Wait states between a matrix instruction and a use of its result, where LLVM counts too few.
 
-LLVM's hazard recognizer goes back from the use and counts all instructions of the blocks before, from their ends
-(GCNHazardRecognizer, getWaitStatesSince). Where a block ends with two branches, it so counts the second also on the way
-through the first, on which it is not executed: one wait state too many. What is computed from accumulators where a loop
-has been left then comes a state too early. Wait states in inline assembly are not counted, but they pass.
+An instruction of 16 passes that can scale its operands takes 20 wait states before anything but a matrix one may
+read its result (LLVM's scheduling models, see `ckmlir.sim.analysis.matrix_hazards`); LLVM 22's hazard recognizer counts
+19. What uses such a result in its own block gets it through one wait state in inline assembly, which is not counted
+there, but passes.
+
+Behind branches it miscounts for all instructions. It goes back from the use and counts all instructions of the blocks
+before, from their ends (GCNHazardRecognizer, getWaitStatesSince). Where a block ends with two branches, it so counts
+the second also on the way through the first, on which it is not executed: one wait state too many. What is computed
+from accumulators where a loop has been left then comes a state too early.
 """
 
 from collections.abc import Iterator
 
-from ckmlir.dialect.build import create
-from ckmlir.lowering.accumulator_form import MATRIX, VIEWS_OF_REGISTERS
+from ckmlir.dialect.build import create, text_of
+from ckmlir.lowering.accumulator_form import MATRIX, VIEWS_OF_REGISTERS, assembly
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.mlir import ir
+from ckmlir.targets import Target
+from ckmlir.targets.mfma import INSTRUCTIONS
 
 ACCUMULATORS = 2
 """The operand of a matrix instruction for which its own kind waits by itself, or few states."""
+FORGOTTEN = "s_nop 0"
+"""1 wait state: what LLVM counts too few of for 16 passes."""
+LONGEST = 64
+"""Cycles of 16 passes."""
 MISCOUNTED = "s_nop 1"
 """2 wait states: a block with two branches, and another such between it and the matrix instruction."""
 
@@ -37,6 +48,32 @@ def keep_distances(function: ir.Operation) -> None:
                 create("llvm.inline_asm", [], [], attributes)
                 none = ir.Attribute.parse("#rocdl<sched_group_mask none>")
                 ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
+
+
+def lengthen_distances(function: ir.Operation, target: Target) -> None:
+    """Put the wait state that LLVM forgets between long matrix instructions and what uses their results in the same
+    block.
+    """
+    for op in [view.operation for block in function.regions[0] for view in block if view.name == MATRIX]:
+        name = text_of(op, "instruction")
+        if target.mfma_cycles.get(name, 0) < LONGEST or not INSTRUCTIONS[name].scaled:
+            continue
+        here = [
+            use for use in op.results[0].uses
+            if use.owner.operation.block == op.block and _computes(use.owner.operation, use.operand_number)
+        ]  # fmt: skip
+        if here:
+            users = [use.owner.operation for use in here]
+            first = next(view.operation for view in op.block if view.operation in users)
+            with ir.InsertionPoint(first), first.location:
+                waited = assembly(op.results[0].type, [op.results[0]], FORGOTTEN, "=v,0")
+            for use, user in zip(here, users, strict=True):
+                user.operands[use.operand_number] = waited
+
+
+def _computes(user: ir.Operation, number: int) -> bool:
+    """Whether a use is one that waits for the result."""
+    return user.name not in BRANCHES and (user.name, number) != (MATRIX, ACCUMULATORS)
 
 
 def _behind_branches(function: ir.Operation) -> set[ir.Block]:

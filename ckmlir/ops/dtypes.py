@@ -68,13 +68,16 @@ DTYPES = {
 
 ADDRESS = Dtype("i64", 8)
 """Of tables in memory that hold addresses; no operator computes with it."""
+POWER = Dtype("e8m0", 1)
+"""A power of two, 2^-127 to 2^127, or NaN: the scale of a block (OCP Microscaling Formats, 5.4.1)."""
+_ASIDE = {one.name: one for one in (ADDRESS, POWER)}
 
 TENSOR_TYPES = tuple(name for name in DTYPES if name != "f64")
 """What operators take that compute in f32, or move elements of up to 4 bytes."""
 
 _NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-    "i8": np.int8, "i32": np.int32, "i64": np.int64,
+    "i8": np.int8, "i32": np.int32, "i64": np.int64, "e8m0": ml_dtypes.float8_e8m0fnu,
 }  # fmt: skip
 _NUMPY_8_BIT: dict[tuple[str, str], Any] = {
     ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz,
@@ -86,8 +89,8 @@ _NUMPY_8_BIT: dict[tuple[str, str], Any] = {
 
 def find_dtype(name: str) -> Dtype:
     """The element type called `name`. Raises RequestError when there is none."""
-    if name == ADDRESS.name:
-        return ADDRESS
+    if name in _ASIDE:
+        return _ASIDE[name]
     if name not in DTYPES:
         raise RequestError(f"unknown dtype {name!r}; {suggest(name, DTYPES)}")
     return DTYPES[name]

@@ -10,6 +10,7 @@ from operator_runner import agree
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.sim.analysis import check_hazards
 from ckmlir.targets import get_target
 
 QUANT = find_operator("gemm_quant")
@@ -71,6 +72,13 @@ def test_what_a_chip_cannot_run(keys: dict[str, Any], words: str) -> None:
     target = get_target("gfx950")
     spec = QUANT.spec(QUANT.problem(**{**RAGGED, **keys}), target)
     assert any(words in str(reason) for reason in QUANT.validate(spec, target)), QUANT.validate(spec, target)
+
+
+@pytest.mark.parametrize("keys", [{"dtype": "bf8", "schedule": "compv4"}, {"a_scale": "1x64"}])
+def test_results_of_long_instructions_are_waited_for(keys: dict[str, Any]) -> None:
+    """In kernels where LLVM 22 leaves 19 wait states of 20."""
+    one = compiled("gemm_quant", tuple(keys.items()), "gfx950")
+    assert check_hazards(one.kernel.code_object, one.kernel.kernel_name) == []
 
 
 @pytest.mark.parametrize(("chip", "products"), [("gfx942", 32), ("gfx950", 8)])

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
-from ckmlir.ops.contraction.scaling import DTYPE as SCALE_TYPE
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
 from ckmlir.ops.contraction.sources import SourceSpec
@@ -17,6 +16,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
+SCALE_BYTES = 4
+"""Of a scale in LDS, where it is f32."""
 MOST_RESIDENT = 2
 """Workgroups of a compute unit that a persistent kernel counts on: more do not hide more, and each has a last turn."""
 
@@ -56,10 +57,10 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 loads += share // size * width // min(16, align * width)
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k
-    scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group]
+    scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
-    loop += sum(through) * n * find_dtype(SCALE_TYPE).bytes * (k // spec.piece)
+    loop += sum(through) * n * SCALE_BYTES * (k // spec.piece)
     sums = (1 + partial) * spec.products * m * n
     accumulators = sums // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
     computing = find_dtype(computing_type(spec.dtype)).bytes

@@ -175,7 +175,14 @@ class ContractionSpec(Spec):
     @property
     def piece(self) -> int:
         """Elements along K of the products that are added up before they are scaled: of a step, or of a group."""
-        return min([self.block[2], *(one.group for one in map(ScaleSpec.parse, self.scaling) if one.group)])
+        scales = [] if self.scaled_by_instruction else [ScaleSpec.parse(text) for text in self.scaling]
+        return min([self.block[2], *(one.group for one in scales if one.group)])
+
+    @property
+    def scaled_by_instruction(self) -> bool:
+        """Whether the matrix instruction, of several blocks along K, scales them itself."""
+        scales = [ScaleSpec.parse(text) for text in self.scaling]
+        return bool(scales) and all(one.is_power and one.group < self.mfma[2] for one in scales)
 
     @property
     def scales(self) -> tuple[str, ...]:
@@ -198,7 +205,7 @@ class ContractionSpec(Spec):
         """
         text = SCHEDULES[self.schedule]
         through = [one.name for one in map(ScaleSpec.parse, self.scaling) if one.is_of_columns(self.block[1])]
-        if not through or "buffers" in text:
+        if not through or "buffers" in text or self.scaled_by_instruction:
             return text
         return f"{text}; buffers {', '.join(f'{name} 2' for name in through)}"
 

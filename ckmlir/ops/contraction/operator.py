@@ -57,7 +57,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
             problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-            len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.grouped_scales > 0,
+            len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
         )  # fmt: skip
         for plan in plans(wish, target):
             for sink in _sinks(problem, plan.block, target):
@@ -79,8 +79,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         problem = asked.parted() if sink == "partial" else asked
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
-        depth = min([block[2], *(one.group for one in problem.scaling if one.group)])
-        mfma = problem.mfma or default_mfma((*block[:2], depth), waves, problem.dtype, target, problem.shuffled)
+        piece = problem.piece(block[2], target)
+        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, problem.dtype, target, problem.shuffled)
         epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes

@@ -15,7 +15,6 @@ from ckmlir.ops.contraction.contraction_spec import (
 )  # fmt: skip
 from ckmlir.ops.contraction.merged import Merged
 from ckmlir.ops.contraction.residues import Residues
-from ckmlir.ops.contraction.scaling import DTYPE as SCALE_TYPE
 from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
@@ -23,6 +22,7 @@ from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment
+from ckmlir.targets import Target
 
 REDUCTIONS = {"workspace": "partial", "atomic": "atomic"}
 """How partial sums are combined -> the sink of the kernels that make them: by a second kernel, which adds them in
@@ -105,6 +105,19 @@ class Problem:
     def grouped_scales(self) -> int:
         """Arrays of scales that the loop loads."""
         return sum(one.group > 0 for one in self.scaling)
+
+    def scales_partial(self, target: Target) -> bool:
+        """Whether steps have partial sums, which are scaled before they are added."""
+        deepest = max((one.group for one in self.scaling), default=0)
+        return deepest > 0 and self.piece(2 * deepest, target) <= deepest
+
+    def piece(self, depth: int, target: Target) -> int:
+        """Elements along K, of a step of so many, that are multiplied before their sums are scaled."""
+        powers = bool(self.scaling) and all(one.is_power for one in self.scaling)
+        scaling = any(one.scaled and depth % one.k == 0 for one in target.mfmas(self.dtype))
+        if powers and scaling and self.mfma is None:
+            return depth
+        return min([depth, *(one.group for one in self.scaling if one.group)])
 
     @property
     def stored(self) -> str:
@@ -228,7 +241,7 @@ class Problem:
             return self.merged.arrays
         sides = [self._array(one.name, one.shape(self.m, self.n), one.strides(), one.dtype, "in") for one in self.side]
         scales = [
-            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), SCALE_TYPE, "in")
+            self._array(one.name, one.shape(self._rows(one), self.k), one.strides(), one.dtype, "in")
             for one in self.scaling
         ]
         operands = tuple(

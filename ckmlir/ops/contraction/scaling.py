@@ -1,8 +1,8 @@
 """Scales that A and the matrices B were quantised with: how they lie, and what they make of a matrix.
 
-A scale is of so many rows of A (columns of B) and so many elements along K, or of all of them. The product is that of
-the scaled matrices. Source of the semantics: CK Tile, example/ck_tile/38_block_scale_gemm, whose modes are rowcol,
-tensor, aquant, bquant and abquant.
+A scale is a number of f32, or a power of two (e8m0), for so many rows of A (columns of B) and so many elements along K,
+or all of them. The product is that of the scaled matrices. Source of the semantics: CK Tile,
+example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bquant and abquant, and 42_mx_gemm.
 """
 
 from __future__ import annotations
@@ -13,12 +13,15 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ceil_div
+from ckmlir.targets.mfma import SCALED_BLOCK
 
 MAJORS = ("k", "rows")
 """Along what the scales of groups follow each other in memory: along K; along rows of A (columns of B)."""
 ROWS, GROUPS = (0, 1, 128), (0, 32, 64, 128)
 """Rows, and elements along K, that share a scale; 0: all."""
-DTYPE = "f32"
+POWERS = "e8m0"
+DTYPES = ("f32", POWERS)
+"""Of scales; powers of two are those of the microscaling formats (OCP Microscaling Formats, 5.4.1)."""
 NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up")}
 
 
@@ -30,31 +33,40 @@ class ScaleSpec:
         operand: a, b, gate or up.
         rows, group: rows and elements along K that share a scale; 0: all.
         major: of `MAJORS`.
+        dtype: of `DTYPES`.
     """
 
     operand: str
     rows: int
     group: int
     major: str
+    dtype: str
 
     @staticmethod
     def parse(text: str) -> ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
-        operand, rows, group, major = text.split(":")
-        found = ScaleSpec(operand, int(rows), int(group), major)
+        operand, rows, group, major, dtype = text.split(":")
+        found = ScaleSpec(operand, int(rows), int(group), major, dtype)
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS or major not in MAJORS:
+            raise ValueError(text)
+        if dtype not in DTYPES:
             raise ValueError(text)
         return found
 
     @property
     def described(self) -> str:
         """As `ContractionSpec.scaling` has it."""
-        return f"{self.operand}:{self.rows}:{self.group}:{self.major}"
+        return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{self.dtype}"
 
     @property
     def name(self) -> str:
         """Of the array."""
         return NAMES[self.operand]
+
+    @property
+    def is_power(self) -> bool:
+        """Whether matrix instructions that scale their operands can take it."""
+        return (self.dtype, self.rows, self.group) == (POWERS, 1, SCALED_BLOCK)
 
     def is_of_columns(self, length: int) -> bool:
         """Whether a block of so many columns of B takes several scales of a group."""

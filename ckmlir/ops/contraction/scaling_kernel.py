@@ -1,4 +1,6 @@
-"""Scales in tile code: of groups along K, applied to each group's partial sums, and of all of K, applied at the end."""
+"""Scales in tile code: of groups along K, applied to each group's partial sums or by the matrix instruction, and of all
+of K, applied at the end.
+"""
 
 from __future__ import annotations
 
@@ -9,11 +11,13 @@ from typing import Any, Protocol
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.mma_scales import scales_over
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, load, mma, slice_tile, stretch, to_lds, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.work_kernel import Work
+from ckmlir.targets.mfma import SCALED_BLOCK
 
 
 @dataclass(frozen=True)
@@ -49,16 +53,18 @@ class Place:
         number: Scalar = k // self.spec.group + piece // self.spec.group
         return number.minimum(self.groups - 1) if piece >= self.spec.group else number
 
-    def of_group(self, group: Scalar) -> View:
-        """The scale of every row."""
+    def matrix(self) -> View:
+        """The scales of every row and group."""
         count = (self.size + (self.spec.rows - 1)) // self.spec.rows
         by_row, by_group = (self.pitch, 1) if self.spec.major == "k" else (1, self.pitch)
         if self.spec.rows == 1:
-            seen = view(self.pointer, (count, self.groups), (by_row, by_group))
-        else:
-            lengths = (count, self.spec.rows, self.groups)
-            seen = view(self.pointer, lengths, (by_row, 0, by_group)).merge(0, 1)
-        return seen.freeze(1, group).pad(self.length)
+            return view(self.pointer, (count, self.groups), (by_row, by_group))
+        lengths = (count, self.spec.rows, self.groups)
+        return view(self.pointer, lengths, (by_row, 0, by_group)).merge(0, 1)
+
+    def of_group(self, group: Scalar) -> View:
+        """The scale of every row."""
+        return self.matrix().freeze(1, group).pad(self.length)
 
     def across(self) -> Distribution:
         """How a number for each row lies, so that it meets the accumulators."""
@@ -143,7 +149,7 @@ class Rows(Absent):
 
     def fold(self, factor: Any, scales: Any) -> Any:
         """See `Source`."""
-        return scales * factor
+        return cast(scales, "f32") * factor
 
 
 class Columns(Absent):
@@ -160,7 +166,7 @@ class Columns(Absent):
 
     def hold(self, loaded: Any) -> Any:
         """See `Source`."""
-        return to_lds(loaded, self.place.spec.name)
+        return to_lds(cast(loaded, "f32"), self.place.spec.name)
 
     def read(self, held: Any) -> Any:
         """See `Source`."""
@@ -225,12 +231,43 @@ class GroupSums(Sums):
         return stretch(factor, 1, like.lengths[1]) if isinstance(factor, Tile) else factor
 
 
+class BlockScales(Sums):
+    """Sums of an instruction that scales its operands by powers of two, 32 elements of K each."""
+
+    def __init__(
+        self, product: Mma, waves: tuple[int, int], block: tuple[int, int, int], a: Place, b: Sequence[Place]
+    ) -> None:
+        """Scales of A, and of each matrix B."""
+        super().__init__(product, waves, block, len(b))
+        self.places = [a, *b]
+
+    def load(self, k: Scalar) -> Sequence[Any]:
+        """See `Accumulation`: by operand."""
+        blocks, found = self.block[2] // SCALED_BLOCK, []
+        for place in self.places:
+            seen = place.matrix().pad(place.length, blocks)
+            lies = scales_over(self.product, self.waves, place.length, self.block[2], of_b=place.along == 1)
+            window = seen.window((place.length, blocks), (place.origin, k // SCALED_BLOCK))
+            found.append(load(window, lies))
+        return found
+
+    def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
+        """See `Accumulation`."""
+        of_a, *of_b = scales
+        return [
+            mma(self.product, rows, one, sum_, (of_a, own)) for one, sum_, own in zip(columns, sums, of_b, strict=True)
+        ]
+
+
 def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumulation:
     """What the loop of a specification carries."""
     count = len(spec.tensors) - 1
     places = _places(spec, product, work, lambda one: one.group > 0)
     if not places:
         return Sums(product, spec.waves, spec.block, count)
+    if spec.scaled_by_instruction:
+        first, *others = (places[operand] for operand in spec.tensors)
+        return BlockScales(product, spec.waves, spec.block, first, others)
     a, *b = (_source(places.get(operand)) for operand in spec.tensors)
     return GroupSums(product, spec.waves, spec.block, spec.piece, a, b)
 

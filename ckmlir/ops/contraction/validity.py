@@ -161,10 +161,12 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
         if group > spec.block[2]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"
             yield Reason("block", spec.block, why, f"expected {group} or more along K")
-        elif group % spec.mfma[2]:
+        elif group % spec.mfma[2] and not spec.scaled_by_instruction:
             why = f"a group of scales is {group} elements along K"
             yield Reason("mfma", spec.mfma, why, "expected an instruction of so many along K, or a part of them")
     schedule = SCHEDULES.get(spec.schedule)
+    if spec.scaled_by_instruction:
+        return
     through = [one.name for one in scales if one.is_of_columns(spec.block[1])]
     if schedule and any(parse_schedule(schedule).path_of(name) != "through" for name in through):
         why = "scales of columns go through registers to LDS, and this schedule goes past them"

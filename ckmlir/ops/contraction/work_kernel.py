@@ -12,7 +12,7 @@ from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged_kernel import known_divisors
 from ckmlir.ops.contraction.rows_kernel import Told
-from ckmlir.ops.contraction.scaling import DTYPE as SCALE_TYPE
+from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import ROWS, SourceSpec
 
@@ -81,7 +81,7 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
     sources = {one.name: one.dtype for one in map(SourceSpec.parse, spec.sources)}
     operands = sources or dict.fromkeys(spec.tensors, spec.stored)
-    scales = dict.fromkeys(spec.scales, SCALE_TYPE)
+    scales = {one.name: one.dtype for one in map(ScaleSpec.parse, spec.scaling)}
     return {**operands, **scales, **sides, **dict.fromkeys(spec.outputs, spec.out)}
 
 

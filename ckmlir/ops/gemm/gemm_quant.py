@@ -54,6 +54,19 @@ COMBINATIONS = (("1x128", "128x128"), ("1x128", "1x128"), ("row", "column"), ("t
 """Whose kernels are listed."""
 
 
+RESULT_KEYS = (
+    Choice("out", "bf16", "of C; types of 8 bits saturate", COMPUTED["f32"]),
+    Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
+)
+SCALE_KEYS = (
+    Choice("a_major", "k", "along what scales of groups of A follow each other", MAJORS),
+    Choice("b_major", "k", "along what those of B do; rows: along its columns", MAJORS),
+    *PITCHES,
+    Pitch("ld_scale_a", None, "elements from one row of array scale_a to the next", minimum=1, of=("m", "k")),
+    Pitch("ld_scale_b", None, "elements from one row of array scale_b to the next", minimum=1, of=("n", "k")),
+)
+
+
 class GemmQuant(ContractionOperator):
     """See the module's text."""
 
@@ -62,15 +75,10 @@ class GemmQuant(ContractionOperator):
     keys = (
         *SIZES,
         Choice("dtype", "fp8", "of A and B", DTYPES),
-        Choice("out", "bf16", "of C; types of 8 bits saturate", COMPUTED["f32"]),
-        Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
+        *RESULT_KEYS,
         Choice("a_scale", "1x128", "of all of A, each row, or each row and so much of K", tuple(A_SCALES)),
         Choice("b_scale", "128x128", "of all of B, each column, or so many columns and so much of K", tuple(B_SCALES)),
-        Choice("a_major", "k", "along what scales of groups of A follow each other", MAJORS),
-        Choice("b_major", "k", "along what those of B do; rows: along its columns", MAJORS),
-        *PITCHES,
-        Pitch("ld_scale_a", None, "elements from one row of array scale_a to the next", minimum=1, of=("m", "k")),
-        Pitch("ld_scale_b", None, "elements from one row of array scale_b to the next", minimum=1, of=("n", "k")),
+        *SCALE_KEYS,
         *PLAN_KEYS,
         SHUFFLED,
         *expression_keys("acc"),
@@ -79,8 +87,8 @@ class GemmQuant(ContractionOperator):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         problem = read_problem(values)
         scaling = (
-            _scale("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k),
-            _scale("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k),
+            scale_of("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k),
+            scale_of("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k),
         )
         return check_sizes(replace(problem, split_k=1, scaling=scaling))
 
@@ -128,9 +136,11 @@ class GemmQuant(ContractionOperator):
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
 
-def _scale(operand: str, shared: tuple[int, int], values: Mapping[str, Any], rows: int, k: int) -> Scale:
+def scale_of(
+    operand: str, shared: tuple[int, int], values: Mapping[str, Any], rows: int, k: int, dtype: str = "f32"
+) -> Scale:
     """The scales of an operand. Raises RequestError for a pitch that is shorter than a row of the array."""
-    bare = Scale(operand, *shared, values[f"{operand}_major"], 1)
+    bare = Scale(operand, *shared, values[f"{operand}_major"], dtype, 1)
     least = max(bare.shape(rows, k)[-1], 1) if bare.group else 1
     key = f"ld_{bare.name}"
     pitch = least if values[key] is None else values[key]
