@@ -117,15 +117,17 @@ class Lowering:
         whole = self.lane_index() if digit.source == LANE else self.wave_index()
         return whole // digit.source_weight % digit.length
 
-    def uniform(self, item: ir.Value, *, origin: bool = False) -> Index:
-        """A uniform run-time scalar; `origin`: a position in a whole tensor, whose products may need 64 bits."""
+    def uniform(self, item: ir.Value, *, origin: bool = False, multiple: int = 1) -> Index:
+        """A uniform run-time scalar, a multiple of `multiple`; `origin`: a position in a whole tensor, whose products
+        may need 64 bits.
+        """
         number = constant_of(item)
         if number is not None:
             return self.emit.number(number)
         rate = self._rate(item)
         if rate == Rate.FIXED and origin:
-            return self.emit.index(item, Rate.ORIGIN)
-        return self.emit.index(item, rate)
+            rate = Rate.ORIGIN
+        return self.emit.index(item, rate, multiple=multiple)
 
     def _rate(self, item: ir.Value) -> Rate:
         """FIXED, or STEP for what depends on an argument that advances with an innermost loop."""

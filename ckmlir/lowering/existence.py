@@ -10,9 +10,11 @@ the origin first, a negative one could come back into the array.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.descriptor import Descriptor
-from ckmlir.dialect.padding import RightPad
+from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import divisor, resolve
 from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.lowering.index import Index, Predicate
@@ -49,16 +51,36 @@ def existence(
             if position != anywhere:
                 length = resolve(descriptor.lengths[position], symbols)
                 condition = _and(condition, place.index[position] < length)
-    for step in descriptor.predicates():
-        if step.uppers[0] in compared or _holds_nothing(step, place) or (by_size and _refused_by_size(step, place)):
-            continue
-        test = step.transform.valid(tuple(place.values[upper] for upper in step.uppers), symbols)
+    steps = [step for step in descriptor.predicates() if step.uppers[0] not in compared]
+    steps = [step for step in steps if not (_holds_nothing(step, place) or (by_size and _refused_by_size(step, place)))]
+    for step, below in _beside_each_other(steps):
+        if below is None:
+            test = step.transform.valid(tuple(place.values[upper] for upper in step.uppers), symbols)
+        else:
+            # What lies left of the beginning is a negative distance from it, and so, unsigned, beyond every length.
+            assert isinstance(below.transform, LeftPad)
+            test = place.value(below.lowers[0]) < resolve(below.transform.length, symbols)
         if isinstance(test, bool):
             if test:
                 continue
             return Predicate.never(place.ground.state.emit)
         condition = _and(condition, test)
     return condition
+
+
+def _beside_each_other(steps: Sequence[Step]) -> list[tuple[Step, Step | None]]:
+    """The steps, each padding on the right with that on the left of the same elements, if there is one."""
+    left = {step.uppers[0]: step for step in steps if isinstance(step.transform, LeftPad)}
+    right = {step.lowers[0]: step for step in steps if isinstance(step.transform, RightPad)}
+    joined = {
+        dim for dim, step in left.items()
+        if dim in right and right[dim].transform.lower_lengths == step.transform.upper_lengths
+    }  # fmt: skip
+    return [
+        (step, left[step.lowers[0]] if step in right.values() and step.lowers[0] in joined else None)
+        for step in steps
+        if step.uppers[0] not in joined
+    ]
 
 
 def _unpadded(place: Place) -> list[int]:

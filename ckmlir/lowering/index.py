@@ -9,7 +9,7 @@ remainder, a swizzle's exclusive or) becomes one new part.
 from __future__ import annotations
 
 from collections.abc import Callable
-from math import gcd
+from math import gcd, lcm
 
 from ckmlir.dialect.build import value
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, order, rate_of, scaled
@@ -26,9 +26,11 @@ class Emitter(Values):
         self.divisor_of: Callable[[ir.Value], int] = lambda item: 1
         """What is known to divide a value."""
 
-    def index(self, item: ir.Value, rate: Rate, bound: int | None = None) -> Index:
-        """A run-time value as an index."""
-        return Index({(self.atom(item, rate, bound),): 1}, self)
+    def index(self, item: ir.Value, rate: Rate, bound: int | None = None, multiple: int = 1) -> Index:
+        """A run-time value as an index; it is known to be a multiple of `multiple`."""
+        atom = self.atom(item, rate, bound)
+        atom.multiple = lcm(atom.multiple, multiple)
+        return Index({(atom,): 1}, self)
 
     def number(self, constant: int) -> Index:
         """A constant as an index."""
@@ -104,16 +106,37 @@ class Index:
 
     def rest_fits(self, divisor: int) -> bool:
         """Whether it is known to be a multiple of `divisor` and something less than that."""
-        known = self.emitter.divisor_of
-        rest: dict[Monomial, int] = {}
-        for monomial, coefficient in self.terms.items():
-            factor = coefficient
-            for atom in monomial:
-                factor *= 1 if atom.rate == Rate.LANE else known(atom.value)
-            if factor % divisor:
-                rest[monomial] = coefficient
-        bound = Index(rest, self.emitter).bound
+        bound = self._not_known(divisor).bound
         return bound is not None and bound <= divisor
+
+    @property
+    def multiple(self) -> int:
+        """What is known to divide it; 0 for 0."""
+        return gcd(*(self._factor(monomial) for monomial in self.terms))
+
+    def _factor(self, monomial: Monomial) -> int:
+        """What is known to divide a term."""
+        factor = self.terms[monomial]
+        for atom in monomial:
+            found = 1 if atom.rate == Rate.LANE else self.emitter.divisor_of(atom.value)
+            factor *= lcm(atom.multiple, found)
+        return factor
+
+    def _not_known(self, divisor: int) -> Index:
+        """The terms that are not known to be multiples of `divisor`."""
+        return Index({m: c for m, c in self.terms.items() if self._factor(m) % divisor}, self.emitter)
+
+    def _apart(self, divisor: Index) -> tuple[Index, Index]:
+        """(w, r) with self = w + r: w and the divisor are multiples of something that r is less than. So r is left over
+        by a division whatever w and the divisor are; where nothing is known it is 0.
+        """
+        common = divisor.multiple & -divisor.multiple
+        while common > 1:
+            rest = self._not_known(common)
+            if rest.bound is not None and rest.bound <= common:
+                return self - rest, rest
+            common //= 2
+        return self, self.emitter.number(0)
 
     # -- arithmetic
 
@@ -165,7 +188,8 @@ class Index:
             return quotient + rest._opaque(
                 "floordiv", other, lambda: rest._power_or("shrui", "divui", other), new_bound
             )
-        return self._opaque("floordiv", other, lambda: self.emitter.binary("divui", self.emit(), other.emit()), None)
+        whole, _ = self._apart(other)
+        return whole._opaque("floordiv", other, lambda: whole._divided(other)[0], None) if whole.terms else whole
 
     def __mod__(self, other: Index | int) -> Index:
         if not self.terms:
@@ -176,7 +200,20 @@ class Index:
             if bound is not None and bound <= other:
                 return rest
             return rest._opaque("mod", other, lambda: rest._power_or("andi", "remui", other), other)
-        return self._opaque("mod", other, lambda: self.emitter.binary("remui", self.emit(), other.emit()), other.bound)
+        whole, rest = self._apart(other)
+        if not whole.terms:
+            return rest
+        return whole._opaque("mod", other, lambda: whole._divided(other)[1], other.bound) + rest
+
+    def _divided(self, divisor: Index) -> tuple[ir.Value, ir.Value]:
+        """The quotient and the rest of a division by a run-time number: by one that never changes, and is not computed
+        here, by multiplications.
+        """
+        item, by = self.emit(), divisor.emit()
+        alone = [(monomial, factor) for monomial, factor in divisor.terms.items() if len(monomial) == factor == 1]
+        if divisor.rate == Rate.FIXED and len(alone) == len(divisor.terms) == 1:
+            return self.emitter.divided(item, by)
+        return self.emitter.binary("divui", item, by), self.emitter.binary("remui", item, by)
 
     def __rfloordiv__(self, other: int) -> Index:
         return self._lift(other) // self

@@ -8,7 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from ckmlir.dialect.build import producer, value
-from ckmlir.mlir import ir
+from ckmlir.mlir import arith, ir
 
 
 class Rate(IntEnum):
@@ -30,6 +30,8 @@ class Atom:
     number: int
     whole: tuple[Atom, int] | None = None
     """The atom that this is a part of, and what divided it without a rest."""
+    multiple: int = 1
+    """What divides the value because a view says so of it, whatever computes it."""
 
 
 Monomial = tuple[Atom, ...]
@@ -88,6 +90,43 @@ class Values:
                 constant = value("arith.constant", argument.type, [], {"value": number})
                 found = self._at_start[key] = value("arith.muli", argument.type, [argument, constant])
         return found
+
+    def divided(self, item: ir.Value, by: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """The quotient and the rest of an i32 below 2^31, by a number that never changes.
+
+        With z = floor((2^32 - 1) / d), at least 2^32 / d - 1, the upper half of n * z is the quotient or one less: the
+        error n * (1 / d - z / 2^32) is at most n / 2^32, less than one half. So one comparison mends it. z is computed
+        once, where d is; a division by a run-time number is four times as long, and LLVM repeats all of it in loops.
+        """
+        product = self.binary("muli", self.widen(item), self._reciprocal(by))
+        estimate = self.binary("shrui", product, self.constant(32, 64))
+        guess = self.once(("low", estimate), lambda: value("arith.trunci", item.type, [estimate]))
+        rest = self.binary("subi", item, self.binary("muli", guess, by))
+        return self._mended(guess, rest, by)
+
+    def _mended(self, guess: ir.Value, rest: ir.Value, by: ir.Value) -> tuple[ir.Value, ir.Value]:
+        """A quotient that may be one too small, and its rest, without that."""
+        is_less = self.once(("less", rest, by), lambda: arith.cmpi(arith.CmpIPredicate.uge, rest, by))
+        more = self.once(("more", is_less), lambda: value("arith.extui", rest.type, [is_less]))
+        # What is less than d wraps around when d is subtracted.
+        return self.binary("addi", guess, more), self.binary("minui", rest, self.binary("subi", rest, by))
+
+    def _reciprocal(self, by: ir.Value) -> ir.Value:
+        """floor((2^32 - 1) / d) as i64, behind what computes d; of 0, by which nothing that counts is divided, some
+        number.
+        """
+        key = ("reciprocal", by)
+        if key not in self._at_start:
+            owner = producer(by)
+            block = ir.BlockArgument(by).owner if owner is None else None
+            with ir.InsertionPoint.at_block_begin(block) if owner is None else ir.InsertionPoint.after(owner):
+                all_ones, one = (
+                    value("arith.constant", by.type, [], {"value": ir.IntegerAttr.get(by.type, number)})
+                    for number in (-1, 1)
+                )
+                quotient = value("arith.divui", by.type, [all_ones, value("arith.maxui", by.type, [by, one])])
+                self._at_start[key] = value("arith.extui", self._types[64], [quotient])
+        return self._at_start[key]
 
     def widen(self, item: ir.Value) -> ir.Value:
         """i32 to i64, unsigned: parts are never negative."""

@@ -35,7 +35,11 @@ class Ground:
         make_view, origins = view_and_origins(window)
         self.pointer: ir.Value = make_view.operands[0]
         self.descriptor = described.descriptor
-        self.symbols = [self.state.uniform(item) for item in list(make_view.operands)[1:]]
+        known = self.descriptor.symbol_multiples
+        self.symbols = [
+            self.state.uniform(item, multiple=known.get(place, 1))
+            for place, item in enumerate(list(make_view.operands)[1:])
+        ]
         zero = self.state.emit.number(0)
         self.origins = [sum((self.state.uniform(part, origin=True) for part in parts), start=zero) for parts in origins]
         self.scale = bits(described.element) // 8

@@ -42,6 +42,8 @@ OPERATIONS: dict[str, Callable[[int, int], int]] = {
     "arith.remui": lambda a, b: a % b,
     "arith.andi": lambda a, b: a & b,
     "arith.xori": lambda a, b: a ^ b,
+    "arith.minui": min,
+    "arith.maxui": max,
 }
 COMPARISONS: dict[int, Callable[[int, int], bool]] = {
     6: lambda a, b: a < b, 7: lambda a, b: a <= b, 8: lambda a, b: a > b, 9: lambda a, b: a >= b,
@@ -75,7 +77,7 @@ class Bench:
             operands = [known[operand] for operand in op.operands]
             if op.name == "arith.constant":
                 result = int(op.attributes["value"].value)
-            elif op.name == "arith.extui":
+            elif op.name in ("arith.extui", "arith.trunci"):
                 result = operands[0]
             elif op.name == "arith.cmpi":
                 result = int(COMPARISONS[int(op.attributes["predicate"].value)](*operands))
@@ -240,6 +242,42 @@ def test_descriptors(name: str, symbols: list[int], atoms: dict[str, int], data:
         offset = bench.make(lambda: descriptor.offset([bench.index[one] for one in names], lifted))
         emitted = bench.make(lambda: offset.emit())
         assert bench.evaluate(emitted, atoms) == descriptor.offset(index, symbols)
+
+
+@given(
+    st.integers(0, 2**31 - 1) | st.integers(1, 2**15).map(lambda number: number * number - 1),
+    st.integers(1, 2**31 - 1) | st.integers(1, 300) | st.integers(0, 30).map(lambda power: 1 << power),
+    st.integers(0, 3),
+)
+@settings(max_examples=400)
+def test_division_by_a_number_that_never_changes(number: int, divisor: int, near: int) -> None:
+    """By multiplications, right for every number below 2^31, multiples of the divisor and neighbours among them."""
+    atoms = dict.fromkeys(ATOMS, 0)
+    with shared_context():
+        bench = Bench()
+        step, length = bench.index["step"], bench.index["length"]
+        parts = bench.make(lambda: ((step // length).emit(), (step % length).emit()))
+        emitted = [op.operation.name for op in bench.block.operations]
+        assert emitted.count("arith.divui") == 1 and "arith.remui" not in emitted  # the one for the reciprocal
+        for value in (number, max(number // divisor * divisor - near, 0), min(divisor - 1 + near, 2**31 - 1)):
+            atoms |= {"step": value, "length": divisor}
+            assert [bench.evaluate(part, atoms) for part in parts] == list(divmod(value, divisor))
+
+
+@given(st.integers(0, 500), st.integers(0, 31), st.integers(1, 40), st.sampled_from([32, 64, 128, 192]))
+def test_what_is_less_than_a_common_divisor_is_left_over(step: int, lane: int, length: int, common: int) -> None:
+    """Of multiples and something smaller only the multiples are divided: what differs between lanes is a rest."""
+    atoms = {**dict.fromkeys(ATOMS, 0), "step": step, "lane": lane, "length": length * common}
+    with shared_context():
+        bench = Bench()
+        argument = bench.block.arguments[list(ATOMS).index("length")]
+        known = bench.emit.index(argument, Rate.FIXED, multiple=common)
+        within = bench.emit.index(bench.make(lambda: (bench.index["lane"] % 32).emit()), Rate.LANE, 32)
+        number = bench.index["step"] * 32 + within
+        quotient, rest = bench.make(lambda: (number // known, number % known))
+        assert not quotient.part(Rate.LANE).terms and rest.part(Rate.LANE).key == within.key
+        found = [bench.make(one.emit) for one in (quotient, rest)]
+        assert [bench.evaluate(one, atoms) for one in found] == list(divmod(step * 32 + lane, length * common))
 
 
 # -- where terms end up

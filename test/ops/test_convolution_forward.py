@@ -97,8 +97,8 @@ def test_windows_of_one_place_are_plain_matrices() -> None:
     """The kernel knows nothing of windows; with strides or padding it does."""
     one = {"c": 64, "k": 64, "window": 1, "pads": 0}
     assert OPERATOR.spec(OPERATOR.problem(**one), GFX942).windows == ""
-    assert OPERATOR.spec(OPERATOR.problem(**one, strides=2), GFX942).windows == "forward:2:inside"
-    assert OPERATOR.spec(OPERATOR.problem(**{**one, "pads": 1}), GFX942).windows == "forward:2:padded"
+    assert OPERATOR.spec(OPERATOR.problem(**one, strides=2), GFX942).windows == "forward:2:inside:64"
+    assert OPERATOR.spec(OPERATOR.problem(**{**one, "pads": 1}), GFX942).windows == "forward:2:padded:64"
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -116,7 +116,8 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
     """With channels one by one, where conditions are many, and in vectors."""
     target = get_target(chip)
     specs = OPERATOR.kernels(target)
-    assert {spec.windows for spec in specs} == {"", "forward:2:padded", "forward:3:padded"}
+    words = {spec.windows.rpartition(":")[0] for spec in specs}
+    assert words == {"", "forward:2:padded", "forward:3:padded"}
     for spec in specs:
         if spec.dtype == "f16" and spec.align[0] <= align:
             kernel = compile_kernel(OPERATOR, spec, target)

@@ -84,7 +84,7 @@ def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:
 def test_many_positions_are_shared() -> None:
     """Few results of long sums: by default in as many parts as keep compute units busy."""
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64), GFX942)
-    assert (spec.sink, spec.windows) == ("partial", "weight:2:padded")
+    assert (spec.sink, spec.windows) == ("partial", "weight:2:padded:1")
     assert OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, split_k=1), GFX942).sink == "store"
 
 

@@ -23,24 +23,34 @@ GEOMETRY = ("image", "positions", "window", "stride", "dilation", "left", "commo
 """Numbers of each spatial dimension that kernels take."""
 
 
+MOST_CHANNELS = 128
+CHANNELS = tuple(str(1 << place) for place in range(MOST_CHANNELS.bit_length()))
+
+
+def known_channels(channels: int) -> int:
+    """What kernels know to divide a number of channels."""
+    return gcd(channels, MOST_CHANNELS)
+
+
 @dataclass(frozen=True)
 class ResiduesSpec:
-    """What a kernel knows of classes: the spatial dimensions."""
+    """What a kernel knows of classes: the spatial dimensions, and what divides the channels of dy."""
 
     rank: int
+    channels: int
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        return f"data:{self.rank}"
+        return f"data:{self.rank}:{self.channels}"
 
     @staticmethod
     def parse(text: str) -> ResiduesSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
-        rank = text.removeprefix("data:")
-        if rank not in map(str, range(1, MOST_SPATIAL + 1)):
+        rank, _, channels = text.removeprefix("data:").partition(":")
+        if rank not in map(str, range(1, MOST_SPATIAL + 1)) or channels not in CHANNELS:
             raise ValueError(text)
-        return ResiduesSpec(int(rank))
+        return ResiduesSpec(int(rank), int(channels))
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -72,7 +82,7 @@ class Residues:
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        return ResiduesSpec(self.sliding.rank).word
+        return ResiduesSpec(self.sliding.rank, known_channels(self.channels)).word
 
     @property
     def dy_image(self) -> int:

@@ -15,7 +15,7 @@ from ckmlir.ops.contraction.operands_kernel import Matrix, array
 from ckmlir.ops.contraction.rows_kernel import Array
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.walks_kernel import batch_arguments, batch_coordinates, in_batch
-from ckmlir.ops.contraction.windows import rank_of
+from ckmlir.ops.contraction.windows import parse_windows, rank_of
 from ckmlir.ops.contraction.windows_kernel import patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types
 
@@ -116,7 +116,8 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     def numbers(name: str) -> list[Scalar]:
         return [getattr(given, f"{name}{dim}") for dim in spatial]
 
-    channels, taps = given.channels.multiple_of(spec.align[0]), [one.maximum(1) for one in numbers("taps")]
+    known = max(spec.align[0], parse_windows(spec.windows).channels)
+    channels, taps = given.channels.multiple_of(known), [one.maximum(1) for one in numbers("taps")]
     steps = [getattr(given, f"dy_step{at}").multiple_of(spec.align[0]) for at in ("", *spatial)]
     dy = view(work.arrays["a"], (given.images, *numbers("positions"), channels), (*steps, 1))
     for dim, count in reversed(list(enumerate(numbers("count")))):

@@ -88,7 +88,7 @@ def _windows(spec: ContractionSpec) -> Iterator[Reason]:
     try:
         parse_windows(spec.windows)
     except ValueError as error:
-        yield Reason("windows", spec.windows, f"{error} describes none", "expected such as forward:2:padded")
+        yield Reason("windows", spec.windows, f"{error} describes none", "expected such as forward:2:padded:8")
         return
     walk = "classes" if spec.windows.startswith("data:") else "grid"
     if spec.walk != walk or spec.merged or spec.sources or spec.shuffled or spec.products > 1:

@@ -12,7 +12,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ckmlir.ops.contraction.residues import ResiduesSpec
+from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 
 PARTS = ("forward", "weight")
@@ -27,26 +27,29 @@ class WindowsSpec:
         part: of `PARTS`.
         rank: spatial dimensions.
         padded: whether windows reach beyond the images.
+        channels: what divides those of a group, 128 at most. Where the loop's steps do too, a step is in one place of
+            the window, and what a step has in common costs no vector arithmetic.
     """
 
     part: str
     rank: int
     padded: bool
+    channels: int
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        return f"{self.part}:{self.rank}:{'padded' if self.padded else 'inside'}"
+        return f"{self.part}:{self.rank}:{'padded' if self.padded else 'inside'}:{self.channels}"
 
     @staticmethod
     def parse(text: str) -> WindowsSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
-        part, rank, reach = text.split(":")
+        part, rank, reach, channels = text.split(":")
         if part not in PARTS or not rank.isdigit() or not 1 <= int(rank) <= MOST_SPATIAL:
             raise ValueError(text)
-        if reach not in ("padded", "inside"):
+        if reach not in ("padded", "inside") or channels not in CHANNELS:
             raise ValueError(text)
-        return WindowsSpec(part, int(rank), reach == "padded")
+        return WindowsSpec(part, int(rank), reach == "padded", int(channels))
 
     @property
     def image(self) -> str:
@@ -92,7 +95,8 @@ class Windows:
     @property
     def described(self) -> WindowsSpec:
         """What a kernel has to know."""
-        return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded)
+        known = known_channels(self.channels) if self.part == "forward" else 1
+        return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known)
 
     @property
     def image(self) -> str:

@@ -96,7 +96,8 @@ def _patches(
     begin = pointer.offset((first.to("i64") * step.to("i64")).multiple_of(align))
     lengths = [given.images - first, *(getattr(given, f"image{dim}") for dim in spatial)]
     strides = [step, *(getattr(given, f"space_step{dim}").multiple_of(align) for dim in spatial)]
-    images = view(begin, (*lengths, given.channels.multiple_of(align)), (*strides, 1))
+    channels = given.channels.multiple_of(max(align, windows.channels))
+    images = view(begin, (*lengths, channels), (*strides, 1))
     seen = slide(images, given, positions, padded=windows.padded)
     rows = range(windows.rank + 1)
     return seen.merge(*rows).merge(*range(1, windows.rank + 2)), position - first * each
