@@ -50,6 +50,8 @@ ROW_STEPS = 16
 LOG2_E = math.log2(math.e)
 QUERY_KEYS = ("mode", "seqlens_q", "slots_q")
 """Of the keys that say how long sequences are."""
+PLACES = tuple(word for word in SEQUENCES if word != "pages")
+"""What memory may hold of queries."""
 
 
 @dataclass(frozen=True)
@@ -100,7 +102,7 @@ class DotDoOSpec(Spec):
     @property
     def lists(self) -> tuple[str, ...]:
         """The arrays that say where sequences begin and how long they are."""
-        return tuple(f"seq{what}_q" for what, short in LISTS if short in self.sequences)
+        return tuple(name.format("q") for name, short in LISTS if short in self.sequences)
 
     @property
     def dv_tile(self) -> int:
@@ -163,7 +165,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         return DotDoOSpec(problem.dtype, problem.dv, problem.sink, problem.queries.word)
 
     def validate(self, spec: DotDoOSpec, target: Target) -> list[Reason]:
-        reasons = list(not_a_choice(spec, dtype=DTYPES, sequences=SEQUENCES))
+        reasons = list(not_a_choice(spec, dtype=DTYPES, sequences=PLACES))
         if spec.dv % 8 or not 8 <= spec.dv <= CHANNEL_TILES[-1]:
             right = f"expected a multiple of 8 from 8 to {CHANNEL_TILES[-1]}"
             reasons.append(Reason("dv", spec.dv, "no tile holds so many channels in whole vectors", right))
@@ -171,7 +173,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
 
     def kernels(self, target: Target) -> list[DotDoOSpec]:
         plain = [DotDoOSpec(dtype, dv, False, "") for dtype in DTYPES for dv in (32, 64, 96, 128, 256)]
-        return [*plain, *(DotDoOSpec("f16", 128, True, word) for word in SEQUENCES)]
+        return [*plain, *(DotDoOSpec("f16", 128, True, word) for word in PLACES)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         found = []

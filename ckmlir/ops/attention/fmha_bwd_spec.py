@@ -109,7 +109,7 @@ class FmhaBwdSpec(Spec):
     def lists(self) -> tuple[str, ...]:
         """The arrays that say where sequences begin and how long they are."""
         words = zip("qk", self.sequences, strict=True)
-        return tuple(f"seq{what}_{side}" for side, word in words for what, short in LISTS if short in word)
+        return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
 
     @property
     def d_tile(self) -> int:
