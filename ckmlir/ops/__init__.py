@@ -36,6 +36,7 @@ OPERATORS = {
     "rmsnorm2d": "ckmlir.ops.normalization.rmsnorm2d",
     "add_rmsnorm2d_rdquant": "ckmlir.ops.normalization.add_rmsnorm2d_rdquant",
     "smoothquant": "ckmlir.ops.quantization.smoothquant",
+    "quantize_blocks": "ckmlir.ops.quantization.quantize_blocks",
     "moe_smoothquant": "ckmlir.ops.moe.moe_smoothquant",
     "topk_softmax": "ckmlir.ops.moe.topk_softmax",
     "moe_sorting": "ckmlir.ops.moe.moe_sorting",

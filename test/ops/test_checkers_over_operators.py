@@ -55,6 +55,8 @@ SHAPES: dict[str, list[Request]] = {
     "layernorm2d": [*ROWS, *({**ROWS[1], **one} for one in QUANTISED), {"m": 3, "n": 300, "variance": "welford"}],
     "rmsnorm2d": [*ROWS, *({**ROWS[1], **one} for one in QUANTISED), {"m": 3, "n": 300, "t5": 1}],
     "add_rmsnorm2d_rdquant": [*ROWS, {"m": 4, "n": 320, "out": "fp8"}],
+    "quantize_blocks": [{"m": 70, "n": 300}, {"m": 140, "n": 131, "block": "128x128", "out": "i8"},
+                        {"m": 33, "n": 100, "block": "1x32", "scales": "e8m0"}],
     "smoothquant": [*ROWS, {"m": 4, "n": 320, "out": "fp8"}],
     "moe_smoothquant": [{**one, "experts": 5, "k": 3} for one in ROWS],
     "topk_softmax": [{"m": 5, "n": 64, "k": 3}, {"m": 17, "n": 60, "k": 2, "renormalize": 1},

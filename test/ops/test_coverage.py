@@ -46,6 +46,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "layernorm2d": {"m": (0, 1, 4, 33), "n": (0, 1, 60, 64, 72, 500, 9000, 10240), "stride": (None, 10304)},
     "rmsnorm2d": {"m": (1, 5, 16), "n": (7, 128, 1000, 1024)},
     "add_rmsnorm2d_rdquant": {"m": (1, 6), "n": (64, 96, 100)},
+    "quantize_blocks": {"m": (0, 1, 64, 129), "n": (0, 8, 64, 300), "stride": (None, 304), "out": ("fp8", "i8"),
+                        "scales": ("f32",), "block": ("1x32", "128x128")},
     "smoothquant": {"m": (1, 8, 31), "n": (64, 72, 256)},
     "moe_smoothquant": {"m": (1, 9), "n": (64, 100), "k": (1, 3), "experts": (2, 5)},
     "topk_softmax": {"m": (1, 20), "n": (8, 30, 64), "k": (2, 4)},

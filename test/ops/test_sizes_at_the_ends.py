@@ -24,6 +24,8 @@ EMPTY: list[tuple[str, dict[str, Any]]] = [
     ("reduce", {"shape": (5, 0), "atomic": 1, "out": "f32", "ops": "amax", "split": 2}),
     ("reduce", {"shape": (0,)}),
     ("reduce", {"shape": (3, 0, 70000, 70000), "dims": (1, 2, 3)}),
+    ("quantize_blocks", {"m": 17, "n": 0, "stride": 8, "out": "i8"}),
+    ("quantize_blocks", {"m": 0, "n": 70000, "block": "128x128", "out": "i8"}),
     ("moe_smoothquant", {"m": 17, "n": 0, "k": 5, "stride": 2}),
     ("moe_smoothquant", {"m": 17, "n": 5, "k": 0}),
     ("moe_smoothquant", {"m": 17, "n": 5, "experts": 0}),

@@ -1,0 +1,240 @@
+"""quantize_blocks: a matrix in fp8, bf8 or i8 with a scale for each block: q = x / scale, rounded to the nearest even.
+
+Blocks are 1 row of 32, 64 or 128 elements, or 128 x 128; the last ones may be smaller. Scales of f32 are the largest
+magnitude of the block over the largest number of q's type, at least 2^-126, as in `ops/rows/quantization.py`. Scales of
+e8m0 are the power of two below that magnitude over the one below the largest number (OCP Microscaling Formats, 6.3), at
+least 2^-127; what is then too large saturates. NaN is left out of the maximum, and becomes 0 as i8.
+
+Arrays: x (m, n); q (m, n); scale (rows, groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of
+128 x 128, as many as m has. `gemm_quant` and `mx_gemm` take q and scale as they are.
+
+Kernel arguments: the arrays; m, n, the strides of x and q, elements from one row of scale to the next (i32). Grid:
+tiles across, tiles down.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.contraction.scaling import MAJORS, POWERS
+from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
+from ckmlir.ops.precision import UNIT, in_f32, through_jumps
+from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
+from ckmlir.ops.rows.arrays import FLOATS
+from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
+from ckmlir.targets import Target, get_target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+OUT = ("fp8", "bf8", "i8")
+BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
+SCALES = ("f32", POWERS)
+WAVES = 4
+ELEMENTS = 4096
+"""Of a workgroup's tile of single rows: 16 of each work-item."""
+LEAST_SCALE = 2.0**-126
+LEAST_POWER = -127
+
+
+@dataclass(frozen=True)
+class Problem:
+    """m rows of n elements; strides in elements from row to row."""
+
+    m: int
+    n: int
+    dtype: str
+    out: str
+    block: str
+    scales: str
+    major: str
+    stride: int
+    qstride: int
+
+    @property
+    def scale_shape(self) -> tuple[int, int]:
+        """Of the array of scales."""
+        rows, columns = BLOCKS[self.block]
+        found = ceil_div(self.m, rows), ceil_div(self.n, columns)
+        return found if self.major == "k" else (found[1], found[0])
+
+
+@dataclass(frozen=True)
+class QuantizeBlocksSpec(Spec):
+    """What the kernel's code depends on; `align`: what divides rows and strides, in elements of x."""
+
+    dtype: str
+    out: str
+    block: str
+    scales: str
+    major: str
+    align: Algorithm[int]
+
+    @property
+    def name(self) -> str:
+        parts = (self.dtype, self.out, self.block, self.scales, self.major)
+        return "_".join(("quantize_blocks", *parts, f"align{self.align}"))
+
+    @property
+    def tile(self) -> tuple[int, int]:
+        """Rows and columns of a workgroup: of whole blocks."""
+        rows, columns = BLOCKS[self.block]
+        return (rows, columns) if rows > 1 else (ELEMENTS // columns, columns)
+
+
+class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
+    """See the module's text."""
+
+    name = "quantize_blocks"
+    summary = "a matrix in fp8, bf8 or i8 with a scale, or a power of two, for each block"
+    spec_type = QuantizeBlocksSpec
+    keys = (
+        Integer("m", 256, "rows"),
+        Integer("n", 1024, "elements of a row"),
+        Choice("dtype", "f16", "of x", FLOATS),
+        Choice("out", "fp8", "of q", OUT),
+        Choice("block", "1x128", "rows x columns that share a scale", tuple(BLOCKS)),
+        Choice("scales", "f32", "of scales: numbers, or powers of two", SCALES),
+        Choice("major", "k", "along what scales follow each other: along the rows of x, or from row to row", MAJORS),
+        Pitch("stride", None, "of the rows of x, in elements; by default n"),
+        Pitch("qstride", None, "of the rows of q, in elements; by default n"),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        n, strides = values["n"], []
+        for name in ("stride", "qstride"):
+            strides.append(max(n, 1) if values[name] is None else values[name])
+            if strides[-1] < n:
+                raise RequestError(f"{name}={strides[-1]}: a row has {n} elements; expected at least that")
+        choices = [values[name] for name in ("dtype", "out", "block", "scales", "major")]
+        if values["scales"] == POWERS and values["out"] == "i8":
+            raise RequestError("scales=e8m0: powers of two are scales of 8-bit floats; expected out=fp8 or bf8")
+        return Problem(values["m"], n, *choices, *strides)
+
+    def spec(self, problem: Problem, target: Target) -> QuantizeBlocksSpec:
+        align = alignment(find_dtype(problem.dtype).bytes, problem.n, problem.stride, problem.qstride)
+        return QuantizeBlocksSpec(
+            problem.dtype, problem.out, problem.block, problem.scales, problem.major, align
+        )  # fmt: skip
+
+    def validate(self, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
+        reasons = list(not_a_choice(spec, dtype=FLOATS, out=OUT, block=tuple(BLOCKS), scales=SCALES, major=MAJORS))
+        if spec.out in OUT[:2] and not target.has("fp8_convert"):
+            reasons.append(Reason("out", spec.out, target.lacks("fp8_convert"), "expected i8"))
+        return reasons
+
+    def mismatches(self, problem: Problem, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
+        reasons = list(unlike(
+            spec, dtype=problem.dtype, out=problem.out, block=problem.block, scales=problem.scales, major=problem.major
+        ))  # fmt: skip
+        align = self.spec(problem, target).align
+        if align % spec.align:
+            why = f"rows of x are aligned to {align} elements"
+            reasons.append(Reason("align", spec.align, why, f"expected at most {align}"))
+        return reasons
+
+    def kernels(self, target: Target) -> list[QuantizeBlocksSpec]:
+        requests = [
+            {"dtype": dtype, "out": out, "block": block, "scales": scales}
+            for dtype in FLOATS for out in OUT for block in BLOCKS for scales in SCALES
+            if scales == "f32" or (block == "1x32" and out != "i8")
+        ]  # fmt: skip
+        specs = [self.spec(self.problem(**request), target) for request in requests]
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        return (
+            array_spec("x", (problem.m, problem.n), problem.dtype, "in", problem.stride),
+            array_spec("q", (problem.m, problem.n), problem.out, "out", problem.qstride),
+            array_spec("scale", problem.scale_shape, problem.scales, "out"),
+        )
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        rows = np.exp2(generator.integers(-6, 7, (problem.m, 1)))
+        return (generator.standard_normal(array.shape) * rows).astype(np.float32)
+
+    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Both outputs in float64; 8-bit floats are those of the OCP, see `expected`."""
+        return self.expected(problem, arrays, get_target("gfx950"))
+
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        by_block = _scales(problem, arrays["x"], target)
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = arrays["x"].astype(np.float64) / _over(problem, by_block)
+        scale = by_block if problem.major == "k" else by_block.T
+        return {"q": _rounded(problem.out, target, values), "scale": scale}
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """Powers of two are exact, and so is what is divided by them. A scale in f32 is off by two roundings, its
+        inverse and the product with it by two more: q may differ where that crosses a step of its rounding.
+        """
+        if problem.scales == POWERS:
+            return {name: Tolerance(0.0, 0.0, "powers of two are exact") for name in ("q", "scale")}
+        with np.errstate(invalid="ignore", over="ignore"):
+            values = arrays["x"].astype(np.float64) / _over(problem, _scales(problem, arrays["x"], target))
+        error = np.nan_to_num(np.abs(values), nan=0.0, posinf=0.0) * 6 * UNIT
+        steps = through_jumps(values, error, lambda one: _rounded(problem.out, target, one))
+        return {
+            "q": Tolerance(0.0, steps, "steps of the rounding that four f32 roundings may cross"),
+            "scale": Tolerance(2 * UNIT, 0.0, "two f32 roundings"),
+        }
+
+    def launch(self, problem: Problem, spec: QuantizeBlocksSpec, target: Target) -> Launch:
+        if 0 in (problem.m, problem.n):
+            return NOTHING
+        rows, columns = spec.tile
+        pitch = max(problem.scale_shape[1], 1)
+        scalars = map(np.int32, (problem.m, problem.n, problem.stride, problem.qstride, pitch))
+        grid = (ceil_div(problem.n, columns), ceil_div(problem.m, rows), 1)
+        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "q", "scale", *scalars))
+
+
+def largest(out: str, target: Target) -> float:
+    """The largest number of q's type on a chip."""
+    if out == "i8":
+        return 127.0
+    return {"bf8": 57344.0, "fp8": {"ocp": 448.0, "fnuz": 240.0}[target.fp8 or "ocp"]}[out]
+
+
+def largest_exponent(out: str, target: Target) -> int:
+    """Of the power of two at or below that."""
+    return int(np.floor(np.log2(largest(out, target))))
+
+
+def _scales(problem: Problem, x: Array, target: Target) -> Array:
+    """The scale of every block (rows, groups), in float64."""
+    rows, columns = BLOCKS[problem.block]
+    down, across = ceil_div(problem.m, rows), ceil_div(problem.n, columns)
+    padded = np.zeros((down * rows, across * columns))
+    padded[: problem.m, : problem.n] = np.abs(x.astype(np.float64))
+    amax = np.fmax.reduce(padded.reshape(down, rows, across, columns), axis=(1, 3), initial=0.0)
+    if problem.scales == "f32":
+        return np.maximum(in_f32(amax / largest(problem.out, target)), LEAST_SCALE)
+    exponents = np.frexp(np.clip(amax, 2.0**LEAST_POWER, 2.0**128))[1] - 1 - largest_exponent(problem.out, target)
+    powers: Array = np.ldexp(1.0, np.maximum(exponents, LEAST_POWER))
+    return powers
+
+
+def _over(problem: Problem, by_block: Array) -> Array:
+    """The scale of every element."""
+    rows, columns = BLOCKS[problem.block]
+    found: Array = np.repeat(np.repeat(by_block, rows, axis=0), columns, axis=1)[: problem.m, : problem.n]
+    return found
+
+
+def _rounded(out: str, target: Target, values: Array) -> Array:
+    """As q holds numbers, in float64."""
+    most = largest(out, target)
+    if out == "i8":
+        return np.asarray(np.nan_to_num(np.clip(np.rint(values), -most - 1, most), nan=0.0))
+    found: Array = np.clip(values, -most, most).astype(numpy_dtype(out, target)).astype(np.float64)
+    return found
+
+
+OPERATOR = QuantizeBlocks()

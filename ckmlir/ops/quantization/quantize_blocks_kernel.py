@@ -1,0 +1,84 @@
+"""The quantize_blocks kernel: a workgroup finds the largest magnitudes of its blocks, and writes them and their scales.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import (
+    Kernel,
+    Tile,
+    absolute,
+    bitcast,
+    cast,
+    i32,
+    kernel,
+    load,
+    maximum,
+    ptr,
+    reduce_max,
+    store,
+    stretch,
+    view,
+    where,
+    workgroup_id,
+)  # fmt: skip
+from ckmlir.ops.quantization.quantize_blocks import (
+    BLOCKS,
+    LEAST_SCALE,
+    WAVES,
+    QuantizeBlocksSpec,
+    largest,
+    largest_exponent,
+)
+from ckmlir.targets import Target
+
+STORED = {"f32": "f32", "e8m0": "i8"}
+"""Scales -> what is stored: codes of e8m0 are made as integers."""
+
+
+def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
+    """Trace the kernel of a specification."""
+    arguments: dict[str, Any] = {"x": ptr(spec.dtype), "q": ptr(spec.out), "scale": ptr(STORED[spec.scales])}
+    arguments.update(dict.fromkeys(("m", "n", "stride", "qstride", "pitch"), i32))
+    rows, columns = spec.tile
+    shared = BLOCKS[spec.block][0]
+    scales_of = {"f32": _numbers, "e8m0": _powers}[spec.scales]
+
+    @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
+    def quantize_blocks(given: Any) -> None:
+        n, stride, qstride = (one.multiple_of(spec.align) for one in (given.n, given.stride, given.qstride))
+        group, row = workgroup_id(0), workgroup_id(1) * rows
+        # Blocks, rows of a block, columns: rows are one dimension or the other.
+        tile = (1, rows, columns) if shared > 1 else (rows, 1, columns)
+        lengths = (1, given.m, n) if shared > 1 else (given.m, 1, n)
+        place = (0, row, group * columns) if shared > 1 else (row, 0, group * columns)
+
+        def window(pointer: Any, pitch: Any) -> Any:
+            return view(pointer, lengths, (pitch, pitch, 1)).pad(*tile).window(tile, place)
+
+        x = cast(load(window(given.x, stride), coalesced(tile, WAVES, 2, spec.align)), "f32")
+        amax = reduce_max(reduce_max(absolute(x), 2), 1)
+        stored, inverse = scales_of(spec, target, amax)
+        factor = stretch(stretch(inverse, 1, tile[1]), 2, columns)
+        store(cast(x * factor, spec.out), window(given.q, qstride))
+        count, groups = (given.m + (shared - 1)) // shared, (n + (columns - 1)) // columns
+        strides = (given.pitch, 1) if spec.major == "k" else (1, given.pitch)
+        seen = view(given.scale, (count, groups), strides).freeze(1, group).pad(amax.lengths[0])
+        store(stored, seen.window(amax.lengths, (row // shared,)))
+
+    return quantize_blocks
+
+
+def _numbers(spec: QuantizeBlocksSpec, target: Target, amax: Tile) -> tuple[Tile, Tile]:
+    """Scales of f32, and their inverses."""
+    scale = maximum(amax * (1.0 / largest(spec.out, target)), LEAST_SCALE)
+    return scale, 1.0 / scale
+
+
+def _powers(spec: QuantizeBlocksSpec, target: Target, amax: Tile) -> tuple[Tile, Tile]:
+    """The codes of powers of two as the bytes that they are, and their inverses, which f32 holds."""
+    exponent = bitcast(maximum(amax, LEAST_SCALE), "i32") >> 23  # of nothing but NaN there is no maximum
+    code = maximum(exponent - largest_exponent(spec.out, target), 0)
+    return cast(where(code > 127, code - 256, code), "i8"), bitcast((254 - code) << 23, "f32")

@@ -1,0 +1,69 @@
+"""Matrices quantised by blocks: every block, type and kind of scale, ragged, with special values; what is refused."""
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import pytest
+from operator_runner import agree
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.targets import get_target
+
+QUANTIZE = find_operator("quantize_blocks")
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("gfx942", {}),
+    ("gfx950", {"block": "128x128", "out": "bf8", "major": "rows", "stride": 304}),
+    ("gfx950", {"block": "1x32", "scales": "e8m0"}),
+    ("gfx942", {"block": "1x32", "scales": "e8m0", "out": "bf8", "major": "rows", "dtype": "f32"}),
+    ("gfx90a", {"block": "1x64", "out": "i8", "dtype": "bf16", "qstride": 301}),
+    ("gfx942", {"m": 1, "n": 1, "block": "128x128"}),
+    ("gfx950", {"m": 0}),
+    ("gfx950", {"n": 0}),
+]
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_blocks(chip: str, keys: dict[str, Any]) -> None:
+    agree("quantize_blocks", chip, **{"m": 140, "n": 300, **keys})
+
+
+@pytest.mark.parametrize("scales", ["f32", "e8m0"])
+def test_special_values(scales: str) -> None:
+    """Zeros, NaN alone and among others, infinities, denormals, and the ends of the range."""
+    target = get_target("gfx950")
+    problem = QUANTIZE.problem(m=10, n=32, block="1x32", scales=scales, dtype="f32", out="bf8")
+    arrays = QUANTIZE.inputs(problem, target, seed=1)
+    x = arrays["x"]
+    x[0], x[1], x[2, 3], x[3, 3], x[4, 3] = 0, np.nan, np.nan, np.inf, -np.inf
+    x[5], x[6], x[7], x[8] = 1e-40, 2.0**-126, 3e38, -0.0
+    result = run_operator(QUANTIZE, problem, arrays, target, open_device("sim", target, checks="all"))
+    assert all(one.ok for one in check_outputs(QUANTIZE, problem, arrays, result.outputs, target))
+    assert (result.outputs["scale"][:2].astype(np.float64) == (2.0**-127 if scales == "e8m0" else 2.0**-126)).all()
+
+
+def test_the_reference_by_hand() -> None:
+    """The largest element becomes the largest number; powers of two are those of the microscaling formats."""
+    target = get_target("gfx950")
+    x = np.zeros((1, 64), np.float32)
+    x[0, :3], x[0, 32:35] = (7.0, -3.5, 0.4375), (1.75, 3.0, 5.0)
+    keys = {"m": 1, "n": 64, "dtype": "f32", "block": "1x32"}
+    numbers = QUANTIZE.expected(QUANTIZE.problem(**keys), {"x": x}, target)
+    np.testing.assert_allclose(numbers["scale"], [[7 / 448, 5 / 448]], rtol=1e-7)
+    np.testing.assert_array_equal(numbers["q"][0, :3], [448, -224, 28])
+    powers = QUANTIZE.expected(QUANTIZE.problem(**keys, scales="e8m0"), {"x": x}, target)
+    np.testing.assert_array_equal(powers["scale"], [[2.0 ** (2 - 8)] * 2])
+    np.testing.assert_array_equal(powers["q"][0, 32:35], np.array([112, 192, 320]).astype(ml_dtypes.float8_e4m3fn))
+
+
+def test_what_is_refused() -> None:
+    with pytest.raises(RequestError, match="powers of two are scales of 8-bit floats; expected out=fp8 or bf8"):
+        QUANTIZE.problem(scales="e8m0", out="i8")
+    with pytest.raises(RequestError, match="qstride=9: a row has 10 elements; expected at least that"):
+        QUANTIZE.problem(n=10, qstride=9)
+    target = get_target("gfx90a")
+    reasons = QUANTIZE.validate(QUANTIZE.spec(QUANTIZE.problem(), target), target)
+    assert "gfx90a has no conversion between f32 and fp8" in str(reasons[0])
