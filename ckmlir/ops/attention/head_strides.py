@@ -40,7 +40,8 @@ class HeadStrides(Lengths):
         def length(name: str) -> int:
             for lengths in (request.get(f"slots_{name[1]}"), request.get(f"seqlens_{name[1]}")):
                 if isinstance(lengths, tuple):
-                    return max(sum(lengths) if request["mode"] == "group" else max(lengths), 1)
+                    packed = request.get("mode", "group") == "group"  # without the key they always are
+                    return max(sum(lengths) if packed else max(lengths), 1)
             return size(name)
 
         of_heads, of_rows, of_channels = SIZES[self.array[-1]]
