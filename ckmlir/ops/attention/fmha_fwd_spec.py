@@ -14,7 +14,7 @@ from typing import Annotated
 from ckmlir.dialect.schedule_items import Fence
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.paged_spec import copied_rows
-from ckmlir.ops.attention.schedule_choice import DEFAULT, RISING, TOGETHER, order, turns, woven
+from ckmlir.ops.attention.schedule_choice import DEFAULT, RISING, TOGETHER, order, turns, woven, woven_registers
 from ckmlir.ops.attention.schedule_choice import edge as choose_edge
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -388,7 +388,7 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     if schedule.order == "weave":
         # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
         operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
-        need = output + 2 * scores + tiles + moving // threads // 4 + operand
+        need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
         return Resources(name, value, threads, lds, output, need, pinned=True)
     operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
     need = output + scores + tiles + operand

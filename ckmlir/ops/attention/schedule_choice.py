@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ckmlir.targets import Target
 
 DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
@@ -18,6 +20,15 @@ TOGETHER = "none"
 """The edge of a kernel whose one loop takes the blocks of keys that the mask cuts with the others."""
 EDGES = {WOVEN: "qr", WOVEN_COPIES: "qr_async_trload"}
 """By schedule, that of blocks which a mask cuts, where they have a loop of their own."""
+
+WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40}
+"""Registers that parts take in a woven loop with blocks of 32 queries a wave and 64 keys, where what two iterations of
+them compute or load is alive: by spills, and rounded up."""
+
+
+def woven_registers(parts: Sequence[str]) -> int:
+    """Registers that a woven loop needs for parts, by their words."""
+    return sum(WOVEN_PARTS.get(word.partition("_")[0], 0) for word in parts)
 
 
 def woven(tile: int, reach: int, mask: str, *, whole: bool, target: Target) -> list[str]:
