@@ -91,7 +91,7 @@ BACKWARD: Mapping[str, str] = {
     "fence",
 }
 """Of the loop over queries of attention backward; its stages are those of `backward_loop_kernel.differentiate`, LDS
-tensors are q, q_across, do, do_across, exponent, delta, ds."""
+tensors are q, q_across, do, do_across, exponent, delta, ds, and random with dropout."""
 
 
 def parse(text: str) -> Schedule:
