@@ -76,9 +76,9 @@ ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 
 EDGE: Mapping[str, str] = {
     **{name: _ATTENTION[name] for name in ("qr", "qr_async", "qr_async_trload")},
-    "qr_fenced": "schedule qr_fenced 1; ahead load_k 1, load_v 1, load_s 1; "
+    "qr_fenced": "schedule qr_fenced 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; "
     "step k_lds, v_lds, fence, k_read, qk, fence, top, exp, fence, "
-    "load_k, load_v, load_s, rescale, v_read, pv, fence; elements 2",
+    "load_k, load_v, prepare, load_s, rescale, v_read, pv, fence; elements 2",
 }
 """Of a second loop over keys, for the few blocks that a mask cuts: their prologues are short. The last leaves registers
 alone that the kernel's woven loop takes."""

@@ -42,6 +42,7 @@ CASES: list[tuple[str, Any, Keys]] = [
     ("gfx950", SPLIT, {**FEW, "page_size": 16, "splits": 3, "k_strides": (2560, 1280, 64)}),
     ("gfx942", SPLIT, {**GROUP, "page_size": 256, "splits": 2}),
     ("gfx942", SPLIT, {**FEW, "cache_batches": 5, "splits": 2, "layout": "bshd"}),
+    ("gfx950", PAGED, {**FEW, "page_size": 16, "mask": "bottom_right", "edge": "qr_fenced"}),
     ("gfx950", SPLIT, {"sq": 2, "sk": 70, "b": 2, "d": 32, "cache_batches": 2, "v_layout": "columns", "splits": 1}),
 ]
 WIDE = [
