@@ -137,6 +137,7 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
 @pytest.mark.parametrize(("keys", "words"), [
     ({"n": 3, "image": (2**24,), "k": 64, "strides": 2**15, "c": 64}, "array dx: what a workgroup takes of it spans"),
     ({"image": (2**18,), "strides": 2**16, "c": 1}, "strides: 65536 is among them; kernels count strides up to 32768"),
+    ({"n": 2**30, "image": (8, 1, 31), "pads": 0}, "places in all images: 266287972352; kernels count to"),
     ({"split_k": 2}, "split_k=2: unknown key"), ({"op": "acc + d0", "d_kind": "column"}, "expected 1 to 4 of full"),
 ])  # fmt: skip
 def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:

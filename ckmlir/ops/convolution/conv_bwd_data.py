@@ -34,7 +34,7 @@ from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
 from ckmlir.ops.operator import Launch, ceil_div
-from ckmlir.ops.request import RequestError, Words
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, Words
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -42,6 +42,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 KINDS = ("full", "row", "scalar")
 LARGEST_STRIDE = 1 << 15
 """Kernels multiply two numbers below a stride."""
+LEAST_BLOCK = 16
+"""Rows and columns that a block has at least."""
 
 
 class ConvBwdData(ConvolutionOperator):
@@ -90,6 +92,10 @@ class ConvBwdData(ConvolutionOperator):
         stride = max(windows.sliding.stride)
         if stride > LARGEST_STRIDE:
             raise RequestError(f"strides: {stride} is among them; kernels count strides up to {LARGEST_STRIDE}")
+        blocks = ceil_div(windows.most_rows, LEAST_BLOCK) * ceil_div(problem.n, LEAST_BLOCK) * windows.classes
+        for what, number in (("places in all images", windows.most_rows), ("workgroups, at most", blocks)):
+            if number > MAXIMUM_SIZE:
+                raise RequestError(f"{what}: {number}; kernels count to {MAXIMUM_SIZE}")
         lengths = zip(windows.sliding.image, windows.sliding.stride, strict=True)
         least = prod(max(length // one, 1) for length, one in lengths)
         images = min(rows // least + 2, windows.images)
