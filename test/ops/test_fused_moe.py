@@ -117,6 +117,7 @@ def test_units_follow_the_rows_of_an_expert() -> None:
         ("fused_moe", {"op": "acc + up"}, "it names acc and gate or up"),
         ("fused_moe", {"topk": 200}, "expected at most 127"),
         ("fused_moe", {"e": 5000}, "e=5000: expected at most 4096 experts"),
+        ("fused_moe", {"local": 9}, "local=9: there are e=8 experts; expected at most that"),
         ("moe_layer", {"e": 4, "topk": 5}, "k=5: there are n=4 experts; expected at most that"),
         ("fused_moe", {"t": 2**23, "hidden": 1024}, "kernels address at most 2147483647"),
     ],

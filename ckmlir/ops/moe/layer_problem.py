@@ -13,6 +13,7 @@ from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
 from ckmlir.ops.operator import ArraySpec, ceil_div
+from ckmlir.ops.request import RequestError
 
 UNITS = (16, 32, 64, 128)
 LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals")
@@ -91,6 +92,8 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
     """The problem of keys that have been read. Raises RequestError where they do not fit each other."""
     t, e, topk, local = (values[name] for name in ("t", "e", "topk", "local"))
     experts = e if local is None else local
+    if experts > e:
+        raise RequestError(f"local={local}: there are e={e} experts; expected at most that")
     unit = values["unit"] or _unit(t * topk, e)
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
