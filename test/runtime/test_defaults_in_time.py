@@ -26,12 +26,13 @@ def in_time(name: str, chip: str, **keys: object) -> tuple[SteadyLoop, float]:
     return grid.workgroup.steady, grid.cycles
 
 
-@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
-def test_large_gemm(chip: str) -> None:
-    """In f16 at least 80 % of the cycles of the steady loop; the launch takes at most 95 % of the cycles."""
+@pytest.mark.parametrize(("chip", "most"), [("gfx90a", 1.0), ("gfx942", 0.95), ("gfx950", 0.95)])
+def test_large_gemm(chip: str, most: float) -> None:
+    """In f16 at least 80 % of the cycles of the steady loop; the launch takes at most 95 % of the cycles of the plain
+    one; on gfx90a, where two workgroups of that on a compute unit do as much, no more."""
     loop, cycles = in_time("gemm", chip, **PRODUCT)
     assert loop.busy["mfma"] >= 0.8
-    assert cycles <= 0.95 * in_time("gemm", chip, **PRODUCT, **PLAIN)[1]
+    assert cycles <= most * in_time("gemm", chip, **PRODUCT, **PLAIN)[1]
 
 
 @pytest.mark.parametrize("chip", [pytest.param("gfx90a", marks=pytest.mark.full), "gfx942"])

@@ -37,7 +37,8 @@ def test_a_gemm_loop() -> None:
     kinds = [node.op for node in problem.nodes]
     assert (kinds.count("ck.mfma"), kinds.count("ck.load_fragment"), kinds.count("ck.lds_write")) == (32, 8, 8)
     files = {node.line.split(":")[0].rpartition("/")[2] for node in problem.nodes}
-    assert all(node.is_fragment for node in problem.nodes) and files == {"loop_kernel.py", "operands_kernel.py"}
+    assert all(node.is_fragment for node in problem.nodes)
+    assert files == {"loop_kernel.py", "rows_kernel.py", "accumulation_kernel.py"}
     assert [node.index for node in problem.nodes if node.stage == "math"] == list(range(32))
     by_kind = {edge.kind for edge in problem.edges}
     assert by_kind == {"flow", "memory", "anti"}
