@@ -12,6 +12,8 @@ from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import Integer, Key, Lengths, Numbers, parse_assignments
 from ckmlir.targets import TARGETS
 
+WIDTH = 17
+"""Of names, at least."""
 EXAMPLE_KEYS = 4
 """Of the keys that are sizes, how many the example shows."""
 
@@ -29,14 +31,15 @@ def operator_help(command: str, words: Sequence[str]) -> str:
 def _described(command: str, operator: Operator[Any, Any], words: Sequence[str]) -> Iterator[str]:
     yield f"{operator.name}: {operator.summary}"
     yield from ("", "keys [default]; values:")
+    wide = max(WIDTH, *(len(key.name) + 1 for key in operator.keys))
     for key in operator.keys:
-        yield f"  {key.name:<17}{key.help} [{_default(key)}]; {key.form}"
+        yield f"  {key.name:<{wide}}{key.help} [{_default(key)}]; {key.form}"
     problem, of = _problem(operator, words)
     yield from ("", f"arrays{of}:")
     for array in operator.arrays(problem):
         shape = "x".join(map(str, array.shape))
         strides = "x".join(map(str, array.strides))
-        yield f"  {array.name:<17}{array.role:<4}{array.dtype:<5} shape {shape}, strides {strides} elements"
+        yield f"  {array.name:<{wide}}{array.role:<4}{array.dtype:<5} shape {shape}, strides {strides} elements"
     sizes = [key for key in operator.keys if isinstance(key, (Integer, Lengths, Numbers)) and key.default is not None]
     shown = " ".join(f"{key.name}={_default(key)}" for key in itertools.islice(sizes, EXAMPLE_KEYS))
     needs = " -o kernel.hsaco" if command.endswith(" compile") else ""

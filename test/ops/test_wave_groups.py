@@ -57,14 +57,16 @@ def test_gemm(schedule: str, chip: str, dtype: str) -> None:
     """Two blocks along m, one of them ragged; sums that end within a step; another order of the waves each time."""
     operator, target = find_operator("gemm"), get_target(chip)
     step = 128 // find_dtype(dtype).bytes
-    size = 256 if schedule.startswith("ping_pong") else 128
+    takes_turns = schedule.startswith("ping_pong")
+    # Operands of full-rate 8-bit products, read ahead, leave no registers for a large block.
+    size = 256 if takes_turns and (schedule, chip, dtype) != ("ping_pong", "gfx950", "fp8") else 128
     keys = {"m": size + 44, "n": size - 6, "dtype": dtype, "schedule": schedule, "lda": 10 * step, "ldb": 10 * step}
     kernels: dict[Any, CompiledKernel] = {}
     for trips in TRIPS:
         k = max(step * trips - 24, 0)
         problem = operator.problem(**keys, k=k)
         spec = operator.spec(problem, target)
-        assert (spec.block[:2], spec.wave_count) == ((size, size), 8 if size == 256 else 4)
+        assert (spec.block[:2], spec.wave_count) == ((size, size), 8 if takes_turns else 4)
         if spec not in kernels:
             kernels[spec] = proved(Workbench.of(operator, spec, target))
         arrays = operator.inputs(problem, target, seed=trips)

@@ -34,7 +34,9 @@ def test_list_names_every_kernel_of_every_chip(capsys: pytest.CaptureFixture[str
     for operator in listed["operators"]:
         assert {key["name"] for key in operator["keys"]} == {key.name for key in find_operator(operator["name"]).keys}
     kernels = listed["kernels"]
-    assert {(kernel["arch"], kernel["op"]) for kernel in kernels} == {(t, o) for t in TARGETS for o in OPERATORS}
+    lacking = {("gfx90a", "mx_gemm")}  # 8-bit floats are multiplied from gfx942 on
+    every = {(chip, name) for chip in TARGETS for name in OPERATORS}
+    assert {(kernel["arch"], kernel["op"]) for kernel in kernels} == every - lacking
     for kernel in kernels:
         spec = find_operator(kernel["op"]).spec_type.from_dict(kernel["spec"])
         assert spec.name == kernel["name"]
@@ -75,7 +77,7 @@ def test_help_of_an_operator_names_its_keys_and_arrays(name: str, capsys: pytest
         assert f"\n  {key.name} " in text and key.form in text
     for array in operator.arrays(operator.problem()):
         assert f"\n  {array.name} " in text
-    assert not any(f"\n  {other} " in text for other in OPERATORS)
+    assert not any(f"\n  {other} " in text for other in set(OPERATORS) - {key.name for key in operator.keys})
 
 
 def test_the_example_of_a_help_text_is_a_request(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:

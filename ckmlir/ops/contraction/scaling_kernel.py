@@ -261,7 +261,7 @@ class BlockScales(Sums):
 
 def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumulation:
     """What the loop of a specification carries."""
-    count = len(spec.tensors) - 1
+    count = spec.products
     places = _places(spec, product, work, lambda one: one.group > 0)
     if not places:
         return Sums(product, spec.waves, spec.block, count)
