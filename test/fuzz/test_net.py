@@ -132,10 +132,10 @@ def test_special_values_are_in_every_kind_of_float() -> None:
     assert special_values("special", specs, given, 1)["a"] is given["a"]
 
 
-@pytest.mark.parametrize("name", [name for name in OPERATORS if name != "moe_sorting"])
+@pytest.mark.parametrize("name", [name for name in OPERATORS if name not in ("moe_sorting", "fmha_fwd_appendkv")])
 def test_everything_is_promised_of_ordinary_values(name: str) -> None:
     """A bound that gives up is for what overflows or is no number: none of a default request's elements. The lists of
-    moe_sorting end before their arrays do.
+    moe_sorting end before their arrays do, and fmha_fwd_appendkv leaves the rows of a cache that are not new.
     """
     operator, target = find_operator(name), get_target("gfx942")
     small = {key.name: 33 for key in operator.keys if key.name in ("m", "n", "k", "sq") and key.default is not None}

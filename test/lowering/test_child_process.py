@@ -78,7 +78,7 @@ def test_a_kernel_that_llvm_gives_up_on_is_refused(monkeypatch: pytest.MonkeyPat
 
     gemm, target = find_operator("gemm"), get_target("gfx950")
     monkeypatch.setattr(codeobject, "MANY_REGISTERS", -1)
-    monkeypatch.setattr(codeobject, "_serialize", gives_up)
+    monkeypatch.setattr(codeobject, "_binary", gives_up)
     with pytest.raises(codeobject.CodeGenerationError, match="LLVM gave up on this kernel: Bad machine code"):
         compile_kernel(gemm, gemm.spec(gemm.problem(m=64, n=64, k=64), target), target)
 

@@ -14,7 +14,16 @@ from typing import Annotated
 from ckmlir.dialect.schedule_items import Fence
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.paged_spec import copied_rows
-from ckmlir.ops.attention.schedule_choice import DEFAULT, RISING, TOGETHER, order, turns, woven, woven_registers
+from ckmlir.ops.attention.schedule_choice import (
+    DEFAULT,
+    RISING,
+    TOGETHER,
+    leads_too_far,
+    order,
+    turns,
+    woven,
+    woven_registers,
+)  # fmt: skip
 from ckmlir.ops.attention.schedule_choice import edge as choose_edge
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -359,7 +368,10 @@ def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Pieces of arithmetic become whole registers, so that what is woven stays in its place."""
     size = find_dtype(spec.dtype).bytes
     for field, text in spec.loops.items():
-        elements = parse_schedule(text).elements
+        schedule = parse_schedule(text)
+        elements = schedule.elements
+        if why := leads_too_far(schedule, (spec.d_tile, spec.dv_tile), spec.mfma[2]):
+            yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
         if elements * size % 4:
             why = f"it makes weights {elements} at a time, which fill no register in {spec.dtype}"
             yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")

@@ -32,6 +32,7 @@ from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div, require_reachable
 from ckmlir.ops.precision import PRECISIONS
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression import evaluate_exactly
@@ -256,6 +257,9 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             parts, lies = parts_of(problem, length), (length,)
         if spec.sink == "partial":
             own = problem.parted()
+            if own.part_outputs > MAXIMUM_SIZE:
+                what = f"a part's sums are {own.part_outputs} elements"
+                raise RequestError(f"split_k={parts}: {what}; kernels count to {MAXIMUM_SIZE}")
             lies = (*lies, own.part_outputs)
         names = own.names
         strides = (stride for name in names for stride in own.batch_of(name).strides)

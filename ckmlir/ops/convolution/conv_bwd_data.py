@@ -23,7 +23,7 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.ops.comparison import Array
+from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.keys import SPLIT_KEYS, batched, expression_keys, read_problem
@@ -134,6 +134,17 @@ class ConvBwdData(ConvolutionOperator):
         shape = (across, blocks // across, windows.classes, *reversed(problem.batch))
         grid = (blocks * windows.classes, prod(problem.batch), 1)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+    def tolerances(
+        self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
+    ) -> dict[str, Tolerance]:
+        """Those of the product of matrices. Nothing is promised of what is no finite number there: the kernel leaves out
+        taps that an element has none of, where the product has zeros times what may be infinite.
+        """
+        found = super().tolerances(problem, arrays, reference, target)
+        return {
+            name: replace(one, unspecified=one.unspecified | ~np.isfinite(reference[name])) for name, one in found.items()
+        }
 
     def flops(self, problem: Problem) -> int:
         """Those of the convolution whose gradient it is."""
