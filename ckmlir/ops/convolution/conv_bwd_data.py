@@ -138,13 +138,11 @@ class ConvBwdData(ConvolutionOperator):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """Those of the product of matrices. Nothing is promised of what is no finite number there: the kernel leaves out
-        taps that an element has none of, where the product has zeros times what may be infinite.
+        """Those of the product of matrices. Nothing is promised of what is no finite number there: the kernel leaves
+        out taps that an element has none of, where the product has zeros times what may be infinite.
         """
-        found = super().tolerances(problem, arrays, reference, target)
-        return {
-            name: replace(one, unspecified=one.unspecified | ~np.isfinite(reference[name])) for name, one in found.items()
-        }
+        ((name, found),) = super().tolerances(problem, arrays, reference, target).items()
+        return {name: replace(found, unspecified=found.unspecified | ~np.isfinite(reference[name]))}
 
     def flops(self, problem: Problem) -> int:
         """Those of the convolution whose gradient it is."""
