@@ -6,7 +6,6 @@ a whole, and what stands inside has no place of its own in an order.
 """
 
 from dataclasses import dataclass
-from math import lcm
 from typing import ClassVar
 
 from ckmlir.dialect.build import string, text_of
@@ -38,13 +37,11 @@ from ckmlir.passes.loop_checks import (
     lds_accesses,
 )
 from ckmlir.passes.loop_expansion import Expansion
+from ckmlir.passes.steady_turn import MOST_STEPS, steady_turn
 from ckmlir.passes.step_order import order_step
 from ckmlir.passes.walk import functions, named_target
 from ckmlir.passes.wave_groups import check_groups
 from ckmlir.targets import Target
-
-MOST_STEPS = 16
-"""Steps of a steady loop: more would not fit the instruction cache, 64 KB for two compute units (CDNA3 ISA, 2.1)."""
 
 IN_PIECES = "ck.in_pieces"
 """Set on functions with a schedule that takes arithmetic to pieces, which nobody is to join again."""
@@ -110,10 +107,10 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
             slots[op.results[0]] = _allocate(loop, op, _slot_count(op, steps, schedule))
     check_groups(loop, step, schedule, slots)
     _mark_apart(body, schedule)
-    rotating = [*(len(copies) for copies in slots.values()), *_register_sets(steps).values()]
-    unroll = lcm(schedule.unroll, *rotating)
+    rotating, sets = [schedule.unroll, *(len(copies) for copies in slots.values())], _register_sets(steps).values()
+    unroll = steady_turn(rotating, sets)
     if unroll > MOST_STEPS:
-        turns = ", ".join(map(str, sorted({one for one in (schedule.unroll, *rotating) if one > 1})))
+        turns = ", ".join(map(str, sorted({one for one in (*rotating, *sets) if one > 1})))
         fail(
             loop,
             f"schedule '{schedule.name}' needs {unroll} steps in its steady loop, so that buffers and registers rotate "

@@ -65,9 +65,10 @@ class Section:
 def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
     """Every product of the step with the stages listed behind it spread between its matrix instructions.
 
-    Memory fragments of a stage lie at even distances. LDS reads of operands lie `lead` matrix instructions before the
-    first that uses them, in the step before where that is before the step's first. Arithmetic is shared out by the time
-    it takes, in the program's order, and begins when what it uses is there.
+    Memory fragments of a stage lie at even distances, in front of the step's reads of what they write. LDS reads of
+    operands lie `lead` matrix instructions before the first that uses them, in the step before where that is before the
+    step's first. Arithmetic is shared out by the time it takes, in the program's order, and begins when what it uses is
+    there.
 
     ValueError: the step lists no product first, or lacks a stage with fragments, or reads wrap around to where nothing
     is written yet, or no chip is named.
@@ -81,7 +82,7 @@ def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Ta
     slots = [Slot(place + READ_PLACE, order, op) for order, (op, place) in enumerate(reads.items())]
     ready = _ready(body, number, ahead)
     for section in sections:
-        slots += _memory(body, section, reads, len(slots))
+        slots += _memory(body, section, reads, ahead, len(slots))
         slots += _arithmetic(body, section, ready, len(slots), target)
     placed = with_rest(body, _merged(matrix, slots), ahead)
     _check_wrapped(placed, reads, number, schedule)
@@ -151,15 +152,30 @@ def _reads(
     return places
 
 
-def _memory(body: list[ir.Operation], section: Section, reads: dict[ir.Operation, int], first: int) -> list[Slot]:
+def _memory(
+    body: list[ir.Operation], section: Section, reads: dict[ir.Operation, int], ahead: Ahead, first: int
+) -> list[Slot]:
     """Accesses to memory and LDS under a product, those of each stage at even distances."""
     slots: list[Slot] = []
     for name in section.stages:
         ops = [op for op in fragments_of(body, name) if op.name != MATRIX and op not in reads]
+        room = _room(ops, section, reads, ahead)
         for order, op in enumerate(ops):
-            place = section.start + (order + 0.5) * len(section.matrix) / len(ops)
-            slots.append(Slot(place, first + len(slots), op))
+            slots.append(Slot(section.start + (order + 0.5) * room / len(ops), first + len(slots), op))
     return slots
+
+
+def _room(ops: list[ir.Operation], section: Section, reads: dict[ir.Operation, int], ahead: Ahead) -> float:
+    """Over how many of the product's matrix instructions the accesses of a stage are spread: all, or those in front of
+    the first read of the step that has to find what they write."""
+    finding = [
+        place + READ_PLACE - section.start
+        for read, place in reads.items()
+        if any(op.name in FILLS and op.operands[1] == read.operands[0] and ahead[op] == ahead[read] for op in ops)
+    ]
+    whole = float(len(section.matrix))
+    before = min(finding, default=whole)
+    return whole if not finding or (len(ops) - 0.5) * whole / len(ops) < before else max(before, 0.0)
 
 
 def _arithmetic(

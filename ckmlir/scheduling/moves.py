@@ -11,7 +11,7 @@ from itertools import pairwise
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
 from ckmlir.dialect.schedule_problems import MOST_GROUPS
-from ckmlir.passes.pipeline_loops import MOST_STEPS
+from ckmlir.passes.steady_turn import MOST_STEPS
 from ckmlir.scheduling.graph import Link, broken_links, links_between_fragments
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.steps import WHOLE, Place, entries_of, step_of
@@ -106,7 +106,7 @@ def _candidates(problem: Problem, schedule: Schedule) -> Iterator[Move]:
         if one != two:
             yield Move("swap", at)
     for at, entry in enumerate(entries):
-        if isinstance(entry, Place) and entry.number != WHOLE:  # what is no fragment follows its users
+        if isinstance(entry, Place) and entry.number != WHOLE:  # what is not a fragment follows its users
             for ahead in (entry.ahead - 1, entry.ahead + 1):
                 if 0 <= ahead <= MOST_AHEAD:
                     yield Move("ahead", at, ahead)

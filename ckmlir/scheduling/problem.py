@@ -19,7 +19,7 @@ KINDS = ("flow", "anti", "output", "memory")
 
 
 class ProblemError(CkmlirError, ValueError):
-    """JSON that is no scheduling problem of this version."""
+    """JSON that is not a scheduling problem of this version."""
 
 
 @dataclass(frozen=True)
@@ -162,7 +162,7 @@ class Problem:
         try:
             data = json.loads(text)
         except json.JSONDecodeError as error:
-            raise ProblemError(f"this is no JSON: line {error.lineno}: {error.msg}") from None
+            raise ProblemError(f"this is not JSON: line {error.lineno}: {error.msg}") from None
         if not isinstance(data, dict) or data.get("version") != VERSION:
             found = data.get("version") if isinstance(data, dict) else None
             raise ProblemError(f"a scheduling problem of version {VERSION} is expected, not {found}")

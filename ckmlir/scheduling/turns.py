@@ -11,6 +11,7 @@ from math import lcm
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD
+from ckmlir.passes.steady_turn import steady_turn
 from ckmlir.scheduling.graph import Link, links_between_fragments, numbers_of
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.steps import Place, places_of, step_of
@@ -51,4 +52,4 @@ def turns_of(problem: Problem, links: Sequence[Link], places: Sequence[Place]) -
 def steps_of(problem: Problem, links: Sequence[Link], schedule: Schedule) -> int:
     """Steps of the steady loop that a schedule's fragments and LDS buffers need."""
     buffers = {schedule.buffers_of(node.tensor) for node in problem.nodes if node.tensor}
-    return lcm(schedule.unroll, *buffers, *turns_of(problem, links, places_of(schedule)).values())
+    return steady_turn([schedule.unroll, *buffers], turns_of(problem, links, places_of(schedule)).values())

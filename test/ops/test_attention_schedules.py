@@ -62,6 +62,26 @@ def test_woven_schedules_are_refused(chip: str, keys: dict[str, Any], why: str) 
     assert why in reason.why
 
 
+TILES = [(d, dv) for d in (32, 64, 96, 128) for dv in (32, 64, 96, 128)]
+FEW_PRODUCTS = [(32, 32), (96, 128), (128, 64)]
+"""Heads of which the writes of K would lie behind reads that lead, if they were spread over the whole product."""
+
+
+@pytest.mark.parametrize(
+    ("d", "dv"), [one if one in FEW_PRODUCTS else pytest.param(*one, marks=pytest.mark.full) for one in TILES]
+)
+def test_woven_reads_find_every_head(d: int, dv: int) -> None:
+    """With the matrix instructions of gfx950, few of which make a product: proved, clean, and right."""
+    target = get_target("gfx950")
+    problem = FMHA.problem(h=1, sq=260, sk=330, d=d, dv=dv, schedule="qr_woven")
+    one = Workbench.of(FMHA, FMHA.spec(problem, target), target)
+    with one.context:
+        assert check_module(ir.Module.parse(one.compile(one.schedule, code=False).fragments)) == []
+    arrays = FMHA.inputs(problem, target, seed=3)
+    result = run_operator(FMHA, problem, arrays, target, SimulatorDevice(target, seed=4, checks=parse_checks("all")))
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
+
+
 @pytest.mark.parametrize(("chip", "dtype"), [("gfx950", "fp8"), ("gfx942", "fp8"), ("gfx90a", "f16")])
 @pytest.mark.parametrize("schedule", ["qr_async", "qr_async_pinned", "qr_async_ping_pong"])
 def test_copies_of_96_channels(chip: str, dtype: str, schedule: str) -> None:

@@ -31,7 +31,7 @@ func.func @marked(%n: i32, %x: vector<1xi32>) attributes {ck.waves = 1 : i32} {
 
 // -----
 
-// A barrier alone is no fence: nothing is marked.
+// A barrier alone is not a fence: nothing is marked.
 // CHECK-LABEL: func.func @unmarked
 // CHECK-NOT:   ck.fences
 !lds = !ck.lds<[64], i32>

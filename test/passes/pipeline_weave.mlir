@@ -52,6 +52,40 @@ func.func @woven(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf32>
   return %r : vector<4xf32>
 }
 
+// Writes that lie in the middle would come behind a read, three matrix instructions before its first use, that has to
+// find them: they are spread in front of it.
+// CHECK-LABEL: func.func @before_its_read
+// CHECK:      ^bb2
+// CHECK:      "ck.mfma"
+// CHECK:      "ck.lds_write"
+// CHECK:      "ck.mfma"
+// CHECK:      "ck.lds_read"
+// CHECK:      "ck.mfma"
+// CHECK:      "ck.mfma"
+// CHECK:      cf.cond_br
+func.func @before_its_read(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf32> attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %start = arith.constant dense<0.0> : vector<4xf32>
+  %r = scf.for %i = %zero to %n step %one iter_args(%c = %x) -> (vector<4xf32>) : i32 {
+    %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
+    "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
+    %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
+    %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
+    %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>
+    %s1 = arith.addf %e1, %s0 {ck.stage = "exp"} : vector<4xf32>
+    %s2 = arith.addf %m2, %m3 {ck.stage = "sum"} : vector<4xf32>
+    %s3 = arith.addf %s2, %s1 {ck.stage = "sum"} : vector<4xf32>
+    scf.yield %s3 : vector<4xf32>
+  } {ck.schedule = "schedule s 1; ahead fill 1; buffers 2; order weave; step product, read, exp, fill, sum; lead 3; elements 4; fences products"}
+  return %r : vector<4xf32>
+}
+
 // The pieces of a stage that has no other fragments can be listed by number.
 // CHECK-LABEL: func.func @listed
 // CHECK:      ^bb1

@@ -119,7 +119,7 @@ def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, ex
 
 @pytest.mark.parametrize("subject", SUBJECTS[:-1], ids=str)
 def test_a_listed_schedule_is_the_schedule(subject: Subject) -> None:
-    """With its groups, barriers and priorities; only where what is no fragment stands may change."""
+    """With its groups, barriers and priorities; only where what is not a fragment stands may change."""
     one, listed = start(subject)
     assert listed.groups == one.schedule.groups == 2 and objection(one.problem, listed) == ""
     assert listed.priority == one.schedule.priority

@@ -74,7 +74,7 @@ def test_json_that_is_no_problem() -> None:
     ):
         with pytest.raises(ProblemError, match=expected):
             Problem.from_json(json.dumps({**data, **change}))
-    with pytest.raises(ProblemError, match="no JSON: line 1"):
+    with pytest.raises(ProblemError, match="not JSON: line 1"):
         Problem.from_json("{")
 
 
