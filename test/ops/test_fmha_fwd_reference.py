@@ -276,7 +276,7 @@ def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
         ({"out": "f32"}, "out=f32: with dtype=f16 O is f16"),
         ({"k_scale": 2}, "k_scale=2.0: only fp8 is scaled, not f16"),
         ({"v_scale": -1, "dtype": "fp8"}, "v_scale=-1.0: expected a positive number"),
-        ({"q_scale": 1e30, "k_scale": 1e30, "dtype": "fp8"}, "is no number that f32 can hold"),
+        ({"q_scale": 1e30, "k_scale": 1e30, "dtype": "fp8"}, "is not a number that f32 can hold"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
         ({"h": 0}, "h=0: expected a whole number from 1"),
         ({"mask": "causal"}, "mask=causal: expected none|top_left"),

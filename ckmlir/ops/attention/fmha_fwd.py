@@ -39,9 +39,9 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     FmhaFwdSpec,
     axes_of,
     channel_multiple,
-    invalid_fields,
     proposed_specs,
 )  # fmt: skip
+from ckmlir.ops.attention.fmha_fwd_validity import invalid_fields
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.orders import ORDERS
@@ -178,7 +178,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         problem = replace(problem, source=problem.source.settled(problem))
         if not LEAST_NORMAL_F32 <= problem.score_scale * math.log2(math.e) <= GREATEST_F32:
             product = f"{problem.score_scale:g}"
-            raise RequestError(f"scale times q_scale times k_scale, {product}, is no number that f32 can hold")
+            raise RequestError(f"scale times q_scale times k_scale, {product}, is not a number that f32 can hold")
         asked = (part.asked(values, problem) for part in self.parts)
         problem = replace(problem, parts=tuple(part for part in asked if part is not None))
         self.arrays(problem)  # refuses what is too large
@@ -215,7 +215,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             reasons.append(Reason("v_columns", spec.v_columns, "the kernel is another one", f"expected {wanted}"))
         for name, length, block in (("sq", problem.sq, spec.block[0]), ("sk", problem.sk, spec.block[1])):
             if length % block and not getattr(spec, f"pad_{name}"):
-                why = f"{name}={length} is no multiple of the block's {block}"
+                why = f"{name}={length} is not a multiple of the block's {block}"
                 reasons.append(Reason(f"pad_{name}", False, why, "expected 1"))
         return reasons
 

@@ -7,32 +7,27 @@ waves takes 256, where two waves of a SIMD take turns.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from ckmlir.dialect.schedule_items import Fence
-from ckmlir.ops.attention.orders import ORDERS
-from ckmlir.ops.attention.paged_spec import copied_rows
 from ckmlir.ops.attention.schedule_choice import (
     DEFAULT,
     RISING,
     TOGETHER,
-    leads_too_far,
     order,
     turns,
     woven,
-    woven_registers,
 )  # fmt: skip
 from ckmlir.ops.attention.schedule_choice import edge as choose_edge
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
-from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, by, not_a_choice, not_powers_of_two
-from ckmlir.targets import Target, TargetError
+from ckmlir.ops.spec import Algorithm, Counts, Spec, by
+from ckmlir.targets import Target
 
 DTYPES = ("f16", "bf16", "fp8", "f32")
 """Of Q, K and V."""
@@ -59,10 +54,6 @@ QUERIES_PER_WAVE = (32, 16)
 KEY_BLOCKS = (64, 32)
 MOST_BETWEEN_FENCES = 128
 """Channels of heads with which a schedule that fences its phases takes the longest block of keys."""
-SMALLEST_COPY = 4
-"""Bytes of a lane's copy to LDS (CDNA3 ISA, buffer loads with LDS)."""
-DRAWN = 32
-"""Queries of a wave that dropout draws for."""
 NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
 """Words of parts that load fewer than eight bytes at a time."""
 
@@ -163,7 +154,7 @@ class FmhaFwdSpec(Spec):
 
     def _copied(self, tensor: str) -> bool:
         """Whether a tensor goes from memory to LDS without registers, in one of the loops."""
-        return bool(_copying(self, tensor))
+        return bool(copying(self, tensor))
 
     @property
     def loops(self) -> dict[str, str]:
@@ -184,6 +175,17 @@ def head_tile(channels: int, *, copied: bool = False) -> int:
         ValueError: more than the largest of `HEAD_TILES`.
     """
     return min(tile for tile in HEAD_TILES if tile >= channels and not (copied and tile & (tile - 1)))
+
+
+def channel_multiple(dtype: str) -> int:
+    """Channels of a head come in multiples of this, so that rows are whole vectors."""
+    return ROW_BYTES // find_dtype(dtype).bytes
+
+
+def copying(spec: FmhaFwdSpec, *tensors: str) -> list[str]:
+    """The fields whose schedules copy one of these to LDS without registers."""
+    paths = {field: [parse_schedule(text).path_of(one) for one in tensors] for field, text in spec.loops.items()}
+    return [field for field in paths if "direct" in paths[field]]
 
 
 def proposed_specs(
@@ -254,154 +256,3 @@ def _common_tile(*heads: int) -> int:
     """The channels of the tiles of all heads, 0 where these differ or none has so many."""
     tiles = {head_tile(channels) if 0 < channels <= HEAD_TILES[-1] else 0 for channels in heads}
     return tiles.pop() if len(tiles) == 1 else 0
-
-
-def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
-    """Why `target` cannot run this kernel; empty when it can."""
-    reasons = [
-        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES),
-                      order=tuple(ORDERS)),
-        *not_powers_of_two(spec, "block", "waves"),
-        *(
-            Reason("sequences", spec.sequences, f"'{word}' is no choice", f"expected {'|'.join(SEQUENCES)}")
-            for word in spec.sequences
-            if word not in SEQUENCES
-        ),
-        *(not_powers_of_two(spec, "v_columns") if spec.v_columns else ()),
-        *_channels(spec),
-        *_output(spec),
-    ]
-    # Each group of checks relies on the ones before it.
-    reasons = reasons or [
-        *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
-        *_pieces(spec), *_whole_edge(spec),
-        *copied_rows(spec.source, spec.block[1], {one: getattr(spec, one) for one in _copying(spec, "k", "v")}),
-    ]  # fmt: skip
-    return reasons or [reason for field in spec.loops for reason in excess(_resources(spec, field, target), target)]
-
-
-def channel_multiple(dtype: str) -> int:
-    """Channels of a head come in multiples of this, so that rows are whole vectors."""
-    return ROW_BYTES // find_dtype(dtype).bytes
-
-
-def _output(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    able = ("f32",) if spec.split else OUTPUTS.get(spec.dtype, (spec.out,))
-    if spec.out not in able:
-        what = "parts of O" if spec.split else f"O of {spec.dtype} attention"
-        yield Reason("out", spec.out, f"{what} cannot have this type", f"expected {' or '.join(able)}")
-    if spec.split and not spec.lse:
-        yield Reason("lse", spec.lse, "parts of O are nothing without their LSE", "expected 1")
-
-
-def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    if spec.dtype not in DTYPES:
-        return
-    multiple = channel_multiple(spec.dtype)
-    for field in ("d", "dv"):
-        channels = getattr(spec, field)
-        if channels < 1 or channels % multiple or channels > HEAD_TILES[-1]:
-            right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
-            yield Reason(field, channels, "no tile holds so many channels in whole vectors", right)
-
-
-def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
-    try:
-        target.find_mfma(by(spec.mfma), spec.dtype)
-    except TargetError as error:
-        why, _, right = str(error).partition("; ")
-        yield Reason("mfma", spec.mfma, why, right)
-        return
-    m, n, k = spec.mfma
-    if spec.block[0] % (spec.waves * m):
-        why = f"{spec.waves} waves of {m} queries do not divide {spec.block[0]}"
-        yield Reason("block", spec.block, why, f"expected a multiple of {spec.waves * m} queries")
-    if spec.block[1] % n or spec.block[1] % k:
-        why = f"the matrix instruction takes {n} keys of K and {k} of V at a time"
-        yield Reason("block", spec.block, why, f"expected a multiple of {max(n, k)} keys")
-    for field, tile, step in (("d", spec.d_tile, k), ("dv", spec.dv_tile, n)):
-        if tile % step:
-            why = f"{step} does not divide the {tile} channels of {field}"
-            yield Reason("mfma", spec.mfma, why, "expected a smaller shape")
-
-
-def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
-    """A copy leaves V in LDS as it lies in memory; keys, along which lanes hold vectors, are neighbours in columns
-    only."""
-    right = "expected qr_async, which copies K only"
-    for field in _copying(spec, "v") if not spec.v_columns else ():
-        value = getattr(spec, field)
-        if find_dtype(spec.dtype).bytes != 2:
-            yield Reason(field, value, f"V of {spec.dtype} is not transposed when it is read from LDS", right)
-        elif not target.has("lds_transpose_read"):
-            why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
-            yield Reason(field, value, why, right)
-
-
-def _copying(spec: FmhaFwdSpec, *tensors: str) -> list[str]:
-    """The fields whose schedules copy one of these to LDS without registers."""
-    paths = {field: [parse_schedule(text).path_of(one) for one in tensors] for field, text in spec.loops.items()}
-    return [field for field in paths if "direct" in paths[field]]
-
-
-def _copied_columns(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    """Copies of a lane are of 4 bytes at least."""
-    if spec.v_columns and spec.v_columns * find_dtype(spec.dtype).bytes < SMALLEST_COPY:
-        for field in _copying(spec, "v"):
-            why = "V goes to LDS without registers, and its columns are no vectors of 4 bytes"
-            right = "expected qr_async, which copies K only, or even lengths"
-            yield Reason(field, getattr(spec, field), why, right)
-
-
-def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    """Dropout draws for blocks of 32 x 32, of which a wave has one row."""
-    if not any(word.startswith("dropout") for word in spec.parts):
-        return
-    if spec.mfma[0] != DRAWN:
-        yield Reason("mfma", spec.mfma, "dropout draws for the elements of 32 queries and 32 keys", "expected 32x32")
-    elif spec.block[0] != DRAWN * spec.waves:
-        right = f"expected {DRAWN * spec.waves} queries"
-        yield Reason("block", spec.block, "dropout draws for a block of 32 queries a wave", right)
-
-
-def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    """Pieces of arithmetic become whole registers, so that what is woven stays in its place."""
-    size = find_dtype(spec.dtype).bytes
-    for field, text in spec.loops.items():
-        schedule = parse_schedule(text)
-        elements = schedule.elements
-        if why := leads_too_far(schedule, (spec.d_tile, spec.dv_tile), spec.mfma[2]):
-            yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
-        if elements * size % 4:
-            why = f"it makes weights {elements} at a time, which fill no register in {spec.dtype}"
-            yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
-
-
-def _whole_edge(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    if spec.split and spec.order != RISING:
-        yield Reason("order", spec.order, "parts of a block's keys follow each other in the grid", f"expected {RISING}")
-    if spec.edge != TOGETHER and not spec.cuts:
-        yield Reason("edge", spec.edge, "without a mask no block of keys is cut where all are whole", "expected none")
-
-
-def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
-    """What the loop with the schedule of a field takes: rotating buffers of K and V in LDS; accumulators of S and O, P,
-    Q, loads of K and V in flight, and an operand."""
-    queries, keys = spec.block
-    size = find_dtype(spec.dtype).bytes
-    threads = spec.waves * target.wave_size
-    schedule = parse_schedule(spec.loops[field])
-    name, value = ("block", spec.block) if field == "schedule" else (field, spec.edge)
-    shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * size}
-    moving = sum(held for tensor, held in shared.items() if schedule.path_of(tensor) == "through")
-    output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
-    tiles = (queries * (keys + spec.d_tile) * size + moving) // threads // 4
-    lds = sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
-    if schedule.order == "weave":
-        # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
-        operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
-        need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
-        return Resources(name, value, threads, lds, output, need, pinned=True)
-    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
-    need = output + scores + tiles + operand
-    return Resources(name, value, threads, lds, output, need, pinned=schedule.elements > 0)

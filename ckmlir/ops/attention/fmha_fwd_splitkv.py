@@ -38,6 +38,7 @@ from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.source import Source
+from ckmlir.ops.attention.tolerance import fmha_tolerances
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import Launch, Run, Step, array_spec, ceil_div
@@ -121,13 +122,14 @@ class FmhaFwdSplitkv(FmhaFwd):
         twice, combining them (4 n + 4) u (see `fmha_fwd_splitkv_combine`), which counts in O and in its divisor.
         """
         whole = replace(problem, lse=True)
-        found = super().tolerances(whole, arrays, dict.fromkeys(("o", "lse")), target)  # type: ignore[arg-type]
         values = {**arrays, "v": np.abs(arrays["v"].astype(np.float32))}
+        weighted = self.reference(whole, values)["o"]
+        found = fmha_tolerances(whole, arrays, weighted, target)
         lse = np.abs(np.nan_to_num(attention(whole, arrays)["lse"], neginf=0.0, posinf=0.0))
         splits = splits_of(problem, self.spec(problem, target).block, target)
         lost = (2 * (problem.sk / 32 + 8) + 8 * (lse + 1) + 4 * splits + 4) * UNIT
         rows = lost[None] if problem.grouped else lost
-        magnitude = np.nan_to_num(problem.by_head(attention(problem, values)["o"]))
+        magnitude = np.nan_to_num(problem.by_head(weighted))
         more = {"o": problem.by_head(2 * rows[..., None] * magnitude), "lse": lost}
         return {name: replace(found[name], atol=found[name].atol + more[name]) for name in reference}
 

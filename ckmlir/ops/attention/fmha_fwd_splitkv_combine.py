@@ -4,7 +4,7 @@
     O   = sum of exp(LSE of a part - LSE) · (O of the part)
 
 A part without keys has LSE = -inf; where all parts are so, O = 0 and LSE = -inf. A part with LSE of NaN or plus
-infinity gives NaN for both. Nothing is promised of an element of O where one of the parts is no finite number.
+infinity gives NaN for both. Nothing is promised of an element of O where one of the parts is not a finite number.
 
 Arrays: o_parts (splits, b, h, sq, dv) and lse_parts (splits, b, h, sq) in f32; in group mode seqstart_q and seqlen_q
 (`sequences.py`), where b is 1 and LSE has no such dimension; o as `fmha_fwd` has it, and lse, where it is asked for.

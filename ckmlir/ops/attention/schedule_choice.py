@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from ckmlir.dialect.schedule import Schedule
 from ckmlir.targets import Target
 
 DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
@@ -25,17 +24,6 @@ EDGES = {WOVEN: "qr", WOVEN_COPIES: "qr_async_trload"}
 WOVEN_PARTS = {"bias": 40, "dropout": 40, "alibi": 40}
 """Registers that parts take in a woven loop with blocks of 32 queries a wave and 64 keys, where what two iterations of
 them compute or load is alive: by spills, and rounded up."""
-
-
-def leads_too_far(schedule: Schedule, tiles: tuple[int, int], k: int) -> str:
-    """Why reads of K cannot lead by as much as a woven schedule says, for tiles of channels of K and V and matrix
-    instructions of depth k; empty where they can: the step's other matrix instructions are fewer then.
-    """
-    if schedule.order != "weave" or schedule.path_of("k") != "through" or k < 16:
-        return ""
-    if tiles[0] in WOVEN_TILES and tiles[1] >= tiles[0]:
-        return ""
-    return f"heads of {tiles[0]} and {tiles[1]} channels have too few matrix instructions for reads of K that lead"
 
 
 def woven_registers(parts: Sequence[str]) -> int:

@@ -9,7 +9,7 @@ from ckmlir.ops.precision import DENORMAL, UNIT
 
 
 def sink_weights(logit: Array, lse: Array) -> Array:
-    """exp(logit - LSE), at most 1, and 0 where it is no number."""
+    """exp(logit - LSE), at most 1, and 0 where it is not a number."""
     with np.errstate(invalid="ignore", over="ignore"):
         weights = np.exp(logit.astype(np.float64) - lse)
     found: Array = np.minimum(np.where(np.isnan(weights), 0.0, weights), 1.0)

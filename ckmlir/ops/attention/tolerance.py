@@ -14,6 +14,7 @@ from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.precision import OVERFLOW
+from ckmlir.ops.tensors.rounding import underflow
 from ckmlir.targets import Target
 
 FIRST_ORDER = 0.25
@@ -54,7 +55,7 @@ def fmha_tolerances(
         largest *= part.largest_factor
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
-        smallest = dtype.underflow / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
+        smallest = underflow("fp8", target) / 2 ** WEIGHT_EXPONENT[str(target.fp8)]
     rounding = (1 if dtype.name == "fp8" else 2) * dtype.unit_roundoff
     rows = _by_batch(problem, error)[..., None]
     output = (2 * rows + sums + rounding) * np.nan_to_num(problem.by_head(magnitude))
@@ -135,7 +136,7 @@ def _by_batch(problem: Problem, rows: Array) -> Array:
 
 
 def _lengths(rows: Array) -> Array:
-    """The Euclidean length of every row, what is no number left out."""
+    """The Euclidean length of every row, what is not a number left out."""
     found: Array = np.linalg.norm(np.nan_to_num(rows, posinf=0, neginf=0), axis=-1)
     return found
 
