@@ -26,6 +26,7 @@ from driver_double import the_double
 from ckmlir.ops import find_operator
 from ckmlir.runtime import open_device
 from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.recent import MOST
 from ckmlir.targets import get_target
 
 CALLS = 2000
@@ -75,11 +76,12 @@ def measure(repeats: int) -> dict[str, list[float]]:
         "Executable, device memory": lambda: gemm(stream=stream, **memories),
         "Executable, tensors": lambda: gemm(stream=stream, **tensors),
     }
-    problems = [operator.problem(m=256 * (1 + number % 64), n=256, k=256) for number in range(64)]
+    problems = [operator.problem(m=256 * (1 + number), n=256, k=256) for number in range(3 * MOST)]
     problems = [one for one in problems if not operator.mismatches(one, gemm.spec, target)]
     turns = itertools.cycle(problems)
     kinds["bind to another problem"] = lambda: gemm.bind(next(turns)).close()
     kinds["bind, and its first call"] = lambda: bound_and_called(gemm.bind(next(turns)), stream, memories)
+    kinds["bind to one bound before"] = lambda: gemm.bind(problem).close()
     assert {type(one) for one in launch.arguments} == {str, np.int32}
     times: dict[str, list[float]] = {}
     for _ in range(repeats):

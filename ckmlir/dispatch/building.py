@@ -66,10 +66,10 @@ def build(
             partial; what was compiled is kept for the next build.
     """
     if not kernels:
-        raise RequestError("there is no kernel to build; an empty library is none")
+        raise RequestError("there is nothing to build; a library holds at least one kernel")
     check_writable([path])
     if is_stream(path):
-        raise RequestError(f"{path} is no regular file; a library has to be one")
+        raise RequestError(f"{path} is not a regular file; expected the path of one, new or old")
     parts = path.with_name(f".{path.name}.parts")
     wanted = {kernel: parts / f"{key_of(kernel.operator, kernel.spec, kernel.target)}.part" for kernel in kernels}
     found = {kernel: known for kernel, part in wanted.items() if (known := _read(kernel, part)) is not None}

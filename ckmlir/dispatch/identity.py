@@ -57,7 +57,7 @@ class Identifier:
         """The inverse of `str`. Raises RequestError for other texts."""
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         if found is None:
-            raise RequestError(f"{show(text)} is no identifier of a kernel: expected op/arch/name#digest")
+            raise RequestError(f"{show(text)} is not an identifier of a kernel: expected op/arch/name#digest")
         return Identifier(*found.groups())
 
 

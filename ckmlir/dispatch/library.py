@@ -42,7 +42,7 @@ _ROW = {
 
 
 class LibraryError(CkmlirError):
-    """A file is no library, is damaged or too new, or lacks a kernel; the text says which."""
+    """A file is not a library, is damaged or too new, or lacks a kernel; the text says which."""
 
 
 class Library:
@@ -172,7 +172,7 @@ def _header(path: Path, line: bytes) -> dict[str, Any]:
     except ValueError:
         values = None
     if not isinstance(values, dict) or KIND not in values:
-        raise LibraryError(f"{path} is no library of kernels: its first line is another one")
+        raise LibraryError(f"{path} is not a library of kernels: its first line is another one")
     try:
         if isinstance(values[KIND], int):
             check_schema(values[KIND], str(path))

@@ -6,13 +6,11 @@ problems that come often. Times are the model's; no GPU is asked.
 
 from __future__ import annotations
 
-import copy
 from collections.abc import Sequence
 from typing import Any
 
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.policies import Answer, Query
-from ckmlir.ops.operator import Operator
 
 
 class FastestByModel:
@@ -51,16 +49,5 @@ def modelled_microseconds(kernel: Kernel, problem: Any, *, seed: int = 0) -> flo
     from ckmlir.sim.timing.parameters import load
 
     parameters = load(kernel.target.name)
-    models = model_kernels(choosing(kernel), problem, kernel.target, parameters, seed=seed)
+    models = model_kernels(kernel.operator, problem, kernel.target, parameters, spec=kernel.spec, seed=seed)
     return sum(model.under(parameters).grid.microseconds for model in models)
-
-
-def choosing(kernel: Kernel) -> Operator[Any, Any]:
-    """The kernel's operator, which chooses this kernel for every problem."""
-    found = copy.copy(kernel.operator)
-
-    def spec(problem: Any, target: Any) -> Any:
-        return kernel.spec
-
-    found.spec = spec  # type: ignore[method-assign]
-    return found

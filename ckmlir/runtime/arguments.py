@@ -62,8 +62,8 @@ def view_of(array: Any) -> ArrayView:
     if hasattr(array, "__dlpack__"):
         return _of_dlpack(array)
     raise DeviceError(
-        f"{type(array).__name__} is no array: expected one of NumPy or PyTorch, one with __cuda_array_interface__ or "
-        "__dlpack__, or memory of the device"
+        f"{type(array).__name__} is not an array: expected one of NumPy or PyTorch, one with __cuda_array_interface__ "
+        "or __dlpack__, or memory of the device"
     )
 
 
@@ -124,7 +124,7 @@ def check_unmasked(array: object) -> None:
 def as_host_array(array: Any) -> Array:
     """An array of the host as NumPy's, in this machine's byte order: shared where it has that, else a copy.
 
-    Raises DeviceError for what is no array, a masked one, and memory of a GPU.
+    Raises DeviceError for what is not an array, a masked one, and memory of a GPU.
     """
     view = view_of(array)
     if view.on_gpu:

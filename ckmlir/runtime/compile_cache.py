@@ -183,7 +183,7 @@ def _from_file_or_compiler(operator: Operator[Any, Any], spec: Any, target: Targ
 
 
 def limit_bytes() -> int:
-    """How many bytes the files may take. Raises CkmlirError for a value that is no number."""
+    """How many bytes the files may take. Raises CkmlirError for a value that is not a number."""
     value = os.environ.get(LIMIT) or str(DEFAULT_MEGABYTES)
     if not (value.isascii() and value.isdigit()):
         raise CkmlirError(f"{LIMIT}={value}: expected a whole number of megabytes")

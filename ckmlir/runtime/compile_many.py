@@ -210,7 +210,7 @@ def receive(pipe: IO[bytes]) -> Any:
 def main() -> None:
     """A worker: compile what comes until nothing comes."""
     answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)  # what is printed is no answer
+    os.dup2(2, 1)  # what is printed is not an answer
     while True:
         try:
             message = receive(sys.stdin.buffer)

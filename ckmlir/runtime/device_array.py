@@ -61,7 +61,7 @@ def empty(device: Device, shape: Sequence[int], dtype: npt.DTypeLike) -> DeviceA
 def upload(device: Device, array: Any, stream: Stream | None = None) -> DeviceArray:
     """A new packed array with the contents of one of the host: NumPy's, or as `view_of` reads it.
 
-    Raises DeviceError for what is no array, a masked one, or one of a GPU.
+    Raises DeviceError for what is not an array, a masked one, or one of a GPU.
     """
     contents = np.ascontiguousarray(as_host_array(array))
     found = empty(device, np.shape(as_host_array(array)), contents.dtype)
@@ -84,7 +84,7 @@ def _kind(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
         found: np.dtype[Any] = np.dtype(dtype)
     except TypeError:
-        raise DeviceError(f"{dtype!r} is no element type that NumPy or ml_dtypes know") from None
+        raise DeviceError(f"{dtype!r} is not an element type that NumPy or ml_dtypes know") from None
     if found.hasobject or found.itemsize == 0:
         raise DeviceError(f"elements of type {found} are not numbers")
     native: np.dtype[Any] = found.newbyteorder("=")

@@ -37,6 +37,7 @@ from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, Strea
 from ckmlir.runtime.device_array import DeviceArray
 from ckmlir.runtime.loaded import LoadedKernel
 from ckmlir.runtime.operator_kernels import OperatorKernels
+from ckmlir.runtime.recent import Recent
 from ckmlir.runtime.strided import elements, to_memory
 from ckmlir.targets import Target, get_target
 
@@ -107,7 +108,8 @@ class Executable:
         """
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
-        self._bind(OperatorKernels(device, operator, chosen, target, compiled), problem, chosen=spec is None)
+        kernels = OperatorKernels(device, operator, chosen, target, compiled)
+        self._bind(kernels, problem, Recent(), chosen=spec is None)
 
     def bind(self, problem: Any) -> Executable:
         """The same kernels for another problem of the operator: nothing is compiled or loaded that is there already.
@@ -118,10 +120,13 @@ class Executable:
             RequestError: the kernel's specification does not cover the problem; the text says why.
         """
         other = object.__new__(type(self))
-        other._bind(self._kernels, problem)
+        other._bind(self._kernels, problem, self._recent)
         return other
 
-    def _bind(self, kernels: OperatorKernels, problem: Any, *, chosen: bool = False) -> None:
+    def _bind(
+        self, kernels: OperatorKernels, problem: Any, recent: Recent[BoundPlan], *, chosen: bool = False
+    ) -> None:
+        self._recent = recent
         self._kernels, self._device, self._target = kernels, kernels.device, kernels.target
         self.problem, self.spec = problem, kernels.spec
         self._arrays: dict[str, ArraySpec] = {}
@@ -131,8 +136,8 @@ class Executable:
         self._is_closed = False
         kernels.retain()
         try:
-            self.plan = kernels.plan(problem, chosen=chosen)
-            self._bound = BoundPlan(kernels, self.plan)
+            self._bound = recent.get(problem, lambda: BoundPlan(kernels, kernels.plan(problem, chosen=chosen)))
+            self.plan = self._bound.plan
         except BaseException:
             kernels.release()
             raise

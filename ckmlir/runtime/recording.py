@@ -16,6 +16,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
 from ckmlir.runtime.device import Extent
 from ckmlir.runtime.run import run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
@@ -124,7 +125,7 @@ def record_operator(
     recorded = Recorded(numbers, shape=launch.shape, waits=launch.resident)
     chosen = {own: recorded, **dict.fromkeys(behind, Recorded(()))}
     given = operator.inputs(problem, target, seed) if arrays is None else arrays
-    return _traces(operator, problem, target, chosen, compiled, given, seed)[own]
+    return _traces(operator, problem, target, chosen, spec, compiled, given, seed)[own]
 
 
 def record_kernels(
@@ -133,6 +134,7 @@ def record_kernels(
     target: Target,
     workgroups: Callable[[KernelStep], Sequence[int] | Choice],
     *,
+    spec: Spec | None = None,
     compiled: CompiledKernel | None = None,
     seed: int = 0,
 ) -> list[tuple[KernelStep, Trace]]:
@@ -143,9 +145,10 @@ def record_kernels(
 
     Args:
         workgroups: numbers of the workgroups to record of a kernel, or who chooses them.
+        spec: of the operator's own kernel; by default what it chooses.
         compiled, seed: as `record_operator`, as are the errors.
     """
-    plan = make_plan(operator, problem, target)
+    plan = make_plan(operator, problem, target, spec)
     own = own_number(plan)
     chosen = {
         number: Recorded(
@@ -157,7 +160,7 @@ def record_kernels(
         for number, step in enumerate(plan.kernels)
     }
     given = operator.inputs(problem, target, seed)
-    traces = _traces(operator, problem, target, chosen, compiled, given, seed)
+    traces = _traces(operator, problem, target, chosen, spec, compiled, given, seed)
     for number, step in list(enumerate(plan.kernels))[own + 1 :]:
         numbers = workgroups(step)
         traces[number] = record_operator(step.operator, step.problem, target, workgroups=numbers, seed=seed)
@@ -174,13 +177,14 @@ def _traces(
     problem: Any,
     target: Target,
     chosen: Mapping[int, Recorded],
+    spec: Spec | None,
     compiled: CompiledKernel | None,
     arrays: Mapping[str, Array],
     seed: int,
 ) -> dict[int, Trace]:
     device = RecordingDevice(target, chosen, seed)
     try:
-        run_operator(operator, problem, arrays, target, device, compiled=compiled)
+        run_operator(operator, problem, arrays, target, device, spec=spec, compiled=compiled)
     finally:
         device.close()
     return device.traces

@@ -55,13 +55,15 @@ def run_operator(
     target: Target,
     device: Device,
     *,
+    spec: S | None = None,
     compiled: CompiledKernel | None = None,
     guarded: bool = False,
 ) -> RunResult:
     """Run `operator` on input `arrays`, each with the shape and NumPy type that the problem asks for.
 
     Args:
-        compiled: the kernel of this problem's specification if the caller has it already.
+        spec: of the operator's own kernel; by default what it chooses.
+        compiled: the kernel of this specification if the caller has it already.
         guarded: arrays begin where they are no better aligned than the problem promises, between guard bytes that are
             compared after the run, and so are inputs.
 
@@ -69,7 +71,7 @@ def run_operator(
         RequestError: the chip cannot run the kernel, or an array is missing or has the wrong shape or type.
         KernelFault: the kernel went out of bounds, wrote between the rows of an output, or around an array.
     """
-    spec = operator.spec(problem, target)
+    spec = spec or operator.spec(problem, target)
     require_valid(operator, spec, target)
     specs = operator.arrays(problem)
     for array in specs:

@@ -39,7 +39,7 @@ class SimulatorStream:
     def wait(self, event: Event) -> None:
         """See `Stream`."""
         if not isinstance(event, SimulatorEvent):
-            raise DeviceError(f"{type(event).__name__} is no event of this device")
+            raise DeviceError(f"{type(event).__name__} is not an event of this device")
         mark = event.mark
         if mark is not None and not mark.is_reached:
             self._queues.add(self, mark)
@@ -135,7 +135,7 @@ class Queues:
         if stream is None:
             return None
         if not isinstance(stream, SimulatorStream) or stream not in self._streams:
-            raise DeviceError(f"{type(stream).__name__} is no stream of this device, or was closed")
+            raise DeviceError(f"{type(stream).__name__} is not a stream of this device, or was closed")
         return stream
 
     def check_thread(self) -> None:

@@ -10,6 +10,7 @@ from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.operator import Launch, Operator, require_valid
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
 from ckmlir.runtime.recording import Choice, record_kernels, record_operator
 from ckmlir.runtime.run import compile_kernel
 from ckmlir.sim.timing.grid import Mode
@@ -50,24 +51,28 @@ def model_kernels(
     target: Target,
     parameters: Parameters,
     *,
+    spec: Spec | None = None,
     mode: Mode | int = "analytic",
     seed: int = 0,
 ) -> list[KernelModel]:
     """Every kernel that a problem takes, in order. Fills and what is packed on the host have no model.
+
+    Args:
+        spec: of the operator's own kernel; by default what it chooses.
 
     Raises:
         RequestError: The chip cannot run a kernel, or there is nothing to launch.
         RecordingError: More executed instructions than a recording has room for.
         CkmlirError: A workgroup does not fit on a compute unit.
     """
-    if not make_plan(operator, problem, target).kernels:
+    if not make_plan(operator, problem, target, spec).kernels:
         raise _nothing(operator)
 
     def numbers(step: KernelStep) -> Choice:
         compiled = compile_kernel(step.operator, step.spec, target)
         return _numbers(step.launch, compiled, parameters, mode)
 
-    recorded = record_kernels(operator, problem, target, numbers, seed=seed)
+    recorded = record_kernels(operator, problem, target, numbers, spec=spec, seed=seed)
     return [KernelModel(step, trace, mode) for step, trace in recorded]
 
 

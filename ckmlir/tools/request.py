@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import argparse
+from pathlib import Path
 from typing import Any, NamedTuple
 
 from ckmlir.errors import CkmlirError
@@ -15,6 +16,9 @@ from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.operator_help import operator_help
 
+CODE_OBJECTS = (".hsaco", ".co", ".o")
+"""How files of code objects are called; no operator's name ends so."""
+
 
 class Request(NamedTuple):
     """An operator, a problem and a chip."""
@@ -24,16 +28,28 @@ class Request(NamedTuple):
     target: Target
 
 
-def add_operator_arguments(parser: Parser) -> None:
-    """OP, key=value … and --arch; the help describes the operator that is named, or says which there are."""
-    parser.add_argument("operator", metavar="OP", help="the operator, see below")
+def add_operator_arguments(parser: Parser, *, or_file: bool = False) -> None:
+    """OP, key=value … and --arch; the help describes the operator that is named, or says which there are.
+
+    `or_file`: a code object may stand for the operator, with --launch in place of keys and --arch.
+    """
+    place = "OP|FILE" if or_file else "OP"
+    about = "the operator, see below" + ("; or a code object, with --launch" if or_file else "")
+    parser.add_argument("operator", metavar=place, help=about)
     parser.add_argument("keys", nargs="*", metavar="key=value", help="see below")
-    parser.add_argument("--arch", required=True, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
+    parser.add_argument("--arch", required=not or_file, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
+    if or_file:
+        parser.add_argument("--launch", type=Path, metavar="launch.json", help="the launch of a code object")
+        parser.add_argument("--kernel", metavar="K", help="of a code object with several")
     parser.epilog = operator_help(parser.prog, parser.words)
 
 
 def read_request(options: argparse.Namespace) -> Request:
     """The operator, problem and chip that the arguments of `add_operator_arguments` name."""
+    if Path(options.operator).suffix in CODE_OBJECTS:
+        raise CkmlirError(f"{options.operator}: a code object needs --launch launch.json, which describes its launch")
+    if options.arch is None:
+        raise CkmlirError(f"the following arguments are required: --arch; expected {'|'.join(TARGETS)}")
     operator = find_operator(options.operator)
     target = find_target(options.arch)
     return Request(operator, operator.problem(**parse_assignments(options.keys)), target)
@@ -56,7 +72,7 @@ def at_step(request: Request, number: int | None) -> Request:
     steps = make_plan(request.operator, request.problem, request.target).steps
     kernels = [place for place, step in enumerate(steps, 1) if isinstance(step, KernelStep)]
     if number not in kernels:
-        what = f"is no kernel but: {steps[number - 1]}" if 1 <= number <= len(steps) else "does not exist"
+        what = f"is not a kernel but: {steps[number - 1]}" if 1 <= number <= len(steps) else "does not exist"
         right = f"expected {'|'.join(map(str, kernels))}" if kernels else "there is nothing to launch"
         raise CkmlirError(f"--step {number}: step {number} of {request.operator.name} {what}; {right}")
     step = steps[number - 1]

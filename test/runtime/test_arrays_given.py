@@ -92,7 +92,7 @@ def test_up_and_down_again(device: Device, dtype: Any) -> None:
         ((100, (5, 24), "f2"), "bytes 0 to 240 are not within 100"),
         ((100, (5,), "f2", (1, 1)), "expected as many"),
         ((100, (5,), "f2", (-1,)), "none below 0"),
-        ((100, (5,), "float17"), "'float17' is no element type"),
+        ((100, (5,), "float17"), "'float17' is not an element type"),
         ((100, (5,), object), "are not numbers"),
     ],
 )
@@ -215,7 +215,7 @@ def test_tensors_of_the_host_can_be_written(device: Device) -> None:
     np.testing.assert_array_equal(found, X)
     with pytest.raises(DeviceError, match="copies take contiguous arrays"):
         device.write(memory, HostTensor(X[:, ::2]))  # type: ignore[arg-type]
-    with pytest.raises(DeviceError, match="list is no array"):
+    with pytest.raises(DeviceError, match="list is not an array"):
         device.write(memory, [1.0])  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="memory is read into NumPy's arrays, not into HostTensor"):
         device.read(HostTensor(X), memory)  # type: ignore[arg-type]

@@ -3,19 +3,21 @@
 from __future__ import annotations
 
 import dataclasses
+import itertools
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import numpy as np
 import pytest
 
-from ckmlir.ops import find_operator
+from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Launch
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import Device, DeviceError, check_outputs, open_device, run_operator
 from ckmlir.runtime.compile_cache import compile_cached
 from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.recent import MOST, Recent
 from ckmlir.targets import get_target
 
 GFX942 = get_target("gfx942")
@@ -139,22 +141,47 @@ def test_launches_know_the_compute_units_of_the_device(units: int, monkeypatch: 
 
 
 def test_binding_takes_a_few_launches_time(driver: Any) -> None:
-    """The least of several repeats, of the thread's own time, in relation to a launch of the same device."""
+    """The least of several repeats, of the thread's own time, in relation to a launch of the same device; sizes that
+    were bound before are looked up.
+    """
     device = open_device("hip", GFX942)
-    problems = [GEMM.problem(m=256 * number, n=256, k=64, block="128x128x64") for number in range(1, 33)]
+    problems = [GEMM.problem(m=256 * number, n=256, k=64, block="128x128x64") for number in range(1, 1 + 3 * MOST)]
     first = Executable(device, GEMM, problems[0])
     memories = {array.name: device.allocate(array.nbytes) for array in GEMM.arrays(problems[0])}
     driver.runs_kernels = False
 
-    def seconds(call: Any) -> float:
+    def seconds(call: Any, many: Sequence[Any]) -> float:
         start = time.thread_time()
-        for problem in problems:
+        for problem in many:
             call(problem)
-        return time.thread_time() - start
+        return (time.thread_time() - start) / len(many)
 
-    launching = min(seconds(lambda _: first.launch(memories)) for _ in range(20))
-    binding = min(seconds(lambda problem: first.bind(problem).close()) for _ in range(20))
+    launching = min(seconds(lambda _: first.launch(memories), problems) for _ in range(4))
+    binding = min(seconds(lambda problem: first.bind(problem).close(), problems) for _ in range(4))
+    again = min(seconds(lambda problem: first.bind(problem).close(), problems[:MOST]) for _ in range(4))
     device.synchronize()
     first.close()
     device.close()
-    assert binding < 5 * launching
+    assert binding < 5 * launching and again < launching
+
+
+def test_problems_that_differ_by_a_sign_alone_are_told_apart() -> None:
+    """Zeros of both signs are equal; what was bound for one is not taken for the other. The oldest are forgotten."""
+    recent: Recent[int] = Recent(most=2)
+    made = itertools.count()
+
+    def number(problem: Any) -> int:
+        return recent.get(problem, lambda: next(made))
+
+    gemms = [GEMM.problem(op="0.5*acc*alpha", alpha=alpha) for alpha in (0.0, -0.0)]
+    rows = [find_operator("softmax").problem(m=1, n=8, scale=scale) for scale in (1.0, 2.0)]
+    assert gemms[0] == gemms[1]
+    assert [number(one) for one in (*gemms, *gemms)] == [0, 1, 0, 1]
+    assert [number(one) for one in (*rows, *rows, gemms[1])] == [2, 3, 2, 3, 4]
+
+
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_every_problem_can_be_remembered(name: str) -> None:
+    """Two problems of equal requests are one."""
+    recent: Recent[int] = Recent()
+    assert [recent.get(find_operator(name).problem(), lambda one=one: one) for one in (1, 2)] == [1, 1]

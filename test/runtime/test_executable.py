@@ -192,7 +192,7 @@ def test_the_users_stream(gpu: Any, driver: Any, compiled: Any, attribute: str) 
     assert driver.live()["streams"] == 1
     hip.hipStreamDestroy(handle)
     executable.close()
-    with pytest.raises(DeviceError, match="SimpleNamespace is no stream"):
+    with pytest.raises(DeviceError, match="SimpleNamespace is not a stream"):
         gpu.stream_of(SimpleNamespace())
     with pytest.raises(DeviceError, match="no streams but its own"):
         open_device("sim", GFX942).stream_of(stream)
@@ -243,7 +243,7 @@ def test_names_and_kinds(device: Device, compiled: Any) -> None:
         executable(**{name: array for name, array in inputs.items() if name != "gamma"})
     with pytest.raises(DeviceError, match="there is no array z"):
         executable(**inputs, z=inputs["x"])
-    with pytest.raises(DeviceError, match="list is no array"):
+    with pytest.raises(DeviceError, match="list is not an array"):
         executable(**{**inputs, "x": [1.0]})
     inputs["y"].flags.writeable = False
     with pytest.raises(DeviceError, match="array y is read-only"):

@@ -173,7 +173,7 @@ def test_several_gpus(driver: DriverDouble) -> None:
     with pytest.raises(errors.LibraryTooOld):
         devices[0].allocate(4)
     memory, stream = devices[0].allocate(4), devices[0].create_stream()
-    with pytest.raises(DeviceError, match="no stream of this device"):
+    with pytest.raises(DeviceError, match="not a stream of this device"):
         devices[1].fill(devices[1].allocate(4), 0, 4, stream)
     with pytest.raises(DeviceError, match="not of this device"):
         devices[1].free(memory)

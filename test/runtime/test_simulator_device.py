@@ -163,7 +163,7 @@ def test_checkers_are_named_as_text_or_in_a_list(checks: str | list[str]) -> Non
 
 
 def test_a_checker_that_does_not_exist() -> None:
-    with pytest.raises(DeviceError, match="'rece' is no checker; choose all, or from memory"):
+    with pytest.raises(DeviceError, match="'rece' is not a checker; choose all, or from memory"):
         SimulatorDevice(get_target("gfx942"), checks="rece")
-    with pytest.raises(DeviceError, match="'rece' is no checker"):
+    with pytest.raises(DeviceError, match="'rece' is not a checker"):
         open_device("auto", get_target("gfx942"), checks=["rece"])

@@ -50,6 +50,10 @@ class RowProblem(Generic[C]):
     numbers: dict[str, float]
     base: int
 
+    def __hash__(self) -> int:
+        numbers = (*self.sizes.values(), *self.strides.values(), *self.numbers.values())
+        return hash((self.options, self.base, numbers))
+
     @cached_property
     def table(self) -> tuple[RowArray, ...]:
         """The table of arrays."""

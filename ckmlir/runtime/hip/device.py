@@ -187,9 +187,10 @@ class HipDevice:
         self, module: Module, kernel: str, grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
     ) -> PreparedLaunch:
         """See `Device`."""
-        prepared = self.kernel(module, kernel)
+        own = self._own_module(module)
+        prepared = own.functions.get(kernel) or self.kernel(own, kernel)
         prepared.check(grid, block, 0, self.properties)
-        return HipLaunch(self.driver, self._own_module(module), prepared, grid, block, arguments)
+        return HipLaunch(self.driver, own, prepared, grid, block, arguments)
 
     # -- order ---------------------------------------------------------------------------------------------------------
 

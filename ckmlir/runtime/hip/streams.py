@@ -80,7 +80,7 @@ def stream_handle(driver: Driver, stream: Stream | None) -> Any:
     if stream is None:
         return None
     if not isinstance(stream, HipStream) or stream.driver is not driver:
-        raise DeviceError(f"{type(stream).__name__} is no stream of this device; see stream_of")
+        raise DeviceError(f"{type(stream).__name__} is not a stream of this device; see stream_of")
     if stream.ticket and not driver.resources.is_live(stream.ticket):
         raise DeviceError("the stream was closed")
     return stream.handle
@@ -89,7 +89,7 @@ def stream_handle(driver: Driver, stream: Stream | None) -> Any:
 def event_handle(driver: Driver, event: Event) -> Any:
     """What hip-python takes for an event. Raises DeviceError for one of another device, or closed."""
     if not isinstance(event, HipEvent) or event.driver is not driver:
-        raise DeviceError(f"{type(event).__name__} is no event of this device")
+        raise DeviceError(f"{type(event).__name__} is not an event of this device")
     if not driver.resources.is_live(event.ticket):
         raise DeviceError("the event was closed")
     return event.handle
@@ -116,6 +116,6 @@ def foreign_address(foreign: object) -> int:
         _, address = protocol()
         return int(address)
     raise DeviceError(
-        f"{type(foreign).__name__} is no stream; pass one of this device, a HIP stream's address, or an object with "
+        f"{type(foreign).__name__} is not a stream; pass one of this device, a HIP stream's address, or an object with "
         "cuda_stream (PyTorch), ptr (CuPy) or __cuda_stream__"
     )

@@ -1,0 +1,58 @@
+"""What was made for the problems that came last, so that sizes which come again are only looked up."""
+
+from __future__ import annotations
+
+import dataclasses
+import math
+import threading
+from collections.abc import Callable
+from typing import Any, Generic, TypeVar
+
+V = TypeVar("V")
+
+MOST = 256
+"""Problems that are remembered: a serving process sees a few sizes again and again."""
+
+
+class Recent(Generic[V]):
+    """Values by problem, of which the oldest goes when there are too many. Any thread may use it."""
+
+    def __init__(self, most: int = MOST) -> None:
+        self._most = most
+        self._values: dict[Any, V] = {}
+        self._lock = threading.Lock()
+
+    def get(self, problem: Any, make: Callable[[], V]) -> V:
+        """The value of an equal problem; if there is none, it is made and remembered. Raises what `make` raises."""
+        key = _key(problem)
+        found = self._values.get(key)
+        if found is None:
+            found = make()
+            with self._lock:
+                self._values[key] = found
+                if len(self._values) > self._most:
+                    del self._values[next(iter(self._values))]
+        return found
+
+
+def _key(problem: Any) -> Any:
+    """A problem and the signs of its numbers: zeros of both signs are equal, and are not the same argument."""
+    names = _reals(type(problem))
+    if not names:
+        return problem
+    signs: list[float] = []
+    for name in names:
+        value = getattr(problem, name)
+        numbers = value.values() if isinstance(value, dict) else (value,)
+        signs += [math.copysign(1.0, number) for number in numbers if number is not None]
+    return problem, *signs
+
+
+_REALS: dict[type, tuple[str, ...]] = {}
+
+
+def _reals(kind: type) -> tuple[str, ...]:
+    """The fields of a problem that hold floats, alone or by name; each kind of problem is looked at once."""
+    if kind not in _REALS:
+        _REALS[kind] = tuple(field.name for field in dataclasses.fields(kind) if "float" in str(field.type))
+    return _REALS[kind]
