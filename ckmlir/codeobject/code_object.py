@@ -77,7 +77,7 @@ class CodeObject:
         """Reads a code object from its bytes or from a file.
 
         Raises:
-            CodeObjectError: The file cannot be read, or is no AMDGPU code object, or is damaged.
+            CodeObjectError: The file cannot be read, or is not an AMDGPU code object, or is damaged.
         """
         data = source if isinstance(source, bytes) else _read(Path(source))
         elf = ElfFile(data)

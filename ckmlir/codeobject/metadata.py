@@ -89,7 +89,7 @@ def unpack_metadata(note: bytes) -> dict[str, Any]:
     """The metadata as a dictionary.
 
     Raises:
-        CodeObjectError: The note is no MessagePack map.
+        CodeObjectError: The note is not a MessagePack map.
     """
     try:
         root = msgpack.unpackb(note, raw=False, strict_map_key=False)

@@ -134,7 +134,7 @@ class Values:
 
 
 def order(term: tuple[Monomial, int]) -> tuple[bool, list[int]]:
-    """Where a term stands in a sum: the older first, and what is no part of a lane's or wave's number (bounded) last.
+    """Where a term stands in a sum: the older first, and what is not part of a lane's or wave's number (bounded) last.
 
     The registers of a thread have the former in common, so that it is added up once for all of them. LLVM would find
     that out as well, but takes a quarter of its time for it.

@@ -55,8 +55,8 @@ class Ground:
     def start(self) -> Index:
         """What the view's own slices, paddings and frozen dimensions add to the offset of its first element, in bytes.
 
-        It may need 64 bits, so it belongs into the base. Where it is no summand of the other offsets, below a transform
-        that is not linear, `split` takes it out again.
+        It may need 64 bits, so it belongs into the base. Where it is not a summand of the other offsets, below a
+        transform that is not linear, `split` takes it out again.
         """
         if all(isinstance(step.transform, (Embed, RightPad)) for step in self.descriptor.steps):
             return self.state.emit.number(0)

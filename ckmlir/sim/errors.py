@@ -22,12 +22,14 @@ class CheckFailure(SimulationError):
     """Checkers found something wrong with a kernel that ran.
 
     Attributes:
-        findings: All of them, at most one for each checker and instruction.
+        findings: All that are faults, at most one for each checker and instruction.
+        remarks: The others: advice, and what the run cleared.
         statistics: Of the run, if it came to its end.
     """
 
     def __init__(self, findings: Sequence[Finding], statistics: RunStatistics | None = None, lost: int = 0) -> None:
-        self.findings = tuple(findings)
+        self.findings = tuple(one for one in findings if one.is_fault)
+        self.remarks = tuple(one for one in findings if not one.is_fault)
         self.statistics = statistics
         more = f"\n{lost} more findings did not fit into the record" if lost else ""
         count = f"{len(self.findings)} finding{'s' * (len(self.findings) != 1)}"

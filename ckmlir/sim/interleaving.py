@@ -55,9 +55,10 @@ class Interleaving:
         progress: a number that changes when a workgroup begins or ends.
     """
 
-    def __init__(self, runner: Advancing, groups: int, random: np.random.Generator) -> None:
-        """For so many workgroups of a launch, which begin in a `random` order."""
-        self._runner, self._random = runner, random
+    def __init__(self, runner: Advancing, groups: int, random: np.random.Generator, *, pauses: bool = True) -> None:
+        """For so many workgroups of a launch, which begin in a `random` order. Where none `pauses`, one ends before the
+        next begins, in the order of their numbers."""
+        self._runner, self._random, self._pauses = runner, random, pauses
         self.progress = 0
         span = max(TURNS // max(groups, 1), 1)
         # Row by row for a workgroup, in the order in which they begin: of the others the last turns that it knows of.
@@ -69,9 +70,10 @@ class Interleaving:
 
     def run(self, first: int, end: int) -> None:
         """Run the workgroups from `first` to before `end`. Raises as `Runner.run`."""
-        groups = self._random.permutation(np.arange(first, end)).tolist()
+        order = self._random.permutation(np.arange(first, end)) if self._pauses else np.arange(first, end)[::-1]
+        groups = order.tolist()
         waiting: deque[_Aside] = deque()
-        self._set(state.PAUSES, 1)
+        self._set(state.PAUSES, int(self._pauses))
         while groups or waiting:
             if groups and len(waiting) < MOST_UNDER_WAY:
                 self._begin()

@@ -186,7 +186,7 @@ class HandlerLibrary:
                     self._on_disk.pop(name, None)
 
     def _store(self, symbols: list[str], compiled: bytes) -> None:
-        """Keep a batch on disk. Failing to is no error: the cache only saves time."""
+        """Keep a batch on disk. Failing to is not an error: the cache only saves time."""
         if self.directory is None:
             return
         name = hashlib.blake2b(json.dumps(symbols).encode(), digest_size=12).hexdigest() + ".handlers"

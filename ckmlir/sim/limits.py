@@ -15,7 +15,7 @@ one that does not end is stopped within a minute also where half the processor i
 
 
 def default_patience() -> float:
-    """What the environment says, else the default. Raises CkmlirError for what is no number of seconds."""
+    """What the environment says, else the default. Raises CkmlirError for what is not a number of seconds."""
     text = os.environ.get(PATIENCE)
     if not text:
         return SECONDS

@@ -12,7 +12,7 @@ from ckmlir.sim import state
 from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
 from ckmlir.sim.checks.layout import Use
-from ckmlir.sim.checks.observe import observe
+from ckmlir.sim.checks.observe import observe, same_lanes
 from ckmlir.sim.checks.shadow_memory import shadow_transfer
 from ckmlir.sim.element import U32, U64
 from ckmlir.sim.handler import HandlerBuilder
@@ -87,7 +87,8 @@ def transfer(b: HandlerBuilder, access: Access, rows: str, mask: str, store: boo
     if b.shadow:
         shadow_transfer(b, access, rows, mask, store)
         return
-    observe(b, mask, access.bytes, Use.WRITE if store else Use.READ)
+    same = same_lanes(b, access, rows, mask) if store else ""
+    observe(b, mask, access.bytes, Use.WRITE if store else Use.READ, same)
     move(b, access, rows, mask, store)
 
 

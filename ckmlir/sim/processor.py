@@ -70,7 +70,7 @@ def chosen() -> Processor:
     """What handlers are compiled for: the highest level that this machine has, or the lower one that
     $CKMLIR_SIMULATOR_PROCESSOR names. Other machines than x86-64 have no levels; there it is the host as it is.
 
-    Raises CkmlirError for a name that is no level, and for one that this machine does not have.
+    Raises CkmlirError for a name that is not a level, and for one that this machine does not have.
     """
     named = os.environ.get(VARIABLE)
     if not named:

@@ -20,6 +20,7 @@ from ckmlir.sim.checks.layout import INITIALISATION
 from ckmlir.sim.checks.monitor import Monitor
 from ckmlir.sim.checks.place import Place
 from ckmlir.sim.checks.promises import broken_promises
+from ckmlir.sim.checks.race_loops import with_loops
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.checks.wait_findings import seen_or_possible
 from ckmlir.sim.checks.wait_layout import chunk_shift
@@ -180,8 +181,9 @@ class Runner:
             raise self._error(failed)
 
     def interleave(self, groups: int) -> None:
-        """Let the workgroups of the launch, so many, wait for each other from now on."""
-        self._interleaving = Interleaving(self, groups, self.surroundings.random)
+        """Let the workgroups of the launch, so many, wait for each other from now on; the race check then knows what
+        their atomic accesses order."""
+        self._interleaving = Interleaving(self, groups, self.surroundings.random, pauses=self.program.pauses)
 
     def advance(self, group: int, *, resumed: bool) -> bool:
         """Run a workgroup, from its beginning or on from where it paused; whether it has ended."""
@@ -268,6 +270,7 @@ class Runner:
             wave_of_turn=lambda round, turn: int(self.order[round % _ORDER_ROWS, turn]),
         )
         seen = self.monitor.findings(self._field(state.FINDING_COUNT), place)
+        seen = with_loops(seen, self.program.instructions, self.kernel.address)
         return seen_or_possible(self.known, seen, self._executed)
 
     @property

@@ -17,6 +17,7 @@ from ckmlir.sim.checks.finding import Finding, parse_checks
 from ckmlir.sim.checks.static import static_findings
 from ckmlir.sim.checks.variants import flags_of
 from ckmlir.sim.errors import CheckFailure, LaunchError
+from ckmlir.sim.interleaving import MOST_UNDER_WAY
 from ckmlir.sim.launch import Dimensions, KernelArgument
 from ckmlir.sim.library import library
 from ckmlir.sim.limits import default_patience
@@ -76,6 +77,8 @@ class Simulator:
         self.jobs = jobs
         self.observer: Observer | None = None
         """Takes part in all launches that are not given another (`debugging.Tracer`)."""
+        self.remarks: tuple[Finding, ...] = ()
+        """What the checkers found in the last launch that is not a fault: advice, and what the run cleared."""
         random = np.random.default_rng(seed)
         self._poison = random.integers(0, 256, 1 << 16, np.uint8) if poison else np.zeros(1 << 16, np.uint8)
         self._table = MemoryTable("initialisation" in self.checks)
@@ -173,12 +176,15 @@ class Simulator:
         with ExitStack() as stack:
             given = (program, grid, block, arguments, dynamic_lds, known)
             runners = [stack.enter_context(Runner(self._surroundings, *given)) for _ in range(jobs)]
-            if program.pauses:
+            told_apart = "race" in self.checks and program.updates_memory and workgroups <= MOST_UNDER_WAY
+            if program.pauses or (told_apart and observer is None):
                 runners[0].interleave(workgroups)
             with observer.watching(runners[0]) if observer else nullcontext():
                 seconds = run_workgroups(runners, workgroups, endlessly=observer is not None)
             statistics = total([runner.statistics() for runner in runners], workgroups, seconds)
-            if findings := runners[0].findings():
+            findings = runners[0].findings()
+            self.remarks = tuple(one for one in findings if not one.is_fault)
+            if len(self.remarks) < len(findings):  # the failure has them too
                 raise CheckFailure(findings, statistics, runners[0].lost_findings)
             return statistics
 

@@ -125,7 +125,7 @@ _SPECIAL_SCALARS = {235: APERTURES, 236: APERTURES + 8, 237: APERTURES + 16, 238
 
 
 def scalar_offset(number: int) -> int | None:
-    """Byte offset of a scalar register by encoding number; None for what is no storage (vccz, execz, lds_direct)."""
+    """Byte offset of a scalar register by encoding number; None for what is not storage (vccz, execz, lds_direct)."""
     return SGPR + 4 * number if number < 128 else _SPECIAL_SCALARS.get(number)
 
 

@@ -41,7 +41,7 @@ def read_assignments(option: str, words: Iterable[str], specs: Iterable[ArraySpe
 
 def read_array(path: Path, spec: ArraySpec, target: Target) -> Array:
     """The array of a .npy file, in the shape and type that `spec` asks for. Raises CkmlirError for anything else."""
-    array = _load(path)
+    array = load_npy(path)
     dtype = numpy_dtype(spec.dtype, target)
     if array.shape != spec.shape:
         raise CkmlirError(f"{path}: array {spec.name} has shape {array.shape}; these keys ask for {spec.shape}")
@@ -59,7 +59,8 @@ def npy_bytes(array: Array) -> bytes:
     return content.getvalue()
 
 
-def _load(path: Path) -> Array:
+def load_npy(path: Path) -> Array:
+    """The array of a .npy file of numbers. Raises CkmlirError."""
     try:
         with path.open("rb") as file:
             if file.read(len(MAGIC)) != MAGIC:

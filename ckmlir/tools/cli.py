@@ -23,6 +23,7 @@ COMMANDS = {
     "compile": "one kernel to a code object",
     "run": "compile a kernel, run it and compare the result with NumPy",
     "inspect": "what is in a code object",
+    "check": "whether a code object, of any compiler, waits, synchronises and stays within its memory",
     "bench": "run a kernel repeatedly: times on a GPU, counts on the simulator",
     "cache": "the kernels that were compiled before: show or clear",
     "doctor": "what is installed, what is missing and how to get it",

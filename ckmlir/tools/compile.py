@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     kernels = _kernels(request, options.output, alone=options.step is not None)
     if is_stream(options.output) and (kept or len(kernels) > 1):
         what = "--keep names" if kept else f"{len(kernels)} kernels need"
-        raise CkmlirError(f"{what} files beside that of -o, and {options.output} is no regular file")
+        raise CkmlirError(f"{what} files beside that of -o, and {options.output} is not a regular file")
     check_writable([path for output in kernels for path in (output, *_artifacts(output, kept).values())])
     _check_passes(options.print_after)
     for output, (operator, spec) in kernels.items():

@@ -68,7 +68,7 @@ def _expectations(text: str, file: str, complaints: list[str]) -> Iterable[Expec
             try:
                 pattern = re.compile(match["text"] if match["regex"] else re.escape(match["text"]))
             except re.error as error:
-                complaints.append(f"{file}:{number}:1: error: {match['text']!r} is no regular expression: {error}")
+                complaints.append(f"{file}:{number}:1: error: {match['text']!r} is not a regular expression: {error}")
                 continue
             yield Expectation(match["severity"], at, pattern, number, match["text"])
 

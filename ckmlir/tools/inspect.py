@@ -22,14 +22,18 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    try:
-        code_object = CodeObject.parse(options.file)
-    except CodeObjectError as error:
-        text = str(error)
-        raise CkmlirError(text if str(options.file) in text else f"{options.file}: {text}") from None
-    report = describe(code_object)
+    report = describe(read_code_object(options.file))
     print(json.dumps(report) if options.json else _text(report))
     return 0
+
+
+def read_code_object(path: Path) -> CodeObject:
+    """The code object in a file. Raises CkmlirError that names the file."""
+    try:
+        return CodeObject.parse(path)
+    except CodeObjectError as error:
+        text = str(error)
+        raise CkmlirError(text if str(path) in text else f"{path}: {text}") from None
 
 
 def describe(code_object: CodeObject) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from typing import TextIO
 
 SILENT_SECONDS = 5.0
-"""What takes no longer leaves no trace where stderr is no terminal."""
+"""What takes no longer leaves no trace where stderr is not a terminal."""
 
 
 @contextmanager

@@ -24,7 +24,7 @@ MODES = ("analytic", "sampled")
 
 
 def add_arguments(parser: Parser) -> None:
-    add_operator_arguments(parser)
+    add_operator_arguments(parser, or_file=True)
     add = parser.add_argument
     add_parameter_arguments(parser)
     add(
@@ -61,6 +61,8 @@ def read_parameters(options: argparse.Namespace, target: str) -> Parameters:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.launch is not None:
+        return _foreign(options)
     operator, problem, target = read_request(options)
     parameters = read_parameters(options, target.name)
     try:
@@ -76,6 +78,26 @@ def execute(options: argparse.Namespace) -> int:
     reports = [report(launch.timeline, launch.grid) for launch in launches]
     own = next((number for number, model in enumerate(models) if model.is_own), 0)
     print(_json(reports, own) if options.json else _text(reports))
+    return 0
+
+
+def _foreign(options: argparse.Namespace) -> int:
+    """A launch of a code object."""
+    from ckmlir.tools.foreign_timing import read_foreign, record_foreign
+
+    code_object, launch = read_foreign(options)
+    parameters = read_parameters(options, code_object.target)
+    try:
+        from ckmlir.sim.timing.launch_model import model_launch
+    except ImportError as error:
+        raise CkmlirError(str(error)) from None
+    from ckmlir.sim.timing.report import report
+
+    case = record_foreign(code_object, launch, parameters, options.mode)
+    with progress("modelling"):
+        modelled = model_launch(*case)
+    reports = [report(modelled.timeline, modelled.grid)]
+    print(_json(reports, 0) if options.json else _text(reports))
     return 0
 
 

@@ -12,7 +12,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.progress import progress
-from ckmlir.tools.timing_options import add_timing_arguments, read_timing_request, record_request, title_of
+from ckmlir.tools.timing_options import add_timing_arguments, read_subject
 
 
 def add_arguments(parser: Parser) -> None:
@@ -26,15 +26,15 @@ def execute(options: argparse.Namespace) -> int:
     if not files:
         raise CkmlirError("timeline: nothing to write; give -o page.html, --perfetto trace.json or both")
     check_writable(files)
-    request, parameters = read_timing_request(options)
-    case = record_request(request, parameters, options)
+    subject = read_subject(options)
+    case = subject.record()
 
     from ckmlir.sim.timing.critical_path import critical_path
     from ckmlir.sim.timing.launch_model import model_launch
     from ckmlir.sim.timing.page import facts, render_page
     from ckmlir.sim.timing.perfetto import perfetto_json
 
-    title = title_of(request, options)
+    title = subject.title
     with progress("modelling"):
         timeline = model_launch(*case).timeline
     if options.output is not None:

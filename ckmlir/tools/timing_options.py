@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import argparse
 import importlib
+from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -29,7 +31,7 @@ MOST_WORKGROUPS = 256
 
 def add_timing_arguments(parser: Parser) -> None:
     """OP, key=value …, --arch; which workgroups are recorded; where the model's numbers come from."""
-    add_operator_arguments(parser)
+    add_operator_arguments(parser, or_file=True)
     add_step_argument(parser)
     add = parser.add_argument
     add(
@@ -43,6 +45,41 @@ def add_timing_arguments(parser: Parser) -> None:
     add("--timing-params", type=Path, metavar="FILE", help="TOML file with other numbers for the model")
 
 
+@dataclass(frozen=True)
+class Subject:
+    """What a command of the model is about.
+
+    Attributes:
+        request: the operator, problem and chip; None for a code object of the user's.
+        parameters: the model's numbers for the chip.
+        title: "gemm m=512 n=512 k=512 on gfx942".
+        record: the launch, recorded for the model.
+    """
+
+    request: Request | None
+    parameters: Parameters
+    title: str
+    record: Callable[[], Case]
+
+
+def read_subject(options: argparse.Namespace) -> Subject:
+    """The operator that the arguments of `add_timing_arguments` name, or the launch of a code object.
+
+    Raises:
+        CkmlirError: as `read_timing_request` and `launch_description.read_launch`.
+    """
+    if options.launch is None:
+        request, parameters = read_timing_request(options)
+        title = title_of(request, options)
+        return Subject(request, parameters, title, lambda: record_request(request, parameters, options))
+    from ckmlir.tools.foreign_timing import read_foreign, record_foreign
+
+    code_object, launch = read_foreign(options)
+    numbers = _load(code_object.target, options)
+    title = f"{options.operator} under {launch.where} on {code_object.target}"
+    return Subject(None, numbers, title, lambda: record_foreign(code_object, launch, numbers, options.workgroups))
+
+
 def read_timing_request(options: argparse.Namespace) -> tuple[Request, Parameters]:
     """The operator, problem and chip, and the model's numbers for that chip.
 
@@ -50,12 +87,17 @@ def read_timing_request(options: argparse.Namespace) -> tuple[Request, Parameter
         CkmlirError: as `read_request`; a file of parameters that cannot be used; packages that are not installed.
     """
     request = at_step(read_request(options), options.step)
+    return request, _load(request.target.name, options)
+
+
+def _load(target: str, options: argparse.Namespace) -> Parameters:
+    """The model's numbers for a chip. Raises CkmlirError, also where packages are not installed."""
     try:
         importlib.import_module("ckmlir.sim.timing.compute_unit")  # before long work: are its packages installed?
         from ckmlir.sim.timing.parameters import load
     except ImportError as error:
         raise CkmlirError(str(error)) from None
-    return request, load(request.target.name, options.timing_params)
+    return load(target, options.timing_params)
 
 
 def record_request(

@@ -19,14 +19,13 @@ from ckmlir.ops.request import parse_assignments
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.progress import progress
 from ckmlir.tools.request import Request
-from ckmlir.tools.timing_options import add_timing_arguments, read_timing_request, record_request, title_of
+from ckmlir.tools.timing_options import Subject, add_timing_arguments, read_subject, record_request
 
 if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
     from ckmlir.scheduling import Workbench
     from ckmlir.sim.timing.counterfactual import Outcome
     from ckmlir.sim.timing.edits import Case, Edit
-    from ckmlir.sim.timing.parameters import Parameters
 
 PATH_LINES = 10
 USUAL = (
@@ -68,16 +67,16 @@ def add_arguments(parser: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    request, parameters = read_timing_request(options)
-    case = record_request(request, parameters, options)
+    subject = read_subject(options)
+    case = subject.record()
 
     from ckmlir.sim.timing.counterfactual import Comparison, base_outcome, path_text
     from ckmlir.sim.timing.critical_path import critical_path
 
     with progress("modelling"):
         base = base_outcome(case)
-    outcomes = (base, *_outcomes(case, _Changes(request, parameters, options), options))
-    comparison = Comparison(title_of(request, options), outcomes)
+    outcomes = (base, *_outcomes(case, _Changes(subject, options), options))
+    comparison = Comparison(subject.title, outcomes)
     path = critical_path(base.timeline)
     if options.json:
         shares = [share._asdict() for share in path.by_instruction()]
@@ -130,8 +129,8 @@ class Recorded:
 class _Changes:
     """Reads changes: each option is a method of its name."""
 
-    def __init__(self, request: Request, parameters: Parameters, options: argparse.Namespace) -> None:
-        self.request, self.parameters, self.options = request, parameters, options
+    def __init__(self, subject: Subject, options: argparse.Namespace) -> None:
+        self.parameters, self.options, self._subject = subject.parameters, options, subject
 
     def read(self, kind: str, text: str) -> Edit:
         """The change that an option and its value ask for. Raises CkmlirError."""
@@ -148,6 +147,15 @@ class _Changes:
             "buffers": self.buffers,
         }
         return simple[kind](text)
+
+    @property
+    def request(self) -> Request:
+        """What compiles again. Raises CkmlirError for a code object: it is as it is."""
+        if self._subject.request is None:
+            raise CkmlirError(
+                "--schedule, --buffers and --with compile an operator again; a code object stays as it is"
+            )
+        return self._subject.request
 
     def with_keys(self, text: str) -> Recorded:
         """Other keys of the operator."""

@@ -156,7 +156,7 @@ def test_unknown_words_name_the_words_the_address_and_the_reason() -> None:
     ) as e:
         instruction("gfx942", 0xFFFFFFFF, 0xFFFFFFFF)
     assert (e.value.address, e.value.words) == (0x100, (0xFFFFFFFF, 0xFFFFFFFF))
-    with pytest.raises(UnknownInstruction, match="s_mov_b64 with operand number 3, which is no operand of type b64"):
+    with pytest.raises(UnknownInstruction, match="with operand number 3, which is not an operand of type b64"):
         instruction("gfx942", 0xBE800103)
     with pytest.raises(UnknownInstruction, match="cut off"):
         instruction("gfx942", 0xD1CB0000)

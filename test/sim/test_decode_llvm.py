@@ -35,8 +35,8 @@ ONLY_LLVM = {
     r"v_mfma_ld_scale_b32": "only the first half of a scaled MFMA",
 }
 ONLY_LLVM_REASONS = {
-    r"no operand of type": "a register range that is misaligned or ends behind the last register, which LLVM rounds "
-    "down or prints past the end; a literal of VOP3, which gfx9 does not have",
+    r"not an operand of type": "a register range that is misaligned or ends behind the last register, which LLVM "
+    "rounds down or prints past the end; a literal of VOP3, which gfx9 does not have",
     r"reserved bits": "bits that LLVM ignores",
     r"cut off": "a literal where LLVM reads the next instruction as one",
 }
@@ -51,7 +51,7 @@ ONLY_OURS = {
 
 
 def disassemble(target: str, inputs: list[bytes]) -> list[str | None]:
-    """LLVM's text of each input; None where it is no instruction, has another size, or makes LLVM crash."""
+    """LLVM's text of each input; None where it is not an instruction, has another size, or makes LLVM crash."""
     lines = [",".join(f"0x{byte:02x}" for byte in item) for item in inputs]
     text = "".join("\n".join([line, *[FILLER] * (LINES_PER_INPUT - 2), END, ""]) for line in lines)
     command = [

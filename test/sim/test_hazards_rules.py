@@ -15,6 +15,7 @@ CDNA4 = ("gfx950",)
 
 MFMA16 = "v_mfma_f32_16x16x16{} v[0:3], v[20:21], v[22:23], v[0:3]"
 MFMA32 = "v_mfma_f32_32x32x8{} v[0:15], v[20:21], v[22:23], v[0:15]"
+SINGLE16 = "v_mfma_f32_16x16x4_f32 v[0:3], v20, v22, v[0:3]"
 MFMA4 = "v_mfma_f32_4x4x4{} v[0:3], v[20:21], v[22:23], v[0:3]"
 SINGLE = "v_mfma_f32_32x32x2{} v[0:15], v20, v22, v[0:15]"
 DOUBLE16 = "v_mfma_f64_16x16x4{} v[0:7], v[20:21], v[22:23], v[0:7]"
@@ -88,7 +89,7 @@ EXAMPLES = [
     ),
     ("VALU writes SGPR or vcc, VALU reads it", NEW, LIMIT, "v_add_u32_e32 v3, s2, v4", 2),
     (
-        "VALU writes SGPR or vcc, VALU reads it",
+        "VALU writes SGPR or vcc, VALU reads it as carry or mask",
         NEW,
         "v_cmp_lt_f32_e32 vcc, v1, v2",
         "v_cndmask_b32_e32 v3, v4, v5, vcc",
@@ -189,6 +190,10 @@ EXAMPLES = [
     ("matrix result, matrix instruction adds to it", ALL, DOUBLE4, DOUBLE4_ADD, 4),
     ("matrix result, matrix instruction adds to it", OLD, DOUBLE16, DOUBLE16_ADD, 9),
     ("matrix result, matrix instruction adds to it", CDNA4, DOUBLE16, DOUBLE16_ADD, 17),
+    ("matrix result, another kind of matrix instruction adds to it", ("gfx942",), MFMA16, SINGLE16, 5),
+    ("matrix result, another kind of matrix instruction adds to it", CDNA4, MFMA16, SINGLE16, 6),
+    ("store of more than 64 bits with an SGPR offset, VALU overwrites its data", NEW,
+     "buffer_store_dwordx4 v[0:3], v40, s[4:7], s3 offen", OVERWRITE, 1),
     ("matrix result, VALU, memory or LDS reads it", OLD, MFMA16, ADD, 11),
     ("matrix result, VALU, memory or LDS reads it", ("gfx942",), MFMA32, ADD, 11),
     ("matrix result, VALU, memory or LDS reads it", ("gfx942",), SINGLE, STORE, 18),
@@ -211,14 +216,14 @@ EXAMPLES = [
     ("s_setreg of MODE.VSKIP, vector instruction", ALL, "s_setreg_b32 hwreg(HW_REG_MODE, 28, 1), s3", ADD, 2),
     ("s_setreg of TRAPSTS, s_rfe", ALL, "s_setreg_b32 hwreg(HW_REG_TRAPSTS, 0, 4), s3", "s_rfe_b64 s[4:5]", 1),
     (
-        "SALU writes m0, LDS copy, GDS, message or indexed move uses it",
+        "SALU writes m0, copy to LDS uses it",
         ALL,
         "s_mov_b32 m0, s3",
         "buffer_load_dword v5, s[8:11], 0 offen lds",
         1,
     ),
     (
-        "SALU writes m0, LDS copy, GDS, message or indexed move uses it",
+        "SALU writes m0, GDS, message or indexed move uses it",
         ALL,
         "s_mov_b32 m0, s3",
         "s_sendmsg sendmsg(MSG_INTERRUPT)",
@@ -268,7 +273,8 @@ def test_every_rule_has_an_example() -> None:
         ("gfx942", ("v_exp_f32_e32 v0, v1", "v_exp_f32_e32 v2, v0")),
         ("gfx942", ("v_dot2_f32_f16 v0, v1, v2, v3", "v_dot2_f32_f16 v0, v1, v2, v0")),
         ("gfx90a", (LIMIT, "v_cndmask_b32_e64 v3, v4, v5, s[2:3]")),  # interlocked before gfx942
-        ("gfx942", ("buffer_store_dwordx4 v[0:3], v40, s[4:7], s3 offen", OVERWRITE)),  # an SGPR offset takes longer
+        ("gfx90a", ("buffer_store_dwordx4 v[0:3], v40, s[4:7], s3 offen", OVERWRITE)),  # an SGPR offset takes longer
+        ("gfx942", ("v_mov_b32_e32 v7, 0", "v_add_f32_dpp v5, v6, v7 row_shr:1 row_mask:0xf bank_mask:0xf")),
         ("gfx942", ("global_store_dwordx2 v[40:41], v[0:1], off", OVERWRITE)),
         ("gfx942", ("s_mov_b32 s3, 0", "buffer_load_dword v0, v1, s[4:7], s3 offen")),  # SALU is interlocked
         ("gfx942", (MFMA32, "v_add_f32_e32 v60, v61, v62", "v_add_f32_e32 v63, v64, v65")),

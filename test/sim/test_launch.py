@@ -42,7 +42,7 @@ def test_limits_that_make_no_sense_are_refused() -> None:
     memory = simulator.allocate(256)
     for action, message in (
         (lambda: Simulator(branch_budget=-1), "branch_budget -1: a launch needs at least 1 branch"),
-        (lambda: Simulator(checks="rece"), "checks: 'rece' is no checker"),
+        (lambda: Simulator(checks="rece"), "checks: 'rece' is not a checker"),
         (lambda: simulator.allocate(1 << 60), "cannot allocate .* bytes: this machine has not that much memory"),
         (lambda: simulator.launch(copy_kernel(), arguments=[memory, memory], dynamic_lds=-1), "dynamic_lds -1"),
     ):

@@ -138,6 +138,10 @@ def test_a_store_to_read_only_memory() -> None:
     assert (found.message, found.allocation, found.instruction) == ("write to read-only memory", "p", STORE.strip())
 
 
-def test_m0_needs_a_wait_state() -> None:
-    [found] = findings(WRITE + WRITTEN + "s_mov_b32 m0, s12\n" + STORE, 1, ["hazard"])
-    assert found.checker == "hazard" and found.instruction == STORE.strip()
+def test_m0_is_advised_a_wait_state() -> None:
+    simulator = Simulator(checks=["hazard"], seed=3)
+    code = assembled(START + WRITE + WRITTEN + "s_mov_b32 m0, s12\n" + STORE + "s_waitcnt vmcnt(0)", "gfx90a")
+    target = simulator.upload(np.zeros(1024, np.uint32), "p")
+    simulator.launch(code, "k", (1, 1, 1), (64, 1, 1), [target], dynamic_lds=512)
+    [found] = simulator.remarks
+    assert (found.checker, found.grade, found.instruction) == ("hazard", "advisory", STORE.strip())

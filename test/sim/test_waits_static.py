@@ -45,7 +45,7 @@ CLEAN = {
     "message": ("s_sendmsg sendmsg(MSG_INTERRUPT)", READ, wait("lgkmcnt(0)"), USE),
     "gds source, expcnt": ("ds_gws_init v0 gds", wait("expcnt(0)"), "v_mov_b32_e32 v0, 0"),
     "more than the counter counts": (LOAD, *[STORE] * 63, USE),
-    "largest count is no wait but harmless": (LOAD, wait("vmcnt(0)"), wait("vmcnt(63)"), USE),
+    "largest count is not a wait but harmless": (LOAD, wait("vmcnt(0)"), wait("vmcnt(63)"), USE),
 }
 
 

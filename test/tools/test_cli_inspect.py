@@ -111,7 +111,7 @@ def test_truncated_code_objects(hsaco: Path, capsys: pytest.CaptureFixture[str])
         hsaco.write_bytes(whole[:size])
         status = main(["inspect", str(hsaco), "--json"])
         out, err = capsys.readouterr()
-        assert status in (0, 2)  # cutting off what nobody needs is no damage
+        assert status in (0, 2)  # cutting off what nobody needs is not damage
         assert (err.count("\n"), out == "") == ((1, True) if status else (0, False))
 
 

@@ -273,7 +273,7 @@ def test_a_clean_run_with_all_checks(capsys: pytest.CaptureFixture[str]) -> None
 @pytest.mark.parametrize(
     ("arguments", "message"),
     [
-        (["--check", "rece"], "'rece' is no checker; choose all, or from memory"),
+        (["--check", "rece"], "'rece' is not a checker; choose all, or from memory"),
         (["--check", "race", "--device", "hip"], "the checkers are the simulator's"),
     ],
 )

@@ -88,7 +88,7 @@ def test_compile_writes_every_kernel_once(tmp_path: Path, capsys: pytest.Capture
     [
         ("0", "step 0 of ragged_row_sums does not exist; expected 3"),
         ("4", "step 4 of ragged_row_sums does not exist; expected 3"),
-        ("2", "step 2 of ragged_row_sums is no kernel but: pack table on the host from offsets; expected 3"),
+        ("2", "step 2 of ragged_row_sums is not a kernel but: pack table on the host from offsets; expected 3"),
     ],
 )
 @pytest.mark.parametrize("command", [["compile", "-o", "x.hsaco"], ["schedule"], ["timeline", "-o", "x.html"]])

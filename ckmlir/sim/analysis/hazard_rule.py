@@ -83,6 +83,7 @@ class Rule(NamedTuple):
         consumes: Those the second instruction must not touch yet.
         states: Wait states between the two.
         ends: Another write of the register ends the danger.
+        advisory: Why a violation is advice and not a fault; "" for rules that are required.
     """
 
     name: str
@@ -92,13 +93,15 @@ class Rule(NamedTuple):
     consumes: Consumes
     states: States
     ends: bool = True
+    advisory: str = ""
 
 
 def fixed(
-    name: str, states: int, produces: Consumes, consumes: Consumes, chips: tuple[str, ...] = ALL, ends: bool = True
-) -> Rule:
+    name: str, states: int, produces: Consumes, consumes: Consumes, chips: tuple[str, ...] = ALL, ends: bool = True,
+    advisory: str = "",
+) -> Rule:  # fmt: skip
     """A rule with the same number of wait states for all pairs."""
-    return Rule(name, chips, states, lambda one, _: produces(one), consumes, lambda one, two: states, ends)
+    return Rule(name, chips, states, lambda one, _: produces(one), consumes, lambda one, two: states, ends, advisory)
 
 
 def when(condition: Callable[[Described], bool], registers: Consumes) -> Consumes:

@@ -71,6 +71,8 @@ def _status_source(one: Described) -> RegisterSet:
     return found
 
 
+_TAKES_MASK = named("v_(addc|subb|subbrev)_co_u32|v_cndmask_b32")
+
 _SCALAR_RULES: Final = (
     # LLVM checkVMEMHazards
     fixed("VALU writes SGPR, VMEM reads it", 5, _vector_writes_scalar,
@@ -89,7 +91,11 @@ _SCALAR_RULES: Final = (
     fixed("VALU writes vcc or exec, VALU reads vccz or execz", 5, when(is_vector, within(VCC | EXEC, writes)),
           when(is_vector, _status_source)),
     # LLVM checkVALUHazards, hasVDecCoExecHazard
-    fixed("VALU writes SGPR or vcc, VALU reads it", 2, _vector_writes_scalar, when(is_vector, _scalar_reads), GFX940),
+    fixed("VALU writes SGPR or vcc, VALU reads it", 2, _vector_writes_scalar,
+          when(lambda one: is_vector(one) and not _TAKES_MASK(one), _scalar_reads), GFX940),
+    fixed("VALU writes SGPR or vcc, VALU reads it as carry or mask", 2, _vector_writes_scalar,
+          when(lambda one: is_vector(one) and _TAKES_MASK(one), _scalar_reads), GFX940,
+          advisory="AMD's own assembly for these chips reads carries and masks at once"),
     fixed("VALU writes exec, v_readlane, v_readfirstlane or v_writelane", 4, _vector_writes_exec,
           when(named("v_readlane_b32|v_readfirstlane_b32|v_writelane_b32"), lambda one: EXEC), GFX940),
     # LLVM checkPermlaneHazards
@@ -116,14 +122,15 @@ def _shifted_result(one: Described) -> RegisterSet:
     return one.effects.writes & VECTOR_REGISTERS if moved else 0
 
 
+def _has_scalar_offset(one: Described) -> bool:
+    """Whether a buffer access has its scalar offset in a register."""
+    is_buffer = one.instruction.encoding in ("MUBUF", "MTBUF")
+    return is_buffer and any(operand.kind == "s" for operand in one.instruction.sources[-1:])
+
+
 def _wide_store_data(one: Described) -> RegisterSet:
-    """Data registers of a store of more than 64 bits, which it reads a little later. Buffer stores with an SGPR offset
-    take a cycle longer to issue and are free of it."""
+    """Data registers of a store of more than 64 bits, which it reads a little later."""
     if one.effects.category is not Category.VMEM or "load" in one.name:
-        return 0
-    if one.instruction.encoding in ("MUBUF", "MTBUF") and any(
-        operand.kind == "s" for operand in one.instruction.sources[-1:]
-    ):
         return 0
     found = 0
     for operand in one.instruction.sources:
@@ -131,10 +138,15 @@ def _wide_store_data(one: Described) -> RegisterSet:
     return found
 
 
+def _first_source(one: Described) -> RegisterSet:
+    """What DPP moves between lanes; the other operands are read as ever."""
+    return registers_of(one.instruction.sources[0])
+
+
 _VECTOR_RULES: Final = (
     # LLVM checkDPPHazards
     fixed("a write of a VGPR, DPP instruction reads it", 2, within(VECTOR_REGISTERS, writes),
-          when(form("DPP"), within(VECTOR_REGISTERS, sources))),
+          when(form("DPP"), within(VECTOR_REGISTERS, _first_source))),
     # LLVM checkVALUHazards: hasTransForwardingHazard, hasDstSelForwardingHazard, hasVDecCoExecHazard
     fixed("transcendental result, another VALU instruction reads it", 1, when(_TRANSCENDENTAL, writes),
           when(lambda one: is_vector_or_matrix(one) and not _TRANSCENDENTAL(one), sources), GFX940),
@@ -146,10 +158,16 @@ _VECTOR_RULES: Final = (
     fixed("VALU writes VGPR, v_permlane swap reads it", 2, _vector_writes_vector,
           when(named("v_permlane.*"), sources), ("gfx950",)),
     # LLVM checkVALUHazardsHelper
-    fixed("store of more than 64 bits, VALU overwrites its data", 1, _wide_store_data,
+    # Buffer stores with an SGPR offset take a cycle longer to issue.
+    fixed("store of more than 64 bits, VALU overwrites its data", 1,
+          when(lambda one: not _has_scalar_offset(one), _wide_store_data),
           when(is_vector_or_matrix, writes), ("gfx90a",), ends=False),
-    fixed("store of more than 64 bits, VALU overwrites its data", 2, _wide_store_data,
+    fixed("store of more than 64 bits, VALU overwrites its data", 2,
+          when(lambda one: not _has_scalar_offset(one), _wide_store_data),
           when(is_vector_or_matrix, writes), GFX940, ends=False),
+    # llvm-project pull request 197267, seen on a gfx950
+    fixed("store of more than 64 bits with an SGPR offset, VALU overwrites its data", 1,
+          when(_has_scalar_offset, _wide_store_data), when(is_vector_or_matrix, writes), GFX940, ends=False),
 )  # fmt: skip
 # -- hardware registers and m0 -----------------------------------------------------------------------------------------
 
@@ -169,10 +187,17 @@ _SET_REGISTER = named("s_setreg(_imm32)?_b32")
 _USES_M0 = named("s_movrel[sd]_b(32|64)|s_sendmsg(halt)?|s_ttracedata|ds_(read|write)_addtid_b32|ds_gws_.*")
 
 
+def _copies_to_lds(one: Described) -> bool:
+    return one.effects.lds is not None and one.effects.lds.direct
+
+
 def _m0_user(one: Described) -> bool:
-    direct = one.effects.lds is not None and one.effects.lds.direct
     lds_operand = any(operand.kind == "s" and operand.index == 254 for operand in one.instruction.sources)
-    return _USES_M0(one) or direct or lds_operand or bool(one.instruction.modifiers.get("gds"))
+    return _USES_M0(one) or lds_operand or bool(one.instruction.modifiers.get("gds"))
+
+
+def _scalar_writes_m0(one: Described) -> RegisterSet:
+    return one.effects.writes & M0 if one.effects.category is Category.SALU else 0
 
 
 _STATUS_RULES: Final = (
@@ -184,9 +209,10 @@ _STATUS_RULES: Final = (
     fixed("s_setreg of TRAPSTS, s_rfe", 1, when(_SET_REGISTER, _hardware_register),
           when(named("s_rfe(_restore)?_b64"), lambda one: span(_HARDWARE_REGISTERS + _TRAP_STATUS, 1))),
     # LLVM checkReadM0Hazards
-    fixed("SALU writes m0, LDS copy, GDS, message or indexed move uses it", 1,
-          when(lambda one: one.effects.category is Category.SALU, within(M0, writes)),
+    fixed("SALU writes m0, GDS, message or indexed move uses it", 1, _scalar_writes_m0,
           when(_m0_user, lambda one: M0)),
+    fixed("SALU writes m0, copy to LDS uses it", 1, _scalar_writes_m0, when(_copies_to_lds, lambda one: M0),
+          advisory="AMD's own assembly writes m0 right before such copies"),
 )  # fmt: skip
 
 RULES: Final = (*_SCALAR_RULES, *_VECTOR_RULES, *MATRIX_RULES, *_STATUS_RULES)

@@ -8,7 +8,18 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
-from ckmlir.sim.analysis.hazard_rule import ALL, Described, Rule, fixed, named, reads, touches, when, writes
+from ckmlir.sim.analysis.hazard_rule import (
+    ALL,
+    GFX940,
+    Described,
+    Rule,
+    fixed,
+    named,
+    reads,
+    touches,
+    when,
+    writes,
+)
 from ckmlir.sim.analysis.registers import VECTOR_REGISTERS, RegisterSet, registers_of, span
 
 
@@ -36,7 +47,7 @@ def result_states(one: Described) -> ResultStates:
 
 
 _ANY_DOUBLE_MATRIX: Final = span(768, 1)
-"""A resource that is no register: that an f64 matrix instruction came before."""
+"""A resource that is not a register: that an f64 matrix instruction came before."""
 
 _DOT = named("v_dot.*")
 
@@ -78,6 +89,12 @@ def _forwarded(one: Described, two: Described) -> int:
     if one.is_double and two.is_double and one.passes == two.passes == 4:
         return 4
     return 2 if one.instruction.target != "gfx90a" and one.passes == 2 else 0
+
+
+def _matrix_to_other_kind(one: Described, two: Described) -> int:
+    """A matrix instruction's result as all of operand C of an instruction of another kind."""
+    same = one.name == two.name or one.effects.writes != two.accumulator
+    return 0 if same or one.is_double or two.is_double else _overlapping(one, two)
 
 
 def _overlapping(one: Described, two: Described) -> int:
@@ -144,6 +161,9 @@ MATRIX_RULES: Final = (
          when(_is_matrix, _factors), _matrix_to_factor),
     Rule("matrix result, matrix instruction adds to it", ALL, 18, _matrix_result,
          when(_is_matrix, lambda one: one.accumulator), _matrix_to_accumulator),
+    Rule("matrix result, another kind of matrix instruction adds to it", GFX940, 18, _matrix_result,
+         when(_is_matrix, lambda one: one.accumulator), _matrix_to_other_kind,
+         advisory="llvm-project pull request 218363, open: accumulators are forwarded within one kind only"),
     Rule("matrix result, VALU, memory or LDS reads it", ALL, 20, _matrix_result,
          when(_other, reads), _matrix_to_other),
     Rule("matrix result, VALU, memory or LDS overwrites it", ALL, 20, _matrix_result,

@@ -18,7 +18,7 @@ def _shape(mnemonic: str) -> tuple[int, int, str]:
     """Rows of the product (as in 32x32), K, and the rest of the name."""
     found = _SHAPE.match(mnemonic)
     if found is None:
-        raise ValueError(f"{mnemonic} is no matrix instruction")
+        raise ValueError(f"{mnemonic} is not a matrix instruction")
     return int(found[1]), int(found[3]), found[4]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import replace
 from functools import lru_cache
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
@@ -42,7 +43,8 @@ def check_waits(code_object: CodeObject, kernel: str | None = None) -> list[Find
 
 
 def check_hazards(code_object: CodeObject, kernel: str | None = None) -> list[Finding]:
-    """Pairs of instructions with fewer wait states between them than the chip asks for, on any path.
+    """Pairs of instructions with fewer wait states between them than the chip asks for, on any path. Those that only
+    advisory rules concern are of grade "advisory".
 
     Arguments, result and errors as for `check_waits`.
     """
@@ -52,14 +54,17 @@ def check_hazards(code_object: CodeObject, kernel: str | None = None) -> list[Fi
         seconds.setdefault(hazard.second.address, []).append(hazard)
     found = []
     for _, hazards in sorted(seconds.items()):
-        worst = max(hazards, key=lambda item: item.needed - item.present)
+        worst = max(hazards, key=lambda item: (not item.rule.advisory, item.needed - item.present))
         registers = names(worst.registers & (VECTOR_REGISTERS | SCALAR_REGISTERS))
         about = f" ({registers})" if registers else ""
         message = (
             f"{worst.rule.name}{about}: {worst.needed} wait states needed after {subject.place(worst.first)}, "
             f"{worst.present} there; put s_nop {worst.needed - worst.present - 1} before it"
         )
-        found.append(subject.finding(worst.second, message))
+        if worst.rule.advisory:
+            message += f"; advice only: {worst.rule.advisory}"
+        grade = "advisory" if worst.rule.advisory else "required"
+        found.append(replace(subject.finding(worst.second, message), grade=grade))
     return subject.unproven() + found
 
 

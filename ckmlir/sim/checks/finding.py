@@ -10,6 +10,10 @@ from collections.abc import Iterable
 from dataclasses import asdict, dataclass
 from typing import Any
 
+GRADES = ("required", "advisory", "cleared")
+"""How much findings weigh: what is wrong; what is unusual, and harmless under an assumption that the finding states;
+what the code alone could not exclude and a run that executed the place did not show."""
+
 
 @dataclass(frozen=True)
 class Finding:
@@ -28,7 +32,8 @@ class Finding:
         memory_address: Byte offset in the allocation, of the first lane concerned.
         allocation: Name of the memory: "LDS", "scratch", the name of an argument, …
         times: How often it was seen; findings of one checker at one instruction are one finding.
-        earlier: Of missing waits, the byte offsets of the instructions whose accesses are in flight.
+        earlier: Of missing waits and races, the byte offsets of the earlier accesses.
+        grade: One of GRADES.
     """
 
     checker: str
@@ -44,6 +49,12 @@ class Finding:
     allocation: str | None = None
     times: int = 1
     earlier: tuple[int, ...] = ()
+    grade: str = "required"
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether the kernel is wrong, as far as the checker knows."""
+        return self.grade == "required"
 
     @property
     def place(self) -> str:
@@ -65,7 +76,8 @@ class Finding:
         return ", ".join(parts)
 
     def __str__(self) -> str:
-        return f"{self.checker}: {self.message}\n    {self.place}"
+        grade = "" if self.is_fault else f" ({self.grade})"
+        return f"{self.checker}{grade}: {self.message}\n    {self.place}"
 
     def to_dict(self) -> dict[str, Any]:
         """Plain values for JSON, with the names of the attributes."""
@@ -122,6 +134,6 @@ def parse_checks(chosen: str | Iterable[str]) -> frozenset[str]:
             names |= {one.name for one in CHECKERS.values() if not one.on_request}
             continue
         if name not in CHECKERS:
-            raise ValueError(f"{name!r} is no checker; choose all, or from {', '.join(CHECKERS)}")
+            raise ValueError(f"{name!r} is not a checker; choose all, or from {', '.join(CHECKERS)}")
         names.add(name)
     return frozenset(names)

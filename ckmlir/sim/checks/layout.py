@@ -53,9 +53,11 @@ class Kind:
     UNDEFINED_ADDRESS = 10
     UNDEFINED_CONDITION = 11
     UNDEFINED_EXEC = 12
-    EARLY_REGISTER = 13
-    EARLY_LDS_COPY = 14
-    LATE_LDS = 15
+    RACE_EQUAL = 13
+    RACE_ORDERED = 14
+    EARLY_REGISTER = 15
+    EARLY_LDS_COPY = 16
+    LATE_LDS = 17
 
 
 FIRST_OF_WAIT = Kind.EARLY_REGISTER
@@ -65,4 +67,4 @@ FIRST_OF_WAIT = Kind.EARLY_REGISTER
 class Use:
     """What an access does, as the compiled checks see it."""
 
-    READ, WRITE, ATOMIC, ATOMIC_READ = range(4)
+    READ, WRITE, ATOMIC, ATOMIC_READ, SAME = range(5)  # SAME: a write of what is there already

@@ -25,6 +25,8 @@ _CHECKER = {
     Kind.UNALIGNED: "unaligned",
     Kind.RACE_WITH_WRITE: "race",
     Kind.RACE_WITH_READ: "race",
+    Kind.RACE_EQUAL: "race",
+    Kind.RACE_ORDERED: "race",
     Kind.ENDED_BEFORE_BARRIER: "barrier",
     Kind.LANES_AT_BARRIER: "barrier",
     Kind.UNDEFINED_STORED: "initialisation",
@@ -50,6 +52,11 @@ _MESSAGES = {
 
 def _is_wait(kind: int) -> bool:
     return _CHECKER[kind] == "wait"
+
+
+def _has_other(kind: int) -> bool:
+    """Whether a finding is about two accesses."""
+    return _CHECKER[kind] in ("wait", "race")
 
 
 class Monitor:
@@ -142,7 +149,8 @@ class Monitor:
             memory_address=None if allocation is None else offset,
             allocation=None if allocation is None else self.name_of(allocation),
             times=get(layout.TIMES),
-            earlier=(place.locate(place.record_address(get(layout.OTHER_RECORD)))[1],) if _is_wait(kind) else (),
+            earlier=(place.locate(place.record_address(get(layout.OTHER_RECORD)))[1],) if _has_other(kind) else (),
+            grade="advisory" if kind in (Kind.RACE_EQUAL, Kind.RACE_ORDERED) else "required",
         )
 
     def _place_of(self, address: int) -> tuple[Allocation | None, int]:
@@ -165,6 +173,11 @@ class Monitor:
             mask = get(layout.OTHER_TAG)
             waves = ", ".join(str(wave) for wave in range(64) if mask >> wave & 1)
             return f"wave {waves} of the workgroup ended while this wave waits at the barrier"
+        if kind == Kind.RACE_EQUAL:
+            return f"store of what is there already, beside a write by {self._other_access(get, place)}"
+        if kind == Kind.RACE_ORDERED:
+            there = self._other_access(get, place)
+            return f"ordered by atomic accesses alone, if fences stand around these, behind an access by {there}"
         if kind in (Kind.RACE_WITH_WRITE, Kind.RACE_WITH_READ):
             other = "a write" if kind == Kind.RACE_WITH_WRITE else "a read"
             return f"conflict with {other} by {self._other_access(get, place)}"

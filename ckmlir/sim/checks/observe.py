@@ -5,6 +5,7 @@ from __future__ import annotations
 from functools import cache
 
 from ckmlir.sim import state, step_recording
+from ckmlir.sim.access import Access
 from ckmlir.sim.builder import Value
 from ckmlir.sim.checks import layout, race_lds, race_memory, recording, wait_handlers, wait_layout, wait_lds
 from ckmlir.sim.checks.layout import Kind, Use
@@ -35,7 +36,7 @@ def note_if_any(b: HandlerBuilder, kind: int, lanes: str, noted: bool = True) ->
 
 
 def _misaligned(b: HandlerBuilder, mask: str, bytes: int) -> str:
-    """The lanes of a mask (an i64) whose noted address is no multiple of `bytes`, a power of two."""
+    """The lanes of a mask (an i64) whose noted address is not a multiple of `bytes`, a power of two."""
     vectors = b.vectors()
     loaded = b.assign(f"load <64 x i64>, ptr {b.work(state.WORK_ADDRESSES)}, align 64")
     odd = (Value(vectors, U64, loaded) & (bytes - 1)).ne(0)
@@ -54,14 +55,17 @@ def _in_memory(b: HandlerBuilder, use: int) -> bool:
     return b.key.mnemonic.startswith("flat") or not _in_lds(b, use)
 
 
-def _check_races(b: HandlerBuilder, mask: str, bytes: int, use: int, place: str) -> None:
-    """Check the noted addresses for races. An atomic load is atomic in the lanes where it is aligned."""
+def _check_races(b: HandlerBuilder, mask: str, bytes: int, use: int, place: str, same: str = "") -> None:
+    """Check the noted addresses for races. An atomic load is atomic in the lanes where it is aligned. `same`: lanes (an
+    i64) of a write that write what is there."""
+    parts = [(b.assign(f"and i64 {mask}, {b.assign(f'xor i64 {same}, -1')}"), use), (same, Use.SAME)] if same else []
     if _in_lds(b, use):
-        name = race_lds.lds_helper(use, bytes)
-        b.emit(f"call void @{name}(i64 {mask}, ptr {place}, ptr %wave, ptr %record)")
+        for lanes, what in parts or [(mask, use)]:
+            name = race_lds.lds_helper(what, bytes)
+            b.emit(f"call void @{name}(i64 {lanes}, ptr {place}, ptr %wave, ptr %record)")
     if not _in_memory(b, use):
         return
-    parts = [(mask, use)]
+    parts = parts or [(mask, use)]
     if use == Use.READ and b.key.modifier("atomic"):
         odd = _misaligned(b, mask, bytes)
         parts = [(b.assign(f"xor i64 {mask}, {odd}"), Use.ATOMIC_READ), (odd, Use.READ)]
@@ -70,8 +74,30 @@ def _check_races(b: HandlerBuilder, mask: str, bytes: int, use: int, place: str)
         b.emit(f"call void @{name}(i64 {lanes}, ptr {place}, ptr %wave, ptr %record, i64 {bytes})")
 
 
-def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
-    """Check an access of `bytes` at the noted address of each lane of the mask (an i64), before it is made."""
+def same_lanes(b: HandlerBuilder, access: Access, rows: str, mask: str) -> str:
+    """The lanes of a mask (an i64) whose part of the rows at a pointer is what memory has at their noted addresses;
+    "" where no check asks."""
+    if not checks_of(b) & layout.RACE:
+        return ""
+    there = b.work(state.WORK_MATRIX_A)
+    b.emit(f"call void @load_masked_{access.name}(i64 {mask}, ptr {b.work(state.WORK_ADDRESSES)}, ptr {there})")
+    ones = (1 << 8 * min(access.bytes, 4)) - 1
+    compared = ones << 16 if access.place == "high" else ones
+    same = mask
+    for row in range(access.dwords):
+        given, held = (
+            b.assign(f"load <64 x i32>, ptr {b.pointer(start, row * state.VGPR_BYTES)}, align 64")
+            for start in (rows, there)
+        )
+        different = b.assign(f"and <64 x i32> {b.assign(f'xor <64 x i32> {given}, {held}')}, splat (i32 {compared})")
+        equal = b.assign(f"icmp eq <64 x i32> {different}, zeroinitializer")
+        same = b.assign(f"and i64 {same}, {b.assign(f'bitcast <64 x i1> {equal} to i64')}")
+    return same
+
+
+def observe(b: HandlerBuilder, mask: str, bytes: int, use: int, same: str = "") -> None:
+    """Check an access of `bytes` at the noted address of each lane of the mask (an i64), before it is made. `same`: as
+    `same_lanes` gives it."""
     checks = checks_of(b)
     addresses = b.work(state.WORK_ADDRESSES) if checks else ""
     if checks & layout.MEMORY:
@@ -82,7 +108,7 @@ def observe(b: HandlerBuilder, mask: str, bytes: int, use: int) -> None:
     if checks & layout.UNALIGNED and use != Use.ATOMIC and bytes >= 4:
         note_if_any(b, Kind.UNALIGNED, _misaligned(b, mask, 4))
     if checks & layout.RACE:
-        _check_races(b, mask, bytes, use, addresses)
+        _check_races(b, mask, bytes, use, addresses, same)
     if checks & layout.RECORDING:
         step_recording.record_access(b, mask, bytes, use)
     if checks & layout.WAIT and _in_lds(b, use):

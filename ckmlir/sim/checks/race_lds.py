@@ -17,7 +17,7 @@ from ckmlir.sim.ir_text import field
 SIZES = (1, 2, 4, 8, 12, 16)
 """Bytes of a lane's access that have a function; longer ones are checked in pieces of 16."""
 
-_NAMES = {Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic"}
+_NAMES = {Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.SAME: "same"}
 TAGS = 3
 """Bytes of tags for each byte of LDS, which the scheduler clears."""
 CELLS = TAGS + 2
@@ -173,6 +173,8 @@ entry:
 {field("wave", state.CONTEXT, "context", "ptr")}{_turn(1)}
   %base = sub i64 %round64, 1
   %reads = icmp eq i64 %use, {Use.READ}
+  %is_same = icmp eq i64 %use, {Use.SAME}
+  %write_kind = select i1 %is_same, i64 {Kind.RACE_EQUAL}, i64 {Kind.RACE_WITH_WRITE}
   %not_atomic = icmp ne i64 %use, {Use.ATOMIC}
   %lane_bit = shl i64 1, %lane
   br label %head
@@ -210,7 +212,7 @@ read:
 found:
   %array = phi i64 [ %writers_array, %write ], [ %readers_array, %read ]
   %tag = phi i64 [ %write_tag, %write ], [ %read_tag, %read ]
-  %kind = phi i64 [ {Kind.RACE_WITH_WRITE}, %write ], [ {Kind.RACE_WITH_READ}, %read ]
+  %kind = phi i64 [ %write_kind, %write ], [ {Kind.RACE_WITH_READ}, %read ]
   %turn_of_tag = add i64 %tag, %base
   %records_start = add i64 %cells, %array
   %records_place = add i64 %records_start, %dword_offset

@@ -12,7 +12,8 @@ kept.
 
 `race_table.py` keeps one history for all neighbours that have the same.
 
-Where workgroups wait for each other, flags order accesses too: `race_flags.py`.
+Where workgroups wait for each other, flags order accesses too: `race_flags.py`. Elsewhere what atomic accesses order is
+a finding of its own kind; but not at the places of the atomic accesses themselves, where plain ones always race.
 """
 
 from __future__ import annotations
@@ -29,8 +30,13 @@ _WRITER, _READER, _ATOMIC_READER, _WRITE_RECORD, _READ_RECORD = 0, 1, 3, 5, 6  #
 _PLAIN_USE, _ATOMIC_USE = 0b11111, 0b00111  # positions whose turns conflict with a write
 _H = "<8 x i32>"
 
-_NAMES = {Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read"}
-_CONFLICTS = {Use.READ: 1, Use.ATOMIC_READ: 1, Use.WRITE: _PLAIN_USE, Use.ATOMIC: _ATOMIC_USE}
+_WRITES = (Use.WRITE, Use.ATOMIC, Use.SAME)
+_NAMES = {
+    Use.READ: "read", Use.WRITE: "write", Use.ATOMIC: "atomic", Use.ATOMIC_READ: "atomic_read", Use.SAME: "same"
+}  # fmt: skip
+_CONFLICTS = {
+    Use.READ: 1, Use.ATOMIC_READ: 1, Use.WRITE: _PLAIN_USE, Use.ATOMIC: _ATOMIC_USE, Use.SAME: _PLAIN_USE
+}  # fmt: skip
 
 
 def memory_helper(use: int) -> str:
@@ -51,12 +57,12 @@ _REPORTED = "  %found = phi i64 [ 0, %entry ], [ %found_next, %next ]\n"
 # conflicts with it in the positions %conflict; returns those lanes.
 _REPORT = f"""
 define internal i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %conflict, i64 %here, i64 %lanes, i64 %start,
-                                 i64 %size, ptr %addresses) #1 {{
+                                 i64 %size, ptr %addresses, i64 %write_kind, i64 %read_kind) #1 {{
 entry:
   %conflict64 = zext i8 %conflict to i64
   %which = call i64 @llvm.cttz.i64(i64 %conflict64, i1 true)
   %of_write = icmp eq i64 %which, {_WRITER}
-  %kind = select i1 %of_write, i64 {Kind.RACE_WITH_WRITE}, i64 {Kind.RACE_WITH_READ}
+  %kind = select i1 %of_write, i64 %write_kind, i64 %read_kind
   %turns = and {_H} %old, splat (i32 {_ATOMIC_WRITER - 1})
   %turn32 = extractelement {_H} %turns, i64 %which
   %turn = zext i32 %turn32 to i64
@@ -132,7 +138,7 @@ def _inserted(name: str, values: dict[int, str], old: str) -> str:
 
 def _new_history(use: int) -> str:
     """%new: the history behind this access of bytes with history %old, and %fresh: of bytes without one."""
-    if use in (Use.WRITE, Use.ATOMIC):
+    if use in _WRITES:
         values = {_WRITER: "%write_turn", _WRITE_RECORD: "%number32"}
         return _inserted("new", values, "%old")
     first = _READER if use == Use.READ else _ATOMIC_READER
@@ -159,7 +165,7 @@ def _new_history(use: int) -> str:
 
 
 def _fresh_history(use: int) -> str:
-    if use in (Use.WRITE, Use.ATOMIC):
+    if use in _WRITES:
         values = {_WRITER: "%write_turn", _WRITE_RECORD: "%number32"}
     else:
         values = {_READER if use == Use.READ else _ATOMIC_READER: "%turn", _READ_RECORD: "%number32"}
@@ -169,6 +175,11 @@ def _fresh_history(use: int) -> str:
 _LEARN = f"""  %flag_writer = extractelement {_H} %old, i64 {_WRITER}
   call void @learn_of_flag(ptr %context, i32 %flag_writer)
 """
+
+
+def _kind_of_write(use: int) -> int:
+    """What a conflict of an access with an earlier write is."""
+    return Kind.RACE_EQUAL if use == Use.SAME else Kind.RACE_WITH_WRITE
 
 
 def _line_function(use: int) -> str:
@@ -209,15 +220,28 @@ look:
 report:
   %unordered_here = call i8 @unordered_by_flags(ptr %context, {_H} %turns, i8 %conflict)
   %excused = icmp eq i8 %unordered_here, 0
-  br i1 %excused, label %update, label %tell
+  br i1 %excused, label %flagged, label %tell
+flagged:
+{field("context", state.PAUSES, "pauses")}  %trusts_flags = icmp ne i64 %pauses, 0
+  br i1 %trusts_flags, label %update, label %doubt
+doubt:
+  %last_writer = extractelement {_H} %old, i64 {_WRITER}
+  %after_atomic = icmp slt i32 %last_writer, 0
+  %is_flag = or i1 %after_atomic, {"true" if use in (Use.ATOMIC, Use.ATOMIC_READ) else "false"}
+  %doubted_write = select i1 %is_flag, i64 {_kind_of_write(use)}, i64 {Kind.RACE_ORDERED}
+  %doubted_read = select i1 %is_flag, i64 {Kind.RACE_WITH_READ}, i64 {Kind.RACE_ORDERED}
+  br label %tell
 tell:
-  %told = call i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %unordered_here, i64 %here, i64 %open, i64 %start,
-                                i64 %size, ptr %addresses)
+  %shown = phi i8 [ %unordered_here, %report ], [ %conflict, %doubt ]
+  %write_kind = phi i64 [ {_kind_of_write(use)}, %report ], [ %doubted_write, %doubt ]
+  %read_kind = phi i64 [ {Kind.RACE_WITH_READ}, %report ], [ %doubted_read, %doubt ]
+  %told = call i64 @report_race(ptr %wave, ptr %record, {_H} %old, i8 %shown, i64 %here, i64 %open, i64 %start,
+                                i64 %size, ptr %addresses, i64 %write_kind, i64 %read_kind)
   %silent = xor i64 %told, -1
   %open_less = and i64 %open, %silent
   br label %update
 update:
-  %open_here = phi i64 [ %open, %look ], [ %open, %report ], [ %open_less, %tell ]
+  %open_here = phi i64 [ %open, %look ], [ %open, %flagged ], [ %open_less, %tell ]
   %not_here = xor i64 %here, -1
   %left_here = and i64 %left, %not_here
 {_new_history(use)}  %differs = icmp ne {_H} %old, %new

@@ -23,7 +23,7 @@ LINE = 64
 MASK, HISTORY, NEXT = 0, 8, 36
 COUNT, CAPACITY, LOST = 0, 8, 16  # groups in use, this one included; how many fit; how many did not
 GROUP_BYTES = 40
-_LAST = 7  # of the eight: the number of the line's next group, which is no part of the history
+_LAST = 7  # of the eight: the number of the line's next group, which is not a part of the history
 
 
 class LineTable:

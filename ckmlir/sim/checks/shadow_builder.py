@@ -14,7 +14,7 @@ from ckmlir.sim.element import U32
 from ckmlir.sim.handler import HandlerBuilder, HandlerKey
 from ckmlir.sim.llvm_builder import LANES, FunctionText
 
-# What is no data, or counts as always defined: EXEC (undefined bits in it are reported when they are written), M0, and
+# What is not data, or counts as always defined: EXEC (undefined bits in it are reported when they are written), M0, and
 # everything behind SCC.
 _REAL = {state.EXEC, state.M0, *range(state.HARDWARE_REGISTERS, state.VGPR)}
 

@@ -48,14 +48,21 @@ def seen_or_possible(
     """What the code alone shows (`known`), then what the run shows; a missing wait that both show is there once.
 
     Whether accesses to LDS meet is known to a run, while the code alone may not show their addresses; so what it shows
-    of LDS counts only where the run has not executed both instructions. `executed` gives the offsets of those it has.
+    of LDS is cleared where the run has executed both instructions. `executed` gives the offsets of those it has.
     """
     shown = {access for one in seen if one.checker == "wait" for access in one.earlier}
     possible = [one for one in known if not one.earlier or not shown.issuperset(one.earlier)]
     if any(_of_lds(one) for one in possible):
         decided = set(executed())
-        possible = [one for one in possible if not (_of_lds(one) and decided.issuperset((one.address, *one.earlier)))]
+        possible = [_cleared(one) if _of_lds(one) and decided.issuperset((one.address, *one.earlier)) else one
+                    for one in possible]  # fmt: skip
     return [*possible, *seen]
+
+
+def _cleared(finding: Finding) -> Finding:
+    return replace(
+        finding, message=f"{finding.message}; this run executed both, and they did not meet", grade="cleared"
+    )
 
 
 def _of_lds(finding: Finding) -> bool:

@@ -84,7 +84,7 @@ class Tracer:
             result_dtype: Of the registers written, read ones among them (accumulators); None is `dtype`.
             output: Called with each event, or a file that gets its text; None is standard error.
             waves: Only waves with these numbers in their workgroup; None is all.
-            limit: Events after which the rest is only counted; None is no limit.
+            limit: Events after which the rest is only counted; None for no limit.
             required: Whether a kernel without such an instruction is an error (ValueError at the launch).
         """
         self.place, self.dtype, self.waves, self.limit = place, np.dtype(dtype), waves, limit

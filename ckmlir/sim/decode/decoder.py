@@ -199,7 +199,7 @@ class Decoder:
 
 
 def _no_operand(plan: Plan, number: int, type_name: str) -> str:
-    return f"{plan.opcode.mnemonic} with operand number {number}, which is no operand of type {type_name}"
+    return f"{plan.opcode.mnemonic} with operand number {number}, which is not an operand of type {type_name}"
 
 
 def _signed16(value: int) -> int:

@@ -69,7 +69,7 @@ def read_measurements(path: str | Path) -> list[Measurement]:
     """The rows of a CSV file with the columns `kernel` and `microseconds`; other columns are not looked at.
 
     Raises:
-        CalibrationError: A file that cannot be read, a missing column, a time that is no positive number, no row.
+        CalibrationError: A file that cannot be read, a missing column, a time that is not a positive number, no row.
     """
     path = Path(path)
     try:
@@ -123,8 +123,8 @@ def calibrate(
 
     Raises:
         ParameterError: An unknown name.
-        CalibrationError: A published parameter without `force`, one that is no positive number, too few measurements,
-            or a model that gives no time.
+        CalibrationError: A published parameter without `force`, one that is not a positive number, too few
+            measurements, or a model that gives no time.
     """
     chosen = tuple(dict.fromkeys(names))
     start = _start(parameters, chosen, force)

@@ -38,7 +38,7 @@ def phases_of(parameters: Parameters, kind: str, width: int) -> tuple[int, npt.N
         for part in group.split(","):
             first, _, last = part.strip().partition("-")
             if not (first.isdigit() and (last or first).isdigit() and int(last or first) < 64):
-                raise ParameterError(f"lds.phases.{name}: '{part.strip()}' is no range of lanes such as 0-31")
+                raise ParameterError(f"lds.phases.{name}: '{part.strip()}' is not a range of lanes such as 0-31")
             lanes = slice(int(first), int(last or first) + 1)
             if (phase[lanes] >= 0).any():
                 raise ParameterError(f"lds.phases.{name}: lanes {part.strip()} are in two phases")

@@ -12,7 +12,7 @@ from ckmlir.sim.timing.launch_model import LaunchModel, model_launch, workgroups
 from ckmlir.sim.timing.lengths import CountsWorkgroups, count_workgroups, survey
 from ckmlir.sim.timing.occupancy import kernel_occupancy
 from ckmlir.sim.timing.parameters import Parameters, load
-from ckmlir.sim.timing.recording import RecordsLaunches, record
+from ckmlir.sim.timing.recording import RecordsLaunches, Trace, record
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
@@ -51,10 +51,28 @@ def measure(
         LaunchError, UnsupportedInstruction, SimulationError: As `Simulator.launch`.
     """
     parameters = parameters or load(code_object.target)
+    launch = (simulator, code_object, kernel, grid, block, arguments, dynamic_lds)
+    trace = record_launch(*launch, parameters=parameters, mode=mode, shape=shape)
+    return model_launch(trace, parameters, mode, shape)
+
+
+def record_launch(
+    simulator: MeasuresLaunches,
+    code_object: CodeObject,
+    kernel: str | None,
+    grid: Dimensions,
+    block: Dimensions,
+    arguments: Sequence[KernelArgument],
+    dynamic_lds: int,
+    *,
+    parameters: Parameters,
+    mode: Mode | int,
+    shape: Sequence[int] | None,
+) -> Trace:
+    """The workgroups of a launch that the model needs in a mode, recorded. Arguments and errors as for `measure`."""
     name = code_object.kernel(kernel).name
     fitting = kernel_occupancy(code_object, name, parameters, math.prod(block))
     launch = (simulator, code_object, name, grid, block, arguments, dynamic_lds)
     lengths = survey(shape or grid, partial(count_workgroups, *launch))
     numbers = workgroups_to_record(shape or grid, parameters, fitting.workgroups, mode, lengths)
-    trace = replace(record(*launch, numbers), lengths=lengths)
-    return model_launch(trace, parameters, mode, shape)
+    return replace(record(*launch, numbers), lengths=lengths)

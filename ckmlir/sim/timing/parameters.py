@@ -114,7 +114,7 @@ def _checked(known: Parameter, value: Value) -> Value:
         try:
             value = float(value)
         except ValueError as error:
-            raise ParameterError(f"{known.name}: '{value}' is no number; its unit is {known.unit}") from error
+            raise ParameterError(f"{known.name}: '{value}' is not a number; its unit is {known.unit}") from error
     if not 0 <= value < 1e15:
         raise ParameterError(f"{known.name}: {value} is out of range; it is a number of {known.unit}, 0 or more")
     return int(value) if float(value).is_integer() else value
@@ -129,7 +129,7 @@ def load(target: str, file: str | Path | None = None, overrides: Iterable[str] =
         overrides: "name=value", applied last.
 
     Raises:
-        ParameterError: An unknown chip or name, a value that is no number, a file that cannot be read.
+        ParameterError: An unknown chip or name, a value that is not a number, a file that cannot be read.
     """
     if target not in TARGETS:
         raise ParameterError(f"the timing model does not know {target!r}; it knows {', '.join(TARGETS)}")
@@ -142,7 +142,7 @@ def load(target: str, file: str | Path | None = None, overrides: Iterable[str] =
     for text in overrides:
         key, separator, word = text.partition("=")
         if not separator:
-            raise ParameterError(f"'{text}' is no override of a parameter; write name=value, such as lds.latency=80")
+            raise ParameterError(f"'{text}' does not override a parameter; write name=value, such as lds.latency=80")
         values[key.strip()] = word.strip()
     return parameters.with_values(values)
 

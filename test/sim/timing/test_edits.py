@@ -104,7 +104,7 @@ def test_malformed_values() -> None:
     [
         (ScaleParameter("lds.latensy", 2), "did you mean lds.latency"),
         (ScaleParameter("lds.phases.read_16", 2), "cannot be scaled: it is a text"),
-        (SetParameter("lds.latency", "many"), "is no number"),
+        (SetParameter("lds.latency", "many"), "is not a number"),
         (Remove("s_branch*"), "no instruction's mnemonic or text matches"),
         (Remove("0x3"), "no instruction starts at offset 0x3"),
         (Remove("example.py:99"), "lines of example.py with instructions: 11"),

@@ -99,7 +99,7 @@ def test_conflicts_slow_down_what_is_bound_by_lds() -> None:
 
 @pytest.mark.parametrize(
     ("phases", "message"),
-    [("0-31", "lane 32 is in no phase"), ("0-40 | 30-63", "in two phases"), ("0-31 | x", "'x' is no range of lanes")],
+    [("0-31", "lane 32 is in no phase"), ("0-40 | 30-63", "in two phases"), ("0-31 | x", "'x' is not a range")],
 )
 def test_wrong_phases_are_refused(phases: str, message: str) -> None:
     with pytest.raises(ParameterError, match=message):

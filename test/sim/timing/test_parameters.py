@@ -29,7 +29,7 @@ def test_a_file_and_overrides_replace_values_only(tmp_path: Path) -> None:
     [
         ("lds.latencies=3", "did you mean lds.latency"),
         ("lds.latency", "write name=value"),
-        ("lds.latency=soon", "'soon' is no number; its unit is cycles"),
+        ("lds.latency=soon", "'soon' is not a number; its unit is cycles"),
         ("lds.latency=-1", "out of range"),
         ("lds.latency=nan", "out of range"),
     ],
