@@ -1,4 +1,4 @@
-"""Results go to where the user says: whole files or none, and what is no regular file is written to, never replaced.
+"""Results go to where the user says: whole files or none, and what is not a regular file is written to, never replaced.
 
 Devices, pipes and links are made in a temporary directory; nothing here touches those of the machine by name.
 """
@@ -141,7 +141,7 @@ def test_what_is_kept_beside_needs_a_file_to_be_beside(tmp_path: Path, capsys: p
     pipe = tmp_path / "pipe"
     os.mkfifo(pipe)
     assert cli.main(["compile", "gemm", "--arch", "gfx942", "-o", str(pipe), "--keep", "asm"]) == 2
-    assert f"{pipe} is no regular file" in capsys.readouterr().err
+    assert f"{pipe} is not a regular file" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [pipe]
 
 

@@ -268,7 +268,7 @@ class Distribution:
             whole = first == last or (rest % weight == 0 and length % weight == 0)
             if factors[0].owner != REGISTER or not whole:
                 part = f"[{start}, {start + length}) of dimension {dim}"
-                raise ValueError(f"{part} is no whole part of each thread's registers in '{self}'")
+                raise ValueError(f"{part} is not a whole part of each thread's registers in '{self}'")
             if first != last or length == weight:
                 factors[0] = factors[0]._replace(length=last - first + 1)
                 break

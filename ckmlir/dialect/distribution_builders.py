@@ -30,8 +30,8 @@ def coalesced(
 
     The lanes fill the contiguous dimension first, then the others from the last to the first, then the waves do the
     same. Register order: iterations by dimension, then the rows of a transposed block, then the vector. Vectors are
-    shorter where the contiguous dimension is no multiple of them, or where there would be fewer of them than threads;
-    with fewer elements than threads the rest of the threads hold copies.
+    shorter where the contiguous dimension is not a multiple of them, or where there would be fewer of them than
+    threads; with fewer elements than threads the rest of the threads hold copies.
 
     `transposed_block` k gives every thread k consecutive indices of the last other dimension, each with its vector: the
     k x vector block that is transposed in registers.
@@ -84,7 +84,7 @@ def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: i
     """
     row = lengths[order[-1]]
     if row % cell:
-        raise ValueError(f"a row of {row} is no multiple of cells of {cell}")
+        raise ValueError(f"a row of {row} is not a multiple of cells of {cell}")
     packed = [1] * len(lengths)
     packed[order[-1]] = cell
     found = _filled(lengths, packed, list(reversed(order)), lanes, waves, [waves] * len(lengths))
@@ -106,8 +106,8 @@ def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 
     step.
 
     Raises:
-        ValueError: waves_per_row does not divide the waves, the row is no multiple of what its lanes and waves take at
-            once, or the count is no multiple of the rows that all waves take at once.
+        ValueError: waves_per_row does not divide the waves, the row is not a multiple of what its lanes and waves take
+            at once, or the count is not a multiple of the rows that all waves take at once.
     """
     if min(count, length, waves, vector, waves_per_row, lanes) < 1 or waves % waves_per_row:
         raise ValueError(f"{waves_per_row} waves a row cannot be made of {waves} waves")

@@ -34,7 +34,7 @@ class LdsLayout:
     """A layout; no terms means no swizzle, `skew` 0 none, `hands` 1 that rows lie in their order.
 
     Raises:
-        ValueError: the order is no permutation, the pitch is shorter than a row, the swizzle leaves the row, or the
+        ValueError: the order is not a permutation, the pitch is shorter than a row, the swizzle leaves the row, or the
             rows cannot be dealt out evenly.
     """
 
@@ -51,7 +51,7 @@ class LdsLayout:
         if min(self.lengths) < 1:
             raise ValueError(f"lengths must be positive, not {list(self.lengths)}")
         if sorted(self.order) != list(range(len(self.lengths))):
-            raise ValueError(f"order {list(self.order)} is no permutation of {len(self.lengths)} dimensions")
+            raise ValueError(f"order {list(self.order)} is not a permutation of {len(self.lengths)} dimensions")
         if self.pitch < self.row_length:
             raise ValueError(f"pitch {self.pitch} is shorter than a row of {self.row_length}")
         if self.chunk < 1 or self.period < 1:

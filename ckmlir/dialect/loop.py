@@ -67,7 +67,7 @@ def schedule_of(loop_op: ir.Operation, *, check_stages: bool = True) -> Schedule
     """A loop's schedule; without `check_stages` also where it names stages that the loop lacks.
 
     Raises:
-        ValueError: the attribute is no string, or the text no schedule, or it names a stage that the loop lacks.
+        ValueError: the attribute is not a string, or the text no schedule, or it names a stage that the loop lacks.
     """
     if SCHEDULE not in loop_op.attributes:
         return UNPIPELINED

@@ -98,7 +98,7 @@ class Mma:
         first, second = (b or a, a) if transposed else (a, b or a)
         instruction = target.find_mfma(shape, first, second)
         if block_k % instruction.k:
-            raise ValueError(f"a tile {block_k} deep is no multiple of the {instruction.k} of {instruction.name}")
+            raise ValueError(f"a tile {block_k} deep is not a multiple of the {instruction.k} of {instruction.name}")
         bits = instruction.k_per_lane * ELEMENT_BITS[a]
         pack = 1 if instruction.scaled else max(1, VECTOR_BITS // bits)
         while block_k % (pack * instruction.k):
@@ -169,7 +169,7 @@ class Mma:
         """A (m, k) over `waves` (along m, along n): each row of waves holds its rows, copied along n.
 
         Raises:
-            ValueError: the tile is no multiple of what the waves take at once.
+            ValueError: the tile is not a multiple of what the waves take at once.
         """
         _multiple("m", m, waves[0], self.m)
         _multiple("k", k, 1, self.k)
@@ -181,7 +181,7 @@ class Mma:
         """B (n, k) over `waves` (along m, along n): each column of waves holds its columns, copied along m.
 
         Raises:
-            ValueError: the tile is no multiple of what the waves take at once.
+            ValueError: the tile is not a multiple of what the waves take at once.
         """
         _multiple("n", n, waves[1], self.n)
         _multiple("k", k, 1, self.k)
@@ -193,7 +193,7 @@ class Mma:
         """C (m, n) over `waves` (along m, along n).
 
         Raises:
-            ValueError: the tile is no multiple of what the waves take at once.
+            ValueError: the tile is not a multiple of what the waves take at once.
         """
         _multiple("m", m, waves[0], self.m)
         _multiple("n", n, waves[1], self.n)
@@ -247,7 +247,7 @@ class Mma:
 def _multiple(name: str, length: int, waves: int, unit: int) -> None:
     if length < 1 or length % (waves * unit):
         by = f"{waves} waves of {unit}" if waves > 1 else str(unit)
-        raise ValueError(f"{name} = {length} is no multiple of {waves * unit} ({by})")
+        raise ValueError(f"{name} = {length} is not a multiple of {waves * unit} ({by})")
 
 
 @dataclass(frozen=True, slots=True)

@@ -23,13 +23,13 @@ def scales_over(mma: Mma, waves: tuple[int, int], rows: int, k: int, *, of_b: bo
     """The scales (m, k / 32) of a tile A (m, k) over `waves`, or those of B (n, k): of a lane, rows before K.
 
     Raises:
-        ValueError: the instruction scales nothing, or the tile is no multiple of what the waves take at once.
+        ValueError: the instruction scales nothing, or the tile is not a multiple of what the waves take at once.
     """
     if not mma.instruction.scaled:
         raise ValueError(f"{mma.instruction.name} has no block scales")
     side, unit = (1, mma.n) if of_b else (0, mma.m)
     if rows % (waves[side] * unit) or k % mma.k:
-        raise ValueError(f"{rows} x {k} is no multiple of {waves[side] * unit} x {mma.k}")
+        raise ValueError(f"{rows} x {k} is not a multiple of {waves[side] * unit} x {mma.k}")
     own = (Factor(rows // (waves[side] * unit), REGISTER, 0), Factor(waves[side], WAVE, side))
     outer = Distribution((Factor(waves[1 - side], WAVE, 1 - side),), (own, (Factor(k // mma.k, REGISTER, 1),)))
     blocks = mma.instruction.k // SCALED_BLOCK

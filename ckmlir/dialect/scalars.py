@@ -41,7 +41,7 @@ def bits(type_: ir.Type | str) -> int:
         return _BITS[name]
     if name.startswith("i") and name[1:].isdigit():
         return int(name[1:])
-    raise ValueError(f"{type_} is no element type")
+    raise ValueError(f"{type_} is not an element type")
 
 
 def is_float(type_: ir.Type) -> bool:

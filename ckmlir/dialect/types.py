@@ -144,7 +144,7 @@ def _lengths(attribute: ir.Attribute) -> tuple[int, ...]:
 def _element(attribute: ir.Attribute) -> ir.Type:
     if not isinstance(attribute, ir.TypeAttr):
         raise ValueError(f"the element must be a type, not {attribute}")
-    bits(attribute.value)  # ValueError for what is no element type
+    bits(attribute.value)  # ValueError for what is not an element type
     return attribute.value
 
 

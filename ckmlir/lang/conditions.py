@@ -45,7 +45,7 @@ class when:
         otherwise: the values given where the condition does not hold.
 
     Raises:
-        TracingError: the condition is no scalar condition; it stands in the function of a reduction, which
+        TracingError: the condition is not a scalar condition; it stands in the function of a reduction, which
             computes single elements.
     """
 
@@ -166,7 +166,7 @@ def exit_unless(condition: Scalar) -> None:
         exit_unless(first < length)
 
     Raises:
-        TracingError: the condition is no scalar condition; inside a loop or a `when`; there, put what follows
+        TracingError: the condition is not a scalar condition; inside a loop or a `when`; there, put what follows
             into a `when`.
     """
     trace = current()

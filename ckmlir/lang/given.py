@@ -1,7 +1,7 @@
 """What functions of the language are given, compared with their annotations.
 
 The annotation is the rule: `Parameters` reads it when the function is called first. Numbers of NumPy are taken for
-Python's, sequences for tuples; a bool is no number. What does not fit is refused in the words of the language.
+Python's, sequences for tuples; a bool is not a number. What does not fit is refused in the words of the language.
 """
 
 from __future__ import annotations

@@ -81,8 +81,8 @@ def kernel(
     verified.
 
     Raises:
-        TracingError: the name is no identifier, the waves do not make a workgroup, an argument has no type, or what the
-            function traces is not valid.
+        TracingError: the name is not an identifier, the waves do not make a workgroup, an argument has no type, or what
+            the function traces is not valid.
     """
     _check_request(name, target, waves, arguments)
 

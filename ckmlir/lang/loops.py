@@ -136,7 +136,7 @@ class while_loop(_Carrying):
         an i32 or f32.
 
     Raises:
-        TracingError: the condition is no scalar condition; nothing is carried, so that the condition could
+        TracingError: the condition is not a scalar condition; nothing is carried, so that the condition could
             not change.
     """
 

@@ -183,7 +183,7 @@ class Operators(ABC):
         )
 
     def _unknown(self) -> NoReturn:
-        raise TracingError("a traced value is no number yet: it is known when the kernel runs, not while it is traced")
+        raise TracingError("a traced value is not a number yet: it is known when the kernel runs, not while tracing")
 
     def __index__(self) -> int:
         self._unknown()

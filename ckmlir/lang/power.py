@@ -27,7 +27,7 @@ def power(base: Any, exponent: Any) -> Any:
     """base ** exponent, one of them traced.
 
     Raises:
-        TracingError: a negative exponent of integers, a run-time exponent of integers, or a base that is no positive
+        TracingError: a negative exponent of integers, a run-time exponent of integers, or a base that is not a positive
             number.
     """
     if not _is_traced(exponent):

@@ -38,7 +38,7 @@ class Scalar(Traced, Operators):
         it (checker `promise`).
 
         Raises:
-            TracingError: a divisor below 1, a constant that is no multiple of it, or a scalar that is no integer.
+            TracingError: a divisor below 1, a constant that it does not divide, or a scalar that is not an integer.
         """
         if divisor < 1:
             raise TracingError(f"multiple_of({divisor}): a divisor is at least 1")
@@ -46,7 +46,7 @@ class Scalar(Traced, Operators):
             raise TracingError(f"multiple_of is said of i32 and i64, not of {self.type}")
         number = constant_of(self.value)
         if number is not None and number % divisor:
-            raise TracingError(f"{number} is no multiple of {divisor}")
+            raise TracingError(f"{number} is not a multiple of {divisor}")
         return self if self.multiple % divisor == 0 else Scalar(promise(self.value, divisor))
 
     @property

@@ -174,7 +174,7 @@ class Window(Traced):
     def moved(self, *steps: Amount) -> "Window":
         """The window so many elements further on along each dimension, such as by a loop's index.
 
-        A window is no value that a loop can carry: move it by the index, `window.moved(0, step.index)`.
+        A window is not a value that a loop can carry: move it by the index, `window.moved(0, step.index)`.
 
         Raises:
             TracingError: not one step for each dimension.
@@ -196,10 +196,10 @@ class _Sizes:
         self.dynamic = list(dynamic)
 
     def __call__(self, amount: Amount, *, signed: bool = False) -> Size:
-        """Raises TracingError for a number that no 32-bit size is, and a run-time value that is no i32."""
+        """Raises TracingError for a number that no 32-bit size is, and a run-time value that is not an i32."""
         if isinstance(amount, int):
             if not (-MOST if signed else 0) <= amount < MOST:
-                raise TracingError(f"{amount} is no length or distance: those are 0 to 2^31 - 1 elements")
+                raise TracingError(f"{amount} is not a length or distance: those are 0 to 2^31 - 1 elements")
             return amount
         if str(amount.type) != "i32":
             raise TracingError(f"lengths, strides and distances are i32, not {amount.type}; convert with .to('i32')")

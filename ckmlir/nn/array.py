@@ -123,7 +123,7 @@ class Array:
         try:
             number = operator.index(key)  # type: ignore[arg-type]
         except TypeError:
-            what = f"{type(key).__name__} is no index"
+            what = f"{type(key).__name__} is not an index"
             raise DeviceError(f"{what}; expected whole numbers, slices, ... and None") from None
         if not -length <= number < length:
             raise IndexError(f"index {number} is out of bounds: the dimension has length {length}")
@@ -197,7 +197,7 @@ class Array:
 def asarray(array: object, device: Device, stream: Stream | None = None) -> Array:
     """An array of a device as it is; one of the host copied there, packed.
 
-    Raises DeviceError for what is no array, an array of another device, or elements that are not numbers.
+    Raises DeviceError for what is not an array, an array of another device, or elements that are not numbers.
     """
     if isinstance(array, Array):
         if array.device is not device:

@@ -137,8 +137,8 @@ class Given:
         strides = reshaped_strides(self.shape, self.strides, wanted)
         if strides is None:
             raise DeviceError(
-                f"{self.what}: shape {self.shape} with strides {self.strides} is no array of shape {tuple(wanted)}; "
-                "make a contiguous copy first"
+                f"{self.what}: shape {self.shape} with strides {self.strides} is not an array of shape {tuple(wanted)}"
+                "; make a contiguous copy first"
             )
         return self.strided(wanted, strides)
 
@@ -191,7 +191,7 @@ def read(what: str, array: Any, target: Target) -> Given:
 
 
 def home_of(what: str, array: Any) -> Home:
-    """Where an array lives. Raises DeviceError for what is no array."""
+    """Where an array lives. Raises DeviceError for what is not an array."""
     if isinstance(array, Array):
         return ON_DEVICE
     if isinstance(array, np.ndarray):
@@ -203,7 +203,7 @@ def home_of(what: str, array: Any) -> Home:
         raise DeviceError(
             f"{what}: arrays of {library} are not taken as they are; pass them through NumPy or ckmlir.nn.asarray"
         )
-    raise DeviceError(f"{what}: {type(array).__name__} is no array; expected one of NumPy, PyTorch, CuPy or ckmlir.nn")
+    raise DeviceError(f"{what}: {type(array).__name__} is not an array; expected NumPy, PyTorch, CuPy or ckmlir.nn")
 
 
 def _dtype(what: str, dtype: Any, target: Target) -> str:

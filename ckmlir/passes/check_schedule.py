@@ -41,7 +41,7 @@ class CheckSchedule(Pass):
         except OSError as error:
             raise PassFailure(f"cannot read the reference {self.reference}: {error.strerror or error}") from None
         except ir.MLIRError as error:
-            raise PassFailure(f"the reference {self.reference} is no module of fragments: {error}") from None
+            raise PassFailure(f"the reference {self.reference} is not a module of fragments: {error}") from None
 
 
 def check_module(module: ir.Module, reference: ir.Module | None = None) -> list[Finding]:

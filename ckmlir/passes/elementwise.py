@@ -25,7 +25,7 @@ def apply_region(
         if op.name == "ck.yield":
             return [_lookup(known, value, length) for value in op.operands]
         if len(op.regions) or len(op.results) != 1:
-            fail(op, f"'{op.name}' is no scalar operation; element-wise code has arith and math operations only")
+            fail(op, f"'{op.name}' is not a scalar operation; element-wise code has arith and math operations only")
         operands = [_lookup(known, value, length) for value in op.operands]
         known[op.results[0]] = _vectorised(op, operands, length)
     raise AssertionError("a region without ck.yield passed the verifier")

@@ -182,7 +182,7 @@ def _kind(cls: type[Pass], name: str, hint: Any) -> Any:
         hint = next(member for member in typing.get_args(hint) if member is not types.NoneType)
     kind = str if typing.get_origin(hint) is Literal else hint
     if kind not in OPTION_KINDS:
-        raise TypeError(f"{cls.__name__}.{name}: {hint} is no type of a pass option")
+        raise TypeError(f"{cls.__name__}.{name}: {hint} is not a type of a pass option")
     return kind
 
 

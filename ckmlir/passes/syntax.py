@@ -24,7 +24,7 @@ _OUR_NAME = re.compile(rf"(?<![\w-]){PREFIX}[\w-]+")
 def parse_pass(text: str) -> Pass:
     """The one pass that `text` describes; the inverse of `str(pass)`.
 
-    Raises PipelineSyntaxError for text that is no pass of ours and that MLIR cannot read either.
+    Raises PipelineSyntaxError for text that is not a pass of ours and that MLIR cannot read either.
     """
     text = text.strip()
     if text.startswith(PREFIX):

@@ -1,4 +1,4 @@
-// Promises that say nothing, or are made of what is no integer, are refused in words.
+// Promises that say nothing, or are made of what is not an integer, are refused in words.
 
 // RUN: ckmlir-opt %s --split-input-file --verify-diagnostics
 

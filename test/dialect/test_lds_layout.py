@@ -91,8 +91,8 @@ def test_a_swizzle_as_documented() -> None:
     ("text", "message"),
     [
         ("128x64", "cannot read LDS layout '128x64'; write lengths 128x64 order 0,1 pitch 64"),
-        ("lengths 8x8 order 0,0 pitch 8", "order [0, 0] is no permutation of 2 dimensions"),
-        ("lengths 8x8 order 0 pitch 8", "order [0] is no permutation of 2 dimensions"),
+        ("lengths 8x8 order 0,0 pitch 8", "order [0, 0] is not a permutation of 2 dimensions"),
+        ("lengths 8x8 order 0 pitch 8", "order [0] is not a permutation of 2 dimensions"),
         ("lengths 8x8 order 0,1 pitch 7", "pitch 7 is shorter than a row of 8"),
         (
             "lengths 8x8 order 0,1 pitch 8 swizzle chunk 2 shift 0 mask 2",

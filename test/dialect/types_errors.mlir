@@ -43,7 +43,7 @@ func.func @element(%x: f32) {
 // -----
 
 func.func @element_type(%x: index) {
-  // expected-error@+1 {{'ck.splat' index is no element type}}
+  // expected-error@+1 {{'ck.splat' index is not an element type}}
   %0 = "ck.splat"(%x) : (index) -> !ck.tile<[64], index, "?">
   return
 }

@@ -155,5 +155,5 @@ def test_what_is_wrong_in_json_is_named(values: object, words: str) -> None:
 
 @pytest.mark.parametrize("text", ["", "gemm", "gemm/gfx942/x#12", "gemm/gfx942#0123456789abcdef", 3, None])
 def test_other_texts_are_no_identifiers(text: object) -> None:
-    with pytest.raises(RequestError, match="is no identifier of a kernel: expected op/arch/name#digest"):
+    with pytest.raises(RequestError, match="is not an identifier of a kernel: expected op/arch/name#digest"):
         Identifier.parse(text)

@@ -138,9 +138,9 @@ def with_header(data: bytes, **change: object) -> bytes:
 @pytest.mark.parametrize(
     ("change", "words"),
     [
-        (lambda data: b"", "is no library of kernels: its first line is another one"),
-        (lambda data: b"\x7fELF" + data, "is no library of kernels"),
-        (lambda data: b"{}\n" + data, "is no library of kernels"),
+        (lambda data: b"", "is not a library of kernels: its first line is another one"),
+        (lambda data: b"\x7fELF" + data, "is not a library of kernels"),
+        (lambda data: b"{}\n" + data, "is not a library of kernels"),
         (lambda data: data[:-1], "is cut off: "),
         (lambda data: data[:200], "is cut off: "),
         (lambda data: data + b"x", "is longer than it says: "),
@@ -262,11 +262,11 @@ def test_kernels_that_are_refused(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 
 def test_what_cannot_be_built(tmp_path: Path) -> None:
-    with pytest.raises(RequestError, match="there is no kernel to build"):
+    with pytest.raises(RequestError, match="there is nothing to build"):
         build([], tmp_path / "lib.ckl")
     with pytest.raises(CkmlirError, match="there is no directory"):
         build(kernels(), tmp_path / "none" / "lib.ckl")
-    with pytest.raises(RequestError, match="is no regular file"):
+    with pytest.raises(RequestError, match="is not a regular file"):
         build(kernels(), Path("/dev/null"))
 
 

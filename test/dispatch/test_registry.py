@@ -99,7 +99,7 @@ def test_kernels_are_got_by_their_identifiers() -> None:
     missing = gemm(dtype="i8").identifier
     with pytest.raises(RequestError, match="registry some: no kernel gemm/gfx942/gemm_i8"):
         registry.get(missing)
-    with pytest.raises(RequestError, match="is no identifier of a kernel"):
+    with pytest.raises(RequestError, match="is not an identifier of a kernel"):
         registry.get("gemm")
     with pytest.raises(RequestError, match="there is none of softmax"):
         registry.get("softmax/gfx942/x#0123456789abcdef")
@@ -120,7 +120,7 @@ def test_explanations_say_what_is_against_every_kernel() -> None:
     assert [kernel.spec.pad for kernel in found.fitting] == ["mnk", "mnk"]  # type: ignore[attr-defined]
     text = str(found)
     assert text.startswith("registry some: gemm on gfx942: 2 of 8 kernels compute the problem\n")
-    assert "m=100 is no multiple of the block's 128; expected m among the letters" in text
+    assert "m=100 is not a multiple of the block's 128; expected m among the letters" in text
     assert ": fits" in text
     assert "dtype=bf16: the kernel is another one; expected f16" in text
     assert "nearest is gemm_f16" in registry.explain(GEMM, GEMM.problem(m=3, n=3, k=3), GFX942).nearest

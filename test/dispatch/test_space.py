@@ -77,7 +77,7 @@ def test_kernels_that_do_not_compute_their_request_are_dropped() -> None:
     values = {**WRITTEN, "keys": {"m": 100, "n": 256, "k": 256}, "algorithm": {"pad": ["", "n", "m", "mn"]}}
     found = Space.from_dict(values).expand()
     assert [one.spec.pad for one in found.kernels] == ["m", "mn"]  # type: ignore[attr-defined]
-    reason = "m=100 is no multiple of the block's 128; expected m among the letters"
+    reason = "m=100 is not a multiple of the block's 128; expected m among the letters"
     assert set(found.dropped) == {f"pad=: {reason}", f"pad=n: {reason}"}
 
 

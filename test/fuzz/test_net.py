@@ -134,8 +134,8 @@ def test_special_values_are_in_every_kind_of_float() -> None:
 
 @pytest.mark.parametrize("name", [name for name in OPERATORS if name not in ("moe_sorting", "fmha_fwd_appendkv")])
 def test_everything_is_promised_of_ordinary_values(name: str) -> None:
-    """A bound that gives up is for what overflows or is no number: none of a default request's elements. The lists of
-    moe_sorting end before their arrays do, and fmha_fwd_appendkv leaves the rows of a cache that are not new.
+    """A bound that gives up is for what overflows or is not a number: none of a default request's elements. The lists
+    of moe_sorting end before their arrays do, and fmha_fwd_appendkv leaves the rows of a cache that are not new.
     """
     operator, target = find_operator(name), get_target("gfx942")
     small = {key.name: 33 for key in operator.keys if key.name in ("m", "n", "k", "sq") and key.default is not None}

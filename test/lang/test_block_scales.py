@@ -96,7 +96,7 @@ def test_registers_of_scales_are_found_by_what_lanes_hold() -> None:
     assert "has no block scales" in str(scale_registers(plain, operand, scales, of_b=False))
     with pytest.raises(ValueError, match="has no block scales"):
         scales_over(plain, (1, 1), 32, 256)
-    with pytest.raises(ValueError, match="48 x 256 is no multiple of 32 x 128"):
+    with pytest.raises(ValueError, match="48 x 256 is not a multiple of 32 x 128"):
         scales_over(one, (2, 1), 48, 256)
 
 

@@ -192,7 +192,7 @@ def test_what_is_known_needs_no_promise() -> None:
         assert (wide * 6 + 9).multiple == 3 and (n * 0).multiple == 0
         with pytest.raises(TracingError, match="a divisor is at least 1"):
             n.multiple_of(0)
-        with pytest.raises(TracingError, match="7 is no multiple of 2"):
+        with pytest.raises(TracingError, match="7 is not a multiple of 2"):
             as_scalar(7, n.type).multiple_of(2)
         with pytest.raises(TracingError, match="i32 and i64, not of f32"):
             n.to("f32").multiple_of(2)

@@ -61,5 +61,5 @@ def test_parts_in_other_lanes_are_refused() -> None:
         part = load(view(y, (8, 32), (32, 1)).window((8, 32), (0, 0)))
         store(insert_tile(whole, part, 0, 0), view(y, SHAPE, (32, 1)).window(SHAPE, (0, 0)))
 
-    with pytest.raises(PipelineFailure, match=r"\[0, 8\) of dimension 0 is no whole part of each thread's registers"):
+    with pytest.raises(PipelineFailure, match=r"\[0, 8\) of dimension 0 is not a whole part of each thread's"):
         compile_traced(refused)

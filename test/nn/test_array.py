@@ -64,13 +64,13 @@ def test_what_is_no_view_is_refused(session: nn.Session) -> None:
         (lambda: array[::-1], "a slice with step -1: strides are not negative"),
         (lambda: array[0, 0, 0, 0, 0], "5 indices for an array of shape"),
         (lambda: array[..., ...], "only one ellipsis"),
-        (lambda: array["x"], "str is no index; expected whole numbers, slices"),
-        (lambda: array[[0, 1]], "list is no index"),
+        (lambda: array["x"], "str is not an index; expected whole numbers, slices"),
+        (lambda: array[[0, 1]], "list is not an index"),
         (lambda: array.reshape(7, -1), "has 120 elements"),
         (lambda: array.T.reshape(120), "do not lie so; make a contiguous copy first"),
         (lambda: array.permute(0, 1), "expected each of 4 dimensions once"),
         (lambda: array.strided((121,), (1,)), "are not within 480"),
-        (lambda: nn.asarray("words"), "is no array"),
+        (lambda: nn.asarray("words"), "is not an array"),
     ):
         with pytest.raises(DeviceError) as caught:
             wrong()

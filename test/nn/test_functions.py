@@ -130,7 +130,7 @@ def test_norms_of_views(session: nn.Session) -> None:
     with pytest.raises(DeviceError, match=r"x: neighbours of a row lie 2 elements apart; make a contiguous copy first"):
         nn.layer_norm(wide[:, ::2])
     assert_close(nn.layer_norm(nn.contiguous(wide[:, ::2])), standardized(exact(wide[:, ::2])))
-    with pytest.raises(DeviceError, match="is no array of shape"):
+    with pytest.raises(DeviceError, match="is not an array of shape"):
         nn.softmax(nn.asarray(normal(2, 3, 4, 8))[:, :2, 1:3])
 
 
@@ -270,9 +270,9 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.matmul(X, W.T, dtype="f17"), "dtype=f17: unknown dtype 'f17'"),
         (lambda: nn.matmul(X.astype(np.int32), W.T.astype(np.int32)), "there are no products of i32"),
         (lambda: nn.matmul(X.astype(np.int64), W.T), "a: no operator has elements of type int64 on gfx942"),
-        (lambda: nn.matmul([[1.0]], X), "a: list is no array; expected one of NumPy"),
+        (lambda: nn.matmul([[1.0]], X), "a: list is not an array; expected NumPy"),
         (lambda: nn.linear(X, nn.asarray(W)), "arrays of several libraries: x (ndarray), weight (Array)"),
-        (lambda: nn.layer_norm(np.float16(1)), "x: float16 is no array"),
+        (lambda: nn.layer_norm(np.float16(1)), "x: float16 is not an array"),
         (lambda: nn.layer_norm(np.zeros((), np.float16)), "x: a number has no rows; expected at least one dimension"),
         (lambda: nn.layer_norm(X, return_sum=True), "return_sum: there is no residual"),
         (lambda: nn.softmax(np.ma.masked_array(X)), "a masked array: the mask would be ignored"),

@@ -24,6 +24,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"dtype": "i8", "a_scale": "row", "b_scale": "column", "op": "relu(acc + d0)", "d_kind": "row"}),
     ("gfx950", {"dtype": "bf8", "a_scale": "tensor", "b_scale": "tensor", "out": "fp8", "layout": "CRR"}),
     ("gfx942", {"a_scale": "row", "ld_scale_a": 9, "schedule": "preshuffle", "mfma": "16x16x32"}),
+    ("gfx942", {"a_scale": "1x64", "k": 900, "schedule": "mem6_interwave"}),  # 5 and 7 sets of registers
 ]
 
 

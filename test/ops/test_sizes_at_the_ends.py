@@ -92,8 +92,8 @@ def test_what_has_no_elements_touches_nothing(name: str, keys: dict[str, Any]) -
         ("pooling", {"image": (2**20, 2**20), "window": (2**16, 2**16), "strides": (2**20,), "c": 1}, "number"),
         ("copy", {"m": MAXIMUM_SIZE, "n": MAXIMUM_SIZE}, "workgroups; one launch takes"),
         ("elementwise", {"op": "+".join("a" * 1000)}, "characters; expected at most 2000"),
-        ("elementwise", {"op": "a + 3000000000", "dtype": "i32"}, "3000000000 is no 32-bit integer"),
-        ("elementwise", {"op": lambda a: a * float("nan")}, "nan is no part of an expression"),
+        ("elementwise", {"op": "a + 3000000000", "dtype": "i32"}, "3000000000 is not a 32-bit integer"),
+        ("elementwise", {"op": lambda a: a * float("nan")}, "nan is not a part of an expression"),
     ],
 )  # fmt: skip
 def test_sizes_that_kernels_do_not_count_are_refused(name: str, keys: dict[str, Any], words: str) -> None:

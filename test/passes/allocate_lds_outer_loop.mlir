@@ -34,7 +34,7 @@ func.func @epilogue(%v: vector<1xf32>, %c: i1) attributes {ck.waves = 1 : i32} {
 !lds = !ck.lds<[128], f32>
 !half = !ck.lds<[64], f32>
 module attributes {ck.target = "gfx942"} {
-// A tile that is written and read by halves: its second half is no new value, so the first one is still needed at the end, and what
+// A tile that is written and read by halves: its second half is not a new value, so the first one is still needed at the end, and what
 // an inner loop writes in between lies elsewhere.
 // CHECK-LABEL: func.func @by_halves
 // CHECK-SAME: ck.lds_bytes = 768

@@ -176,7 +176,7 @@ func.func @in_loop(%p: !llvm.ptr<1> {llvm.noalias}, %q: !llvm.ptr<1> {llvm.noali
 ^loop(%i: i32, %c: vector<1xf32>):
   %later = arith.addi %i, %step : i32
   %some = arith.cmpi slt, %later, %m : i32
-  // expected-error@+1 {{the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
+  // expected-error@+1 {{the condition of this branch is not a comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
   cf.cond_br %some, ^then, ^else
 ^then:
   %w = "ck.make_window"(%v, %i) : (!view, i32) -> !window
@@ -307,7 +307,7 @@ func.func @loop_inside(%p: !llvm.ptr<1> {llvm.noalias}, %n: i32, %some: i1, %x: 
   cf.cond_br %some, ^then, ^then
 ^then:
   %any = arith.cmpi slt, %zero, %n : i32
-  // expected-error@+1 {{the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
+  // expected-error@+1 {{the condition of this branch is not a comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
   cf.cond_br %any, ^loop(%zero, %x : i32, vector<1xf32>), ^exit(%x : vector<1xf32>)
 ^loop(%i: i32, %c: vector<1xf32>):
   %w = "ck.make_window"(%v, %i) : (!view, i32) -> !window
@@ -337,7 +337,7 @@ func.func @until(%p: !llvm.ptr<1> {llvm.noalias}, %q: !llvm.ptr<1> {llvm.noalias
   cf.br ^decide(%n, %x : i32, vector<1xf32>)
 ^decide(%i: i32, %c: vector<1xf32>):
   %more = arith.cmpi sge, %i, %one : i32
-  // expected-error@+1 {{the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
+  // expected-error@+1 {{the condition of this branch is not a comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
   cf.cond_br %more, ^body(%i, %c : i32, vector<1xf32>), ^exit(%i, %c : i32, vector<1xf32>)
 ^body(%j: i32, %d: vector<1xf32>):
   %w = "ck.make_window"(%v, %j) : (!view, i32) -> !window
@@ -366,7 +366,7 @@ func.func @until(%p: !llvm.ptr<1> {llvm.noalias}, %q: !llvm.ptr<1> {llvm.noalias
   cf.br ^decide(%n, %x : i32, vector<1xf32>)
 ^decide(%i: i32, %c: vector<1xf32>):
   %more = arith.cmpi sgt, %i, %one : i32
-  // expected-error@+1 {{the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
+  // expected-error@+1 {{the condition of this branch is not a comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
   cf.cond_br %more, ^body(%i, %c : i32, vector<1xf32>), ^exit(%i, %c : i32, vector<1xf32>)
 ^body(%j: i32, %d: vector<1xf32>):
   %w = "ck.make_window"(%v, %j) : (!view, i32) -> !window
@@ -481,7 +481,7 @@ func.func @until(%p: !llvm.ptr<1> {llvm.noalias}, %q: !llvm.ptr<1> {llvm.noalias
   cf.br ^decide(%n, %x : i32, vector<1xf32>)
 ^decide(%i: i32, %c: vector<1xf32>):
   %more = arith.cmpi sgt, %i, %one : i32
-  // expected-error@+1 {{the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
+  // expected-error@+1 {{the condition of this branch is not a comparison of a loop's index or trip count, and decides no branch of the unscheduled program; nothing is known beyond it [dependence]}}
   cf.cond_br %more, ^body(%i, %c : i32, vector<1xf32>), ^exit(%i, %c : i32, vector<1xf32>)
 ^body(%j: i32, %d: vector<1xf32>):
   %w = "ck.make_window"(%v, %j) : (!view, i32) -> !window

@@ -55,7 +55,7 @@ func.func @broadcast(%x: f32) attributes {ck.waves = 1 : i32} {
 
 func.func @slice_lanes(%x: f32) attributes {ck.waves = 1 : i32} {
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[64], f32, "d0: 64@lane">
-  // expected-error@+1 {{[0, 32) of dimension 0 is no whole part of each thread's registers in 'd0: 64@lane'}}
+  // expected-error@+1 {{[0, 32) of dimension 0 is not a whole part of each thread's registers in 'd0: 64@lane'}}
   %1 = "ck.slice"(%0) {axis = 0 : i64, start = 0 : i64} : (!ck.tile<[64], f32, "d0: 64@lane">) -> !ck.tile<[32], f32, "r: 2@lane, d0: 32@lane">
   return
 }
@@ -109,7 +109,7 @@ func.func @scalar_code(%x: f32, %x2: i32) attributes {ck.waves = 1 : i32} {
   %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[64], f32, "d0: 64@lane">
   %1 = "ck.map"() ({
     %a = "ck.element"(%0) : (!ck.tile<[64], f32, "d0: 64@lane">) -> f32
-    // expected-error@+1 {{'arith.addui_extended' is no scalar operation; element-wise code has arith and math operations only}}
+    // expected-error@+1 {{'arith.addui_extended' is not a scalar operation; element-wise code has arith and math operations only}}
     %s, %c = arith.addui_extended %x2, %x2 : i32, i1
     "ck.yield"(%a) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
   }) : () -> !ck.tile<[64], f32, "d0: 64@lane">

@@ -130,7 +130,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         ))  # fmt: skip
         for letter, size, length in zip("mnk", (problem.m, problem.n, problem.k), spec.block, strict=True):
             if size % length and letter not in spec.pad:
-                why = f"{letter}={size} is no multiple of the block's {length}"
+                why = f"{letter}={size} is not a multiple of the block's {length}"
                 reasons.append(Reason("pad", spec.pad, why, f"expected {letter} among the letters"))
         for name, given, needed in zip("abc", problem.aligned(), spec.align, strict=True):
             if given % needed:

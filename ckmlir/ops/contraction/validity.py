@@ -119,7 +119,7 @@ def _experts(spec: ContractionSpec) -> Iterator[Reason]:
     for text in spec.rows:
         name, _, word = text.partition(":")
         if name not in able or word not in ROWS:
-            yield Reason("rows", spec.rows, f"{text} is no array and what tells its rows", "expected such as a:token")
+            yield Reason("rows", spec.rows, f"{text} is not an array with its rows", "expected such as a:token")
             return
     path = parse_schedule(SCHEDULES[spec.schedule]).path_of("a") if spec.schedule in SCHEDULES else "through"
     if "a" in spec.listed and path != "through":
@@ -136,7 +136,7 @@ def _sources(spec: ContractionSpec) -> Iterator[Reason]:
         for op, operand in zip(spec.combine, "ab", strict=True):
             parse(op, tuple(name for name in names if name[0] == operand))
     except (ValueError, RequestError) as error:
-        yield Reason("sources", spec.sources, f"{error} is no array", "expected such as a0:f16:along_k:8")
+        yield Reason("sources", spec.sources, f"{error} is not an array", "expected such as a0:f16:along_k:8")
         return
     if spec.walk != "grid" or spec.batch or spec.merged or spec.shuffled or spec.products > 1:
         yield Reason("sources", spec.sources, "they make one plain product", "expected no batch and no table")
@@ -187,7 +187,7 @@ def _expression(spec: ContractionSpec) -> Iterator[Reason]:
     try:
         sides = [SideSpec.parse(text) for text in spec.side]
     except ValueError as error:
-        yield Reason("side", spec.side, f"{error} is no D tensor", "expected dtype:kind:align, such as f16:full:8")
+        yield Reason("side", spec.side, f"{error} is not a D tensor", "expected dtype:kind:align, such as f16:full:8")
         return
     if not spec.op:
         if sides or (spec.products > 1 and spec.sink != "partial"):

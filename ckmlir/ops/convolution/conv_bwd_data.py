@@ -138,7 +138,7 @@ class ConvBwdData(ConvolutionOperator):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """Those of the product of matrices. Nothing is promised of what is no finite number there: the kernel leaves
+        """Those of the product of matrices. Nothing is promised of what is not a finite number there: the kernel leaves
         out taps that an element has none of, where the product has zeros times what may be infinite.
         """
         ((name, found),) = super().tolerances(problem, arrays, reference, target).items()

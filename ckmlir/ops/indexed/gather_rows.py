@@ -2,7 +2,7 @@
 
     y[i] = table[ids[i]]
 
-A number that is no row of the table (negative, or `rows` and beyond) gives a row of zeros.
+A number that is not a row of the table (negative, or `rows` and beyond) gives a row of zeros.
 
 Arrays: table (rows, n), ids (m) i32, y (m, n). Kernel arguments: these, then rows, m, n, the strides of table and y
 (i32). Grid: tiles of y, those of a row next to each other.

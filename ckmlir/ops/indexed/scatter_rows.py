@@ -3,8 +3,8 @@
     y[ids[i]] = x[i]                              (op=store: of rows with one number any remains)
     y[r]      = sum of x[i] with ids[i] = r       (op=add, in no particular order)
 
-Rows of y that no number names are zeros; a number that is no row of y is left out. f16 and bf16 are added in pairs of
-neighbours, so that n and the stride are even; gfx90a adds no bf16.
+Rows of y that no number names are zeros; a number that is not a row of y is left out. f16 and bf16 are added in pairs
+of neighbours, so that n and the stride are even; gfx90a adds no bf16.
 
 Arrays: x (m, n), ids (m) i32, y (rows, n). Kernel arguments: these, then m, n, rows, the stride of x (i32).
 Grid: tiles of x, those of a row next to each other; y is filled with zeros before.

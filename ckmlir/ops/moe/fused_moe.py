@@ -4,7 +4,7 @@
     y[t]    = Σ_s weights[t, s] · (h[t, s] · down[e]ᵀ)
 
 `op` is an expression of `gate` and `up`, by default silu(gate) * up; or of `acc`, for experts with one matrix, `gate`,
-before the activation. Slots whose id is no expert count as zero; a token may name an expert twice.
+before the activation. Slots whose id is not an expert count as zero; a token may name an expert twice.
 
 Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). All grids are bounds
 that follow from t, topk, e and `unit`; nothing is read back to the host.

@@ -10,10 +10,10 @@ a block.
     expert_ids[i]     = the expert of unit i
     totals            = {places taken with padding, tokens}
 
-What lies behind the places taken keeps what it held. An id that is no expert (negative, or e and beyond) gives an entry
-that appears nowhere; a token that names an expert twice has both entries. With `local`, only experts whose `mask` is
-not 0 take part, and expert_ids counts those alone: the share of one device of several. With `width`, an array of t rows
-is filled with zeros in the same launch, for products that are added to it.
+What lies behind the places taken keeps what it held. An id that is not an expert (negative, or e and beyond) gives an
+entry that appears nowhere; a token that names an expert twice has both entries. With `local`, only experts whose `mask`
+is not 0 take part, and expert_ids counts those alone: the share of one device of several. With `width`, an array of t
+rows is filled with zeros in the same launch, for products that are added to it.
 
 Few entries are sorted by one workgroup (`phases=one`). Of many, each workgroup places PART entries (`phases=many`):
 `histogram` counts the entries of each part for each expert, `cumsum` says how many entries of each expert lie in the

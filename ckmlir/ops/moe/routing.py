@@ -8,7 +8,7 @@ from __future__ import annotations
 TOKEN_BITS = 24
 """Of a word; the slot stands above them."""
 MOST_SLOTS = 127
-"""So that a word with a slot, or with their number, is no negative i32."""
+"""So that a word with a slot, or with their number, is not a negative i32."""
 
 
 def most_units(entries: int, experts: int, unit: int) -> int:

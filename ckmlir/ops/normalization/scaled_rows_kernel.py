@@ -39,7 +39,7 @@ class ScaledRows:
         factor = bitcast(EXPONENT - exponent, "f32")
         self._factor = factor
         self._inverse = bitcast(exponent - (1 << 23), "f32")
-        # Not zero unless eps is: a row of equal large elements has no variance, and still is no reason for NaN.
+        # Not zero unless eps is: a row of equal large elements has no variance, and still is not a reason for NaN.
         self.eps = (block.given.eps * factor * factor).maximum(block.given.eps.minimum(LEAST_NORMAL))
 
         def scaled(column: Column) -> Tile:

@@ -141,9 +141,9 @@ def uncovered_rows(
         why = f"not all of n={n} and the rows' distances {show(tuple(strides))} are multiples of it"
         yield Reason("align", spec.align, why, "expected a number that divides them")
     if m % spec.rows and not spec.pad_m:
-        yield Reason("pad_m", spec.pad_m, f"m={m} is no multiple of the {spec.rows} rows of a workgroup", "expected 1")
+        yield Reason("pad_m", spec.pad_m, f"m={m} is not a multiple of a workgroup's {spec.rows} rows", "expected 1")
     if (n == 0 or n % spec.length) and not spec.pad_n:
-        yield Reason("pad_n", spec.pad_n, f"n={n} is no multiple of the {spec.length} that are held", "expected 1")
+        yield Reason("pad_n", spec.pad_n, f"n={n} is not a multiple of the {spec.length} that are held", "expected 1")
     if n > spec.length and not spec.streamed:
         yield Reason("length", spec.length, f"rows of {n} are not held at a time", f"expected at least {n}")
     if n <= MAXIMUM_WHOLE and spec.streamed:

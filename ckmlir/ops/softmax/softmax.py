@@ -74,7 +74,7 @@ class Softmax(RowOperator[SoftmaxOptions, SoftmaxSpec]):
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         if abs(values["scale"]) * LOG2_E > GREATEST_F32:
-            raise RequestError(f"scale={values['scale']:g}: times log2(e) it is no number that f32 can hold")
+            raise RequestError(f"scale={values['scale']:g}: times log2(e) it is not a number that f32 can hold")
         return super()._problem(values)
 
     def requests(self) -> Iterable[Mapping[str, object]]:

@@ -151,11 +151,11 @@ def check_integers(expression: Expression) -> None:
         if isinstance(node, ast.BinOp) and isinstance(node.op, ast.Div):
             raise RequestError(f"{text}: integers are not divided; {right}")
         if isinstance(node, ast.Constant) and not number_of(node).is_integer():
-            raise RequestError(f"{text}: {number_of(node)} is no integer; {right}")
+            raise RequestError(f"{text}: {number_of(node)} is not an integer; {right}")
         if isinstance(node, ast.Constant) and number_of(node) >= 2**31:
-            raise RequestError(f"{text}: {number_of(node):.0f} is no 32-bit integer; {right}")
+            raise RequestError(f"{text}: {number_of(node):.0f} is not a 32-bit integer; {right}")
         if isinstance(node, ast.Name) and node.id in CONSTANTS:
-            raise RequestError(f"{text}: {node.id} is no integer; {right}")
+            raise RequestError(f"{text}: {node.id} is not an integer; {right}")
         if isinstance(node, ast.Call) and not FUNCTIONS[called(node)].integer:
             raise RequestError(f"{text}: {called(node)} has no meaning for integers")
 
@@ -173,7 +173,7 @@ def check_f64(expression: Expression) -> None:
 
 @lru_cache
 def _exact_in_f64(name: str) -> bool:
-    """Whether a function is arithmetic alone, or a text of such functions that is no approximation."""
+    """Whether a function is arithmetic alone, or a text of such functions that is not an approximation."""
     function = FUNCTIONS[name]
     if function.text is None or function.error:
         return not (function.ulps or function.error)
@@ -236,4 +236,4 @@ def _tree_of(item: object) -> ast.expr:
         return item.tree
     if isinstance(item, (int, float)) and not isinstance(item, bool) and math.isfinite(item):
         return ast.Constant(item) if item >= 0 else ast.UnaryOp(ast.USub(), ast.Constant(-item))
-    raise RequestError(f"{show(item)} is no part of an expression; expected an expression or a number")
+    raise RequestError(f"{show(item)} is not a part of an expression; expected an expression or a number")

@@ -96,7 +96,7 @@ class _Bounds:
         if function.text is not None:
             found = expanded(name, self, arguments)
             value = function.exact(*(argument.value for argument in arguments))
-            # An infinity of the text's own, where the function is finite, is no rounding error.
+            # An infinity of the text's own, where the function is finite, is not a rounding error.
             return self._bounded(value, found.error + function.error * 1.01, 0.0)
         value = function.exact(*(argument.value for argument in arguments))
         moved = [

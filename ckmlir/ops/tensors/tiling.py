@@ -268,7 +268,7 @@ def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reaso
             yield Reason("aligns", spec.aligns, f"array {name} is not aligned to {align} elements", "expected less")
     for length, extent, multiple, single in zip(folded.lengths, spec.tile, spec.multiples, spec.single, strict=True):
         if length % multiple:
-            why = f"a length of {length} is no multiple of {multiple}"
+            why = f"a length of {length} is not a multiple of {multiple}"
             yield Reason("multiples", spec.multiples, why, "expected numbers that divide the lengths")
         if single and length > extent:
             why = f"a length of {length} is more than the tile's {extent}"

@@ -256,8 +256,8 @@ def left_early(frame: Frame, branch: ir.Operation) -> Finding:
 def branch(op: ir.Operation) -> Finding:
     """A branch whose condition says nothing about a loop."""
     message = (
-        "the condition of this branch is no comparison of a loop's index or trip count, and decides no branch of the "
-        "unscheduled program; nothing is known beyond it"
+        "the condition of this branch is not a comparison of a loop's index or trip count, and decides no branch of "
+        "the unscheduled program; nothing is known beyond it"
     )
     return Finding("dependence", op, message)
 

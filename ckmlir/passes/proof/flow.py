@@ -15,7 +15,7 @@ def handed(branch: ir.Operation, successor: int) -> list[ir.Value]:
 
 
 def handed_over(op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
-    """(operand, block argument) pairs of an operation; none for what is no branch."""
+    """(operand, block argument) pairs of an operation; none for what is not a branch."""
     return [
         pair
         for number, block in enumerate(op.successors)
