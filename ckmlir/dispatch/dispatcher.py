@@ -39,6 +39,7 @@ if TYPE_CHECKING:
 REMEMBERED = 1 << 16
 """Selections that are remembered; then all are forgotten."""
 JUST_IN_TIME = "the operator's choice, just in time"
+NOTHING_TO_LAUNCH = "nothing to launch"
 
 
 class NoKernel(CkmlirError):
@@ -50,7 +51,7 @@ class Selection:
     """A kernel for a problem.
 
     Attributes:
-        rule: who decided: the name of a policy, or `JUST_IN_TIME`.
+        rule: who decided: the name of a policy, `JUST_IN_TIME` or `NOTHING_TO_LAUNCH`.
         fitting: how many kernels there were to choose from.
         passed: policies that were asked before and left the choice to others.
         strict: nothing may be compiled.
@@ -186,6 +187,8 @@ class Dispatcher:
         operator, problem, target, keys = query
         spec = operator.spec(problem, target)
         require_valid(operator, spec, target)
+        if operator.writes_nothing(problem):  # nothing is launched of it, whichever it is
+            return Selection(query, Kernel(operator, spec, target), NOTHING_TO_LAUNCH, 0)
         self.misses[request_of(operator, keys, target)] += 1
         if self.strict:
             found = self.registry.explain(operator, problem, target)

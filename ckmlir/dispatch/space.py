@@ -26,7 +26,8 @@ from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, read_json
 from ckmlir.errors import suggest
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import Operator
+from ckmlir.ops.operator import Operator, Run
+from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.spec import Spec
 from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
@@ -45,18 +46,21 @@ class Expansion:
 
     Attributes:
         kernels: the valid ones, each once, in the order of the axes.
+        others: kernels of other operators that theirs take too, those of sums behind split products for example.
         combinations: how many there were.
         dropped: why the others were left out, in words, and how often.
         repeated: combinations that gave a kernel which was there already.
     """
 
     kernels: list[Kernel] = field(default_factory=list)
+    others: list[Kernel] = field(default_factory=list)
     combinations: int = 0
     dropped: Counter[str] = field(default_factory=Counter)
     repeated: int = 0
 
     def __str__(self) -> str:
-        lines = [f"{len(self.kernels)} kernels of {self.combinations} combinations"]
+        also = f", and {len(self.others)} that they take too" if self.others else ""
+        lines = [f"{len(self.kernels)} kernels of {self.combinations} combinations{also}"]
         lines += [f"{count:>9} dropped: {reason}" for reason, count in self.dropped.most_common()]
         return "\n".join(lines + [f"{self.repeated:>9} repeated"] * bool(self.repeated))
 
@@ -84,14 +88,21 @@ class Space:
         found = Expansion()
         requests = self._requests()
         kernels: dict[Kernel, None] = {}
+        others: dict[Kernel, None] = {}
         for target in self.targets:
             for request in requests:
-                self._expand_one(request, target, kernels, found)
+                self._expand_one(request, target, kernels, others, found)
         found.kernels = list(kernels)
+        found.others = [one for one in others if one not in kernels]
         return found
 
     def _expand_one(
-        self, request: Mapping[str, object], target: Target, kernels: dict[Kernel, None], found: Expansion
+        self,
+        request: Mapping[str, object],
+        target: Target,
+        kernels: dict[Kernel, None],
+        others: dict[Kernel, None],
+        found: Expansion,
     ) -> None:
         operator = self.operator
         try:
@@ -110,6 +121,11 @@ class Space:
             reasons = operator.validate(spec, target) or operator.mismatches(problem, spec, target)
             if reasons:
                 found.dropped[str(reasons[0])] += 1
+                continue
+            try:
+                others.update(dict.fromkeys(taken_too(operator, problem, spec, target)))
+            except RequestError as error:
+                found.dropped[str(error)] += 1
                 continue
             kernel = Kernel(operator, spec, target)
             found.repeated += kernel in kernels
@@ -181,15 +197,25 @@ def read_spaces(path: Path, find: Find = find_operator) -> list[Space]:
 
 def expand(spaces: Sequence[Space]) -> Expansion:
     """All kernels of several spaces, each once. Raises RequestError as `Space.expand`."""
-    whole, kernels = Expansion(), dict[Kernel, None]()
+    whole, kernels, others = Expansion(), dict[Kernel, None](), dict[Kernel, None]()
     for one in spaces:
         part = one.expand()
         whole.combinations += part.combinations
         whole.repeated += part.repeated + sum(kernel in kernels for kernel in part.kernels)
         whole.dropped.update(part.dropped)
         kernels.update(dict.fromkeys(part.kernels))
+        others.update(dict.fromkeys(part.others))
     whole.kernels = list(kernels)
+    whole.others = [one for one in others if one not in kernels]
     return whole
+
+
+def taken_too(operator: Operator[Any, Any], problem: Any, spec: Spec, target: Target) -> list[Kernel]:
+    """The kernels of other steps that a problem takes with one. Raises RequestError where the chip cannot run these."""
+    if not any(isinstance(step, Run) for step in operator.steps(problem, spec, target)):
+        return []
+    steps = make_plan(operator, problem, target, spec).kernels
+    return [Kernel(step.operator, step.spec, target) for step in steps if not step.is_own]
 
 
 def _values(axis: Axis, known: Sequence[object]) -> Sequence[object]:

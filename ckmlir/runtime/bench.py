@@ -14,6 +14,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import KernelStep, PlanStep
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
 from ckmlir.runtime.device import Device, Event, Memory
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.strided import to_memory, untouched
@@ -100,6 +101,7 @@ def measure(
     target: Target,
     device: Device,
     *,
+    spec: Spec | None = None,
     warm_up: int = 10,
     repeats: int = 50,
     cold: str = "no",
@@ -107,6 +109,7 @@ def measure(
     """Run an operator on input `arrays` and measure: `repeats` times on a GPU, once on the simulator.
 
     Args:
+        spec: of the operator's own kernel; by default what it chooses.
         cold: one of `COLD`.
 
     Raises:
@@ -116,7 +119,7 @@ def measure(
     from ckmlir.runtime.simulator_device import SimulatorDevice
 
     with ExitStack() as cleanup:
-        executable = Executable(device, operator, problem, target=target)
+        executable = Executable(device, operator, problem, target=target, spec=spec)
         cleanup.callback(executable.close)
         steps = executable.plan.steps
         if not executable.plan.kernels:

@@ -8,11 +8,11 @@ from __future__ import annotations
 import argparse
 import json
 
-from ckmlir.ops.operator import require_valid
 from ckmlir.ops.plan import described
 from ckmlir.runtime.bench import COLD, Measurement, StepMeasurement, measure
 from ckmlir.runtime.selection import DEVICES, Selection, select_device
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.library_option import Taken, add_library_arguments, taken_kernel
 from ckmlir.tools.progress import progress
 from ckmlir.tools.request import Request, add_operator_arguments, read_request
 
@@ -24,22 +24,27 @@ def add_arguments(parser: Parser) -> None:
     add("--warm-up", type=_count, default=10, metavar="N", help="launches that are not measured [10]")
     add("--repeats", type=_positive, default=50, metavar="N", help="launches that are measured [50]")
     add("--cold", choices=COLD, default="no", help="rotate: other arrays each time; flush: fill the caches in between")
+    add_library_arguments(parser)
     add("--json", action="store_true", help="one JSON object on stdout")
 
 
 def execute(options: argparse.Namespace) -> int:
     request = read_request(options)
+    with taken_kernel(options, request) as taken:
+        return _bench(options, request, taken)
+
+
+def _bench(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     operator, problem, target = request
-    require_valid(operator, operator.spec(problem, target), target)
     selection = select_device(options.device, target)
     with progress("making arrays"):
         arrays = operator.inputs(problem, target)
     with progress(f"running on the {selection.device.properties.name}"):
         found = measure(
             operator, problem, arrays, target, selection.device,
-            warm_up=options.warm_up, repeats=options.repeats, cold=options.cold,
+            spec=taken.spec, warm_up=options.warm_up, repeats=options.repeats, cold=options.cold,
         )  # fmt: skip
-    print((_json if options.json else _text)(request, selection, found))
+    print((_json if options.json else _text)(request, selection, found, taken))
     return 0
 
 
@@ -55,8 +60,9 @@ def _positive(text: str) -> int:
     return int(text)
 
 
-def _text(request: Request, selection: Selection, found: Measurement) -> str:
+def _text(request: Request, selection: Selection, found: Measurement, taken: Taken) -> str:
     lines = [f"{found.kernel} on {selection.device.properties.name} ({selection.reason})"]
+    lines += [str(taken)] * (taken.library is not None)
     work = f"{found.nbytes} bytes of arrays"
     lines.append(work if found.flops is None else f"{found.flops} floating-point operations, {work}")
     if found.times is not None:
@@ -88,12 +94,13 @@ def _step_time(number: int, one: StepMeasurement) -> str:
     return f"{1e6 * median:>12.2f} µs  step {number}, {one.step}"
 
 
-def _json(request: Request, selection: Selection, found: Measurement) -> str:
+def _json(request: Request, selection: Selection, found: Measurement, taken: Taken) -> str:
     times = found.times
     report = {
         "op": request.operator.name,
         "arch": request.target.name,
         "kernel": found.kernel,
+        "library": taken.described(),
         "device": selection.device.properties.name,
         "reason": selection.reason,
         "flops": found.flops,

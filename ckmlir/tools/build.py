@@ -40,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
         check_writable([options.output])
     _print_dropped(found)
     if options.dry_run:
-        for kernel in found.kernels:
+        for kernel in (*found.kernels, *found.others):
             print(kernel)
         return 0
     shows = sys.stderr.isatty()
@@ -49,7 +49,8 @@ def execute(options: argparse.Namespace) -> int:
         if shows:
             print(f"\r{done} of {of} kernels", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
-    built = build(found.kernels, options.output, processes=options.jobs, partial=options.partial, progress=progress)
+    kernels = (*found.kernels, *found.others)
+    built = build(kernels, options.output, processes=options.jobs, partial=options.partial, progress=progress)
     for identifier, why in built.refused.items():
         print(f"left out: {identifier}: {why}")
     for identifier, findings in built.findings.items():

@@ -14,9 +14,7 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops.comparison import Comparison
-from ckmlir.ops.operator import require_valid
 from ckmlir.ops.plan import described
-from ckmlir.ops.spec import Spec
 from ckmlir.ops.special_values import KINDS, special_values
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.selection import DEVICES
@@ -24,6 +22,7 @@ from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES, Parser
+from ckmlir.tools.library_option import Taken, add_library_arguments, taken_kernel
 from ckmlir.tools.progress import progress
 from ckmlir.tools.request import (
     Request,
@@ -61,19 +60,23 @@ def add_arguments(parser: Parser) -> None:
         help=f"checkers of the simulator that watch the run: {', '.join(CHECKERS)}; all leaves out "
         + ", ".join(one.name for one in CHECKERS.values() if one.on_request),
     )
+    add_library_arguments(parser)
     add_trace_arguments(parser)
     add("--json", action="store_true", help="one JSON object on stdout")
 
 
 def execute(options: argparse.Namespace) -> int:
     request = read_request(options)
+    with taken_kernel(options, request) as taken:
+        return _run(options, request, taken)
+
+
+def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     operator, problem, target = request
     specs = {spec.name: spec for spec in operator.arrays(problem)}
     given = read_assignments("--input", options.input, [spec for spec in specs.values() if spec.role == "in"])
     wanted = read_assignments("--output", options.output, specs.values())
     check_writable(list(wanted.values()))
-    kernel = operator.spec(problem, target)
-    require_valid(operator, kernel, target)
     if options.check and options.device == "hip":
         raise CkmlirError("--check: the checkers are the simulator's; a GPU has none")
     tracer = make_tracer(options)
@@ -88,11 +91,11 @@ def execute(options: argparse.Namespace) -> int:
     with progress("making arrays"):
         made = special_values(options.values, specs, operator.inputs(problem, target, options.seed), options.seed)
     arrays = {**made, **arrays}
-    with progress(f"compiling and running {kernel.name} on the {device.properties.name}"):
+    with progress(f"compiling and running {taken.spec.name} on the {device.properties.name}"):
         try:
-            result = run_operator(operator, problem, arrays, target, device, guarded=options.guard)
+            result = run_operator(operator, problem, arrays, target, device, spec=taken.spec, guarded=options.guard)
         except FindingsFault as fault:
-            print(_findings_json(request, kernel, device, fault.findings) if options.json else str(fault))
+            print(_findings_json(request, taken, device, fault.findings) if options.json else str(fault))
             return DISAGREES
         finally:
             if tracer:
@@ -105,7 +108,7 @@ def execute(options: argparse.Namespace) -> int:
         write_file(path, npy_bytes({**arrays, **result.outputs}[name]))
 
     report = _json if options.json else _text
-    print(report(request, kernel, device, result, comparisons, options.check))
+    print(report(request, taken, device, result, comparisons, options.check))
     return 0 if comparisons is None or all(one.ok for one in comparisons) else DISAGREES
 
 
@@ -130,18 +133,18 @@ def _jobs(text: str) -> int:
 
 def _text(
     request: Request,
-    kernel: Spec,
+    taken: Taken,
     device: Device,
     result: RunResult,
     comparisons: list[Comparison] | None,
     checks: Collection[str],
 ) -> str:
-    what = f"{request.operator.name} on the {device.properties.name}: {kernel.name}"
+    what = f"{request.operator.name} on the {device.properties.name}: {taken.spec.name}"
     times = f"compiled in {result.compile_seconds:.3f} s, ran in {result.run_seconds:.3f} s"
     if not result.plan.steps:
         times = "nothing to launch"
     outcome = ["not compared"] if comparisons is None else [str(one) for one in comparisons]
-    chosen = "\n".join(filter(None, (chosen_text(request, kernel), steps_text(result.plan))))
+    chosen = "\n".join(filter(None, (str(taken), chosen_text(request, taken.spec), steps_text(result.plan))))
     return "\n".join([what, *([chosen] if chosen else []), times, *outcome, *_clean(checks, result)])
 
 
@@ -155,13 +158,14 @@ def _clean(checks: Collection[str], result: RunResult) -> Iterator[str]:
     yield "nothing found by the checkers " + ", ".join(name for name in CHECKERS if name in checks)
 
 
-def _findings_json(request: Request, kernel: Spec, device: Device, findings: Sequence[Finding]) -> str:
+def _findings_json(request: Request, taken: Taken, device: Device, findings: Sequence[Finding]) -> str:
     """The report of `--json` when checkers found something: nothing was compared."""
     report = {
         "op": request.operator.name,
         "arch": request.target.name,
-        "kernel": kernel.name,
-        "spec": kernel.to_dict(),
+        "kernel": taken.spec.name,
+        "spec": taken.spec.to_dict(),
+        "library": taken.described(),
         "device": device.properties.name,
         "ok": False,
         "findings": [finding.to_dict() for finding in findings],
@@ -171,7 +175,7 @@ def _findings_json(request: Request, kernel: Spec, device: Device, findings: Seq
 
 def _json(
     request: Request,
-    kernel: Spec,
+    taken: Taken,
     device: Device,
     result: RunResult,
     comparisons: list[Comparison] | None,
@@ -183,10 +187,11 @@ def _json(
     report = {
         "op": request.operator.name,
         "arch": request.target.name,
-        "kernel": kernel.name,
-        "spec": kernel.to_dict(),
+        "kernel": taken.spec.name,
+        "spec": taken.spec.to_dict(),
+        "library": taken.described(),
         "steps": [described(step) for step in result.plan.steps],
-        "chosen": request.operator.chosen(request.problem, kernel),
+        "chosen": request.operator.chosen(request.problem, taken.spec),
         "device": device.properties.name,
         "compile_s": result.compile_seconds,
         "run_s": result.run_seconds,
