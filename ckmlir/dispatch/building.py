@@ -1,4 +1,4 @@
-"""Building libraries: kernels compiled by several processes, kept as they come, and put together at the end.
+"""Building libraries: kernels compiled by processes or machines, kept as they come, and put together at the end.
 
 A build that ends early loses nothing: every kernel that was compiled is a file of its own beside the library, written
 whole or not at all, and the next build begins with those. Files are named by all that the code depends on, so that
@@ -23,6 +23,7 @@ from ckmlir.files import check_writable, is_stream, read_with_digest, write_with
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.compile_cache import key_of
 from ckmlir.runtime.compile_many import Request, compile_many
+from ckmlir.runtime.processes import LOCAL
 
 CHECKS = "checks"
 """The artifact of a kernel that says what static checks found."""
@@ -52,6 +53,7 @@ def build(
     path: Path,
     *,
     processes: int | None = None,
+    on: str = LOCAL,
     partial: bool = False,
     progress: Progress | None = None,
 ) -> Built:
@@ -59,6 +61,7 @@ def build(
 
     Args:
         processes: how many compile side by side, by default one for each processor.
+        on: where, "local" or "dask://host:port" (`ckmlir.runtime.machines`).
         partial: leave out what cannot be compiled, instead of writing nothing.
 
     Raises:
@@ -85,7 +88,7 @@ def build(
             progress(len(found), len(wanted))
 
     requests = [Request(kernel.operator, kernel.spec, kernel.target) for kernel in missing]
-    answers = compile_many(requests, processes=processes, report=keep, finish=static_checks)
+    answers = compile_many(requests, processes=processes, on=on, report=keep, finish=static_checks)
     for kernel, answer in zip(missing, answers, strict=True):
         if isinstance(answer, CkmlirError):
             built.refused[kernel.identifier] = str(answer)

@@ -11,6 +11,7 @@ from ckmlir.dispatch.building import build
 from ckmlir.dispatch.space import Expansion, expand, read_spaces
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
+from ckmlir.runtime.processes import LOCAL, check_place
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.request import find_target
 
@@ -24,6 +25,7 @@ def add_arguments(parser: Parser) -> None:
     add("-o", dest="output", required=True, metavar="FILE", type=Path, help="the library")
     add("--arch", metavar="A,…", help="chips, in place of those of the spaces")
     add("--jobs", type=int, metavar="N", help="processes that compile; by default one for each processor")
+    add("--on", default=LOCAL, metavar="local|dask://…", help="who compiles: this machine, or a Dask cluster")
     add("--partial", action="store_true", help="leave out kernels that cannot be compiled")
     add("--dry-run", action="store_true", help="say which kernels there are, compile nothing")
 
@@ -31,6 +33,7 @@ def add_arguments(parser: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.jobs is not None and options.jobs < 1:
         raise CkmlirError(f"--jobs {options.jobs}: expected 1 or more")
+    check_place(options.on)
     spaces = read_spaces(options.space)
     if options.arch:
         targets = tuple(find_target(name) for name in options.arch.split(","))
@@ -50,7 +53,9 @@ def execute(options: argparse.Namespace) -> int:
             print(f"\r{done} of {of} kernels", end="" if done < of else "\n", file=sys.stderr, flush=True)
 
     kernels = (*found.kernels, *found.others)
-    built = build(kernels, options.output, processes=options.jobs, partial=options.partial, progress=progress)
+    built = build(
+        kernels, options.output, processes=options.jobs, on=options.on, partial=options.partial, progress=progress
+    )
     for identifier, why in built.refused.items():
         print(f"left out: {identifier}: {why}")
     for identifier, findings in built.findings.items():

@@ -14,7 +14,7 @@ import pytest
 from ckmlir.compiler import compile_kernel
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
-from ckmlir.runtime import compile_cache
+from ckmlir.runtime import compile_cache, processes
 from ckmlir.runtime import compile_many as module
 from ckmlir.runtime.compile_many import Request, compile_many
 from ckmlir.targets import get_target
@@ -45,11 +45,11 @@ def refused() -> Request:
     return fits._replace(target=get_target("gfx90a"))
 
 
-@pytest.mark.parametrize("processes", [1, 2])
-def test_kernels_come_in_order_with_refusals_in_their_places(processes: int) -> None:
+@pytest.mark.parametrize("number", [1, 2])
+def test_kernels_come_in_order_with_refusals_in_their_places(number: int) -> None:
     requests = [request_of(*one) for one in SMALL]
     expected = [compile_kernel(*request).hsaco for request in requests]
-    answers = compile_many([*requests, refused(), requests[0]], processes=processes)
+    answers = compile_many([*requests, refused(), requests[0]], processes=number)
     codes = [answer.hsaco for answer in answers if not isinstance(answer, CkmlirError)]
     assert codes == [*expected, expected[0]]
     assert isinstance(answers[len(SMALL)], CkmlirError) and "fp8" in str(answers[len(SMALL)])
@@ -58,7 +58,7 @@ def test_kernels_come_in_order_with_refusals_in_their_places(processes: int) -> 
 def test_nothing_is_compiled_twice(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request_of(*one) for one in SMALL]
     first = compile_many(requests, processes=2)
-    monkeypatch.setattr(module, "_Worker", None)  # no other process is started
+    monkeypatch.setattr(processes, "Worker", None)  # no other process is started
     monkeypatch.setattr(module, "compile_cached", None)
     assert compile_many(requests, processes=2) == first
     compile_cache.forget()
@@ -76,32 +76,32 @@ def test_without_the_cache(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> N
 
 def test_what_ends_a_worker_ends_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request_of(*one) for one in SMALL]
-    sent = module.send
+    sent = processes.send
 
     def send(pipe: Any, message: Any) -> None:
         sent(pipe, message)
-        if message[0] == "copy":
+        if message[1][0] == "copy":
             child = next(one for one in started if one.stdin is pipe)
             os.kill(child.pid, signal.SIGKILL)
 
     started: list[Any] = []
-    make = module.subprocess.Popen
+    make = processes.subprocess.Popen
 
     def popen(*arguments: Any, **options: Any) -> Any:
         started.append(make(*arguments, **options))
         return started[-1]
 
-    monkeypatch.setattr(module.subprocess, "Popen", popen)
-    monkeypatch.setattr(module, "send", send)
+    monkeypatch.setattr(processes.subprocess, "Popen", popen)
+    monkeypatch.setattr(processes, "send", send)
     answers = compile_many(requests, processes=2)
     assert [isinstance(answer, CkmlirError) for answer in answers] == [False, True, False, False]
-    assert "copy: the process that compiled" in str(answers[1]) and "ended with status -9" in str(answers[1])
+    assert "copy: compiling copy_" in str(answers[1]) and "the process ended with status -9" in str(answers[1])
     assert all(one.poll() is not None for one in started), "no process is left"
 
 
 def test_a_defect_in_a_worker_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
     requests = [request_of(*one) for one in SMALL[:2]]
-    monkeypatch.setattr(module, "_named", lambda operator: 3)  # not an operator
+    monkeypatch.setattr(module, "named", lambda operator: 3)  # not an operator
     with pytest.raises(RuntimeError, match=r"Traceback[\s\S]*AttributeError"):
         compile_many(requests, processes=2)
 

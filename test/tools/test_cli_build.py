@@ -78,6 +78,7 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
         (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
         (["build", "space.json", "-o", "none/lib.ckl"], "cannot write none/lib.ckl: there is no directory"),
         (["build", "space.json", "-o", "lib.ckl", "--jobs", "0"], "--jobs 0: expected 1 or more"),
+        (["build", "space.json", "-o", "lib.ckl", "--on", "far"], "--on far: expected local, or dask://host:port"),
         (["build", "space.json", "-o", "lib.ckl", "--arch", "gfx941"], "--arch gfx941: unknown target"),
         (["registry", "show", "none.ckl"], "cannot read none.ckl: No such file"),
         (["registry", "list", "space.json"], "argument ACTION: invalid choice: 'list'"),

@@ -1,0 +1,81 @@
+"""Calls on a Dask cluster of this machine: the same answers as from processes, refusals, workers that end."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from small_calls import defect, end_once, half
+
+from ckmlir.dispatch import Space
+from ckmlir.dispatch.building import build
+from ckmlir.errors import CkmlirError
+from ckmlir.ops import find_operator
+from ckmlir.runtime import compile_cache, machines
+from ckmlir.runtime.processes import Task, call_many
+from ckmlir.targets import get_target
+
+
+@pytest.fixture(scope="module")
+def cluster() -> Iterator[str]:
+    """The address of a cluster of two processes."""
+    distributed = pytest.importorskip("distributed", reason="Dask is not installed: nothing is tested of clusters")
+    with distributed.LocalCluster(
+        n_workers=2, threads_per_worker=1, processes=True, dashboard_address=None, host="127.0.0.1"
+    ) as made:
+        yield "dask://" + made.scheduler_address.removeprefix("tcp://")
+
+
+def test_answers_come_in_order_with_refusals_in_their_places(cluster: str) -> None:
+    seen: dict[int, Any] = {}
+    tasks = [Task(half, (number,), "halving") for number in range(6)]
+    answers = call_many(tasks, on=cluster, report=lambda place, answer: seen.update({place: answer}))
+    assert [one if isinstance(one, int) else str(one) for one in answers] == [
+        0, "1 is odd", 1, "3 is odd", 2, "5 is odd"
+    ]  # fmt: skip
+    assert [seen[place] for place in range(6)] == answers
+
+
+def test_what_ends_a_worker_is_done_by_another(cluster: str, tmp_path: Path) -> None:
+    assert call_many([Task(end_once, (str(tmp_path / "mark"),), "ending")], on=cluster) == ["done"]
+
+
+def test_a_defect_is_told(cluster: str) -> None:
+    with pytest.raises(RuntimeError, match=r"Traceback[\s\S]*KeyError: 'lost'"):
+        call_many([Task(defect, (), "losing")], on=cluster)
+
+
+def test_workers_with_other_tools_are_refused(cluster: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(machines, "made_by", lambda: ("another",))
+    (answer,) = call_many([Task(half, (2,), "halving")], on=cluster)
+    assert "has another ckmlir or other tools than this process" in str(answer)
+
+
+def test_libraries_are_the_same_bytes_whoever_builds(
+    cluster: str, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    monkeypatch.setenv("CKMLIR_CACHE", "off")
+    compile_cache.forget()
+    softmax = find_operator("softmax")
+    kernels = Space(softmax, (get_target("gfx942"),), {"m": (5,), "n": (64, 100), "dtype": ("f16", "f32")}).expand()
+    for on, name in (("local", "here.ckl"), (cluster, "there.ckl")):
+        assert build(kernels.kernels, tmp_path / name, processes=1, on=on).kernels == 4
+    assert (tmp_path / "there.ckl").read_bytes() == (tmp_path / "here.ckl").read_bytes()
+
+
+def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:
+    for on in ("somewhere", "dask://", "tcp://127.0.0.1:8786"):
+        with pytest.raises(CkmlirError, match=f"--on {on}: expected local, or dask://host:port"):
+            call_many([], on=on)
+    monkeypatch.setitem(__import__("sys").modules, "distributed", None)
+    with pytest.raises(CkmlirError, match=r"Dask is not installed; pip install 'ckmlir\[dask\]'"):
+        call_many([], on="dask://127.0.0.1:1")
+
+
+def test_no_scheduler(monkeypatch: pytest.MonkeyPatch) -> None:
+    pytest.importorskip("distributed", reason="Dask is not installed: nothing is tested of clusters")
+    monkeypatch.setattr(machines, "CONNECT_SECONDS", 1)
+    with pytest.raises(CkmlirError, match=r"--on dask://127\.0\.0\.1:1: there is no Dask scheduler"):
+        call_many([], on="dask://127.0.0.1:1")
