@@ -8,7 +8,7 @@ y = nn.linear(x, weight, bias, activation="gelu")
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.products import linear, matmul, swiglu
-from ckmlir.nn.rows import layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
+from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce
 
@@ -22,6 +22,7 @@ __all__ = [
     "contiguous",
     "cumsum",
     "current",
+    "dequantize",
     "elementwise",
     "embedding",
     "empty",

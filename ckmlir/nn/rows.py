@@ -129,32 +129,104 @@ def topk_softmax(
     return found["weights"].array, found["indices"].array
 
 
-def quantize(x: Any, dtype: str = "i8", *, smooth: Any = None, stream: object = None) -> tuple[Any, Any]:
-    """Every row divided by a scale of its own, so that it fills the range of an 8-bit type.
+def quantize(
+    x: Any, dtype: str = "i8", *, by: str = "row", smooth: Any = None, scale: Any = None, stream: object = None
+) -> tuple[Any, Any]:
+    """An array divided by scales, so that it fills the range of an 8-bit type, and rounded to the nearest.
 
     Args:
         x: (…, n), f16, bf16 or f32.
-        dtype: i8 or fp8.
-        smooth: (n,), f32: what columns are multiplied with before; by default 1.
+        dtype: i8, fp8 or bf8.
+        by: what has a scale of its own: "tensor", "row", or blocks of rows x columns: "1x32", "1x64", "1x128",
+            "128x128", with all dimensions but the last as rows.
+        smooth: (n,), f32: what columns are multiplied with before; of rows, to i8 or fp8.
+        scale: scales that are given, f32: a number of the tensor, (…) of rows.
 
     Returns:
-        The quantised rows (…, n), and the scales (…), f32: their product is about x · smooth.
+        The quantised array (…, n), and the scales, f32: (1,) of the tensor, (…) of rows, else (blocks down, blocks
+        across). Their product is about x · smooth.
 
     Raises:
-        DeviceError, RequestError: as `layer_norm`; the chip has no 8-bit floats.
+        DeviceError, RequestError: as `layer_norm`; arguments that do not go together; the chip has no 8-bit floats.
     """
     call = Call(stream)
     given = call.read("x", x)
-    rows = given.rows()
-    n = rows.shape[1]
-    if smooth is None:
-        scales = constant(call, given, 1.0, n, "f32")
+    rows, out = given.rows(), dtype_name("dtype", dtype)
+    if (smooth is not None and by != "row") or (scale is not None and (smooth is not None or by not in WHOLE)):
+        raise DeviceError(f"by={by}: columns are scaled of rows only, scales given of rows and tensors; not both")
+    if by == "tensor":
+        keys: dict[str, object] = {"shape": rows.shape, "dtype": rows.dtype, "strides": rows.strides}
+        one = _scales(call, scale, (1,))
+        keys |= {"out": out, "align": rows.base}
+        found = call.run("quantize_tensor", keys | _known(one), {"x": rows, "scale": one})
+        return found["q"].reshaped(*given.shape).array, scale if one is not None else found["scale"].array
+    if by != "row":
+        keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "block": by}
+        found = call.run("quantize_blocks", keys, {"x": rows}, varying=("m",))
+        return found["q"].reshaped(*given.shape).array, found["scale"].array
+    keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "rounding": "nearest"}
+    if smooth is not None:
+        columns = call.read("smooth", smooth).require(shape=rows.shape[1:], dtype="f32").rows().reshaped(rows.shape[1])
+        inputs: dict[str, Given | None] = {"x": rows, "smooth": columns}
+        found = call.run("smoothquant", keys | _base(inputs, {}), inputs, varying=("m",))
     else:
-        scales = call.read("smooth", smooth).require(shape=(n,), dtype="f32").rows().reshaped(n)
-    inputs = {"x": rows, "smooth": scales}
-    keys = _sizes(rows) | {"out": dtype_name("dtype", dtype), "stride": pitch_of(rows)} | _base(inputs, {})
-    found = call.run("smoothquant", keys, inputs, varying=("m",))
-    return found["q"].reshaped(*given.shape).array, found["yscale"].reshaped(*given.shape[:-1]).array
+        each = _scales(call, scale, given.shape[:-1])
+        inputs = {"x": rows, "yscale": each}
+        found = call.run("quantize_rows", keys | _known(each) | _base(inputs, {}), inputs, varying=("m",))
+    q = found["q"].reshaped(*given.shape).array
+    return q, scale if "yscale" not in found else found["yscale"].reshaped(*given.shape[:-1]).array
+
+
+def dequantize(q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", stream: object = None) -> Any:
+    """The numbers that `quantize` took: q times its scales.
+
+    Args:
+        q: (…, n), i8, fp8 or bf8.
+        scale: f32, as `quantize` returns it.
+        dtype: f16, bf16 or f32.
+        by: what has a scale of its own, as for `quantize`.
+
+    Returns:
+        (…, n).
+
+    Raises:
+        DeviceError, RequestError: as `layer_norm`; scales of another shape.
+    """
+    call = Call(stream)
+    given = call.read("q", q)
+    rows = given.rows()
+    keys = _sizes(rows) | {"out": dtype_name("dtype", dtype), "block": by, "stride": pitch_of(rows)}
+    scales = call.read("scale", scale)
+    if by in WHOLE:
+        scales = scales.require(dtype="f32", shape=(1,) if by == "tensor" else given.shape[:-1])
+        scales = _packed(scales)
+    else:
+        _packed(scales.require(dtype="f32", ndim=2))
+    inputs = {"q": rows, "scale": scales}
+    keys["align"] = _base(inputs, {})["base"]
+    return call.run("dequantize", keys, inputs, varying=("m",))["y"].reshaped(*given.shape).array
+
+
+WHOLE = ("tensor", "row")
+"""What scales that are given are of."""
+
+
+def _scales(call: Call, scale: Any, shape: tuple[int, ...]) -> Given | None:
+    """Scales that were given, without gaps."""
+    return None if scale is None else _packed(call.read("scale", scale).require(shape=shape, dtype="f32"))
+
+
+def _packed(scales: Given) -> Given:
+    """Scales, those of rows as a vector. Raises DeviceError where there are gaps between them."""
+    count = math.prod(scales.shape)
+    flat = scales.reshaped(count)
+    if count > 1 and flat.strides != (1,):
+        raise DeviceError(f"{scales.what}: numbers lie {flat.strides[0]} elements apart; make a contiguous copy first")
+    return flat
+
+
+def _known(scales: Given | None) -> dict[str, object]:
+    return {"scales": "dynamic" if scales is None else "given"}
 
 
 def _normalized(

@@ -161,6 +161,34 @@ def test_quantize(session: nn.Session, put: Put) -> None:
     assert np.abs(exact(q) * exact(scale)[..., None] - exact(x) * smooth).max() <= 1.01 * exact(scale).max()
 
 
+@homes
+@pytest.mark.parametrize("by", ["tensor", "row", "1x32", "128x128"])
+def test_quantize_and_back(session: nn.Session, put: Put, by: str) -> None:
+    x = normal(2, 5, 40)
+    for dtype in ("i8", "bf8"):
+        q, scale = nn.quantize(put(x), dtype, by=by)
+        of_its_home(q, put)
+        assert exact(scale).shape == {"tensor": (1,), "row": (2, 5), "1x32": (10, 2), "128x128": (1, 1)}[by]
+        back = nn.dequantize(q, scale, "f32", by=by)
+        assert np.abs(exact(back) - exact(x)).max() <= (0.51 if dtype == "i8" else 4100) * exact(scale).max()
+        if by in ("tensor", "row"):
+            again, same = nn.quantize(put(x), dtype, by=by, scale=scale)
+            assert same is scale
+            np.testing.assert_array_equal(exact(again), exact(q))
+
+
+def test_scales_that_do_not_go_with_what_is_quantised(session: nn.Session) -> None:
+    x, ones = normal(4, 40), np.ones(40, np.float32)
+    with pytest.raises(DeviceError, match="columns are scaled of rows only"):
+        nn.quantize(x, by="tensor", smooth=ones)
+    with pytest.raises(DeviceError, match=r"scale: shape \(40,\); expected \(4,\)"):
+        nn.quantize(x, scale=ones)
+    with pytest.raises(DeviceError, match="scale: numbers lie 2 elements apart"):
+        nn.dequantize(nn.asarray(x.astype(np.int8)), nn.asarray(ones)[:8:2], by="row")
+    with pytest.raises(RequestError, match="block=3x3: expected tensor"):
+        nn.dequantize(x.astype(np.int8), ones[:4].reshape(2, 2), by="3x3")
+
+
 # -- attention ---------------------------------------------------------------------------------------------------------
 
 

@@ -32,6 +32,7 @@ VARIANTS: dict[str, list[dict[str, Any]]] = {
     ],
     "add_rmsnorm2d_rdquant": [{}, {"save_x": 0, "rounding": "nearest"}, {"out": "fp8"}],
     "smoothquant": [{}, {"rounding": "nearest"}, {"out": "fp8"}],
+    "quantize_rows": [{"out": "i8"}, {"out": "bf8", "scales": "given"}],
     "moe_smoothquant": [MOE, {**MOE, "rounding": "nearest"}, {**MOE, "out": "fp8"}],
     "softmax": [{}, {"mask": 1}, {"scale": -0.25}, {"scale": 0.0, "mask": 1}],
     "topk_softmax": [
@@ -45,7 +46,7 @@ Case = tuple[str, str, str, int, dict[str, Any]]
 
 def allowed(chip: str, n: int, variant: dict[str, Any]) -> bool:
     """gfx90a has no 8-bit floats; there are no more experts to choose than there are."""
-    return not (chip == "gfx90a" and variant.get("out") == "fp8") and variant.get("k", 0) <= max(
+    return not (chip == "gfx90a" and variant.get("out") in ("fp8", "bf8")) and variant.get("k", 0) <= max(
         n, variant.get("experts", 0)
     )
 

@@ -22,11 +22,12 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scaling import MAJORS, POWERS
-from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
-from ckmlir.ops.precision import UNIT, in_f32, through_jumps
+from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
+from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -37,7 +38,6 @@ SCALES = ("f32", POWERS)
 WAVES = 4
 ELEMENTS = 4096
 """Of a workgroup's tile of single rows: 16 of each work-item."""
-LEAST_SCALE = 2.0**-126
 LEAST_POWER = -127
 
 
@@ -166,7 +166,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         with np.errstate(invalid="ignore", over="ignore"):
             values = arrays["x"].astype(np.float64) / _over(problem, by_block)
         scale = by_block if problem.major == "k" else by_block.T
-        return {"q": _rounded(problem.out, target, values), "scale": scale}
+        return {"q": rounded(problem.out, target, values), "scale": scale}
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
@@ -179,9 +179,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         with np.errstate(invalid="ignore", over="ignore"):
             values = arrays["x"].astype(np.float64) / _over(problem, _scales(problem, arrays["x"], target))
         error = np.nan_to_num(np.abs(values), nan=0.0, posinf=0.0) * 6 * UNIT
-        steps = through_jumps(values, error, lambda one: _rounded(problem.out, target, one))
         return {
-            "q": Tolerance(0.0, steps, "steps of the rounding that four f32 roundings may cross"),
+            "q": rounded_tolerance(problem.out, target, values, error),
             "scale": Tolerance(2 * UNIT, 0.0, "two f32 roundings"),
         }
 
@@ -193,13 +192,6 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         scalars = map(np.int32, (problem.m, problem.n, problem.stride, problem.qstride, pitch))
         grid = (ceil_div(problem.n, columns), ceil_div(problem.m, rows), 1)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "q", "scale", *scalars))
-
-
-def largest(out: str, target: Target) -> float:
-    """The largest number of q's type on a chip."""
-    if out == "i8":
-        return 127.0
-    return {"bf8": 57344.0, "fp8": {"ocp": 448.0, "fnuz": 240.0}[target.fp8 or "ocp"]}[out]
 
 
 def largest_exponent(out: str, target: Target) -> int:
@@ -225,15 +217,6 @@ def _over(problem: Problem, by_block: Array) -> Array:
     """The scale of every element."""
     rows, columns = BLOCKS[problem.block]
     found: Array = np.repeat(np.repeat(by_block, rows, axis=0), columns, axis=1)[: problem.m, : problem.n]
-    return found
-
-
-def _rounded(out: str, target: Target, values: Array) -> Array:
-    """As q holds numbers, in float64."""
-    most = largest(out, target)
-    if out == "i8":
-        return np.asarray(np.nan_to_num(np.clip(np.rint(values), -most - 1, most), nan=0.0))
-    found: Array = np.clip(values, -most, most).astype(numpy_dtype(out, target)).astype(np.float64)
     return found
 
 

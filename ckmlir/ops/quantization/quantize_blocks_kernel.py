@@ -24,14 +24,8 @@ from ckmlir.lang import (
     where,
     workgroup_id,
 )  # fmt: skip
-from ckmlir.ops.quantization.quantize_blocks import (
-    BLOCKS,
-    LEAST_SCALE,
-    WAVES,
-    QuantizeBlocksSpec,
-    largest,
-    largest_exponent,
-)
+from ckmlir.ops.quantization.quantize_blocks import BLOCKS, WAVES, QuantizeBlocksSpec, largest_exponent
+from ckmlir.ops.rows.quantization import LEAST_SCALE, largest
 from ckmlir.targets import Target
 
 STORED = {"f32": "f32", "e8m0": "i8"}

@@ -1,7 +1,7 @@
 """smoothquant: columns scaled, then rows quantised: y = x * smooth in f32, q = y quantised (`rows/quantization.py`).
 
 Arrays: x (m, n), smooth (n, f32); q (m, n), yscale (m, f32). They are the kernel's arguments in this order; then m, n
-and row strides.
+and row strides. The kernel is that of `quantize_rows`.
 """
 
 from __future__ import annotations

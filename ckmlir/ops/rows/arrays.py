@@ -44,6 +44,11 @@ def channels_in(name: str, dtype: str) -> RowArray:
     return RowArray(name, dtype, "in", ("n",))
 
 
+def row_values_in(name: str, dtype: str = "f32") -> RowArray:
+    """One element for every row, which is read."""
+    return RowArray(name, dtype, "in", ("m",))
+
+
 def row_values_out(name: str, dtype: str = "f32") -> RowArray:
     """One element for every row."""
     return RowArray(name, dtype, "out", ("m",))

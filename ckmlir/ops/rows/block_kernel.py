@@ -88,6 +88,11 @@ class RowBlock:
         everything = view(getattr(self.given, name), (self.n,), (1,)).pad(self.spec.length)
         return cast(load(everything.window((self.spec.length,), (column,))), "f32")[None, :]
 
+    def row_values(self, name: str) -> Tile:
+        """An array of one element for every row, in f32."""
+        everything = view(getattr(self.given, name), (self.m,), (1,)).pad(self.spec.rows)
+        return cast(load(everything.window((self.spec.rows,), (self.first,))), "f32")
+
     def store_row_values(self, tile: Tile, name: str) -> None:
         """Write an array of one element for every row."""
         everything = view(getattr(self.given, name), (self.m,), (1,)).pad(self.spec.rows)
