@@ -13,7 +13,8 @@ f32 does not hold, and of O where V has NaN or infinities, but that it does not 
 end of a sequence are not written.
 
 With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
-Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels.
+Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels. `scales` adds scales that memory
+holds, for each head of a sequence, for blocks of queries and of keys, or for pages (`parts/scales.py`).
 
 Kernel arguments: q, k, v, o, and lse where the specification has it; seqstart_q, seqlen_q, seqstart_k, seqlen_k as it
 has them; sq, sk, h, h / hk (i32); scale·log2(e) with the scales of Q and K in it (f32); with lse the rows of a head
@@ -271,7 +272,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     def check_inputs(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         problem.queries.check(arrays)
         problem.keys.check(arrays)
-        problem.source.check(problem, arrays)
+        for part in (problem.source, *problem.parts):
+            part.check(problem, arrays)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Normal; queries are doubled so that scores are uneven enough for a wrong key to show in O."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 from typing import Any
 
@@ -12,11 +13,12 @@ from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr, 
 from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
 from ckmlir.ops.attention.heads_kernel import rows_of_head
-from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score, Weights, attend, nothing
-from ckmlir.ops.attention.part import Part, ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
+from ckmlir.ops.attention.part import Part, ScalePart, ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
 from ckmlir.ops.attention.source import Source, find_source
 from ckmlir.ops.attention.spans_kernel import spans_of
-from ckmlir.ops.attention.weights_kernel import Softmax, Units
+from ckmlir.ops.attention.weights_kernel import Softmax
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
 from ckmlir.targets import Target
 
@@ -34,10 +36,12 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec, source, parts))
     def fmha_fwd(given: Any) -> None:
         work = block_of_grid(spec, given)
+        work = replace(work, pages=source.pages_of(spec.source, given, work))
         window = _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0))
         q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
-        scores = _scores(parts, given, work, form)
-        weights = _weights(parts, Softmax(Units(None if scores else given.scale), boost), given, work, form)
+        scaling = _scaling(parts, given, work, form)
+        scores, units = scaling.around(_scores(parts, given, work, form))
+        weights = _weights(parts, Softmax(units, boost), given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
         for span, schedule in spans_of(spec, given, work, form, scores):
             share = work.share.narrowed(span, form.keys)
@@ -49,7 +53,7 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
             work.first,
             weights.units,
             boost,
-            _factors(spec, parts, given),
+            [*_factors(spec, parts, given), *scaling.factors],
         ).write(sums)
 
     return fmha_fwd
@@ -92,9 +96,14 @@ def _arguments(spec: FmhaFwdSpec, source: type[Source], parts: Parts) -> dict[st
 
 
 def _scores(parts: Parts, given: SimpleNamespace, work: Work, form: Form) -> list[Score]:
-    """What is done to scores before the mask, which begins with making exponents of them if there is anything."""
-    found = [kind.traced(word, given, work, form) for kind, word in parts if issubclass(kind, ScorePart)]
-    return [Scaled(given.scale), *found] if found else []
+    """What is done to exponents before the mask."""
+    return [kind.traced(word, given, work, form) for kind, word in parts if issubclass(kind, ScorePart)]
+
+
+def _scaling(parts: Parts, given: SimpleNamespace, work: Work, form: Form) -> Scaling:
+    """What makes exponents of products."""
+    found = [kind.traced(word, given, work, form) for kind, word in parts if issubclass(kind, ScalePart)]
+    return found[0] if found else Uniform(given.scale)
 
 
 def _weights(parts: Parts, weights: Weights, given: SimpleNamespace, work: Work, form: Form) -> Weights:

@@ -7,11 +7,13 @@ waves takes 256, where two waves of a SIMD take turns.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
 from ckmlir.dialect.schedule_items import Fence
+from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.schedule_choice import (
     DEFAULT,
     RISING,
@@ -220,7 +222,7 @@ def proposed_specs(
                 schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
                 edge=edge or own, order=RISING if split else order(mask),
             )
-            for keys in _key_blocks(name, max(d, dv), parts)
+            for keys in _key_blocks(name, max(d, dv), parts, source)
         ]  # fmt: skip
     return candidates
 
@@ -240,16 +242,28 @@ def _sharing(schedule: str) -> int:
     return 2 if parsed.order == "weave" else parsed.groups
 
 
-def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...]) -> tuple[int, ...]:
+def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...], source: str) -> tuple[int, ...]:
     """The blocks of keys that leave enough registers, largest first: between fences all fragments that a phase reads
-    are alive at once, and single elements of a bias take a register each. A woven loop takes the largest, whose
-    products are long enough for what lies under them.
+    are alive at once, and single elements of a bias, or scales of fewer keys than a block has, take a register each. A
+    woven loop takes the largest, whose products are long enough for what lies under them.
     """
     parsed = parse_schedule(SCHEDULES[schedule])
     if parsed.order == "weave":
         return KEY_BLOCKS[:1]
     fenced = any(isinstance(item, Fence) for item in parsed.step) and channels > MOST_BETWEEN_FENCES
-    return KEY_BLOCKS[1:] if fenced or any(word in NARROW for word in parts) else KEY_BLOCKS
+    narrow = any(word in NARROW for word in parts) or keys_of_scale(parts, source) < KEY_BLOCKS[0]
+    return KEY_BLOCKS[1:] if fenced or narrow else KEY_BLOCKS
+
+
+def keys_of_scale(parts: Sequence[str], source: str) -> float:
+    """How many keys share a scale, by words of parts and of the source of K and V."""
+    for word in parts:
+        name, *sizes = word.split("_")
+        if name == "blockscales":
+            return int(sizes[1])
+        if name == "pagescales":
+            return page_size(source)
+    return math.inf
 
 
 def _common_tile(*heads: int) -> int:

@@ -72,6 +72,9 @@ class Keys(Protocol):
 class Score(ABC):
     """Something that is done to scores. `key` is the first of a block of keys."""
 
+    def prepare(self, key: Scalar) -> None:  # noqa: B027
+        """What has to be known before `load`, such as a place; stage `prepare`."""
+
     def load(self, key: Scalar) -> None:  # noqa: B027
         """Load what the block's scores meet, if anything; stage `load_s`."""
 
@@ -183,6 +186,8 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
         key = span.key(step.index)
         with stage("prepare"):
             source.prepare(key)
+            for score in span.scores:
+                score.prepare(key)
         with stage("load_k"):
             gk = source.load_k(key)
         with stage("k_lds"):

@@ -6,7 +6,7 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -17,6 +17,11 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, PowerOfTwo, RequestError
+
+if TYPE_CHECKING:
+    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+    from ckmlir.ops.attention.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.work_kernel import Work
 
 SPARE = 3
 """Pages of a pool that no sequence has, unless a request says how many there are."""
@@ -126,6 +131,13 @@ class Paged(Source):
                 place = int(np.argmax(wrong))
                 what = f"page {place} of sequence {number} is {pages[place]}"
                 raise RequestError(f"array {name}: {what}; expected 0 to {self.pool - 1}")
+
+
+    @classmethod
+    def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
+        from ckmlir.ops.attention.pages_kernel import in_pages
+
+        return in_pages(word, given, spec, work, form)
 
 
 MOST_SEQUENCES = 65535

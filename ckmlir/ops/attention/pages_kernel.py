@@ -8,48 +8,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from ckmlir.lang import Pointer, Scalar, Tile, View, coordinates, gather, load, view, where
+from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, channel_multiple
 from ckmlir.ops.attention.loop_kernel import Form, Keys
+from ckmlir.ops.attention.page_table_kernel import Pages
 from ckmlir.ops.attention.work_kernel import Work
-
-
-@dataclass(frozen=True)
-class Pages:
-    """The pages of a sequence.
-
-    Attributes:
-        numbers: what memory holds of each, one behind the other; count: how many there are.
-        size: keys of a page; pool: pages that exist.
-        length: keys of the sequence.
-    """
-
-    numbers: Pointer
-    count: Scalar
-    size: int
-    pool: Scalar
-    length: Scalar
-
-    def number(self, key: Scalar) -> Scalar:
-        """The page of a key, less than 0 where the table has none."""
-        place = key // self.size
-        found = self.numbers.scalar(place.minimum(self.count - 1))
-        number: Scalar = (place < self.count).select(found, -1)
-        return number
-
-    def places(self, key: Scalar, keys: int, distance: Scalar, within: Scalar | int = 0) -> Tile:
-        """Rows of the keys from one on, -1 where there is none.
-
-        Args:
-            distance: rows from one page to the next.
-            within: the first key's place in its page.
-        """
-        table = view(self.numbers, (self.count,), (1,)).insert(1, self.size).merge(0, 1).pad(keys)
-        numbers = load(table.window((keys,), (key,)))
-        at = coordinates(numbers, 0)
-        exists = numbers.below(self.pool)
-        rows = where(exists, numbers * distance + ((at + within) & (self.size - 1)), -1)
-        return where(at < self.length.minimum(self.count * self.size) - key, rows, -1)
 
 
 @dataclass(frozen=True)
@@ -147,14 +110,13 @@ class PageRows:
         return gather(rows.window((self.form.dv, self.form.keys), (0, 0)), self.found[1], 1, reach=self.reach)
 
 
-def in_pages(
-    word: str, numbers: Pointer, count: Scalar, given: Any, spec: FmhaFwdSpec, work: Work, form: Form
-) -> Keys:
-    """K and V of the work's head in pages: `numbers` has `count` of its sequence; `word` is the source's."""
+def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
+    """K and V of the work's head in its pages; `word` is the source's."""
     from ckmlir.ops.attention.vector_pages_kernel import VectorRows, VectorViews
 
-    _, size, *how = word.split("_")
-    pages = Pages(numbers, count, int(size), given.pages, work.sk)
+    _, _, *how = word.split("_")
+    pages = work.pages
+    assert pages is not None
     multiple = channel_multiple(spec.dtype)
 
     k = pool_of_head(given, "k", work.shared, spec.d, multiple)

@@ -21,6 +21,7 @@ from ckmlir.ops.request import Key
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form, Score, Weights
+    from ckmlir.ops.attention.scales_kernel import Scaling
     from ckmlir.ops.attention.work_kernel import Work
 
 
@@ -53,6 +54,13 @@ class Part(ABC):
         """The kernel's arguments behind them."""
         return ()
 
+    def scales(self, problem: Problem, name: str, place: Place, arrays: Mapping[str, Array]) -> Array | float:
+        """What the elements of a place's q, k or v (rows, channels) stand for themselves times of, in float64."""
+        return 1.0
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:  # noqa: B027
+        """Raise RequestError for values of its arrays that nobody can mean."""
+
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Values of an input array."""
         values: Array = generator.standard_normal(array.shape, dtype=np.float32)
@@ -79,6 +87,19 @@ class ScorePart(Part):
     @abstractmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Score:
         """The part of the loop over keys; `given` has the kernel's arguments."""
+
+
+class ScalePart(Part):
+    """What elements of Q, K and V stand for themselves times of; a problem has one such part at most."""
+
+    def weight_error(self, problem: Problem) -> float:
+        """What it adds at most to the relative error of a weight, or of a sum of weights."""
+        return 0.0
+
+    @classmethod
+    @abstractmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form) -> Scaling:
+        """What takes the scales in; `given.scale` is that of the scores."""
 
 
 class AddedPart(ScorePart):
@@ -147,6 +168,11 @@ def find_part(kinds: Sequence[type[Part]], word: str) -> type[Part]:
 def score_parts(problem: Problem) -> tuple[ScorePart, ...]:
     """What is done to scores, in order."""
     return tuple(part for part in problem.parts if isinstance(part, ScorePart))
+
+
+def scale_parts(problem: Problem) -> tuple[ScalePart, ...]:
+    """What elements stand for themselves times of, beside the scales of tensors."""
+    return tuple(part for part in problem.parts if isinstance(part, ScalePart))
 
 
 def weight_parts(problem: Problem) -> tuple[WeightPart, ...]:

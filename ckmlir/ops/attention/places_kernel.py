@@ -9,9 +9,10 @@ from typing import Any, Protocol
 from ckmlir.lang import Scalar, Tile, View, scatter, store
 from ckmlir.ops.attention.fmha_fwd_appendkv import ROWS, AppendSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head
+from ckmlir.ops.attention.page_table_kernel import Pages
 from ckmlir.ops.attention.paged import LARGE
 from ckmlir.ops.attention.paged_spec import page_size
-from ckmlir.ops.attention.pages_kernel import Pages, Pool, pool_of_head
+from ckmlir.ops.attention.pages_kernel import Pool, pool_of_head
 from ckmlir.ops.attention.work_kernel import Alike, Side, slot_of
 
 

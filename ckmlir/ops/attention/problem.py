@@ -13,6 +13,9 @@ from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec
 
+LEAST_SCALE, MOST_SCALE = 2.0**-50, 2.0**50
+"""Of elements, in memory: products of two and their quotients are far from f32's ends."""
+
 
 @dataclass(frozen=True)
 class Place:
@@ -52,6 +55,12 @@ class Wanted(Protocol):
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
         """Its arguments."""
 
+    def scales(self, problem: Problem, name: str, place: Place, arrays: Mapping[str, Array]) -> Array | float:
+        """What the elements of a place's q, k or v stand for themselves times of."""
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        """Raise RequestError for values of its arrays that nobody can mean."""
+
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Values of an input array."""
 
@@ -83,9 +92,6 @@ class Origin(Wanted, Protocol):
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         """Values of its lists."""
-
-    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
-        """Raise RequestError for lists that nobody can mean."""
 
 
 @dataclass(frozen=True)
@@ -203,6 +209,18 @@ class Problem:
                     rows = range(start, min(start + step, queries))
                     yield Place(number, head, 0 if self.grouped else number, row, rows, queries, keys)
 
+    def queries_of(self, place: Place, arrays: Mapping[str, Array]) -> Array:
+        """The place's rows of Q (queries, channels) as they stand for, in float64."""
+        rows: Array = self.by_head(arrays["q"])[place.batch, place.head, place.memory_rows].astype(np.float64)
+        return rows * self._scales("q", place, arrays)
+
     def keys_of(self, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
-        """The rows of K and of V (keys, channels) that a place's queries may attend to."""
-        return self.source.rows(self, place, arrays)
+        """The rows of K and of V (keys, channels) that a place's queries may attend to, so too."""
+        k, v = (one.astype(np.float64) for one in self.source.rows(self, place, arrays))
+        return k * self._scales("k", place, arrays), v * self._scales("v", place, arrays)
+
+    def _scales(self, name: str, place: Place, arrays: Mapping[str, Array]) -> Array | float:
+        found: Array | float = 1.0
+        for part in self.parts:
+            found = found * part.scales(self, name, place, arrays)
+        return found

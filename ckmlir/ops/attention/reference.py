@@ -26,10 +26,8 @@ class Scored:
 
 def scored(problem: Problem, arrays: Mapping[str, Array], most: int | None = None) -> Iterator[Scored]:
     """All queries of all heads, at most so many at a time."""
-    q = problem.by_head(arrays["q"])
     for place in problem.places(arrays, most or REFERENCE_ROWS):
-        key, value = (one.astype(np.float64) for one in problem.keys_of(place, arrays))
-        query = q[place.batch, place.head, place.memory_rows].astype(np.float64)
+        query, (key, value) = problem.queries_of(place, arrays), problem.keys_of(place, arrays)
         with np.errstate(invalid="ignore"):
             scores = problem.score_scale * (query @ key.T)
         for part in score_parts(problem):

@@ -21,6 +21,7 @@ from ckmlir.ops.operator import ArraySpec
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
     from ckmlir.ops.attention.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.page_table_kernel import Pages
     from ckmlir.ops.attention.work_kernel import Work
 
 
@@ -72,9 +73,10 @@ class Source(Part):
         """Values of its lists, which agree with each other and with the keys' lengths."""
         return {}
 
-    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
-        """Raise RequestError for lists that nobody can mean."""
-        return
+    @classmethod
+    def pages_of(cls, word: str, given: Any, work: Work) -> Pages | None:
+        """The pages that the work's keys lie in, if any: `work.pages` of all that is traced behind."""
+        return None
 
     @classmethod
     @abstractmethod

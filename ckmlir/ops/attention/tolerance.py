@@ -8,7 +8,7 @@ from collections.abc import Mapping
 import numpy as np
 
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT
-from ckmlir.ops.attention.part import score_parts, weight_parts
+from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
@@ -28,7 +28,7 @@ def fmha_tolerances(
 ) -> dict[str, Tolerance]:
     """Tolerances of o and lse; u is f32's unit roundoff, every sum is over f32 products.
 
-    A score s = scale·q·k has error E = (d + 8) u scale |q| |k|, by Euclidean lengths: d products, the scaling and
+    A score s = scale·q·k has error E = (d + 12) u scale |q| |k|, by Euclidean lengths: d products, the scalings and
     the exponent's argument; to which parts that change scores, or join the sum, add theirs, for keys whose weight is
     not below e^-RELEVANT of the largest. The exponential, the running maximum's rescaling of every block of 32 keys and
     the row sum add r = 2 (sk / 32 + 8) u, relative; so a weight has the relative error 2 E + r, and P, rounded to the
@@ -49,7 +49,7 @@ def fmha_tolerances(
     u, dtype, out = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype), find_dtype(problem.out)
     flushes = not target.has("mfma_denormals") and dtype.name != "fp8"
     error, free, free_o = _score_errors(problem, arrays, least=dtype.least_normal if flushes else 0.0)
-    sums = 2 * (problem.sk / 32 + 8) * u
+    sums = 2 * (problem.sk / 32 + 8) * u + sum(part.weight_error(problem) for part in scale_parts(problem))
     largest = problem.v_scale * _largest_value(problem, arrays)
     for part in weight_parts(problem):
         largest *= part.largest_factor
@@ -80,18 +80,18 @@ def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -
     Args:
         least: numbers below this count as zero in matrix instructions.
     """
-    u, q = find_dtype("f32").unit_roundoff, problem.by_head(arrays["q"])
+    u = find_dtype("f32").unit_roundoff
     error, free, free_o = (np.full(lse_shape(problem), start) for start in (0.0, True, True))
     heads: dict[tuple[int, int], tuple[Array, float, bool]] = {}
     for place in problem.places(arrays, REFERENCE_ROWS):
         where = place.number, place.head
         if where not in heads:
-            key, value = (one.astype(np.float64) for one in problem.keys_of(place, arrays))
+            key, value = problem.keys_of(place, arrays)
             heads.clear()
             heads[where] = key, float(_lengths(key).max(initial=0.0)), not np.isfinite(value).all()
         key, longest, unbounded = heads[where]
-        query = q[place.batch, place.head, place.memory_rows].astype(np.float64)
-        lse_rows(problem, error, place)[:] = (problem.d + 8) * u * problem.score_scale * _lengths(query) * longest
+        query = problem.queries_of(place, arrays)
+        lse_rows(problem, error, place)[:] = (problem.d + 12) * u * problem.score_scale * _lengths(query) * longest
         found = _overflowing(problem, query, key)
         if least:
             found |= _infinite_times_denormal(query, key, least)
@@ -121,13 +121,17 @@ def _add_parts(problem: Problem, arrays: Mapping[str, Array], error: Array, free
 
 
 def _largest_value(problem: Problem, arrays: Mapping[str, Array]) -> float:
-    """The largest finite magnitude in V of any sequence."""
-    found, ratio = 0.0, problem.h // problem.hk
+    """The largest finite magnitude that V of any sequence may stand for, if the largest elements have the largest
+    scales: so large is what an error of the largest weight counts for."""
+    parts, ratio = scale_parts(problem), problem.h // problem.hk
+    found, most = 0.0, 0.0 if parts else 1.0
     for place in problem.places(arrays):
         if place.head % ratio == 0:
-            sizes = np.abs(problem.keys_of(place, arrays)[1].astype(np.float64))
+            sizes = np.abs(problem.source.rows(problem, place, arrays)[1].astype(np.float64))
             found = max(found, float(np.nan_to_num(sizes, posinf=0).max(initial=0.0)))
-    return found
+            for part in parts:
+                most = max(most, float(np.max(part.scales(problem, "v", place, arrays), initial=0.0)))
+    return found * most
 
 
 def _by_batch(problem: Problem, rows: Array) -> Array:

@@ -10,7 +10,8 @@ from dataclasses import dataclass, field, replace
 
 from ckmlir.lang import Scalar, Tile, View, coordinates, gather, join_axes, load, view, where
 from ckmlir.ops.attention.loop_kernel import Form
-from ckmlir.ops.attention.pages_kernel import Pages, Pool
+from ckmlir.ops.attention.page_table_kernel import Pages
+from ckmlir.ops.attention.pages_kernel import Pool
 
 
 @dataclass

@@ -18,13 +18,30 @@ class Units:
 
     scale: Scalar | None
 
-    def exponent(self, scores: Tile) -> Tile:
-        """Scores, or their maxima, as exponents."""
-        return scores if self.scale is None else scores * self.scale
+    def exponent(self, largest: Tile) -> Tile:
+        """Largest scores, as the state has them, as exponents."""
+        exponents: Tile = largest if self.scale is None else largest * self.scale
+        return exponents
 
     def score(self, exponent: Scalar) -> Scalar:
-        """An exponent as a score."""
+        """An exponent as the state would have it."""
         return exponent if self.scale is None else exponent / self.scale
+
+    def larger(self, before: Tile, scores: Tile) -> Tile:
+        """The largest scores of all keys so far, from those before a block and the block's."""
+        largest: Tile = maximum(before, reduce_max(scores, 1))
+        return largest
+
+    def above(self, scores: Tile, shift: Tile) -> Tile:
+        """How far scores are above exponents, one a query."""
+        exponents = scores if self.scale is None else scores * self.scale
+        above: Tile = exponents - shift[:, None]
+        return above
+
+    def summed(self, weights: Tile) -> Tile:
+        """What the weights of a block of keys add to their sum."""
+        total: Tile = reduce_sum(weights, 1)
+        return total
 
 
 @dataclass(frozen=True)
@@ -61,7 +78,7 @@ class Softmax:
     def top(self, scores: Tile, state: Sequence[Tile]) -> Top:
         """See `loop_kernel.Weights`."""
         before, _ = state
-        largest = maximum(before, reduce_max(scores, 1))
+        largest = self.units.larger(before, scores)
         shift = self.units.exponent(_finite(largest))
         return Top(largest, shift, exp2(self.units.exponent(before) - shift))
 
@@ -69,8 +86,8 @@ class Softmax:
         """See `loop_kernel.Weights`."""
         _, total = state
         shift = top.shift - float(self.boost) if self.boost else top.shift
-        weights = exp2(self.units.exponent(scores) - shift[:, None])
-        return weights, [top.largest, total * top.decay + reduce_sum(weights, 1)]
+        weights = exp2(self.units.above(scores, shift))
+        return weights, [top.largest, total * top.decay + self.units.summed(weights)]
 
     def rescale(self, total: Tile, top: Top) -> Tile:
         """See `loop_kernel.Weights`."""

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ckmlir.lang import Scalar, exit_unless
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.shares_kernel import ALL, Part, Share
+
+if TYPE_CHECKING:
+    from ckmlir.ops.attention.page_table_kernel import Pages
 
 SMALLEST_ROW = 8
 """Channels of O come in multiples of as many f32 at least."""
@@ -87,6 +90,7 @@ class Work:
         first: its first query in the sequence.
         head: of Q and O; shared: of K and V; batch: the sequence's number.
         share: of the keys that the queries attend to.
+        pages: that the keys lie in, if any.
     """
 
     first: Scalar
@@ -96,6 +100,7 @@ class Work:
     q: Side
     k: Side
     share: Share = ALL
+    pages: Pages | None = None
 
     @property
     def sq(self) -> Scalar:

@@ -10,14 +10,14 @@ import numpy as np
 
 from ckmlir.ops.attention.listed_rows import ListedRows
 from ckmlir.ops.attention.paged import Paged, page_counts, pool_of_request, random_pages
+from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.page_table_kernel import Pages
     from ckmlir.ops.attention.work_kernel import Work
 
 
@@ -63,8 +63,8 @@ class PageLists(Paged):
         return {"kv_page_indices": ptr("i32", alignment=4), "pages": i32, "page_keys": i32}
 
     @classmethod
-    def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-        from ckmlir.ops.attention.pages_kernel import in_pages
+    def pages_of(cls, word: str, given: Any, work: Work) -> Pages:
+        from ckmlir.ops.attention.page_table_kernel import Pages
 
         begin, end = given.kv_indptr.scalar(work.batch), given.kv_indptr.scalar(work.batch + 1)
-        return in_pages(word, given.kv_page_indices.offset(begin), end - begin, given, spec, work, form)
+        return Pages(given.kv_page_indices.offset(begin), end - begin, page_size(word), given.pages, work.sk)

@@ -9,13 +9,13 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ckmlir.ops.attention.paged import PAGE_KEYS, Paged, page_counts, pool_of_request, random_pages
+from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
 
 if TYPE_CHECKING:
-    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-    from ckmlir.ops.attention.loop_kernel import Form, Keys
+    from ckmlir.ops.attention.page_table_kernel import Pages as PagesOfSequence
     from ckmlir.ops.attention.work_kernel import Work
 
 NO_PAGE = -7
@@ -62,8 +62,8 @@ class Pages(Paged):
         return {"block_table": ptr("i32", alignment=4), "entries": i32, "pages": i32}
 
     @classmethod
-    def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-        from ckmlir.ops.attention.pages_kernel import in_pages
+    def pages_of(cls, word: str, given: Any, work: Work) -> PagesOfSequence:
+        from ckmlir.ops.attention.page_table_kernel import Pages as PagesOfSequence
 
         row = given.block_table.offset(work.batch.to("i64") * given.entries.to("i64"))
-        return in_pages(word, row, given.entries, given, spec, work, form)
+        return PagesOfSequence(row, given.entries, page_size(word), given.pages, work.sk)

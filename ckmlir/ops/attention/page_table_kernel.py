@@ -1,0 +1,49 @@
+"""Which pages a sequence has: a table in memory, asked for a key, or for each of a block of them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckmlir.lang import Pointer, Scalar, Tile, coordinates, load, view, where
+
+
+@dataclass(frozen=True)
+class Pages:
+    """The pages of a sequence.
+
+    Attributes:
+        numbers: what memory holds of each, one behind the other; count: how many there are.
+        size: keys of a page; pool: pages that exist.
+        length: keys of the sequence.
+    """
+
+    numbers: Pointer
+    count: Scalar
+    size: int
+    pool: Scalar
+    length: Scalar
+
+    def number(self, key: Scalar) -> Scalar:
+        """The page of a key, less than 0 where the table has none."""
+        place = key // self.size
+        found = self.numbers.scalar(place.minimum(self.count - 1))
+        number: Scalar = (place < self.count).select(found, -1)
+        return number
+
+    def of_keys(self, key: Scalar, keys: int) -> Tile:
+        """What memory holds of the page of each key from one on, 0 behind the last page."""
+        table = view(self.numbers, (self.count,), (1,)).insert(1, self.size).merge(0, 1).pad(keys)
+        return load(table.window((keys,), (key,)))
+
+    def places(self, key: Scalar, keys: int, distance: Scalar, within: Scalar | int = 0) -> Tile:
+        """Rows of the keys from one on, -1 where there is none.
+
+        Args:
+            distance: rows from one page to the next.
+            within: the first key's place in its page.
+        """
+        numbers = self.of_keys(key, keys)
+        at = coordinates(numbers, 0)
+        exists = numbers.below(self.pool)
+        rows = where(exists, numbers * distance + ((at + within) & (self.size - 1)), -1)
+        return where(at < self.length.minimum(self.count * self.size) - key, rows, -1)

@@ -1,0 +1,163 @@
+"""Scales of fp8 elements for blocks of queries and of keys."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from random import Random
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ckmlir.ops.attention.parts.scales import Scales
+from ckmlir.ops.attention.problem import LEAST_SCALE, Place, Problem
+from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.request import PowerOfTwo, RequestError
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Pointer, Scalar, Tile
+    from ckmlir.ops.attention.loop_kernel import Form
+    from ckmlir.ops.attention.work_kernel import Work
+
+DEFAULT = 128
+"""Rows of a block (CK Tile's)."""
+
+
+@dataclass(frozen=True)
+class BlockRows(PowerOfTwo):
+    """Rows of a block that has a scale."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        return random.choice((1, 4, 16, 32, 64, 128, 512))
+
+
+@dataclass(frozen=True)
+class BlockScales(Scales):
+    """One for each block of so many queries, or keys, of a sequence: q_scales (b, h, blocks), k_scales and v_scales
+    (b, hk, blocks). Of sequences that follow each other along rows they are (heads, blocks of all sequences), and
+    scale_start_q, scale_start_k (b + 1) in i32 say where a sequence's blocks begin.
+
+    Attributes:
+        queries, rows: of a block of queries, and of keys; packed: sides whose sequences follow each other.
+    """
+
+    queries: int
+    rows: int
+    packed: str
+
+    name = "blockscales"
+    kind = "block"
+    keys = (
+        BlockRows("scale_queries", None, "scales=block: queries of a block, a power of two; by default 128", minimum=1),
+        BlockRows("scale_keys", None, "scales=block: keys of a block, a power of two; by default 128", minimum=1),
+    )  # fmt: skip
+
+    @classmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> BlockScales | None:
+        wanted = cls.wanted(values, problem)
+        for key in ("scale_queries", "scale_keys"):
+            size = values[key]
+            if size is not None and not wanted:
+                raise RequestError(f"{key}={size}: only scales=block has blocks; leave it out")
+            if size is not None and size & (size - 1):
+                raise RequestError(f"{key}={size}: expected a power of two")
+        packed = "".join(rows.side for rows in (problem.queries, problem.keys) if rows.slots)
+        return cls(values["scale_queries"] or DEFAULT, values["scale_keys"] or DEFAULT, packed) if wanted else None
+
+    @property
+    def word(self) -> str:
+        return f"{self.name}_{self.queries}_{self.rows}{self.packed and '_' + self.packed}"
+
+    def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        found = []
+        for name, heads in (("q", problem.h), ("k", problem.hk), ("v", problem.hk)):
+            rows, size = self._side(problem, name)
+            shape = (heads, _blocks(rows, size))
+            found.append(array_spec(f"{name}_scales", shape if rows.slots else (problem.b, *shape), "f32", "in"))
+        return (*found, *(array_spec(f"scale_start_{side}", (problem.b + 1,), "i32", "in") for side in self.packed))
+
+    def _side(self, problem: Problem, name: str) -> tuple[Rows, int]:
+        """The rows of an array, and how many of them a block has."""
+        return (problem.queries, self.queries) if name == "q" else (problem.keys, self.rows)
+
+    def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.dtype == "f32":
+            return super().values(problem, array, generator)
+        rows, size = self._side(problem, array.name[-1])
+        return np.cumsum([0, *(ceil_div(one, size) for one in rows.slots)])
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        super().check(problem, arrays)
+        for side in self.packed:
+            rows, size = self._side(problem, side)
+            name, blocks = f"scale_start_{side}", _blocks(rows, size)
+            for number, start in enumerate(arrays[name][: problem.b].tolist()):
+                needed = ceil_div(rows.of(arrays, number)[1], size)
+                if start < 0 or start + needed > blocks:
+                    what = f"sequence {number} has {needed} blocks from {start} on"
+                    raise RequestError(f"array {name}: {what}; expected blocks from 0 to {blocks}")
+
+    def numbers(self, problem: Problem) -> tuple[Argument, ...]:
+        return tuple(np.int32(_blocks(*self._side(problem, side))) for side in "qk")
+
+    def stored(self, problem: Problem, name: str, place: Place, arrays: Mapping[str, Array]) -> Array:
+        rows, size = self._side(problem, name)
+        head = place.head if name == "q" else place.head // (problem.h // problem.hk)
+        blocks = (np.asarray(place.rows) if name == "q" else np.arange(place.keys)) // size
+        scales = arrays[f"{name}_scales"]
+        if rows.slots:
+            found = scales[head, arrays[f"scale_start_{rows.side}"][place.number] + blocks]
+        else:
+            found = scales[place.number, head, blocks]
+        column: Array = found[:, None]
+        return column
+
+    @classmethod
+    def parameters(cls, word: str) -> dict[str, Any]:
+        from ckmlir.lang import i32, ptr
+
+        found: dict[str, Any] = {f"{name}_scales": ptr("f32", alignment=4) for name in "qkv"}
+        found |= {f"scale_start_{side}": ptr("i32", alignment=4) for side in _packed(word)}
+        return found | {f"scale_blocks_{side}": i32 for side in "qk"}
+
+    @classmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
+        from ckmlir.lang import maximum
+        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey, scales_of_rows
+
+        queries, keys = map(int, word.split("_")[1:3])
+
+        def start(side: str, head: Scalar, heads: Scalar) -> Scalar:
+            """The first of a sequence's scales in a head (i64)."""
+            blocks, begin, row = getattr(given, f"scale_blocks_{side}").to("i64"), 0, head.to("i64")
+            if side in _packed(word):
+                begin = getattr(given, f"scale_start_{side}").scalar(work.batch).to("i64")
+            else:
+                row = row + work.batch.to("i64") * heads.to("i64")
+            found: Scalar = row * blocks + begin
+            return found
+
+        q = given.q_scales.offset(start("q", work.head, given.h))
+        shared = start("k", work.shared, given.h // given.ratio)
+        k, v = given.k_scales.offset(shared), given.v_scales.offset(shared)
+        rows = scales_of_rows(q, queries, work.sq, work.first, form.queries, form.row_layout)
+        rows = maximum(rows, LEAST_SCALE) * given.scale
+        if keys % form.keys == 0:
+            return ByBlock(rows, k, v, lambda key: key // keys)
+
+        def loaded(scales: Pointer) -> Callable[[Scalar], Tile]:
+            return lambda key: scales_of_rows(scales, keys, work.sk, key, form.keys)
+
+        return ByKey(rows, lambda key: key, loaded(k), loaded(v))
+
+
+def _packed(word: str) -> str:
+    """Sides whose sequences follow each other along rows."""
+    return word.split("_")[3] if word.count("_") == 3 else ""
+
+
+def _blocks(rows: Rows, size: int) -> int:
+    """Scales of a head; at least one, which is read where there are no rows."""
+    return max(sum(ceil_div(one, size) for one in rows.slots or (rows.longest,)), 1)

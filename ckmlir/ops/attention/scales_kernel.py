@@ -1,0 +1,232 @@
+"""Scales of stored elements in the loop over keys: the same for all keys, or others for every block of them.
+
+With q, k, v the scales of a query, of a block of keys and of its values, a score is an exponent e = scale q k s, and O
+is the sum of exp2(e) v V over that of exp2(e). Nothing of it is done to single elements: with t = e + log2(v), weights
+are exp2(t - T), T being the largest t so far, and count in their sum as exp2(t - T) / v. So one multiply-add makes
+exponents of products, and values with a large scale do not need weights that 8 bits hold badly.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.lang import Pointer, Scalar, Tile, full, load, log2, maximum, reciprocal, reduce_max, reduce_sum, view
+from ckmlir.ops.attention.loop_kernel import Scaled, Score
+from ckmlir.ops.attention.problem import LEAST_SCALE
+from ckmlir.ops.attention.weights_kernel import Units
+
+
+class Scaling(ABC):
+    """What products of Q and K are multiplied with, and what O is."""
+
+    @property
+    def factors(self) -> Sequence[Scalar]:
+        """What O is multiplied with."""
+        return ()
+
+    @abstractmethod
+    def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
+        """All that is done to scores where `scores` are done to exponents, and what they are then."""
+
+
+@dataclass(frozen=True)
+class Uniform(Scaling):
+    """The same for all keys.
+
+    Attributes:
+        scale: of products, which makes exponents to the base 2 of them; values: of sums of values.
+    """
+
+    scale: Scalar
+    values: Sequence[Scalar] = ()
+
+    @property
+    def factors(self) -> Sequence[Scalar]:
+        """See `Scaling`."""
+        return self.values
+
+    def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
+        """See `Scaling`: products stay what they are where nothing needs exponents."""
+        return ([Scaled(self.scale), *scores], Units(None)) if scores else ([], Units(self.scale))
+
+
+@dataclass(frozen=True)
+class ByBlock(Scaling):
+    """Scales of blocks of keys that a step takes whole, or one of several steps.
+
+    Attributes:
+        rows: scale times that of each query.
+        k, v: of blocks, where `place` says for a key which one is its block's.
+    """
+
+    rows: Tile
+    k: Pointer
+    v: Pointer
+    place: Callable[[Scalar], Scalar]
+
+    def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
+        """See `Scaling`."""
+        if not scores:
+            found = Loaded(self)
+            return [found], Products(None, found)
+        multiplied = Multiplied(self)
+        return [multiplied, *scores], Exponents(None, multiplied)
+
+
+@dataclass(frozen=True)
+class ByKey(Scaling):
+    """Scales of single keys, or of fewer than a step takes.
+
+    Attributes:
+        rows: scale times that of each query.
+        place: says what is known of a step's keys ahead; k, v: load their scales from that.
+    """
+
+    rows: Tile
+    place: Callable[[Scalar], Any]
+    k: Callable[[Any], Tile]
+    v: Callable[[Any], Tile]
+
+    def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
+        """See `Scaling`: products become exponents at once."""
+        found = Columns(self)
+        return [found, *scores], Keyed(None, found)
+
+
+class Loaded(Score):
+    """The scales of the step's keys; tiles have one element a query.
+
+    Attributes:
+        factor: of products; logarithm, inverse: of the scale of values.
+    """
+
+    factor: Tile
+    logarithm: Tile
+    inverse: Tile
+
+    def __init__(self, scaling: ByBlock) -> None:
+        self.scaling = scaling
+
+    def prepare(self, key: Scalar) -> None:
+        """See `loop_kernel.Score`."""
+        self.place = self.scaling.place(key)
+
+    def load(self, key: Scalar) -> None:
+        """See `loop_kernel.Score`."""
+        rows = self.scaling.rows
+        k, v = (
+            maximum(full(rows.lengths, one.scalar(self.place), "f32", rows.type.distribution), LEAST_SCALE)
+            for one in (self.scaling.k, self.scaling.v)
+        )
+        self.factor, self.logarithm, self.inverse = rows * k, log2(v), reciprocal(v)
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`: products stay what they are."""
+        return scores
+
+
+class Multiplied(Loaded):
+    """The same, where products become exponents at once."""
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`."""
+        exponents: Tile = scores * self.factor[:, None]
+        return exponents
+
+
+@dataclass(frozen=True)
+class Exponents(Units):
+    """Scores are exponents; the state, and what weights are above, have the logarithm of the scale of values in it."""
+
+    scales: Loaded
+
+    def larger(self, before: Tile, scores: Tile) -> Tile:
+        """See `Units`."""
+        largest: Tile = maximum(before, reduce_max(scores, 1) + self.scales.logarithm)
+        return largest
+
+    def above(self, scores: Tile, shift: Tile) -> Tile:
+        """See `Units`."""
+        above: Tile = scores - (shift - self.scales.logarithm)[:, None]
+        return above
+
+    def summed(self, weights: Tile) -> Tile:
+        """See `Units`."""
+        total: Tile = reduce_sum(weights, 1) * self.scales.inverse
+        return total
+
+
+@dataclass(frozen=True)
+class Products(Exponents):
+    """Scores are products of Q and K."""
+
+    def larger(self, before: Tile, scores: Tile) -> Tile:
+        """See `Units`; no scale is negative."""
+        largest: Tile = maximum(before, reduce_max(scores, 1) * self.scales.factor + self.scales.logarithm)
+        return largest
+
+    def above(self, scores: Tile, shift: Tile) -> Tile:
+        """See `Units`."""
+        above: Tile = scores * self.scales.factor[:, None] - (shift - self.scales.logarithm)[:, None]
+        return above
+
+
+class Columns(Score):
+    """The scales of the step's keys; tiles have one element a key.
+
+    Attributes:
+        factor: of products; logarithm, inverse: of the scale of values.
+    """
+
+    factor: Tile
+    logarithm: Tile
+    inverse: Tile
+
+    def __init__(self, scaling: ByKey) -> None:
+        self.scaling = scaling
+
+    def prepare(self, key: Scalar) -> None:
+        """See `loop_kernel.Score`."""
+        self.place = self.scaling.place(key)
+
+    def load(self, key: Scalar) -> None:
+        """See `loop_kernel.Score`."""
+        self.factor, v = (maximum(load(self.place), LEAST_SCALE) for load in (self.scaling.k, self.scaling.v))
+        self.logarithm, self.inverse = log2(v), reciprocal(v)
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`."""
+        exponents: Tile = scores * self.scaling.rows[:, None] * self.factor[None, :]
+        return exponents
+
+
+@dataclass(frozen=True)
+class Keyed(Units):
+    """Scores are exponents; the state, and what weights are above, have logarithms of scales of values in them."""
+
+    scales: Columns
+
+    def larger(self, before: Tile, scores: Tile) -> Tile:
+        """See `Units`."""
+        return super().larger(before, scores + self.scales.logarithm[None, :])
+
+    def above(self, scores: Tile, shift: Tile) -> Tile:
+        """See `Units`."""
+        return super().above(scores + self.scales.logarithm[None, :], shift)
+
+    def summed(self, weights: Tile) -> Tile:
+        """See `Units`."""
+        return super().summed(weights * self.scales.inverse[None, :])
+
+
+def scales_of_rows(
+    scales: Pointer, size: int, length: Scalar, first: Scalar, count: int, lies: Distribution | None = None
+) -> Tile:
+    """The scale of each of `count` rows from the first on: one for `size` of them, of `length` that there are."""
+    blocks = (length + (size - 1)) // size
+    each = view(scales, (blocks,), (1,)).insert(1, size).merge(0, 1).pad(count)
+    return load(each.window((count,), (first,)), lies)
