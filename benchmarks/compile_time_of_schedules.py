@@ -19,7 +19,7 @@ from ckmlir.dialect.build import string
 from ckmlir.dialect.loop import SCHEDULE
 from ckmlir.ops import find_operator
 from ckmlir.ops.schedules import GEMM
-from ckmlir.scheduling.loops import loops_of
+from ckmlir.passes.walk import loops_of
 from ckmlir.sim.decode import disassemble
 from ckmlir.targets import get_target
 

@@ -2,18 +2,22 @@
 
 import re
 import time
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from typing import TYPE_CHECKING, Any
 
+from ckmlir.errors import CkmlirError
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
     from ckmlir.codeobject.remarks import NarrowAccess
+    from ckmlir.dialect.schedule import Schedule
     from ckmlir.lang import Kernel
+    from ckmlir.mlir import ir
     from ckmlir.ops.operator import Operator
+    from ckmlir.passes.pipeline import PipelineRun
 
 IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
 OBJECT_STAGES = ("llvm", "asm", "obj")
@@ -21,6 +25,10 @@ KEEPABLE = (*IR_STAGES, *OBJECT_STAGES)
 """What can be kept of the way to a code object, in its order."""
 _PLACES = ("ck.make_view", "ck.make_window", "ck.move_window")  # where something lies; every access has them
 _TILE = re.compile(r"!ck\.(?:tile|lds|window)<(?:[^\[]*, )?\[([^\]]*)\], (\w+)")
+
+
+class ScheduleRefused(CkmlirError):
+    """The schedule checker refutes a kernel; the text says why."""
 
 
 @dataclass
@@ -115,8 +123,6 @@ def compile_traced(
         raise ValueError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
 
     from ckmlir.dialect.context import exclusive
-    from ckmlir.lowering.accumulator_form import has_accumulator_form
-    from ckmlir.lowering.codeobject import emit_code_object
     from ckmlir.passes.pipeline import PIPELINE, run_pipeline
 
     with exclusive(kernel.module.context):
@@ -128,18 +134,131 @@ def compile_traced(
             keep=keep,
             dump_on_failure=reproducer,
         )
-        compiled = emit_code_object(
-            kernel.module,
-            kernel.target.name,
-            keep=set(keep) & set(OBJECT_STAGES),
-            argument_names={kernel.name: kernel.arguments},
-        )
-        checked = has_accumulator_form(kernel.module)
-    if checked:
-        _check_distances(compiled.code_object, kernel.name)
-    timings = {**dict(run.timings), **compiled.timings}
-    artifacts = {**run.artifacts, **compiled.artifacts}
-    return CompiledKernel(compiled.hsaco, kernel.name, kernel.target.name, artifacts, timings)
+        return finish(kernel.module, kernel.target.name, {kernel.name: kernel.arguments}, (run,), keep)
+
+
+def compile_scheduled(
+    operator: "Operator[Any, Any]",
+    spec: Any,
+    target: Target,
+    schedule: "Schedule",
+    *,
+    keep: Collection[str] = (),
+    print_after: Collection[str] = (),
+) -> CompiledKernel:
+    """Compile the kernel of a specification with its main loop under another schedule, and prove it right.
+
+    Args:
+        keep, print_after: as `compile_kernel`.
+
+    Raises:
+        RequestError: the chip cannot run it.
+        ScheduleRefused: it has no loop, or the schedule checker refutes the schedule.
+        PipelineFailure: a pass refuses the schedule.
+        CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
+    """
+    from ckmlir.dialect.build import string
+    from ckmlir.dialect.context import exclusive
+    from ckmlir.dialect.loop import SCHEDULE
+    from ckmlir.mlir import ir
+    from ckmlir.ops.operator import require_valid
+    from ckmlir.passes.check_schedule import check_module
+    from ckmlir.passes.pipeline import FRAGMENTING, LOWERING, SCHEDULING, run_pipeline
+    from ckmlir.passes.walk import loops_of
+
+    require_valid(operator, spec, target)
+    start = time.perf_counter()
+    kernel = operator.build(spec, target)
+    traced = time.perf_counter() - start
+    module, context = kernel.module, kernel.module.context
+    runs = []
+    with exclusive(context):
+        loops = loops_of(module)
+        if not loops:
+            raise ScheduleRefused(f"{kernel.name} has no loop to schedule")
+        loops[spec.main_loop].attributes[SCHEDULE] = string(str(schedule))
+        for steps in (FRAGMENTING, SCHEDULING, LOWERING):
+            text = module.operation.get_asm(enable_debug_info=True) if steps is SCHEDULING else ""
+            reference = ir.Module.parse(text) if text else None
+            runs.append(run_pipeline(module, steps, print_after=print_after, keep=keep, dump_on_failure=False))
+            if reference is not None and (findings := check_module(module, reference)):
+                raise ScheduleRefused(f"schedule {schedule.name} is not correct: {'; '.join(map(str, findings))}")
+        compiled = finish(module, target.name, {kernel.name: kernel.arguments}, runs, keep)
+    compiled.timings = {"trace": traced, **compiled.timings}
+    return compiled
+
+
+def compile_module(
+    module: "ir.Module",
+    *,
+    begin: str = "",
+    keep: Collection[str] = (),
+    print_after: Collection[str] = (),
+) -> CompiledKernel:
+    """Compile the kernels of a module at any stage of the pipeline; the module is used up.
+
+    What the module has already is left as it is, what it lacks (distributions, waits, barriers) is added; `begin` names
+    the pass to begin with instead, for IR that is to be taken as it stands.
+
+    Args:
+        keep, print_after: as `compile_kernel`.
+
+    Raises:
+        CkmlirError: there is no kernel or no chip in it, or `begin` is no row of the pipeline.
+        PipelineFailure: a pass refuses the program.
+        CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
+    """
+    from ckmlir.dialect.context import exclusive
+    from ckmlir.errors import suggest
+    from ckmlir.passes.pipeline import PIPELINE, run_pipeline
+    from ckmlir.passes.walk import argument_names, kernel_names, named_chip
+
+    rows = [str(step.run) for step in PIPELINE]
+    named = [row for row in rows if row.startswith("ck-")]
+    if begin and begin not in named:
+        raise CkmlirError(f"{begin}: no pass of the pipeline; {suggest(begin, named)}")
+    with exclusive(module.context):
+        chip, names = named_chip(module), kernel_names(module)
+        if chip is None:
+            raise CkmlirError('no chip is named: expected one gpu.module with #rocdl.target<chip = "…">')
+        if not names:
+            raise CkmlirError("there is no kernel in its gpu.module")
+        arguments = argument_names(module)
+        steps = PIPELINE[rows.index(begin) if begin else 0 :]
+        run = run_pipeline(module, steps, print_after=print_after, keep=keep, dump_on_failure=False)
+        return finish(module, chip.name, {name: arguments.get(name, ()) for name in names}, (run,), keep)
+
+
+def finish(
+    module: "ir.Module",
+    target: str,
+    kernels: Mapping[str, Sequence[str]],
+    runs: "Sequence[PipelineRun]",
+    keep: Collection[str] = (),
+) -> CompiledKernel:
+    """The code object of a module behind the pipeline, whose context is entered.
+
+    Args:
+        kernels: the names of each kernel's arguments; the first kernel gives the result its name.
+        runs: of the pipeline, for their artifacts and timings.
+
+    Raises:
+        CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
+    """
+    from ckmlir.lowering.accumulator_form import has_accumulator_form
+    from ckmlir.lowering.codeobject import emit_code_object
+
+    compiled = emit_code_object(module, target, keep=set(keep) & set(OBJECT_STAGES), argument_names=kernels)
+    if has_accumulator_form(module):
+        for name in kernels:
+            _check_distances(compiled.code_object, name)
+    timings: dict[str, float] = {}
+    artifacts: dict[str, str | bytes] = {}
+    for run in runs:
+        timings.update(run.timings)
+        artifacts.update(run.artifacts)
+    artifacts |= compiled.artifacts
+    return CompiledKernel(compiled.hsaco, next(iter(kernels)), target, artifacts, {**timings, **compiled.timings})
 
 
 def _check_distances(code_object: "CodeObject", kernel: str) -> None:

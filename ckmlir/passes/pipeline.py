@@ -50,7 +50,14 @@ PIPELINE: tuple[Step, ...] = (
     Step("ck-lower-fragments"),
     Step(TO_LLVM, "rocdl"),
 )
-"""From tile IR to ROCDL: each row a pass, and the name of what the IR is after it."""
+"""From tile IR to ROCDL: each row a pass, and the name of what the IR is after it. Every row leaves what it made, and
+what rows behind it make, as it is, so that the whole chain may be run on IR of any stage."""
+
+_ROWS = [str(step.run) for step in PIPELINE]
+FRAGMENTING = PIPELINE[: _ROWS.index("ck-pipeline-loops")]
+SCHEDULING = PIPELINE[_ROWS.index("ck-pipeline-loops") : _ROWS.index("ck-lower-fragments")]
+LOWERING = PIPELINE[_ROWS.index("ck-lower-fragments") :]
+"""The pipeline in three: a schedule decides what the second does; the schedule checker reads what is between them."""
 
 
 @dataclass

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Collection, Iterator
+from typing import Any
 
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.control import STRUCTURED
@@ -9,7 +10,7 @@ from ckmlir.dialect.loop import LOOP
 from ckmlir.dialect.types import is_ck
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import fail
-from ckmlir.targets import Target, get_target
+from ckmlir.targets import Target, UnsupportedTarget, get_target
 
 REGION_VALUES = {"ck.map", "ck.reduce", "ck.scan"}  # their regions are scalar code, not part of the tile program
 
@@ -26,6 +27,53 @@ def functions(module: ir.Module) -> Iterator[ir.Operation]:
             if op.operation.name == "func.func" and len(op.operation.regions[0].blocks):
                 _check_arguments(op.operation)
                 yield op.operation
+
+
+def loops_of(module: ir.Module) -> list[ir.Operation]:
+    """The loops of stages of a module's kernels, in program order."""
+    return [op for function in functions(module) for op in operations(function) if op.name == LOOP]
+
+
+def kernel_names(module: ir.Module) -> list[str]:
+    """The kernels of the one gpu.module of a module at any stage, by name; none where it has another number of them."""
+    return [str(op.attributes["sym_name"].value) for op in _kernels(module)]
+
+
+def argument_names(module: ir.Module) -> dict[str, tuple[str, ...]]:
+    """The names of the arguments (`ck.name`) of the kernels of a module's gpu.module, where all have one."""
+    found = {}
+    for op in _kernels(module):
+        given = _arguments(op)
+        if all("ck.name" in one for one in given):
+            found[str(op.attributes["sym_name"].value)] = tuple(str(one["ck.name"].value) for one in given)
+    return found
+
+
+def _arguments(function: ir.Operation) -> list[Any]:
+    """The attributes of each argument of a kernel."""
+    return list(function.attributes["arg_attrs"]) if "arg_attrs" in function.attributes else []
+
+
+def named_chip(module: ir.Module) -> Target | None:
+    """The chip that a module's one gpu.module is for; None where it names none, or one that does not exist."""
+    tops = _device_modules(module)
+    text = str(tops[0].attributes["targets"]) if len(tops) == 1 and "targets" in tops[0].attributes else ""
+    match = re.search(r'chip = "(\w+)"', text)
+    try:
+        return get_target(match[1]) if match else None
+    except UnsupportedTarget:
+        return None
+
+
+def _device_modules(module: ir.Module) -> list[ir.Operation]:
+    return [op.operation for op in module.body.operations if op.operation.name == "gpu.module"]
+
+
+def _kernels(module: ir.Module) -> list[ir.Operation]:
+    """Functions with a body in the one gpu.module, ours or LLVM's."""
+    tops = _device_modules(module)
+    inside = [op.operation for op in tops[0].regions[0].blocks[0].operations] if len(tops) == 1 else []
+    return [op for op in inside if op.name in ("func.func", "llvm.func") and len(op.regions[0].blocks)]
 
 
 def _check_arguments(function: ir.Operation) -> None:

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
@@ -19,6 +19,9 @@ from ckmlir.runtime.device import Device, Event, Memory
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.strided import to_memory, untouched
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from ckmlir.compiler import CompiledKernel
 
 LAST_LEVEL_CACHE_BYTES = 256 << 20
 """The Infinity Cache of MI300, which HIP does not tell of ("AMD CDNA 3 Architecture" white paper)."""
@@ -105,12 +108,14 @@ def measure(
     warm_up: int = 10,
     repeats: int = 50,
     cold: str = "no",
+    compiled: CompiledKernel | None = None,
 ) -> Measurement:
     """Run an operator on input `arrays` and measure: `repeats` times on a GPU, once on the simulator.
 
     Args:
         spec: of the operator's own kernel; by default what it chooses.
         cold: one of `COLD`.
+        compiled: the operator's own kernel if the caller has it already.
 
     Raises:
         RequestError: there is nothing to launch, or the chip cannot run it.
@@ -119,7 +124,7 @@ def measure(
     from ckmlir.runtime.simulator_device import SimulatorDevice
 
     with ExitStack() as cleanup:
-        executable = Executable(device, operator, problem, target=target, spec=spec)
+        executable = Executable(device, operator, problem, target=target, spec=spec, compiled=compiled)
         cleanup.callback(executable.close)
         steps = executable.plan.steps
         if not executable.plan.kernels:

@@ -53,12 +53,14 @@ def model_kernels(
     *,
     spec: Spec | None = None,
     mode: Mode | int = "analytic",
+    compiled: CompiledKernel | None = None,
     seed: int = 0,
 ) -> list[KernelModel]:
     """Every kernel that a problem takes, in order. Fills and what is packed on the host have no model.
 
     Args:
         spec: of the operator's own kernel; by default what it chooses.
+        compiled: the kernel of this specification if the caller has it already.
 
     Raises:
         RequestError: The chip cannot run a kernel, or there is nothing to launch.
@@ -69,10 +71,10 @@ def model_kernels(
         raise _nothing(operator)
 
     def numbers(step: KernelStep) -> Choice:
-        compiled = compile_kernel(step.operator, step.spec, target)
-        return _numbers(step.launch, compiled, parameters, mode)
+        kernel = compiled if step.is_own and compiled else compile_kernel(step.operator, step.spec, target)
+        return _numbers(step.launch, kernel, parameters, mode)
 
-    recorded = record_kernels(operator, problem, target, numbers, spec=spec, seed=seed)
+    recorded = record_kernels(operator, problem, target, numbers, spec=spec, compiled=compiled, seed=seed)
     return [KernelModel(step, trace, mode) for step, trace in recorded]
 
 

@@ -7,7 +7,7 @@ from math import prod
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import producer, registers_of, text_of
 from ckmlir.dialect.fragment_lds import tensor_bytes
-from ckmlir.dialect.loop import LOOP, schedule_of
+from ckmlir.dialect.loop import schedule_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import LdsType, WindowType, describe
@@ -15,18 +15,13 @@ from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import FREE, elements_of
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import fragments_of, handed_on, holds_loop, operands_of, source_of, stage_of
-from ckmlir.passes.walk import functions, operations, target_of, waves_of
+from ckmlir.passes.walk import target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
 from ckmlir.targets.timing import UNITS, Cycles, lds_cycles, matrix_cycles, memory_cycles, vector_cycles
 
 STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment", "ck.atomic_scatter_fragment"})
 LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"})
-
-
-def loops_of(module: ir.Module) -> list[ir.Operation]:
-    """The loops of stages of a module's kernels, in program order."""
-    return [op for function in functions(module) for op in operations(function) if op.name == LOOP]
 
 
 def problem_of(loop: ir.Operation) -> Problem:

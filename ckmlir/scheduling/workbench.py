@@ -10,29 +10,24 @@ bench.compile(schedule)             # scheduled IR, findings of the checker, cod
 from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.compiler import CompiledKernel
+from ckmlir.compiler import CompiledKernel, finish
 from ckmlir.dialect.build import string
 from ckmlir.dialect.loop import SCHEDULE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments
 from ckmlir.dialect.schedule_problems import LEAD
-from ckmlir.lowering.codeobject import emit_code_object
 from ckmlir.mlir import ir
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.passes.check_schedule import check_module
 from ckmlir.passes.loop_body import Group, Marker, fragments_of, stage_of
-from ckmlir.passes.pipeline import PIPELINE, run_pipeline
+from ckmlir.passes.pipeline import FRAGMENTING, LOWERING, SCHEDULING, run_pipeline
 from ckmlir.passes.step_order import order_step
-from ckmlir.scheduling.loops import loops_of, problem_of
+from ckmlir.passes.walk import loops_of
+from ckmlir.scheduling.loops import problem_of
 from ckmlir.scheduling.problem import Problem, ProblemError
 from ckmlir.scheduling.scheduler import Solution, find_scheduler
 from ckmlir.scheduling.steps import WHOLE, Entry, Place, step_of
 from ckmlir.targets import Target
-
-NAMES = [str(step.run) for step in PIPELINE]
-FRAGMENTING = PIPELINE[: NAMES.index("ck-pipeline-loops")]
-SCHEDULING = PIPELINE[NAMES.index("ck-pipeline-loops") : NAMES.index("ck-lower-fragments")]
-LOWERING = PIPELINE[NAMES.index("ck-lower-fragments") :]
 
 
 @dataclass(frozen=True)
@@ -61,6 +56,7 @@ class Workbench:
         schedule: the schedule that the operator gives its loop.
         problem: of that loop under that schedule's paths and buffers.
         loop: which one of several that is, as an index of their list.
+        arguments: names of the kernel's arguments.
     """
 
     name: str
@@ -70,6 +66,7 @@ class Workbench:
     problem: Problem
     context: ir.Context
     loop: int = -1
+    arguments: tuple[str, ...] = ()
 
     @staticmethod
     def of(operator: Operator[Any, Any], spec: Any, target: Target) -> "Workbench":
@@ -90,7 +87,8 @@ class Workbench:
             schedule = schedule_of(loops[spec.main_loop])
             run_pipeline(kernel.module, FRAGMENTING, dump_on_failure=False)
             problem = problem_of(loops_of(kernel.module)[spec.main_loop])
-        return Workbench(kernel.name, target, tiles, schedule, problem, kernel.module.context, spec.main_loop)
+        return Workbench(kernel.name, target, tiles, schedule, problem, kernel.module.context, spec.main_loop,
+                         tuple(kernel.arguments))  # fmt: skip
 
     def problem_under(self, schedule: Schedule) -> Problem:
         """The problem that a schedule's paths and buffers make of the loop."""
@@ -156,9 +154,8 @@ class Workbench:
             findings = tuple(map(str, check_module(module, reference)))
             compiled = None
             if code:
-                run_pipeline(module, LOWERING, dump_on_failure=False)
-                made = emit_code_object(module, self.target.name)
-                compiled = CompiledKernel(made.hsaco, self.name, self.target.name)
+                run = run_pipeline(module, LOWERING, dump_on_failure=False)
+                compiled = finish(module, self.target.name, {self.name: self.arguments}, (run,))
         return Scheduled(schedule, fragments, findings, compiled)
 
     def _fragments(self, schedule: Schedule) -> ir.Module:

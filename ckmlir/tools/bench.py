@@ -13,12 +13,15 @@ from ckmlir.runtime.bench import COLD, Measurement, StepMeasurement, measure
 from ckmlir.runtime.selection import DEVICES, Selection, select_device
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.library_option import Taken, add_library_arguments, taken_kernel
+from ckmlir.tools.own_kernel import add_own_kernel_arguments, own_kernel
 from ckmlir.tools.progress import progress
-from ckmlir.tools.request import Request, add_operator_arguments, read_request
+from ckmlir.tools.request import add_operator_arguments, read_request
+from ckmlir.tools.requested import Request
 
 
 def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser)
+    add_own_kernel_arguments(parser)
     add = parser.add_argument
     add("--device", default="auto", metavar="|".join(DEVICES), help="where to run; auto takes what is there")
     add("--warm-up", type=_count, default=10, metavar="N", help="launches that are not measured [10]")
@@ -36,13 +39,14 @@ def execute(options: argparse.Namespace) -> int:
 
 def _bench(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     operator, problem, target = request
+    compiled = own_kernel(request, options)
     selection = select_device(options.device, target)
     with progress("making arrays"):
         arrays = operator.inputs(problem, target)
     with progress(f"running on the {selection.device.properties.name}"):
         found = measure(
             operator, problem, arrays, target, selection.device,
-            spec=taken.spec, warm_up=options.warm_up, repeats=options.repeats, cold=options.cold,
+            spec=taken.spec, compiled=compiled, warm_up=options.warm_up, repeats=options.repeats, cold=options.cold,
         )  # fmt: skip
     print((_json if options.json else _text)(request, selection, found, taken))
     return 0

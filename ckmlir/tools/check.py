@@ -1,31 +1,30 @@
-"""`ckmlir check`: what is wrong with the kernels of a code object, whoever compiled it.
+"""`ckmlir check`: what is wrong with the kernels of a code object, whoever compiled it, or of an operator.
 
 Without --launch the code alone is read: can it be decoded, does it wait for what it uses, does it keep the chip's
 distances. With a launch description (docs/checking_your_kernels.md) the kernel also runs on the simulator under all
-checkers. Exit status 0: nothing found; 1: findings; 2: a bad request.
+checkers. An operator runs on inputs of its own; what --schedule asks for is proved before.
+Exit status 0: nothing found; 1: findings; 2: a bad request.
 """
 
 from __future__ import annotations
 
 import argparse
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
+from ckmlir.ops import OPERATORS
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
-from ckmlir.targets import TARGETS, get_target
-from ckmlir.tools.check_report import FORMATS, KernelReport, Report, RunReport
+from ckmlir.tools.check_report import FORMATS, KernelReport, Report
 from ckmlir.tools.cli import DISAGREES, Parser
-from ckmlir.tools.inspect import read_code_object
+from ckmlir.tools.launch_description import read_launch
+from ckmlir.tools.own_kernel import add_own_kernel_arguments, own_kernel
 from ckmlir.tools.progress import progress
-
-if TYPE_CHECKING:
-    from ckmlir.sim import Simulator
-    from ckmlir.tools.launch_arrays import Passed
-    from ckmlir.tools.launch_description import LaunchDescription
+from ckmlir.tools.request import add_operator_arguments, read_request
+from ckmlir.tools.run_file import read_for_launch, run_launch
+from ckmlir.tools.timing_options import title_of
 
 STATIC = ("wait", "hazard")
 """The checkers that need no launch."""
@@ -34,9 +33,8 @@ NOT_PROVEN = "not proven"
 
 def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
-    add("file", metavar="FILE", type=Path, help="a code object for gfx90a, gfx942 or gfx950 (.hsaco, .co, .o)")
-    add("--kernel", metavar="K", help="one of its kernels; without --launch all of them are checked")
-    add("--launch", metavar="launch.json", type=Path, help="a launch to run under the checkers")
+    add_operator_arguments(parser, or_file=True)
+    add_own_kernel_arguments(parser)
     add(
         "--check", type=_checks, default=parse_checks("all"), metavar="all|name,…",
         help=f"which checkers: {', '.join(CHECKERS)} [all]; those but {' and '.join(STATIC)} need --launch",
@@ -48,24 +46,32 @@ def add_arguments(parser: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_writable([options.output])
-    code_object = read_code_object(options.file)
-    if code_object.target not in TARGETS:
-        raise CkmlirError(f"{options.file}: made for {code_object.target}; expected {'|'.join(TARGETS)}")
-    if not code_object.kernels:
-        raise CkmlirError(f"{options.file}: there are no kernels in it")
-    if options.launch is not None:
-        kernels = [_launched(code_object, options)]
-    else:
-        names = list(code_object.kernels) if options.kernel is None else [_name(code_object, options)]
-        with progress("reading the code"):
-            kernels = [_read(code_object, name, options.check) for name in names]
-    report = Report(str(options.file), code_object.target_id, tuple(kernels))
+    # A word that is no operator's name and no file's is more likely a file that is missing.
+    report = _of_operator(options) if options.operator in OPERATORS else _of_file(options)
     text = FORMATS[options.format](report)
     if options.output is None:
         print(text)
     else:
         write_file(options.output, text.encode() + b"\n")
     return 0 if report.is_clean else DISAGREES
+
+
+def _of_file(options: argparse.Namespace) -> Report:
+    """The kernels of a code object or MLIR module."""
+    for name in ("keys", "arch", "schedule", "module"):
+        if getattr(options, name):
+            what = "key=value" if name == "keys" else f"--{name}"
+            raise CkmlirError(f"{what} is for operators, and {options.operator} is a file")
+    code_object = read_for_launch(Path(options.operator))
+    if not code_object.kernels:
+        raise CkmlirError(f"{options.operator}: there are no kernels in it")
+    if options.launch is not None:
+        kernels = [_launched(code_object, options)]
+    else:
+        names = list(code_object.kernels) if options.kernel is None else [_name(code_object, options)]
+        with progress("reading the code"):
+            kernels = [_read(code_object, name, options.check) for name in names]
+    return Report(options.operator, code_object.target_id, tuple(kernels))
 
 
 def _checks(text: str) -> frozenset[str]:
@@ -102,54 +108,35 @@ def _decoding(findings: list[Finding]) -> tuple[Finding, ...]:
     return tuple(dict.fromkeys(named))
 
 
-@dataclass
-class _Run:
-    """What became of a run: its report, and its findings beside those of the code."""
-
-    report: RunReport
-    findings: list[Finding]
-
-
 def _launched(code_object: CodeObject, options: argparse.Namespace) -> KernelReport:
     """What a run under the checkers shows, and the code where the run did not come."""
-    from ckmlir.sim import Simulator
-    from ckmlir.tools.launch_arrays import pass_arguments
-    from ckmlir.tools.launch_description import read_launch
-
     launch = read_launch(options.launch, code_object, None if options.kernel is None else _name(code_object, options))
-    target = get_target(code_object.target)
-    simulator = Simulator(target.name, seed=launch.seed, checks=options.check)
-    passed = pass_arguments(launch, simulator, target)
-    check_writable([one.save for one, _, _ in passed.arrays.values() if one.save is not None])
-    with progress(f"running {launch.kernel} under the checkers"):
-        run = _run(simulator, code_object, launch, passed)
-    checked = ("decode", *(name for name in CHECKERS if name in options.check))
-    return KernelReport(launch.kernel, checked, _decoding(run.findings), run.report)
+    run = run_launch(code_object, launch, options.check)
+    return KernelReport(launch.kernel, _all_checked(options), _decoding(run.findings), run.report)
 
 
-def _run(simulator: Simulator, code_object: CodeObject, launch: LaunchDescription, passed: Passed) -> _Run:
-    from ckmlir.sim import CheckFailure, SimulationError, UnsupportedInstruction
+def _all_checked(options: argparse.Namespace) -> tuple[str, ...]:
+    return "decode", *(name for name in CHECKERS if name in options.check)
 
-    findings: list[Finding] = []
-    statistics = None
-    try:
-        statistics = simulator.launch(
-            code_object, launch.kernel, launch.grid, launch.block, passed.values, launch.dynamic_lds
-        )
-        findings = list(simulator.remarks)
-    except UnsupportedInstruction as error:
-        raise CkmlirError(" ".join(str(error).split())) from None
-    except CheckFailure as failure:
-        findings, statistics = [*failure.findings, *failure.remarks], failure.statistics
-    except SimulationError as error:
-        findings = [Finding("memory", " ".join(str(error).split()), launch.kernel, 0, "")]
-    ended = statistics is not None
-    saved = passed.save() if ended else []
-    arrays = {name: passed.contents(name) for name in passed.arrays} if ended else {}
-    counts = {} if statistics is None else {
-        "workgroups": statistics.workgroups,
-        "wave_instructions": statistics.wave_instructions,
-        "bytes_read": statistics.bytes_read,
-        "bytes_written": statistics.bytes_written,
-    }  # fmt: skip
-    return _Run(RunReport.of(launch.where, launch.grid, launch.block, ended, counts, arrays, saved), findings)
+
+def _of_operator(options: argparse.Namespace) -> Report:
+    """An operator's kernels, run under the checkers on inputs of its own."""
+    from ckmlir.ops.operator import require_valid
+    from ckmlir.runtime import FindingsFault, open_device, run_operator
+
+    if options.kernel is not None:
+        raise CkmlirError(f"--kernel {options.kernel} is for files; an operator has its own kernel")
+    request = read_request(options)
+    operator, problem, target = request
+    spec = operator.spec(problem, target)
+    require_valid(operator, spec, target)
+    compiled = own_kernel(request, options)
+    device = open_device("sim", target, checks=options.check)
+    findings: tuple[Finding, ...] = ()
+    with progress(f"compiling and running {spec.name} under the checkers"):
+        try:
+            run_operator(operator, problem, operator.inputs(problem, target), target, device, compiled=compiled)
+        except FindingsFault as fault:
+            findings = _decoding(list(fault.findings))
+    kernel = findings[0].kernel if findings else spec.name
+    return Report(title_of(request, options), target.name, (KernelReport(kernel, _all_checked(options), findings),))

@@ -103,7 +103,7 @@ def text_report(report: Report) -> str:
         lines += map(str, faults)
         lines += _grouped(one for one in kernel.findings if not one.is_fault)
         if kernel.run is not None:
-            lines += _run_lines(kernel.run)
+            lines += run_lines(kernel.run)
     return "\n".join(lines)
 
 
@@ -123,7 +123,8 @@ def _grouped(findings: Iterable[Finding]) -> Iterator[str]:
         yield f"{checker} ({grade}): {first.message}{more}\n    {first.place}"
 
 
-def _run_lines(run: RunReport) -> list[str]:
+def run_lines(run: RunReport) -> list[str]:
+    """A run for people."""
     if not run.ended:
         return ["  the run did not come to its end; arrays were not kept"]
     counts = run.counts

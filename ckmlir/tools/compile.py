@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from ckmlir.compiler import IR_STAGES, compile_kernel
+from ckmlir.compiler import IR_STAGES, CompiledKernel, compile_kernel
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.files import check_writable, is_stream, write_file
 from ckmlir.ops.operator import Operator, require_valid
@@ -18,15 +18,17 @@ from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.spec import Spec
 from ckmlir.targets import Target
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.code_file import MODULE, compile_file
+from ckmlir.tools.own_kernel import add_own_kernel_arguments, own_kernel
 from ckmlir.tools.progress import progress
 from ckmlir.tools.request import (
-    Request,
     add_operator_arguments,
     add_step_argument,
     at_step,
     chosen_text,
     read_request,
 )
+from ckmlir.tools.requested import Request
 
 ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm": ".s", "obj": ".o"}
 """What --keep takes -> the ending of its file, in place of that of -o."""
@@ -38,8 +40,13 @@ REPORTS = {
 
 
 def add_arguments(parser: Parser) -> None:
-    add_operator_arguments(parser)
+    add_operator_arguments(parser, or_module=True)
     add_step_argument(parser)
+    add_own_kernel_arguments(parser)
+    parser.add_argument(
+        "--from", dest="begin", metavar="PASS", default="",
+        help="of a module: begin with this pass, what comes before it is taken as it stands [whatever is left to do]",
+    )  # fmt: skip
     parser.add_argument("-o", dest="output", required=True, metavar="FILE", type=Path, help="the code object")
     kept = ", ".join(f"{name} ({ending})" for name, ending in ENDINGS.items())
     parser.add_argument("--keep", default="", metavar="NAME,…", help=f"write beside FILE: {kept}")
@@ -52,6 +59,10 @@ def add_arguments(parser: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if Path(options.operator).suffix == MODULE:
+        return _compile_module(options)
+    if options.begin:
+        raise CkmlirError(f"--from {options.begin}: {options.operator} is no module of which passes could be left out")
     request = at_step(read_request(options), options.step)
     kept = _kept(options.keep)
     kernels = _kernels(request, options.output, alone=options.step is not None)
@@ -60,9 +71,11 @@ def execute(options: argparse.Namespace) -> int:
         raise CkmlirError(f"{what} files beside that of -o, and {options.output} is not a regular file")
     check_writable([path for output in kernels for path in (output, *_artifacts(output, kept).values())])
     _check_passes(options.print_after)
+    own = own_kernel(request, options, keep=kept, print_after=options.print_after)
     for output, (operator, spec) in kernels.items():
-        _compile(operator, spec, request.target, output, kept, options)
-    if chosen := chosen_text(request, next(iter(kernels.values()))[1]):
+        compiled = own if own and output == options.output else _compiled(operator, spec, request.target, kept, options)
+        _write(compiled, output, kept, options)
+    if chosen := chosen_text(request, next(iter(kernels.values()))[1], options):
         print(chosen)
     if options.report == "lds":
         from ckmlir.scheduling import lds_report
@@ -92,13 +105,39 @@ def _artifacts(output: Path, kept: list[str]) -> dict[str, Path]:
     return {name: output.with_suffix(ENDINGS[name]) for name in kept}
 
 
-def _compile(
-    operator: Operator[Any, Any], spec: Spec, target: Target, output: Path, kept: list[str], options: argparse.Namespace
-) -> None:
-    """Compile one kernel, write its files, and say what it takes."""
+def _compile_module(options: argparse.Namespace) -> int:
+    """A module of any stage."""
+    refused = {"key=value": options.keys, "--arch": options.arch, "--step": options.step,
+               "--schedule": options.schedule, "--module": options.module,
+               "--report lds": options.report == "lds"}  # fmt: skip
+    for name, given in refused.items():
+        if given:
+            raise CkmlirError(f"{name} is for operators; {options.operator} is a module, which says all")
+    kept = _kept(options.keep)
+    if is_stream(options.output) and kept:
+        raise CkmlirError(f"--keep names files beside that of -o, and {options.output} is not a regular file")
+    check_writable([options.output, *_artifacts(options.output, kept).values()])
+    _check_passes(options.print_after)
+    file = Path(options.operator)
+    if file in _artifacts(options.output, kept).values():
+        raise CkmlirError(f"--keep would write over {file}; choose another name for -o")
+    compiled = compile_file(file, begin=options.begin, keep=kept, print_after=options.print_after)
+    _write(compiled, options.output, kept, options)
+    return 0
+
+
+def _compiled(
+    operator: Operator[Any, Any], spec: Spec, target: Target, kept: list[str], options: argparse.Namespace
+) -> CompiledKernel:
     with progress(f"compiling {spec.name} for {target.name}"):
-        compiled = compile_kernel(operator, spec, target, keep=kept, print_after=options.print_after)
+        return compile_kernel(operator, spec, target, keep=kept, print_after=options.print_after)
+
+
+def _write(compiled: CompiledKernel, output: Path, kept: list[str], options: argparse.Namespace) -> None:
+    """Write the files of a kernel, and say what it takes."""
     for name, path in _artifacts(output, kept).items():
+        if name not in compiled.artifacts:
+            raise CkmlirError(f"--keep {name}: {options.operator} is beyond that stage")
         content = compiled.artifacts[name]
         write_file(path, content if isinstance(content, bytes) else content.encode())
     write_file(output, compiled.hsaco)
@@ -109,7 +148,7 @@ def _compile(
             print(f"{1e3 * seconds:9.2f} ms  {step}", file=sys.stderr)
     metadata = compiled.code_object.kernel(compiled.kernel_name).metadata
     print(
-        f"{output}: {compiled.kernel_name} for {target.name}, {len(compiled.hsaco)} bytes, "
+        f"{output}: {compiled.kernel_name} for {compiled.target}, {len(compiled.hsaco)} bytes, "
         f"{metadata.vgpr_count} vector registers ({metadata.vgpr_spill_count} spilled), "
         f"{metadata.sgpr_count} scalar registers, {metadata.group_segment_size} bytes of LDS"
     )

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 from ckmlir.errors import CkmlirError
 from ckmlir.sim import Simulator
 from ckmlir.targets import TARGETS, get_target
-from ckmlir.tools.inspect import read_code_object
+from ckmlir.tools.code_file import read_code_object
 from ckmlir.tools.launch_arrays import pass_arguments
 from ckmlir.tools.launch_description import LaunchDescription, read_launch
 from ckmlir.tools.progress import progress
@@ -24,7 +24,9 @@ if TYPE_CHECKING:
 
 def read_foreign(options: argparse.Namespace) -> tuple[CodeObject, LaunchDescription]:
     """The code object and the launch that the options name. Raises CkmlirError for what else they ask for."""
-    refused = {"key=value": options.keys, "--arch": options.arch, "--step": getattr(options, "step", None)}
+    refused = {"key=value": options.keys, "--arch": options.arch, "--step": getattr(options, "step", None),
+               "--schedule": getattr(options, "schedule", None),
+               "--module": getattr(options, "module", None)}  # fmt: skip
     for name, given in refused.items():
         if given:
             raise CkmlirError(f"{name} is for operators; with --launch, {options.operator} and its launch say all")

@@ -9,15 +9,15 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
+from ckmlir.codeobject import CodeObject, Kernel
 from ckmlir.codeobject.remarks import narrow_accesses
-from ckmlir.errors import CkmlirError
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.sim.decode import disassemble, instruction_mix
+from ckmlir.tools.code_file import read_code_object
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("file", metavar="FILE", type=Path, help="a code object (.hsaco)")
+    parser.add_argument("file", metavar="FILE", type=Path, help="a code object, or an MLIR module of any stage")
     parser.add_argument("--json", action="store_true", help="one JSON object")
 
 
@@ -25,15 +25,6 @@ def execute(options: argparse.Namespace) -> int:
     report = describe(read_code_object(options.file))
     print(json.dumps(report) if options.json else _text(report))
     return 0
-
-
-def read_code_object(path: Path) -> CodeObject:
-    """The code object in a file. Raises CkmlirError that names the file."""
-    try:
-        return CodeObject.parse(path)
-    except CodeObjectError as error:
-        text = str(error)
-        raise CkmlirError(text if str(path) in text else f"{path}: {text}") from None
 
 
 def describe(code_object: CodeObject) -> dict[str, Any]:

@@ -17,7 +17,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.ops.operator import require_valid
 from ckmlir.ops.request import parse_assignments
 from ckmlir.ops.spec import Spec
-from ckmlir.tools.request import Request
+from ckmlir.tools.requested import Request
 
 
 @dataclass(frozen=True)

@@ -4,55 +4,48 @@ from __future__ import annotations
 
 import argparse
 from pathlib import Path
-from typing import Any, NamedTuple
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
-from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import KernelStep, Plan, make_plan
 from ckmlir.ops.request import parse_assignments, show
 from ckmlir.ops.spec import Spec
 from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.code_file import is_code_file
 from ckmlir.tools.operator_help import operator_help
-
-CODE_OBJECTS = (".hsaco", ".co", ".o")
-"""How files of code objects are called; no operator's name ends so."""
-
-
-class Request(NamedTuple):
-    """An operator, a problem and a chip."""
-
-    operator: Operator[Any, Any]
-    problem: Any
-    target: Target
+from ckmlir.tools.own_kernel import chosen_keys, with_named_schedule
+from ckmlir.tools.requested import Request
 
 
-def add_operator_arguments(parser: Parser, *, or_file: bool = False) -> None:
+def add_operator_arguments(parser: Parser, *, or_file: bool = False, or_module: bool = False) -> None:
     """OP, key=value … and --arch; the help describes the operator that is named, or says which there are.
 
-    `or_file`: a code object may stand for the operator, with --launch in place of keys and --arch.
+    `or_file`: a code object or MLIR module may stand for the operator, with --launch in place of keys and --arch.
+    `or_module`: an MLIR module may.
     """
-    place = "OP|FILE" if or_file else "OP"
-    about = "the operator, see below" + ("; or a code object, with --launch" if or_file else "")
+    place = "OP|FILE" if or_file else "OP|FILE.mlir" if or_module else "OP"
+    about = "the operator, see below" + ("; or a code object or MLIR module, with --launch" if or_file else "")
     parser.add_argument("operator", metavar=place, help=about)
     parser.add_argument("keys", nargs="*", metavar="key=value", help="see below")
-    parser.add_argument("--arch", required=not or_file, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
+    required = not (or_file or or_module)
+    parser.add_argument("--arch", required=required, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
     if or_file:
-        parser.add_argument("--launch", type=Path, metavar="launch.json", help="the launch of a code object")
-        parser.add_argument("--kernel", metavar="K", help="of a code object with several")
+        parser.add_argument("--launch", type=Path, metavar="launch.json", help="the launch of a file's kernel")
+        parser.add_argument("--kernel", metavar="K", help="of a file with several")
     parser.epilog = operator_help(parser.prog, parser.words)
 
 
 def read_request(options: argparse.Namespace) -> Request:
     """The operator, problem and chip that the arguments of `add_operator_arguments` name."""
-    if Path(options.operator).suffix in CODE_OBJECTS:
-        raise CkmlirError(f"{options.operator}: a code object needs --launch launch.json, which describes its launch")
+    if is_code_file(options.operator):
+        raise CkmlirError(f"{options.operator}: a file needs --launch launch.json, which describes its launch")
     if options.arch is None:
         raise CkmlirError(f"the following arguments are required: --arch; expected {'|'.join(TARGETS)}")
     operator = find_operator(options.operator)
     target = find_target(options.arch)
-    return Request(operator, operator.problem(**parse_assignments(options.keys)), target)
+    given = with_named_schedule(operator, parse_assignments(options.keys), getattr(options, "schedule", None))
+    return Request(operator, operator.problem(**given), target)
 
 
 def add_step_argument(parser: argparse.ArgumentParser) -> None:
@@ -87,9 +80,9 @@ def steps_text(plan: Plan) -> str:
     return "\n".join(f"step {number}: {step}" for number, step in enumerate(plan.steps, 1))
 
 
-def chosen_text(request: Request, spec: Spec) -> str:
+def chosen_text(request: Request, spec: Spec, options: argparse.Namespace) -> str:
     """What the operator chose where the keys left it open, as a line: `chosen: schedule=compv4, …`; "" for nothing."""
-    chosen = request.operator.chosen(request.problem, spec)
+    chosen = chosen_keys(request, spec, options)
     return "chosen: " + ", ".join(f"{key}={show(value)}" for key, value in chosen.items()) if chosen else ""
 
 

@@ -1,5 +1,7 @@
 """`ckmlir run`: compile an operator, run it on a device, compare the result with NumPy.
 
+A file of code with a description of its launch runs on the simulator; what it should compute is not known here.
+
 Exit status 0: every output agrees with its reference (or --no-check) and no checker of --check found anything; 1: one
 disagrees, the kernel faulted, or a checker reported it (then nothing is compared).
 """
@@ -23,21 +25,19 @@ from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES, Parser
 from ckmlir.tools.library_option import Taken, add_library_arguments, taken_kernel
+from ckmlir.tools.own_kernel import add_own_kernel_arguments, chosen_keys, own_kernel
 from ckmlir.tools.progress import progress
-from ckmlir.tools.request import (
-    Request,
-    add_operator_arguments,
-    chosen_text,
-    read_request,
-    steps_text,
-)
+from ckmlir.tools.request import add_operator_arguments, chosen_text, read_request, steps_text
+from ckmlir.tools.requested import Request
+from ckmlir.tools.run_file import run_file
 from ckmlir.tools.trace_option import add_trace_arguments, make_tracer, report_trace
 
 MOST_JOBS = 256
 
 
 def add_arguments(parser: Parser) -> None:
-    add_operator_arguments(parser)
+    add_operator_arguments(parser, or_file=True)
+    add_own_kernel_arguments(parser)
     add = parser.add_argument
     add("--device", default="auto", metavar="|".join(DEVICES), help="where to run; auto takes what is there")
     add(
@@ -66,6 +66,8 @@ def add_arguments(parser: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.launch is not None:
+        return run_file(options)
     request = read_request(options)
     with taken_kernel(options, request) as taken:
         return _run(options, request, taken)
@@ -79,6 +81,7 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     check_writable(list(wanted.values()))
     if options.check and options.device == "hip":
         raise CkmlirError("--check: the checkers are the simulator's; a GPU has none")
+    compiled = own_kernel(request, options)
     tracer = make_tracer(options)
     if tracer and options.device == "hip":
         raise CkmlirError("--trace: the trace is the simulator's; a GPU has none")
@@ -93,7 +96,9 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
     arrays = {**made, **arrays}
     with progress(f"compiling and running {taken.spec.name} on the {device.properties.name}"):
         try:
-            result = run_operator(operator, problem, arrays, target, device, spec=taken.spec, guarded=options.guard)
+            result = run_operator(
+                operator, problem, arrays, target, device, spec=taken.spec, compiled=compiled, guarded=options.guard
+            )
         except FindingsFault as fault:
             print(_findings_json(request, taken, device, fault.findings) if options.json else str(fault))
             return DISAGREES
@@ -108,7 +113,7 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
         write_file(path, npy_bytes({**arrays, **result.outputs}[name]))
 
     report = _json if options.json else _text
-    print(report(request, taken, device, result, comparisons, options.check))
+    print(report(request, taken, device, result, comparisons, options))
     return 0 if comparisons is None or all(one.ok for one in comparisons) else DISAGREES
 
 
@@ -137,15 +142,15 @@ def _text(
     device: Device,
     result: RunResult,
     comparisons: list[Comparison] | None,
-    checks: Collection[str],
+    options: argparse.Namespace,
 ) -> str:
     what = f"{request.operator.name} on the {device.properties.name}: {taken.spec.name}"
     times = f"compiled in {result.compile_seconds:.3f} s, ran in {result.run_seconds:.3f} s"
     if not result.plan.steps:
         times = "nothing to launch"
     outcome = ["not compared"] if comparisons is None else [str(one) for one in comparisons]
-    chosen = "\n".join(filter(None, (str(taken), chosen_text(request, taken.spec), steps_text(result.plan))))
-    return "\n".join([what, *([chosen] if chosen else []), times, *outcome, *_clean(checks, result)])
+    chosen = "\n".join(filter(None, (str(taken), chosen_text(request, taken.spec, options), steps_text(result.plan))))
+    return "\n".join([what, *([chosen] if chosen else []), times, *outcome, *_clean(options.check, result)])
 
 
 def _clean(checks: Collection[str], result: RunResult) -> Iterator[str]:
@@ -179,7 +184,7 @@ def _json(
     device: Device,
     result: RunResult,
     comparisons: list[Comparison] | None,
-    checks: Collection[str],
+    options: argparse.Namespace,
 ) -> str:
     """The report of `--json`. Errors are the largest of all outputs; infinite ones are written as text, "inf"."""
     checked = comparisons or []
@@ -191,7 +196,7 @@ def _json(
         "spec": taken.spec.to_dict(),
         "library": taken.described(),
         "steps": [described(step) for step in result.plan.steps],
-        "chosen": request.operator.chosen(request.problem, taken.spec),
+        "chosen": chosen_keys(request, taken.spec, options),
         "device": device.properties.name,
         "compile_s": result.compile_seconds,
         "run_s": result.run_seconds,
@@ -199,7 +204,7 @@ def _json(
         "max_rel_err": _number(max(one.max_rel_err for one in checked)) if checked else None,
         "tolerance": None if worst is None else _tolerance(worst),
         "ok": None if comparisons is None else all(one.ok for one in checked),
-        "checked": [name for name in CHECKERS if name in checks],
+        "checked": [name for name in CHECKERS if name in options.check],
         "findings": [],
         "outputs": {one.name: _comparison(one) for one in checked},
     }

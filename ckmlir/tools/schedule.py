@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     spec = operator.spec(problem, target)
     bench = Workbench.of(operator, spec, target)
     try:
-        return _report(options, bench, chosen_text(request, spec))
+        return _report(options, bench, chosen_text(request, spec, options))
     except PassFailure as failure:
         raise CkmlirError(str(failure)) from None
 

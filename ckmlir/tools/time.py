@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.own_kernel import add_own_kernel_arguments, own_kernel
 from ckmlir.tools.progress import progress
 from ckmlir.tools.request import add_operator_arguments, read_request
 
@@ -25,6 +26,7 @@ MODES = ("analytic", "sampled")
 
 def add_arguments(parser: Parser) -> None:
     add_operator_arguments(parser, or_file=True)
+    add_own_kernel_arguments(parser)
     add = parser.add_argument
     add_parameter_arguments(parser)
     add(
@@ -63,7 +65,8 @@ def read_parameters(options: argparse.Namespace, target: str) -> Parameters:
 def execute(options: argparse.Namespace) -> int:
     if options.launch is not None:
         return _foreign(options)
-    operator, problem, target = read_request(options)
+    request = read_request(options)
+    operator, problem, target = request
     parameters = read_parameters(options, target.name)
     try:
         from ckmlir.runtime.timing import model_kernels
@@ -71,8 +74,11 @@ def execute(options: argparse.Namespace) -> int:
         raise CkmlirError(str(error)) from None
     from ckmlir.sim.timing.report import report
 
+    compiled = own_kernel(request, options)
     with progress("compiling and recording"):
-        models = model_kernels(operator, problem, target, parameters, mode=options.mode, seed=options.seed)
+        models = model_kernels(
+            operator, problem, target, parameters, mode=options.mode, compiled=compiled, seed=options.seed
+        )
     with progress("modelling"):
         launches = [model.under(parameters) for model in models]
     reports = [report(launch.timeline, launch.grid) for launch in launches]

@@ -11,12 +11,14 @@ from pathlib import Path
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.own_kernel import add_own_kernel_arguments
 from ckmlir.tools.progress import progress
 from ckmlir.tools.timing_options import add_timing_arguments, read_subject
 
 
 def add_arguments(parser: Parser) -> None:
     add_timing_arguments(parser)
+    add_own_kernel_arguments(parser)
     parser.add_argument("-o", "--output", type=Path, metavar="FILE", help="HTML page, one file that a browser opens")
     parser.add_argument("--perfetto", type=Path, metavar="FILE", help="JSON for ui.perfetto.dev or chrome://tracing")
 

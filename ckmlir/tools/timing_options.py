@@ -11,14 +11,10 @@ from typing import TYPE_CHECKING
 
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.own_kernel import own_kernel
 from ckmlir.tools.progress import progress
-from ckmlir.tools.request import (
-    Request,
-    add_operator_arguments,
-    add_step_argument,
-    at_step,
-    read_request,
-)
+from ckmlir.tools.request import add_operator_arguments, add_step_argument, at_step, read_request
+from ckmlir.tools.requested import Request
 
 if TYPE_CHECKING:
     from ckmlir.compiler import CompiledKernel
@@ -71,7 +67,13 @@ def read_subject(options: argparse.Namespace) -> Subject:
     if options.launch is None:
         request, parameters = read_timing_request(options)
         title = title_of(request, options)
-        return Subject(request, parameters, title, lambda: record_request(request, parameters, options))
+
+        def record() -> Case:
+            # `whatif` has changes of its own in place of these options.
+            compiled = own_kernel(request, options) if hasattr(options, "module") else None
+            return record_request(request, parameters, options, compiled)
+
+        return Subject(request, parameters, title, record)
     from ckmlir.tools.foreign_timing import read_foreign, record_foreign
 
     code_object, launch = read_foreign(options)
@@ -123,8 +125,10 @@ def record_request(
 
 def title_of(request: Request, options: argparse.Namespace) -> str:
     """ "gemm m=512 n=512 k=512 on gfx942"."""
-    words = [options.operator, *options.keys, *([] if options.step is None else [f"(step {options.step})"])]
-    return f"{' '.join(words)} on {request.target.name}"
+    step = getattr(options, "step", None)
+    words = [options.operator, *options.keys, *([] if step is None else [f"(step {step})"])]
+    under = getattr(options, "schedule", None) or getattr(options, "module", None)
+    return f"{' '.join(words)} on {request.target.name}" + (f" under {under}" if under else "")
 
 
 def _workgroups(text: str) -> int | str:

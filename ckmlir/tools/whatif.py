@@ -11,14 +11,14 @@ import json
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cached_property
-from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import parse_assignments
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.own_kernel import named_schedules, read_schedule, scheduled_kernel
 from ckmlir.tools.progress import progress
-from ckmlir.tools.request import Request
+from ckmlir.tools.requested import Request
 from ckmlir.tools.timing_options import Subject, add_timing_arguments, read_subject, record_request
 
 if TYPE_CHECKING:
@@ -166,19 +166,10 @@ class _Changes:
 
     def schedule(self, text: str) -> Recorded:
         """A schedule of the operator by its name, from a file, or written out."""
-        from ckmlir.dialect.schedule import Schedule
-
-        key = next((key for key in self.request.operator.keys if key.name == "schedule"), None)
-        if key is None:
-            raise CkmlirError(f"--schedule: {self.request.operator.name} has no loop with a schedule")
-        if text in getattr(key, "choices", ()):
+        operator = self.request.operator
+        if text in named_schedules(operator):
             return self.with_keys(f"schedule={text}")
-        try:
-            schedule = Schedule.parse(Path(text).read_text() if Path(text).is_file() else text)
-        except (ValueError, OSError, UnicodeDecodeError) as error:
-            raise CkmlirError(
-                f"--schedule {text}: neither a schedule's name nor a file, and as text: {error}"
-            ) from None
+        schedule = read_schedule(operator, text)
         return Recorded(f"schedule {schedule.name}", lambda: self._under(schedule))
 
     def buffers(self, text: str) -> Recorded:
@@ -202,13 +193,5 @@ class _Changes:
 
     def _under(self, schedule: Schedule) -> Case:
         """The kernel under a schedule, recorded; refused if it would not be correct."""
-        from ckmlir.passes.framework import PassFailure
-
-        try:
-            with progress(f"compiling under {schedule.name}"):
-                scheduled = self._bench.compile(schedule)
-        except PassFailure as failure:
-            raise CkmlirError(str(failure)) from None
-        if scheduled.findings:
-            raise CkmlirError(f"schedule {schedule.name} is not correct: {'; '.join(scheduled.findings)}")
-        return record_request(self.request, self.parameters, self.options, scheduled.compiled)
+        compiled = scheduled_kernel(self.request, schedule)
+        return record_request(self.request, self.parameters, self.options, compiled)

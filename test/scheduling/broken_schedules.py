@@ -23,12 +23,11 @@ from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
 from ckmlir.ops.schedules import ATTENTION, GEMM
 from ckmlir.passes.check_schedule import check_module
-from ckmlir.passes.pipeline import run_pipeline
+from ckmlir.passes.pipeline import LOWERING, SCHEDULING, run_pipeline
 from ckmlir.passes.walk import functions, operations
 from ckmlir.runtime import FindingsFault, check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
-from ckmlir.scheduling.workbench import LOWERING, SCHEDULING
 from ckmlir.sim.checks import Finding
 from ckmlir.sim.checks.finding import parse_checks
 from ckmlir.sim.decode import disassemble

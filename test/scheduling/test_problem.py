@@ -12,9 +12,10 @@ from hypothesis import strategies as st
 from ckmlir.dialect.context import shared_context
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
+from ckmlir.passes.walk import loops_of
 from ckmlir.scheduling import Problem, ProblemError, Workbench, lower_bounds
 from ckmlir.scheduling.bounds import recurrence_bound
-from ckmlir.scheduling.loops import loops_of, problem_of
+from ckmlir.scheduling.loops import problem_of
 from ckmlir.scheduling.problem import Edge, Limits, Node
 from ckmlir.targets import get_target
 

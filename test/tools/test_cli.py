@@ -164,8 +164,9 @@ def compiler(monkeypatch: pytest.MonkeyPatch) -> list[dict[str, Any]]:
         texts = {name: b"object" if name == "obj" else f"text of {name}" for name in options["keep"]}
         kernel = SimpleNamespace(kernel=lambda name: SimpleNamespace(metadata=metadata))
         return SimpleNamespace(
-            hsaco=b"code", kernel_name=spec.name, artifacts=texts, timings={"llvm": 0.25}, code_object=kernel
-        )
+            hsaco=b"code", kernel_name=spec.name, target=target.name, artifacts=texts, timings={"llvm": 0.25},
+            code_object=kernel,
+        )  # fmt: skip
 
     monkeypatch.setattr(compile_command, "compile_kernel", compile_kernel)
     return asked

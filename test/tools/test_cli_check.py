@@ -219,7 +219,7 @@ def test_bad_descriptions_name_the_field(
         ("check {saxpy} --kernel daxpy", "--kernel daxpy: no kernel 'daxpy'"),
         ("check {saxpy} --check race", "give --launch, or wait|hazard"),
         ("check {saxpy} --launch /nowhere.json", "cannot read /nowhere.json"),
-        ("time {saxpy}", "a code object needs --launch launch.json"),
+        ("time {saxpy}", "needs --launch launch.json"),
         ("time {saxpy} --launch {launch} --arch gfx942", "--arch is for operators"),
         ("timeline {saxpy} m=3 --launch {launch} -o page.html", "key=value is for operators"),
         ("whatif {saxpy} --launch {launch} --buffers 2", "compile an operator again; a code object stays as it is"),

@@ -29,7 +29,7 @@ class Numpy:
         self.change: Change = lambda outputs: None
 
     def run(
-        self, operator: Any, problem: Any, arrays: Any, target: Any, device: Any, *, spec: Any, guarded: bool
+        self, operator: Any, problem: Any, arrays: Any, target: Any, device: Any, *, guarded: bool, **kernel: Any
     ) -> RunResult:
         self.seen = dict(arrays)
         reference = operator.reference(problem, arrays)

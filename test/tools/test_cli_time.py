@@ -24,9 +24,9 @@ class Model:
     asked: list[tuple[str, Any, str]] = []
     is_own = True
 
-    def __init__(self, operator: Any, problem: Any, target: Any, parameters: Any, *, mode: str, seed: int = 0) -> None:
+    def __init__(self, operator: Any, problem: Any, target: Any, parameters: Any, **about: Any) -> None:
         self.problem = problem
-        Model.asked.append((operator.name, problem, mode))
+        Model.asked.append((operator.name, problem, about["mode"]))
 
     def under(self, parameters: Parameters) -> Any:
         from ckmlir.sim.timing.grid import estimate_grid

@@ -1,0 +1,123 @@
+"""The options --schedule and --module: an operator's own kernel under another schedule, or made of IR in a file.
+
+Its other kernels, its arrays, its launch and what its results are compared with stay as they are.
+"""
+
+from __future__ import annotations
+
+import argparse
+from collections.abc import Collection, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from ckmlir.errors import CkmlirError
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.spec import Spec
+from ckmlir.tools.code_file import MODULE, compile_file
+from ckmlir.tools.progress import progress
+
+if TYPE_CHECKING:
+    from ckmlir.compiler import CompiledKernel
+    from ckmlir.dialect.schedule import Schedule
+    from ckmlir.tools.requested import Request
+
+
+def add_own_kernel_arguments(parser: argparse.ArgumentParser) -> None:
+    """Declare both options."""
+    chosen = parser.add_mutually_exclusive_group()
+    chosen.add_argument(
+        "--schedule", metavar="NAME|FILE|TEXT",
+        help="the kernel's main loop under another schedule (docs/schedules.md), which is proved",
+    )  # fmt: skip
+    chosen.add_argument(
+        "--module", type=Path, metavar=f"FILE{MODULE}", help="the kernel of this MLIR, of any stage (--keep)"
+    )
+
+
+def with_named_schedule(
+    operator: Operator[Any, Any], keys: Mapping[str, object], text: str | None
+) -> Mapping[str, object]:
+    """An operator's keys, with the one for its schedule where --schedule gives a name. Raises CkmlirError."""
+    if text is None or text not in named_schedules(operator):
+        return keys
+    if "schedule" in keys:
+        raise CkmlirError(f"--schedule {text} and schedule={keys['schedule']} exclude each other; leave one out")
+    return {**keys, "schedule": text}
+
+
+def named_schedules(operator: Operator[Any, Any]) -> Collection[str]:
+    """The names that an operator's key `schedule` takes; none where it has no such key."""
+    key = next((key for key in operator.keys if key.name == "schedule"), None)
+    found: Collection[str] = getattr(key, "choices", ())
+    return found
+
+
+def read_schedule(operator: Operator[Any, Any], text: str) -> Schedule:
+    """The schedule in a file, or written out. Raises CkmlirError where it is neither."""
+    from ckmlir.dialect.schedule import Schedule
+
+    try:
+        is_file = Path(text).is_file()
+    except OSError:  # too long for a name
+        is_file = False
+    try:
+        return Schedule.parse(Path(text).read_text() if is_file else text)
+    except (ValueError, OSError, UnicodeDecodeError) as error:
+        if is_file:
+            raise CkmlirError(f"--schedule {text}: {error}") from None
+        if not named_schedules(operator):
+            raise CkmlirError(f"--schedule: {operator.name} has no loop with a schedule") from None
+        raise CkmlirError(f"--schedule {text}: neither a schedule's name nor a file, and as text: {error}") from None
+
+
+def own_kernel(
+    request: Request,
+    options: argparse.Namespace,
+    *,
+    keep: Collection[str] = (),
+    print_after: Collection[str] = (),
+) -> CompiledKernel | None:
+    """The kernel that --schedule or --module ask for; None where the operator's own schedule decides.
+
+    Raises:
+        CkmlirError: the schedule or the module cannot be used; or the module is for another kernel or chip.
+    """
+    operator, problem, target = request
+    if getattr(options, "library", None) is not None and (options.module or options.schedule):
+        raise CkmlirError("--library takes kernels as they are; leave out --schedule and --module")
+    if options.module is not None:
+        spec = operator.spec(problem, target)
+        compiled = compile_file(options.module, keep=keep, print_after=print_after)
+        if (compiled.kernel_name, compiled.target) != (spec.name, target.name):
+            raise CkmlirError(
+                f"--module {options.module}: {compiled.kernel_name} for {compiled.target}; these keys take {spec.name} "
+                f"for {target.name}"
+            )
+        return compiled
+    if options.schedule is None or options.schedule in named_schedules(operator):
+        return None
+    return scheduled_kernel(request, read_schedule(operator, options.schedule), keep=keep, print_after=print_after)
+
+
+def chosen_keys(request: Request, spec: Spec, options: argparse.Namespace) -> dict[str, object]:
+    """What the operator chose where keys leave it open, but for what --schedule and --module decide."""
+    chosen = request.operator.chosen(request.problem, spec)
+    schedule, module = getattr(options, "schedule", None), getattr(options, "module", None)
+    if module is not None:
+        return {"module": str(module)}
+    if schedule is None or schedule in named_schedules(request.operator):
+        return chosen
+    return {**chosen, "schedule": read_schedule(request.operator, schedule).name}
+
+
+def scheduled_kernel(
+    request: Request, schedule: Schedule, *, keep: Collection[str] = (), print_after: Collection[str] = ()
+) -> CompiledKernel:
+    """An operator's own kernel under a schedule, proved. Raises CkmlirError where it is refused or refuted."""
+    from ckmlir.compiler import compile_scheduled
+
+    operator, problem, target = request
+    with progress(f"compiling under {schedule.name}"):
+        return compile_scheduled(
+            operator, operator.spec(problem, target), target, schedule, keep=keep, print_after=print_after
+        )
