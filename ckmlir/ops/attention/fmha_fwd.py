@@ -14,7 +14,8 @@ end of a sequence are not written.
 
 With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
 Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels. `scales` adds scales that memory
-holds, for each head of a sequence, for blocks of queries and of keys, or for pages (`parts/scales.py`).
+holds, for each head of a sequence, for blocks of queries and of keys, or for pages (`parts/scales.py`). With out=fp8 O
+is multiplied by o_scale and rounded to fp8, where what is too large becomes the largest number.
 
 Kernel arguments: q, k, v, o, and lse where the specification has it; seqstart_q, seqlen_q, seqstart_k, seqlen_k as it
 has them; sq, sk, h, h / hk (i32); scale·log2(e) with the scales of Q and K in it (f32); with lse the rows of a head
@@ -56,7 +57,7 @@ from ckmlir.ops.attention.schedule_choice import TOGETHER
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import read_sequences
 from ckmlir.ops.attention.source import Source
-from ckmlir.ops.attention.tolerance import fmha_tolerances
+from ckmlir.ops.attention.tolerance import fmha_tolerances, held, stored
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
@@ -104,7 +105,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Integer("d", 128, "channels of Q and K: a multiple of 8 (f32: 4, fp8: 16) up to 256", minimum=1, multiple=8),
         Integer("dv", None, "channels of V and O, as d, which is the default", minimum=1, multiple=8),
         Choice("dtype", "f16", "of Q, K and V", DTYPES),
-        Choice("out", None, "of O: that of Q, K and V; with fp8 bf16 (default), f16 or f32", ("f16", "bf16", "f32")),
+        Choice("out", None, "of O: that of Q, K and V (default), with fp8 bf16 (default), f16 or f32; or fp8",
+               ("f16", "bf16", "f32", "fp8")),
         MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
         Choice("layout", "bhsd", "order of the dimensions in memory", LAYOUTS),
         Choice("v_layout", "rows", "V has a key's channels, or a channel's keys, side by side", ("rows", "columns")),
@@ -287,6 +289,11 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         """O, and LSE and what parts write where asked for, in float64."""
         return attention(problem, arrays)
 
+    def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        """The same with O as 8-bit floats of the chip hold it."""
+        found = self.reference(problem, arrays)
+        return {**found, "o": held(found["o"], problem.out, target)}
+
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
@@ -294,6 +301,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         values = np.abs(arrays["v"].astype(np.float32))
         magnitude = self.reference(problem, {**arrays, "v": values})["o"]
         found = fmha_tolerances(problem, arrays, magnitude, target)
+        found["o"] = stored(found["o"], problem.out, self.reference(problem, arrays)["o"], target)
         return {name: found[name] for name in reference}
 
     def flops(self, problem: Problem) -> int:

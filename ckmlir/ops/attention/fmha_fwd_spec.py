@@ -33,7 +33,7 @@ from ckmlir.targets import Target
 
 DTYPES = ("f16", "bf16", "fp8", "f32")
 """Of Q, K and V."""
-OUTPUTS = {"f16": ("f16",), "bf16": ("bf16",), "f32": ("f32",), "fp8": ("bf16", "f16", "f32")}
+OUTPUTS = {"f16": ("f16", "fp8"), "bf16": ("bf16", "fp8"), "f32": ("f32",), "fp8": ("bf16", "f16", "f32", "fp8")}
 """By the dtype of Q, K and V: what O may be, the default first."""
 WEIGHT_EXPONENT = {"fnuz": 7, "ocp": 8}
 """By flavour of 8-bit floats: weights up to 1 are multiplied by two to this power before they become fp8, so that they

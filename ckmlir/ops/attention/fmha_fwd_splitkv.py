@@ -38,7 +38,7 @@ from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.source import Source
-from ckmlir.ops.attention.tolerance import fmha_tolerances
+from ckmlir.ops.attention.tolerance import fmha_tolerances, stored
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import Launch, Run, Step, array_spec, ceil_div
@@ -131,7 +131,9 @@ class FmhaFwdSplitkv(FmhaFwd):
         rows = lost[None] if problem.grouped else lost
         magnitude = np.nan_to_num(problem.by_head(weighted))
         more = {"o": problem.by_head(2 * rows[..., None] * magnitude), "lse": lost}
-        return {name: replace(found[name], atol=found[name].atol + more[name]) for name in reference}
+        wider = {name: replace(found[name], atol=found[name].atol + more[name]) for name in ("o", "lse")}
+        wider["o"] = stored(wider["o"], problem.out, self.reference(problem, arrays)["o"], target)
+        return {name: wider[name] for name in reference}
 
     def launch(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> Launch:
         if not spec.split:

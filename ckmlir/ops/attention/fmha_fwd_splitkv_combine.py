@@ -27,6 +27,7 @@ import numpy as np
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import Rows, read_sequences
+from ckmlir.ops.attention.tolerance import held, stored
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
@@ -37,7 +38,7 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 MOST_SPLITS = 128
-DTYPES = ("f16", "bf16", "f32")
+DTYPES = ("f16", "bf16", "f32", "fp8")
 CHANNEL_TILES = (32, 64, 128, 256)
 """Channels that a tile may have: lanes side by side hold a row."""
 MULTIPLE = 8
@@ -154,13 +155,17 @@ class Combine(Operator[CombineProblem, CombineSpec]):
 
     def validate(self, spec: CombineSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, out=DTYPES, queries=QUERIES))
+        if spec.out == "fp8" and not target.fp8:
+            why = f"{target.name} has no 8-bit floating point"
+            reasons.append(Reason("out", spec.out, why, "it starts with gfx942"))
         if spec.dv % MULTIPLE or not MULTIPLE <= spec.dv <= CHANNEL_TILES[-1]:
             right = f"expected a multiple of {MULTIPLE} from {MULTIPLE} to {CHANNEL_TILES[-1]}"
             reasons.append(Reason("dv", spec.dv, "no tile holds so many channels in whole vectors", right))
         return reasons
 
     def kernels(self, target: Target) -> list[CombineSpec]:
-        return [CombineSpec(out, dv, True, word) for out in DTYPES for dv in CHANNEL_TILES for word in QUERIES]
+        outs = [one for one in DTYPES if one != "fp8" or target.fp8]
+        return [CombineSpec(out, dv, True, word) for out in outs for dv in CHANNEL_TILES for word in QUERIES]
 
     def arrays(self, problem: CombineProblem) -> tuple[ArraySpec, ...]:
         batch, head, row = problem.o_strides
@@ -198,6 +203,11 @@ class Combine(Operator[CombineProblem, CombineSpec]):
         found = {"o": np.ascontiguousarray(problem.by_head(o)), "lse": np.where(exists, total, 0.0)}
         return found if problem.lse else {"o": found["o"]}
 
+    def expected(self, problem: CombineProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
+        """The same with O as 8-bit floats of the chip hold it."""
+        found = self.reference(problem, arrays)
+        return {**found, "o": held(found["o"], problem.out, target)}
+
     def tolerances(
         self, problem: CombineProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
@@ -217,7 +227,8 @@ class Combine(Operator[CombineProblem, CombineSpec]):
             mean = error.sum(0)
             sizes = np.where(np.isfinite(parts), np.abs(parts), 0.0)
             far = (error + np.nan_to_num(weights) * mean)[..., None] * sizes
-        o = far.sum(0) + problem.splits * LEAST_NORMAL * sizes.max(0) + find_dtype(problem.out).underflow
+        smallest = find_dtype(problem.out).underflow if find_dtype(problem.out).bytes > 1 else 0.0
+        o = far.sum(0) + problem.splits * LEAST_NORMAL * sizes.max(0) + smallest
         unread = ~self._rows(problem, arrays)
         free = ~np.isfinite(parts).all(0) | (sizes.sum(0) >= OVERFLOW / 2) | unread[..., None]
 
@@ -231,6 +242,7 @@ class Combine(Operator[CombineProblem, CombineSpec]):
                 free.reshape(problem.o_parts_shape[1:]))),
             "lse": Tolerance(4 * UNIT, mean + 32 * UNIT, f"an f32 sum of {problem.splits} exponentials", unread),
         }  # fmt: skip
+        found["o"] = stored(found["o"], problem.out, self.reference(problem, arrays)["o"], target)
         return {name: found[name] for name in reference}
 
     def _o_parts(self, problem: CombineProblem, arrays: Mapping[str, Array]) -> Array:

@@ -44,7 +44,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         ),
         *(not_powers_of_two(spec, "v_columns") if spec.v_columns else ()),
         *_channels(spec),
-        *_output(spec),
+        *_output(spec, target),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
@@ -55,7 +55,9 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     return reasons or [reason for field in spec.loops for reason in excess(_resources(spec, field, target), target)]
 
 
-def _output(spec: FmhaFwdSpec) -> Iterator[Reason]:
+def _output(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
+    if spec.out == "fp8" and not target.fp8:
+        yield Reason("out", spec.out, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
     able = ("f32",) if spec.split else OUTPUTS.get(spec.dtype, (spec.out,))
     if spec.out not in able:
         what = "parts of O" if spec.split else f"O of {spec.dtype} attention"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 
@@ -12,9 +13,9 @@ from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.precision import OVERFLOW
-from ckmlir.ops.tensors.rounding import underflow
+from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.precision import OVERFLOW, through_jumps
+from ckmlir.ops.tensors.rounding import saturated, underflow
 from ckmlir.targets import Target
 
 FIRST_ORDER = 0.25
@@ -60,7 +61,7 @@ def fmha_tolerances(
     rows = _by_batch(problem, error)[..., None]
     output = (2 * rows + sums + rounding) * np.nan_to_num(problem.by_head(magnitude))
     output = np.where(rows > FIRST_ORDER, np.maximum(output, 2 * largest), output)
-    output = output + problem.sk * largest * smallest + out.underflow
+    output = output + problem.sk * largest * smallest + (out.underflow if out.bytes > 1 else 0.0)
     single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
     rounded = f"P rounded to {problem.dtype} and O to {problem.out}, {single}"
     unspecified = np.broadcast_to(_by_batch(problem, free | free_o)[..., None], output.shape)
@@ -72,6 +73,23 @@ def fmha_tolerances(
         for name, written in part.written(problem, arrays).items():
             found[name] = Tolerance(0.0, 0.0, "integers are exact", ~written)
     return found
+
+
+def held(values: Array, out: str, target: Target) -> Array:
+    """Numbers as O holds them, if it is of 8 bits: to nearest, too large ones the largest."""
+    if find_dtype(out).bytes > 1:
+        return values
+    found: Array = saturated(values, out, target).astype(numpy_dtype(out, target)).astype(np.float64)
+    return found
+
+
+def stored(tolerance: Tolerance, out: str, exact: Array, target: Target) -> Tolerance:
+    """The tolerance of O as it is stored: of 8 bits it may differ only where the error of what is rounded crosses a
+    step of the rounding. `exact` is O before."""
+    if find_dtype(out).bytes > 1:
+        return tolerance
+    steps = through_jumps(exact, np.asarray(tolerance.atol), lambda one: held(one, out, target))
+    return replace(tolerance, rtol=0.0, atol=steps)
 
 
 def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -> tuple[Array, Array, Array]:
