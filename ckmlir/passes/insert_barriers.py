@@ -3,8 +3,10 @@
 Between a write to LDS and a read or write of the same bytes by another wave, and between a read and a later write,
 a barrier must lie, and before it a wait for the wave's own LDS accesses. A barrier is inserted before the first
 operation that would otherwise conflict with an access since the last barrier on any path; so one barrier serves as many
-conflicts as it can. Then those that later ones made needless are left out. In a workgroup of one wave accesses complete
-in order, and need none.
+conflicts as it can. Then those that later ones made needless are left out. In a workgroup of one wave without copies
+accesses complete in the order in which they are issued, and nothing waits for them. A barrier stands there all the
+same, as an order and not as an instruction (LLVM makes it none): a compiler that looks at one lane sees no conflict
+with the bytes of another.
 
 A copy from memory to LDS is a write that ends some time later. What conflicts with it waits, before its barrier, until
 at most as many copies are outstanding as were issued behind it on the path where these are fewest. Later copies stay in
@@ -48,14 +50,14 @@ def _protect(function: ir.Operation) -> None:
         if not flow.conflict(others):
             places = others
     places = flow.joined(flow.relaxed(places))
-    unfinished = flow.barriers_without_wait(places) if flow.several_waves else []
+    unfinished = flow.barriers_without_wait(places) if flow.waits else []
     for spot in dict.fromkeys((*places, *unfinished)):
         place, op = places.get(spot, _Place(None, 0)), flow.event(spot).op
         with ir.InsertionPoint(op), op.location:
-            synchronization.wait(lds=0 if spot in unfinished or place.barriers else None, copies=place.copies)
-            if flow.several_waves:
-                for _ in range(place.barriers):
-                    synchronization.barrier()
+            if flow.waits:
+                synchronization.wait(lds=0 if spot in unfinished or place.barriers else None, copies=place.copies)
+            for _ in range(place.barriers):
+                synchronization.barrier()
 
 
 class _Place(NamedTuple):
@@ -83,20 +85,23 @@ class _Conflict(NamedTuple):
 
 
 class _Flow:
-    """The accesses of every block in order, those that repeat the one before left out."""
+    """The accesses of every block in order, those that repeat the one before left out.
+
+    Attributes:
+        waits: whether accesses are waited for; else their order is enough.
+    """
 
     def __init__(self, function: ir.Operation) -> None:
-        self.several_waves = waves_of(function) > 1
         blocks = list(function.regions[0])
         number = {block: index for index, block in enumerate(blocks)}
         ends = [block.operations[len(block.operations) - 1].operation for block in blocks]
         self.successors = [[number[to] for to in end.successors] for end in ends]
         found = [list(events_of(block)) for block in blocks]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))
+        self.waits = waves_of(function) > 1 or any(access.kind == "copy" for access in accesses)
         bit = {access: 1 << index for index, access in enumerate(accesses)}
         conflicts = {
-            access: sum(bit[other] for other in accesses if in_conflict(access, other, self.several_waves))
-            for access in accesses
+            access: sum(bit[other] for other in accesses if in_conflict(access, other)) for access in accesses
         }
         self.blocks = [
             [

@@ -164,7 +164,7 @@ def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
             last, waited = access, False
 
 
-def in_conflict(later: Access, earlier: Access, several_waves: bool) -> bool:
+def in_conflict(later: Access, earlier: Access) -> bool:
     """Whether an access to shared bytes must wait until another has ended.
 
     Of two writes to one tensor that is so only where a value of it begins, and the copies of another that nobody has
@@ -174,11 +174,9 @@ def in_conflict(later: Access, earlier: Access, several_waves: bool) -> bool:
     kinds = (later.kind, earlier.kind)
     if "update" in kinds and later.tensor == earlier.tensor:
         mixing = kinds == ("update", "update") and later.may_mix_with(earlier)
-        return not mixing and (several_waves or "copy" in kinds)
+        return not mixing
     reads = kinds.count("read")
     if reads == 2 or (reads == 0 and later.tensor == earlier.tensor and not (later.begins and earlier.kind == "copy")):
-        return False
-    if not several_waves and "copy" not in (later.kind, earlier.kind):
         return False
     return later.start < earlier.end and earlier.start < later.end
 

@@ -114,3 +114,12 @@ def test_direct_copies_pass_no_registers() -> None:
     found = mnemonics(kernel, "buffer_load")
     assert found and set(found) <= {"buffer_load_dwordx4"}
     assert not mnemonics(kernel, "ds_write")
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
+def test_one_wave_reads_lds_behind_all_of_its_writes(chip: str) -> None:
+    """Each lane reads what others wrote: LLVM, which looks at one lane, once moved a read before the second write."""
+    kernel = compiled("batched_transpose", chip, (("n", 2), ("c", 6), ("h", 1), ("w", 64)))
+    writes = ["write" in one for one in mnemonics(kernel, "ds_")]
+    assert not mnemonics(kernel, "s_barrier")
+    assert any(writes) and writes == sorted(writes, reverse=True)

@@ -179,12 +179,15 @@ def test_a_second_run_adds_nothing(graph: Graph) -> None:
 
 @settings(max_examples=100)
 @given(graphs())
-def test_one_wave_needs_none(graph: Graph) -> None:
+def test_one_wave_has_the_order_and_no_waits(graph: Graph) -> None:
     with shared_context():
-        module = graph.module(waves=1)
-        before = str(module)
-        InsertBarriers().apply(module)
-        assert str(module) == before
+        waves = [graph.module(waves=count) for count in (1, 2)]
+        for module in waves:
+            InsertBarriers().apply(module)
+        one, two = (graph.read_back(module) for module in waves)
+        given_waits = sum(events.count(WAIT) for events in graph.blocks)
+        assert sum(events.count(WAIT) for events in one.blocks) == given_waits
+        assert len(barriers(one)) == len(barriers(two))
 
 
 LOADED = ("write", 0), ("write", 1)
