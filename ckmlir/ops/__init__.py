@@ -54,6 +54,8 @@ OPERATORS = {
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",
     "fmha_fwd_splitkv_combine": "ckmlir.ops.attention.fmha_fwd_splitkv_combine",
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",
+    "fmha_bwd_costs": "ckmlir.ops.attention.fmha_bwd_costs",
+    "fmha_bwd_convert_dq": "ckmlir.ops.attention.fmha_bwd_convert_dq",
     "fmha_bwd": "ckmlir.ops.attention.fmha_bwd",
     "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",
     "ragged_row_sums": "ckmlir.ops.ragged.ragged_row_sums",

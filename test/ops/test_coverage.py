@@ -71,7 +71,11 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
                                  "layout": ("bhsd", "bshd")},
     "fmha_bwd_dot_do_o": {"b": (1, 2), "sq": (1, 64, 70), "dv": (64,), "layout": ("bhsd", "bshd")},
     "fmha_bwd": {"b": (1, 2), "h": (2,), "hk": (1, 2), "sq": (1, 64, 70), "sk": (0, 33, 128), "d": (32,),
-                 "mask": ("none", "top_left", "bottom_right"), "deterministic": (0, 1), "layout": ("bhsd", "bshd")},
+                 "mask": ("none", "top_left", "bottom_right"), "deterministic": (0, 1, 1), "persistent": (0, 1),
+                 "workgroups": (None, None, 3), "layout": ("bhsd", "bshd")},
+    "fmha_bwd_costs": {"b": (0, 1, 70), "h": (1, 3), "sq": (0, 1, 64, 70), "sk": (0, 33, 300)},
+    "fmha_bwd_convert_dq": {"b": (1, 2), "sq": (0, 1, 64, 70), "sk": (0, 33, 300), "d": (32,), "workgroups": (1, 3, 9),
+                            "layout": ("bhsd", "bshd")},
     "reduce": {"shape": ("3x100", "3x4096", "8x9000", "3x5000", "16x70x8"), "dims": ("1",), "split": (1, 3),
                "ops": ("sum", "max")},
     "elementwise": {"shape": ("100", "4096", "70x64", "33x128", "3x5x7"), "dtype": ("f32",)},
@@ -175,7 +179,7 @@ def test_other_choices_are_not_covered(name: str) -> None:
     spec = operator.spec(problem, GFX942)
     changed = 0
     fields = ("dtype", "out", "layout", "mask", "kinds", "expression", "op", "lse", "quant", "dtypes", "tile",
-              "bins", "unit")  # fmt: skip
+              "bins", "unit", "sequences")  # fmt: skip
     for field in fields:
         value = getattr(spec, field, None)
         if isinstance(value, str):
@@ -184,7 +188,7 @@ def test_other_choices_are_not_covered(name: str) -> None:
             other = dataclasses.replace(spec, **{field: not value})
         elif isinstance(value, int):
             other = dataclasses.replace(spec, **{field: value * 2})
-        elif field in ("dtypes", "kinds") and value is not None:
+        elif field in ("dtypes", "kinds", "sequences") and value is not None:
             other = dataclasses.replace(spec, **{field: ("other", *value[1:])})
         else:
             continue

@@ -2,24 +2,35 @@
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Mapping
 from random import Random
+from typing import Any
 
-import numpy as np
 import pytest
 
-from ckmlir.ops.attention.slot_table import SlotTable, slot_table
+from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.attention.slot_table import BESIDE, Shares
+from ckmlir.ops.request import RequestError
 
 BLOCK = (32, 128)
+
+
+def made(queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]) -> tuple[Any, ...]:
+    """Shares of sequences that follow each other, and the arrays that say where they begin."""
+    sides = [Rows(side, max(lengths, default=0), (), tuple(lengths)) for side, lengths in (("q", queries), ("k", keys))]
+    arrays = {name: array for side in sides for name, array in side.values().items()}
+    return Shares(len(queries), heads, sides[0], sides[1], block, workgroups), arrays
 
 
 def brute_force(
     queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]
 ) -> list[list[tuple[int, int, int]]]:
-    """The (sequence, head, block of keys) of every workgroup: block after block, each goes to the workgroup in whose
-    range of cost it begins."""
+    """The (sequence, head, place) of every workgroup: block after block, each goes to the workgroup in whose range of
+    cost it begins."""
     items = []
     for number, (sq, sk) in enumerate(zip(queries, keys, strict=True)):
-        cost = sum(block[0] for _ in range(0, max(sq, 1), block[0]))
+        cost = len(range(0, sq, block[0])) + BESIDE
         items += [(number, head, place, cost) for head in range(heads) for place in range(len(range(0, sk, block[1])))]
     total = sum(cost for *_, cost in items)
     share = (total + workgroups - 1) // workgroups
@@ -31,23 +42,32 @@ def brute_force(
     return found
 
 
-def check(queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]) -> SlotTable:
-    """Everything that a table promises."""
-    table = slot_table(queries, keys, heads, workgroups, block)
+def check(queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]) -> Shares:
+    """Everything that shares promise."""
+    shares, arrays = made(queries, keys, heads, workgroups, block)
     expected = brute_force(queries, keys, heads, workgroups, block)
-    owner: dict[tuple[int, int, int], int] = {}
-    used = np.ones(len(queries), np.int64)
+    owner: dict[tuple[int, int, int | None], int] = {}
+    numbers: dict[int, int] = {}
+    used: Mapping[tuple[int, int], list[int | None]] = {
+        place: [] for place in itertools.product(range(len(queries)), range(heads))
+    }
     for workgroup in range(workgroups):
-        work = list(table.work(workgroup))
-        assert [place for *place, _ in work] == [list(place) for place in expected[workgroup]]
-        for batch, head, _, slot in work:
-            assert owner.setdefault((batch, head, slot), workgroup) == workgroup
-            used[batch] = max(used[batch], slot + 1)
-    assert (table.slots == used).all()
-    assert (table.slots <= np.maximum(table.blocks, 1)).all()
-    sizes = [heads * int(slots) * sq * 64 for slots, sq in zip(table.slots, queries, strict=True)]
-    assert table.offsets(queries, 64).tolist() == [sum(sizes[:end]) for end in range(len(sizes) + 1)]
-    return table
+        work = list(shares.work(arrays, workgroup))
+        assert [tuple(place) for *place, _ in work] == expected[workgroup]
+        for number, head, place, slot in work:
+            assert owner.setdefault((number, head, slot), workgroup) == workgroup
+            assert (slot is None) == (owner[number, head, None] == workgroup)
+            assert slot is None or (place > 0 and 0 <= slot < shares.own_slots)
+            assert slot is None or numbers.setdefault(slot, workgroup) == workgroup
+            if slot not in used[number, head]:
+                used[number, head].append(slot)
+    costs = shares.costs(arrays)
+    for (number, head), slots in used.items():
+        assert shares.slots(costs, arrays, number, head) == slots
+        assert len(slots) <= len(range(0, keys[number], block[1]))
+    whole = heads * len(queries) * len(range(0, shares.keys.longest, block[1])) * shares.queries.longest
+    assert shares.elements(1) <= max(whole, heads * sum(queries))
+    return shares
 
 
 def drawn(random: Random) -> tuple[list[int], list[int], int, int, tuple[int, int]]:
@@ -59,36 +79,45 @@ def drawn(random: Random) -> tuple[list[int], list[int], int, int, tuple[int, in
     return queries, keys, heads, workgroups, random.choice((BLOCK, (16, 64)))
 
 
-@pytest.mark.parametrize("count", [400, pytest.param(10_000, marks=pytest.mark.full)])
-def test_tables_of_random_lengths(count: int) -> None:
+@pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.full)])
+def test_shares_of_random_lengths(count: int) -> None:
     """Against the brute-force partition: every block of keys exactly once, in the same workgroup, in order."""
     random = Random(11)
     for _ in range(count):
         check(*drawn(random))
 
 
-def test_a_table_by_hand() -> None:
-    """Two heads of three blocks that cost 64 each, for four workgroups: 96 of 384 for each."""
-    table = check([64], [300], 2, 4, (64, 128))
-    states = list(zip(table.head, table.block, table.slot, table.low, table.high, strict=True))
-    assert states == [(0, 0, 0, 0, 128), (0, 2, 1, 128, 192), (1, 0, 0, 192, 320), (1, 2, 1, 320, 384)]
-    assert table.slots.tolist() == [2]
+def test_shares_by_hand() -> None:
+    """Two heads of three blocks that cost 4 each, for four workgroups: 6 of 24 for each."""
+    shares, arrays = made([1], [300], 2, 4, (64, 128))
+    assert [list(shares.work(arrays, workgroup)) for workgroup in range(4)] == [
+        [(0, 0, 0, None), (0, 0, 1, None)], [(0, 0, 2, 1)], [(0, 1, 0, None), (0, 1, 1, None)], [(0, 1, 2, 3)],
+    ]  # fmt: skip
+    assert (shares.own_slots, shares.by_block, shares.elements(8)) == (4, 2, (2 + 4) * 8)
 
 
 def test_fewer_slots_than_blocks() -> None:
-    """Long sequences of which a workgroup takes several blocks of keys: slots are fewer than those, and ranges are as
-    long as each other but for one block."""
-    queries = [4096, 3072, 2048, 1024]
-    table = check(queries, queries, 8, 304, BLOCK)
-    assert (table.slots < table.blocks).all()
-    costs = table.high - table.low
-    assert costs.max() - costs[costs > 0][:-1].min() <= 2 * 4096
-    whole = np.cumsum(8 * table.blocks * np.array(queries) * 128)[-1]
-    assert table.offsets(queries, 128)[-1] < 0.7 * whole
+    """Long sequences of which a workgroup takes several blocks of keys: the workspace is smaller than a slot for each,
+    and ranges are as long as each other but for one block."""
+    lengths = [4096, 3072, 2048, 1024]
+    shares = check(lengths, lengths, 8, 304, BLOCK)
+    arrays = made(lengths, lengths, 8, 304, BLOCK)[1]
+    steps = [
+        sum(lengths[number] // 32 + BESIDE for number, *_ in shares.work(arrays, workgroup)) for workgroup in range(304)
+    ]
+    assert max(steps) < sum(steps) / 304 + 128 + BESIDE
+    exact = sum(8 * (one // 128) * one for one in lengths)
+    assert shares.elements(1) < 0.7 * exact
 
 
 @pytest.mark.parametrize(("queries", "keys"), [([], []), ([5, 0], [0, 0]), ([0, 0, 0], [1, 0, 300]), ([7], [9])])
-def test_tables_at_the_ends(queries: list[int], keys: list[int]) -> None:
+def test_shares_at_the_ends(queries: list[int], keys: list[int]) -> None:
     """No sequences, none with keys, none with queries, one block for many workgroups."""
-    table = check(queries, keys, 2, 9, BLOCK)
-    assert table.slots.min(initial=1) == 1
+    check(queries, keys, 2, 9, BLOCK)
+
+
+def test_more_work_than_is_counted() -> None:
+    """Refused in words."""
+    side = Rows("q", 1 << 20), Rows("k", 1 << 20)
+    with pytest.raises(RequestError, match=r"persistent=1: .* steps; kernels count to 2147483343"):
+        Shares(4, 64, *side, BLOCK, 304).check()

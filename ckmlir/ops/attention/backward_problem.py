@@ -21,11 +21,16 @@ class BackwardProblem:
 
     Attributes:
         attention: what is differentiated, with LSE.
+        persistent: workgroups that stay share the work: `workgroups`, or as many as the device holds.
+        pack: where it is found out which of it is whose.
         gradient_strides: of the arrays of `GRADIENTS`: elements from one batch, one head and one row to the next.
     """
 
     attention: Problem
     deterministic: bool
+    persistent: bool
+    workgroups: int | None
+    pack: str
     schedule: str | None
     gradient_strides: tuple[tuple[int, int, int], ...]
 
@@ -48,6 +53,13 @@ class BackwardProblem:
     def sink(self) -> Sink | None:
         """The part that is the sink logit, if there is one. Only LSE, and so the first kernel, knows of it."""
         return next((part for part in self.attention.parts if isinstance(part, Sink)), None)
+
+    @property
+    def kept(self) -> str:
+        """What becomes of parts of dQ: see `fmha_bwd_spec.SINKS`."""
+        if not self.deterministic:
+            return "atomic"
+        return "shares" if self.persistent else "slots"
 
     @property
     def kernel_parts(self) -> tuple[Wanted, ...]:

@@ -15,7 +15,11 @@ last kernel compute it, in a fixed order.
 Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
 part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
 which adds the slots in their order, multiplies and rounds. So with deterministic=1 the same inputs give the same bits.
-Where heads share keys, dK and dV of each go to workspaces in f32, which `sum_parts` adds too.
+With persistent=1 too, as many workgroups as the device holds stay and take equal shares of the blocks of keys, one
+block behind the other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq`
+adds. Where shares begin depends on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a
+function on the host, in the stream's order. Where heads share keys, dK and dV of each go to workspaces in f32, which
+`sum_parts` adds too.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -25,14 +29,15 @@ Kernel arguments: q, k, v, do, exponent, delta, dq_parts, dk, dv (f32 where head
 seqstart_k, seqlen_k as the specification has them; the most queries and keys of a sequence, rows of a batch of Q, h,
 h / hk (i32); scale, scale·log2(e) (f32); for q, k, v, do, dk, dv the strides of the sequence (i32), the head and the
 batch (i64); with a mask its coordinate y, x, with sink tokens their number, and where lengths differ whether its corner
-is the bottom right one (i32); with slots the elements of one (i64); then those of the parts. Grid: (blocks of keys,
-heads, sequences).
+is the bottom right one (i32); with slots the elements of one (i64), with shares costs and the numbers of
+`Shares.arguments`; then those of the parts. Grid: (blocks of keys, heads, sequences), or of shares one dimension.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from functools import partial
 from typing import Any
 
 import ml_dtypes
@@ -40,7 +45,19 @@ import numpy as np
 
 from ckmlir.ops.attention.backward_problem import GRADIENTS, BackwardProblem
 from ckmlir.ops.attention.backward_reference import gradients
+from ckmlir.ops.attention.backward_sums import (
+    packed_strides,
+    slot_elements,
+    slots,
+    sum_of_blocks,
+    sum_of_heads,
+    sum_of_slopes,
+    sum_of_slots,
+)
 from ckmlir.ops.attention.backward_tolerance import backward_tolerances
+from ckmlir.ops.attention.fmha_bwd_convert_dq import OPERATOR as CONVERT_DQ
+from ckmlir.ops.attention.fmha_bwd_convert_dq import Problem as ConvertDq
+from ckmlir.ops.attention.fmha_bwd_costs import OPERATOR as COSTS_OPERATOR
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import OPERATOR as DOT_DO_O
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import Problem as DotDoO
@@ -51,25 +68,24 @@ from ckmlir.ops.attention.fmha_bwd_spec import (
     FmhaBwdSpec,
     choose_spec,
     invalid_fields,
+    workgroups_a_unit,
 )  # fmt: skip
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.orders import ORDERS
-from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.sequences import Rows
+from ckmlir.ops.attention.slot_table import Shares
 from ckmlir.ops.choice import chosen_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-from ckmlir.ops.contraction.sum_parts import SumProblem
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
-from ckmlir.ops.request import Choice, Flag
+from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.schedules import BACKWARD as SCHEDULES
 from ckmlir.ops.spec import Reason, unlike
-from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
-from ckmlir.ops.tensors.arrays import Operand
+from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -78,7 +94,8 @@ FORWARD = FmhaFwd((*BACKWARD_PARTS, Sink))
 LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", "schedule", "edge", "randval")
 """Keys of the forward operator that are not asked for."""
 INPUTS = ("q", "k", "v", "o", "do")
-ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
+COSTS = "costs"
+"""The workspace that says where the work of each sequence begins."""
 PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
 """Workspaces of dK and dV before they are added."""
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16}
@@ -94,6 +111,10 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         *(key for key in FORWARD.keys if key.name not in LEFT_OUT),
         Choice("dtype", "f16", "of all arrays but LSE", DTYPES),
         Flag("deterministic", False, "dQ without atomics: the same bits in every run, for more memory"),
+        Flag("persistent", False, "with deterministic: workgroups that stay share the work, for less memory"),
+        Integer("workgroups", None, "with persistent: that share the work; by default what the device holds", minimum=1,
+                maximum=1 << 16),
+        Choice("pack", "device", "with persistent: where it is found out which work is whose", ("device", "host")),
         *(
             HeadStrides(
                 f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3, array=name
@@ -112,7 +133,13 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             strides.append(checked_head_strides(
                 name, differentiated.layout, differentiated.array_batches, sizes, differentiated.dtype, given
             ))  # fmt: skip
-        problem = BackwardProblem(differentiated, values["deterministic"], values["schedule"], tuple(strides))
+        if values["persistent"] and not values["deterministic"]:
+            raise RequestError("persistent=1: only sums without atomics have shares; expected deterministic=1 with it")
+        if values["workgroups"] and not values["persistent"]:
+            what = f"workgroups={values['workgroups']}: as many as there are blocks of keys and heads"
+            raise RequestError(f"{what}; expected persistent=1 with it")
+        chosen = {name: values[name] for name in ("deterministic", "persistent", "workgroups", "pack", "schedule")}
+        problem = BackwardProblem(differentiated, gradient_strides=tuple(strides), **chosen)
         self.arrays(problem)  # refuses what is too large
         return problem
 
@@ -146,7 +173,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500)}
         varieties: tuple[dict[str, Any], ...] = (group, {"bias": "one"}, {"bias": "one", "dbias": 1},
                                                 {"alibi": "head"}, {"mask": "window:128,0,4"},
-                                                {"dropout": 0.2})  # fmt: skip
+                                                {"dropout": 0.2}, {"deterministic": 1, "persistent": 1},
+                                                {**group, "deterministic": 1, "persistent": 1})  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
         specs = [self.spec(self.problem(**one), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
@@ -198,7 +226,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         arguments += map(np.int32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
         arguments += map(np.float32, (whole.scale, whole.scale * math.log2(math.e)))
         for name in STRIDED:
-            batch, head, row = _packed(problem, name) if shared and name in PARTS else problem.strides(name)
+            batch, head, row = packed_strides(problem, name) if shared and name in PARTS else problem.strides(name)
             arguments += (np.int32(row), np.int64(head), np.int64(batch))
         if spec.mask != "none":
             found = whole.mask.cornerless if spec.varied else whole.mask.coordinates
@@ -206,10 +234,14 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             more = [whole.mask.sink] * (spec.mask == "sinks") + [whole.mask.bottom_right] * spec.varied
             arguments += map(np.int32, more)
         if spec.sink == "slots":
-            arguments.append(np.int64(_slot_elements(problem)))
+            arguments.append(np.int64(slot_elements(problem)))
+        elif spec.sink == "shares":
+            arguments += (COSTS, *self._shares(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:
             arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
         grid = ORDERS[spec.order].grid(ceil_div(whole.sk, spec.block[1]), whole.h, whole.b)
+        if spec.sink == "shares":
+            grid = (self._shares(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
     def steps(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:
@@ -224,36 +256,68 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             whole.layout, problem.strides("o"), problem.strides("do"), 1 / problem.factor, sunk,
         )  # fmt: skip
         names = {array.name: array.name for array in DOT_DO_O.arrays(rows)}
+        shared = spec.sink == "shares"
         complete = spec.sink == "slots" and spec.mask == "none" and whole.sk > 0 and not spec.varied
-        clear = [] if complete or not whole.rows("q") else [Fill("dq_parts", 0)]
-        totals = [Run(SUM_PARTS, _sum_of_slots(problem, spec), {"acc_parts": "dq_parts", "c": "dq"})]
+        clear: list[Step] = [] if shared or complete or not whole.rows("q") else [Fill("dq_parts", 0)]
+        totals = [Run(SUM_PARTS, sum_of_slots(problem, spec), {"acc_parts": "dq_parts", "c": "dq"})]
+        if shared:
+            clear, totals = [self._packed_costs(problem, spec, target)], [self._sum_of_shares(problem, spec, target)]
         if problem.ratio > 1:
             clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1]]
             totals += [
-                Run(SUM_PARTS, _sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
+                Run(SUM_PARTS, sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
                 for name, parts in PARTS.items()
             ]
         if sunk and not rows.b * rows.blocks:
             clear.append(Fill("dsink", 0))
         elif sunk:
-            totals.append(Run(SUM_PARTS, _sum_of_blocks(problem, rows), {"acc_parts": "sink_parts", "c": "dsink"}))
+            totals.append(Run(SUM_PARTS, sum_of_blocks(problem, rows), {"acc_parts": "sink_parts", "c": "dsink"}))
         wanted = problem.bias_gradient
         if wanted and whole.sk:
             partial = spec.mask != "none" or spec.varied or not wanted.count
             clear += [Fill(_written(problem, "dbias"), 0)] * partial
             if wanted.count > 1:
-                totals.append(Run(SUM_PARTS, _sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
+                totals.append(Run(SUM_PARTS, sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
         return (Run(DOT_DO_O, rows, names), *clear, OWN_KERNEL, *totals)
+
+    def _packed_costs(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Step:
+        """Where the work of each sequence begins."""
+        shares = self._shares(problem, spec, target)
+        if problem.pack == "device":
+            return Run(COSTS_OPERATOR, shares, {array.name: array.name for array in COSTS_OPERATOR.arrays(shares)})
+        return PackOnHost(COSTS, tuple(array.name for array in shares.arrays()), partial(_pack, shares))
+
+    def _sum_of_shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Run:
+        """dQ: the sum of the slots in use, multiplied by the scale."""
+        whole, strides = problem.attention, problem.strides("dq")
+        shares, alpha = self._shares(problem, spec, target), whole.scale * problem.factor
+        parts = ConvertDq(shares, whole.d, whole.dtype, whole.layout, strides, alpha)
+        return Run(CONVERT_DQ, parts, {array.name: array.name for array in CONVERT_DQ.arrays(parts)})
+
+    def _shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Shares:
+        """The work of so many workgroups as were asked for, as the device holds, or as there are blocks of keys."""
+        whole = problem.attention
+        blocks = ceil_div(whole.sk, spec.block[1]) * whole.h * whole.b
+        held = workgroups_a_unit(spec, target) * target.compute_units
+        workgroups = problem.workgroups or max(min(held, blocks), 1)
+        shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups)
+        shares.check()
+        return shares
 
     def workspaces(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Workspace, ...]:
         if self.writes_nothing(problem):
             return ()
         by_query = 4 * math.prod(lse_shape(problem.attention))
         found = [Workspace("delta", by_query), Workspace("exponent", by_query)]
-        found.append(Workspace("dq_parts", _slots(problem, spec) * _slot_elements(problem) * 4))
+        if spec.sink == "shares":
+            shares = self._shares(problem, spec, target)
+            found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
+            found.append(Workspace(COSTS, (shares.sequences + 1) * 4))
+        else:
+            found.append(Workspace("dq_parts", slots(problem, spec) * slot_elements(problem) * 4))
         if problem.ratio > 1:
             batches = problem.attention.array_batches
-            found += [Workspace(parts, 4 * batches * _packed(problem, name)[0]) for name, parts in PARTS.items()]
+            found += [Workspace(parts, 4 * batches * packed_strides(problem, name)[0]) for name, parts in PARTS.items()]
         if problem.sink:
             blocks = ceil_div(problem.attention.sq, QUERIES)
             found.append(Workspace("sink_parts", 4 * problem.attention.b * blocks * problem.attention.h))
@@ -268,7 +332,7 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
     whole = problem.attention
     return {
         "dtype": whole.dtype, "out": whole.dtype if problem.ratio == 1 else "f32", "d": whole.d, "dv": whole.dv,
-        "mask": whole.mask.kind, "sink": "slots" if problem.deterministic else "atomic",
+        "mask": whole.mask.kind, "sink": problem.kept,
         "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in problem.kernel_parts),
     }  # fmt: skip
 
@@ -279,63 +343,9 @@ def _written(problem: BackwardProblem, name: str) -> str:
     return "dbias_parts" if name == "dbias" and wanted and wanted.count > 1 else name
 
 
-def _slot_elements(problem: BackwardProblem) -> int:
-    """Of dQ."""
-    return math.prod(lse_shape(problem.attention)) * problem.attention.d
-
-
-def _slots(problem: BackwardProblem, spec: FmhaBwdSpec) -> int:
-    """How many parts of dQ there are: one to which all is added, or one for each block of the most keys."""
-    return max(ceil_div(problem.attention.sk, spec.block[1]), 1) if spec.sink == "slots" else 1
-
-
-def _packed(problem: BackwardProblem, name: str) -> tuple[int, int, int]:
-    """Strides along batches, heads of Q and rows of an array with as many heads as Q, packed."""
-    _, rows, channels = problem.sizes(name)
-    return problem.attention.h * rows * channels, rows * channels, channels
-
-
-def _sum_of_slots(problem: BackwardProblem, spec: FmhaBwdSpec) -> SumProblem:
-    """dQ: the sum of its parts, multiplied by the scale."""
-    parts = _slots(problem, spec)
-    strides = (_slot_elements(problem) if parts > 1 else 0, *_packed(problem, "dq"), 1)
-    return _sum(problem, "dq", parts, strides, "acc * alpha")
-
-
-def _sum_of_heads(problem: BackwardProblem, name: str) -> SumProblem:
-    """dK or dV: the sum over heads of Q that share one of K."""
-    batch, head, row = _packed(problem, name)
-    return _sum(problem, name, problem.ratio, (head, batch, problem.ratio * head, row, 1), "")
-
-
-def _sum_of_slopes(wanted: BiasGradient) -> SumProblem:
-    """The gradient of a bias: the sum over batches and heads that share it."""
-    lengths, axes = wanted.bias.lengths, (0, 1, 2, 3)
-    rows = tuple(math.prod(lengths[axis + 1 :]) for axis in axes)
-    strides = (wanted.distance, *rows)
-    sums = Operand("acc_parts", "f32", (wanted.count, *lengths), strides, (1, 2, 3, 4))
-    return SumProblem(
-        wanted.count, lengths, (sums,), (), Operand("c", wanted.bias.dtype, lengths, rows, axes), "", 1.0, 1.0
-    )
-
-
-def _sum_of_blocks(problem: BackwardProblem, rows: DotDoO) -> SumProblem:
-    """The gradient of the sink logits: the sum over blocks of queries, where delta has the factor of dropout."""
-    count, lengths = rows.b * rows.blocks, (rows.h,)
-    sums = Operand("acc_parts", "f32", (count, *lengths), (rows.h, 1), (1,))
-    c = Operand("c", "f32", lengths, (1,), (0,))
-    return SumProblem(count, lengths, (sums,), (), c, "acc * alpha", problem.factor, 1.0)
-
-
-def _sum(problem: BackwardProblem, name: str, parts: int, strides: tuple[int, ...], op: str) -> SumProblem:
-    """An output from its parts in f32; strides are those of parts, batches, heads, rows and channels."""
-    whole = problem.attention
-    lengths = (whole.array_batches, *problem.sizes(name))
-    sums = Operand("acc_parts", "f32", (parts, *lengths), strides, (1, 2, 3, 4))
-    array = problem.array(name, "out")
-    axes = (0, 1, 2, 3) if whole.layout == "bhsd" else (0, 2, 1, 3)
-    c = Operand("c", whole.dtype, array.shape, array.strides, axes)
-    return SumProblem(parts, lengths, (sums,), (), c, op, whole.scale * problem.factor, 1.0)
+def _pack(shares: Shares, arrays: Mapping[str, Array], packed: Array) -> None:
+    """Fill the workspace of costs, on the host."""
+    packed.view(np.int32)[:] = shares.costs(arrays)
 
 
 OPERATOR = FmhaBwd()

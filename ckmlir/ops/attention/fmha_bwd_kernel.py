@@ -1,5 +1,5 @@
 """The main kernel of attention backward as tile code: a workgroup keeps a block of keys and goes over the queries
-of one head."""
+of one head; which blocks, a walk says."""
 
 from __future__ import annotations
 
@@ -7,23 +7,22 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, View, cast, exit_unless, f32, i32, i64, kernel, ptr, store
+from ckmlir.lang import Kernel, Scalar, View, cast, f32, i32, i64, kernel, ptr, store
 from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
 from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, Sink, differentiate, keep_keys
-from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot, spans
+from ckmlir.ops.attention.backward_parts_kernel import spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
+from ckmlir.ops.attention.backward_walks_kernel import WALKS
 from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
-from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
-from ckmlir.ops.attention.work_kernel import Work, side_of
+from ckmlir.ops.attention.work_kernel import Work
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
 ACCUMULATOR_GROUP = 4
 """Consecutive queries that a lane holds of a matrix instruction's result."""
-SINKS = {"atomic": Atomic, "slots": Slot}
 KEPT = {"dropout": dropped}
 """By the name of a part that does something to the softmax."""
 SLOPES = {"dbias": stored}
@@ -40,57 +39,36 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_bwd(given: Any) -> None:
-        work = _block_of_keys(spec, given, form)
+        def differentiated(work: Work, sink: Sink) -> None:
+            def rows(name: str, head: Scalar) -> View:
+                side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
+                channels, tile = (spec.d, form.d) if name in ("q", "k", "dk") else (spec.dv, form.dv)
+                return rows_of_head(given, name, head, side, channels, spec.row_multiple).pad(block, tile)
 
-        def rows(name: str, head: Scalar) -> View:
-            side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
-            channels, tile = (spec.d, form.d) if name in ("q", "k", "dk") else (spec.dv, form.dv)
-            return rows_of_head(given, name, head, side, channels, spec.row_multiple).pad(block, tile)
+            def by_query(name: str) -> View:
+                return values_of_head(given, name, work.head, work.q).pad(form.queries)
 
-        def by_query(name: str) -> View:
-            return values_of_head(given, name, work.head, work.q).pad(form.queries)
+            keys = keep_keys(form, rows("k", work.shared), rows("v", work.shared), work.first)
+            factors = [one for kind, word in drops if (one := kind.factor(word, given)) is not None]
+            queries = Queries(
+                rows("q", work.head), rows("do", work.head), by_query("exponent"), by_query("delta"),
+                given.exponent_scale,
+                [EXPONENTS[name](word, given, work, form) for name, word in changes],
+                next((KEPT[kind.name](word, given, work, form) for kind, word in drops), Kept()),
+                [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
+            )  # fmt: skip
+            sums = form.nothing()
+            for span in spans(spec, given, form, work):
+                sums = differentiate(form, keys, queries, span, sink, sums, Schedule.parse(spec.schedule_text))
+            for factor in factors:
+                sums = [one * factor for one in sums]
+            dk, dv = sums
+            for name, tile in (("dk", dk * given.scale), ("dv", dv)):
+                store(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))
 
-        keys = keep_keys(form, rows("k", work.shared), rows("v", work.shared), work.first)
-        factors = [one for kind, word in drops if (one := kind.factor(word, given)) is not None]
-        queries = Queries(
-            rows("q", work.head), rows("do", work.head), by_query("exponent"), by_query("delta"), given.exponent_scale,
-            [EXPONENTS[name](word, given, work, form) for name, word in changes],
-            next((KEPT[kind.name](word, given, work, form) for kind, word in drops), Kept()),
-            [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
-        )  # fmt: skip
-        sink, sums = _sink(spec, form, given, work), form.nothing()
-        for span in spans(spec, given, form, work):
-            sums = differentiate(form, keys, queries, span, sink, sums, Schedule.parse(spec.schedule_text))
-        for factor in factors:
-            sums = [one * factor for one in sums]
-        dk, dv = sums
-        for name, tile in (("dk", dk * given.scale), ("dv", dv)):
-            store(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))
+        WALKS[spec.sink].walk(spec, given, form, differentiated)
 
     return fmha_bwd
-
-
-def _block_of_keys(spec: FmhaBwdSpec, given: Any, form: Form) -> Work:
-    """The work of a workgroup in a grid as the specification's order has it, `first` a key. It ends here where its
-    sequence has fewer blocks of keys."""
-    order = ORDERS[spec.order]
-    place, head, batch = order.turn()
-    q, k = (
-        side_of(word, given, name, batch, length)
-        for word, name, length in zip(spec.sequences, "qk", (given.sq, given.sk), strict=True)
-    )
-    if spec.sequences[1]:
-        exit_unless(place * form.keys < k.length)
-    return Work(order.first(place, form.keys, k.length), head, head // given.ratio, batch, q, k)
-
-
-def _sink(spec: FmhaBwdSpec, form: Form, given: Any, work: Work) -> Sink:
-    """The head's part of dQ: packed arrays (slots, batches, heads, rows, d) of f32."""
-    rows = given.rows.to("i64") * spec.d
-    place = work.head.to("i64") * rows + work.q.origin(spec.d, given.h.to("i64") * rows)
-    if spec.sink == "slots":
-        place = place + (work.first // form.keys).to("i64") * given.slot_stride
-    return SINKS[spec.sink](form, given.dq_parts.offset(place), work.sq, spec.d)
 
 
 def _form(spec: FmhaBwdSpec, target: Target) -> Form:
@@ -121,8 +99,7 @@ def _arguments(spec: FmhaBwdSpec) -> dict[str, Any]:
     if spec.mask != "none":
         arguments |= {"mask_y": i32, "mask_x": i32}
         arguments |= dict.fromkeys(["mask_sink"] * (spec.mask == "sinks") + ["mask_corner"] * spec.varied, i32)
-    if spec.sink == "slots":
-        arguments |= {"slot_stride": i64}
+    arguments |= WALKS[spec.sink].arguments()
     for word in spec.parts:
         arguments |= find_part(BACKWARD_PARTS, word).parameters(word)
     return arguments

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, LISTS, head_tile
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, head_tile, lists_of
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.part import Part
@@ -27,8 +27,9 @@ from ckmlir.targets.cdna import WAVE_SIZE
 DTYPES = ("f16", "bf16")
 BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
 """What a request may add, in the order in which scores are changed."""
-SINKS = ("atomic", "slots")
-"""What becomes of a block's part of dQ: it is added to the others, or stored in a slot of its own."""
+SINKS = ("atomic", "slots", "shares")
+"""What becomes of a block's part of dQ: it is added to the others, stored in a slot of its own, or added to those that
+the same workgroup, which stays, has in the same head."""
 STRIDED = ("q", "k", "v", "do", "dk", "dv")
 """Arrays whose strides the kernel takes."""
 WAVES = 4
@@ -37,6 +38,8 @@ BLOCKS = {128: (32, 128, 32), 256: (16, 64, 16)}
 LEAST_SIDE = 16
 """Rows and columns of the smallest result of a matrix instruction."""
 DEFAULT = "phases"
+MOST_RESIDENT = 2
+"""Workgroups that stay, of a compute unit, at most: more do not hide more, and each has a last block."""
 
 
 @dataclass(frozen=True)
@@ -108,8 +111,7 @@ class FmhaBwdSpec(Spec):
     @property
     def lists(self) -> tuple[str, ...]:
         """The arrays that say where sequences begin and how long they are."""
-        words = zip("qk", self.sequences, strict=True)
-        return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
+        return lists_of(self.sequences)
 
     @property
     def d_tile(self) -> int:
@@ -147,7 +149,8 @@ def choose_spec(
         candidates.append(FmhaBwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
-            schedule=schedule or DEFAULT, sequences=sequences, parts=parts, order=order_of_keys(mask),
+            schedule=schedule or DEFAULT, sequences=sequences, parts=parts,
+            order=order_of_keys(mask, shared=sink == "shares"),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
 
@@ -202,6 +205,14 @@ def shared_draws(queries: int, keys: int, waves: int, lanes: int = WAVE_SIZE) ->
     if waves // across > 4:
         raise ValueError(f"{waves} waves are more than draw for {queries}x{keys} elements")
     return Deal(along, across, blocks // across, waves // across)
+
+
+def workgroups_a_unit(spec: FmhaBwdSpec, target: Target) -> int:
+    """How many workgroups that stay a compute unit is given: as many as LDS and the registers of tiles let it hold."""
+    need = _resources(spec, target)
+    waves_a_simd = -(-spec.waves // target.simds)
+    registers = target.registers.vector_total // max(need.registers * 5 // 4, 1) // waves_a_simd
+    return max(min(target.lds_bytes // need.lds, registers, MOST_RESIDENT), 1)
 
 
 def _drawn(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:

@@ -141,8 +141,7 @@ class FmhaFwdSpec(Spec):
     @property
     def lists(self) -> tuple[str, ...]:
         """The arrays that say where sequences begin and how long they are."""
-        words = zip("qk", self.sequences, strict=True)
-        return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
+        return lists_of(self.sequences)
 
     @property
     def d_tile(self) -> int:
@@ -168,6 +167,12 @@ class FmhaFwdSpec(Spec):
     def schedule_text(self) -> str:
         """The schedule of the loop over keys in the language of `ckmlir.dialect.schedule`."""
         return SCHEDULES[self.schedule]
+
+
+def lists_of(sequences: tuple[str, str]) -> tuple[str, ...]:
+    """The arrays that say where sequences begin and how long they are, by the words for queries and keys."""
+    words = zip("qk", sequences, strict=True)
+    return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
 
 
 def head_tile(channels: int, *, copied: bool = False) -> int:

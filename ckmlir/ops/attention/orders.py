@@ -82,4 +82,15 @@ class Falling(Across):
         return found
 
 
-ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling()}
+class Folded(Rising):
+    """Heads and sequences one after the other; of each the first block, the last, the second, the last but one, and so
+    on, so that under a causal mask two that follow each other have as much to do as any other two."""
+
+    def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
+        """See `Order`."""
+        from_behind: Scalar = (length - 1) // rows - place // 2
+        found: Scalar = (place % 2).equals(0).select(place // 2, from_behind) * rows
+        return found
+
+
+ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling(), "folded": Folded()}

@@ -76,6 +76,9 @@ def order(mask: str) -> str:
     return "falling" if mask == "causal" else RISING
 
 
-def order_of_keys(mask: str) -> str:
-    """That of blocks of keys, whose queries a workgroup of attention backward walks over."""
-    return "across" if mask == "causal" else RISING
+def order_of_keys(mask: str, *, shared: bool) -> str:
+    """That of blocks of keys, whose queries a workgroup of attention backward walks over; `shared`: workgroups take as
+    many blocks as each other, one behind the other."""
+    if mask != "causal":
+        return RISING
+    return "folded" if shared else "across"

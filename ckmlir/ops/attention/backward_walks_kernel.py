@@ -1,0 +1,172 @@
+"""Which block of keys a workgroup of attention backward keeps, and where its part of dQ goes: the walks, by name.
+
+A walk says what a kernel's arguments are besides those of arrays, masks and parts, and calls the body, which computes
+and stores one block, where a workgroup has one to do: once, or in turns.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Protocol
+
+from ckmlir.lang import Pointer, Scalar, exit_unless, i32, i64, loop, ptr, store, when, while_loop, workgroup_id, zeros
+from ckmlir.ops.attention.backward_loop_kernel import Form, Sink
+from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot
+from ckmlir.ops.attention.fmha_bwd_spec import FmhaBwdSpec
+from ckmlir.ops.attention.orders import ORDERS
+from ckmlir.ops.attention.slot_table import Blocks, share_of
+from ckmlir.ops.attention.work_kernel import Side, Work, side_of
+
+SLOTS = {**dict.fromkeys(("sequences", "workgroups", "by_block"), i32), "first_own": i64, "own_stride": i64}
+"""Arguments that say where slots lie, see `Shares.arguments`."""
+Body = Callable[[Work, Sink], None]
+"""Computes the gradients of a block of keys (`first` is a key), with what takes its parts of dQ."""
+
+
+class Walk(Protocol):
+    """See the module's text."""
+
+    def arguments(self) -> dict[str, Any]:
+        """Kernel arguments that only this walk has."""
+
+    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
+        """Call the body for the workgroup's blocks."""
+
+
+class Added:
+    """A workgroup for each block of keys of each head; all add to dQ of the head (rows, d), in f32."""
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Walk`."""
+        return {}
+
+    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
+        """See `Walk`. A workgroup ends here where its sequence has fewer blocks of keys."""
+        order = ORDERS[spec.order]
+        place, head, batch = order.turn()
+        q, k = sides(spec, given, batch)
+        if spec.sequences[1]:
+            exit_unless(place * form.keys < k.length)
+        work = Work(order.first(place, form.keys, k.length), head, head // given.ratio, batch, q, k)
+        body(work, self.sink(spec, given, form, work))
+
+    def sink(self, spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> Sink:
+        """What takes the parts of dQ."""
+        return Atomic(form, dq_of_head(spec, given, work.q, work.head), work.sq, spec.d)
+
+
+class Stored(Added):
+    """The same, each block in a slot of its own; slots lie as dQ does, one array for each block of a head."""
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Walk`."""
+        return {"slot_stride": i64}
+
+    def sink(self, spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> Sink:
+        """See `Added`."""
+        place = (work.first // form.keys).to("i64") * given.slot_stride
+        return Slot(form, dq_of_head(spec, given, work.q, work.head).offset(place), work.sq, spec.d)
+
+
+class Shared:
+    """Workgroups that stay take blocks of keys that begin in a range of their own (`slot_table`), and add their parts
+    of dQ to a slot of their own in each head, which they set to zero first. Elements of a slot are always the same
+    lane's, so that their sums have an order."""
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Walk`."""
+        return {"costs": ptr("i32"), **SLOTS}
+
+    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
+        """See `Walk`."""
+        costs, own = given.costs, workgroup_id(0)
+        total = costs.scalar(given.sequences)
+        share = share_of(total, given.workgroups)
+        low = own * share
+        exit_unless(low < total)
+        high = (low + share).minimum(total)
+        found = sequence_at(costs, given.sequences, low)
+        blocks = blocks_at(spec, given, found)
+        begun = blocks.place(blocks.next_behind(low))
+        with while_loop(lambda sequence, cost: cost < high, carry=[found, begun]) as turn:
+            sequence, cost = turn.carried
+            with while_loop(lambda one: costs.scalar(one + 1) <= cost, carry=[sequence]) as following:
+                following.carry(following.carried[0] + 1)
+            (batch,) = following.results
+            q, k = sides(spec, given, batch)
+            blocks = blocks_at(spec, given, batch)
+            number = blocks.next_behind(cost)
+            head, place = number // blocks.count, number % blocks.count
+            work = Work(ORDERS[spec.order].first(place, form.keys, k.length), head, head // given.ratio, batch, q, k)
+            in_head = blocks.place(head * blocks.count)
+            first = (begun - in_head).maximum(0) // blocks.width
+            slot = slot_of_head(spec, given, q, batch, head, own, first)
+            sink = Atomic(form, slot, q.length, spec.d)
+            with when(cost.equals(begun) | place.equals(0)):
+                _clear(form, sink)
+            body(work, sink)
+            turn.carry(batch, cost + blocks.width)
+
+
+def _clear(form: Form, sink: Atomic) -> None:
+    """Set a slot to zero, each element by the lane that adds to it later."""
+    lies = form.queried.c_over(form.queried_waves, form.queries, form.d)
+    with loop(0, sink.rows, form.queries) as step:
+        nothing = zeros((form.queries, form.d), "f32", lies)
+        store(nothing, sink.block(step.index).window(nothing.lengths, (0, 0)))
+
+
+WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "shares": Shared()}
+"""By `FmhaBwdSpec.sink`."""
+
+
+# -- what other kernels of attention backward find the same way --------------------------------------------------------
+
+
+def sides(spec: Any, given: Any, batch: Scalar) -> tuple[Side, Side]:
+    """Queries and keys of a sequence; `spec.sequences` has a word for each."""
+    q, k = (
+        side_of(word, given, name, batch, length)
+        for word, name, length in zip(spec.sequences, "qk", (given.sq, given.sk), strict=True)
+    )
+    return q, k
+
+
+def blocks_at(spec: Any, given: Any, batch: Scalar) -> Blocks:
+    """The blocks of keys of a sequence, of `spec.block` queries and keys."""
+    q, k = sides(spec, given, batch)
+    return Blocks.of(given.costs.scalar(batch), q.length, k.length, spec.block)
+
+
+def sequence_at(costs: Pointer, count: Scalar, cost: Scalar) -> Scalar:
+    """The sequence in whose range a cost lies."""
+    with while_loop(lambda found, behind: found + 1 < behind, carry=[0, count]) as search:
+        found, behind = search.carried
+        middle = (found + behind) // 2
+        is_behind = cost < costs.scalar(middle)
+        search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
+    first: Scalar = search.results[0]
+    return first
+
+
+def dq_of_head(spec: Any, given: Any, q: Side, head: Scalar) -> Pointer:
+    """Where dQ of a sequence's head begins in packed arrays (batches, heads, rows, d) of f32."""
+    return given.dq_parts.offset(_in_dq(spec, given, q, head))  # type: ignore[no-any-return]
+
+
+def _in_dq(spec: Any, given: Any, q: Side, head: Scalar) -> Scalar:
+    rows = given.rows.to("i64") * spec.d
+    found: Scalar = head.to("i64") * rows + q.origin(spec.d, given.h.to("i64") * rows)
+    return found
+
+
+def slot_of_head(
+    spec: Any, given: Any, q: Side, batch: Scalar, head: Scalar, workgroup: Scalar, place: Scalar
+) -> Pointer:
+    """The slot of a workgroup that begins at a place in a head: the head's where that is the first."""
+    by_block = given.by_block
+    numbered = (batch * given.h + head) * by_block + (place - 1)
+    own = by_block.equals(0).select(workgroup, numbered)
+    elements = given.first_own + own.to("i64") * given.own_stride
+    distance = place.equals(0).select(_in_dq(spec, given, q, head), elements)
+    return given.dq_parts.offset(distance.multiple_of(spec.row_multiple))  # type: ignore[no-any-return]

@@ -1,0 +1,166 @@
+"""Attention backward by workgroups that stay: gradients, the same bits in any order, workspaces, what finds shares."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS
+from test_fmha_bwd_numerics import GROUP, PADDED, differentiate
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.plan import make_plan
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import check_outputs, open_device, run_operator
+from ckmlir.runtime.executable import Executable
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.sim.interleaving import Interleaving
+from ckmlir.targets import get_target
+
+FMHA, COSTS, CONVERT = map(find_operator, ("fmha_bwd", "fmha_bwd_costs", "fmha_bwd_convert_dq"))
+GFX942 = get_target("gfx942")
+FULL = pytest.mark.full
+SHARED: dict[str, Any] = {"deterministic": 1, "persistent": 1}
+LONG = {"mode": "group", "seqlens_q": (70, 0, 130, 40), "seqlens_k": (400, 300, 1, 260)}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("gfx942", {**LONG, "d": 32, "h": 3, "workgroups": 5, "mask": "top_left"}),
+    ("gfx950", {**PADDED, "d": 64, "h": 2, "hk": 1, "workgroups": 2, "pack": "host", "sink": 1}),
+    ("gfx90a", {"b": 2, "sq": 40, "sk": 300, "d": 40, "dv": 72, "h": 2, "dtype": "bf16", "workgroups": 3}),
+]
+MORE: list[tuple[str, dict[str, Any]]] = [
+    (chip, {**some, "d": d, "h": 2, "hk": hk, "mask": mask, "workgroups": workgroups, "pack": pack})
+    for number, (chip, d, mask, some) in enumerate(itertools.product(
+        CHIPS, (32, 64, 96, 128, 256), ("none", "top_left", "bottom_right", "window:20,5"),
+        (LONG, PADDED, {"b": 2, "sq": 80, "sk": 300, "seqlens_k": (140, 300)}),
+    ))
+    for hk, workgroups, pack in [(1 + number % 2, (1, 3, 7, None)[number % 4], ("host", "device")[number % 2])]
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE)])
+def test_gradients(chip: str, keys: dict[str, Any]) -> None:
+    """More blocks of keys than workgroups, so that these take several and share heads; under all checkers."""
+    differentiate(chip, {**keys, **SHARED})
+
+
+@FULL
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_part(chip: str) -> None:
+    """What a request may add, with several blocks for each workgroup."""
+    parts = ({"bias": "one", "dbias": 1}, {"alibi": "head"}, {"dropout": 0.3}, {"sink": 1},
+             {"bias": "head", "dbias": 1, "dropout": 0.2})  # fmt: skip
+    for part, mask in itertools.product(parts, ("none", "top_left", "window:20,5,40")):
+        differentiate(chip, {**LONG, "d": 32, "h": 2, "mask": mask, "workgroups": 4, **part, **SHARED})
+    differentiate(chip, {"b": 300, "h": 1, "sq": 5, "sk": 3, "d": 32, **SHARED}, checks="")
+    differentiate(chip, {"h": 1, "sq": 1023, "sk": 65, "d": 64, "workgroups": 7, **SHARED}, checks="")
+
+
+@pytest.mark.parametrize(("sq", "sk", "b"), [(0, 40, 1), (40, 0, 1), (1, 1, 1), (3, 3, 0)])
+def test_sizes_at_the_ends(sq: int, sk: int, b: int) -> None:
+    """Without queries dK and dV are zeros, without keys dQ is; one of each works, and more workgroups than work."""
+    keys = {"b": b, "sq": sq, "sk": sk, "d": 32, "h": 2, "workgroups": 9, **SHARED}
+    outputs = differentiate("gfx942", keys)[2]
+    assert all(not array.any() for array in outputs.values()) == (sq * sk * b == 0)
+
+
+def test_sequences_without_queries_have_zeros() -> None:
+    """dK and dV of a sequence that no query attends to, and dQ of one without keys."""
+    problem, arrays, outputs = differentiate(
+        "gfx942", {**GROUP, "d": 32, "h": 1, "workgroups": 2, **SHARED}, checks=""
+    )
+    for name, rows, number in (("dk", problem.attention.keys, 1), ("dv", problem.attention.keys, 1),
+                               ("dq", problem.attention.queries, 2)):  # fmt: skip
+        start, length = rows.of(arrays, number)
+        assert length and not outputs[name][0, :, start : start + length].any()
+
+
+@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS if one != "gfx942")])
+def test_the_same_bits_in_any_order(chip: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """20 launches, workgroups and waves in other orders each time, for the gradients of all arrays."""
+    target = get_target(chip)
+    group = {"mode": "group", "seqlens_q": (40, 0, 3), "seqlens_k": (300, 5, 140)}
+    keys = {**group, "d": 32, "h": 2, "hk": 1, "mask": "window:-1,90", "workgroups": 4, **SHARED}
+    problem = FMHA.problem(**keys)
+    arrays = FMHA.inputs(problem, target, seed=7)
+    begin = Interleaving.__init__
+    monkeypatch.setattr(Interleaving, "__init__", lambda *given, pauses: begin(*given, pauses=True))  # any order
+    device = open_device("sim", target, seed=3)
+    executable = Executable(device, FMHA, problem)
+    outputs = [one for one in FMHA.arrays(problem) if one.role == "out"]
+    runs = []
+    for _ in range(20):
+        found = {one.name: np.zeros(one.shape, numpy_dtype(one.dtype, target)) for one in outputs}
+        executable(**arrays, **found)
+        runs.append(found)
+    executable.close()
+    for other in runs[1:]:
+        for name, array in runs[0].items():
+            assert array.tobytes() == other[name].tobytes()
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, runs[0], target))
+
+
+def test_workspaces_follow_from_upper_bounds() -> None:
+    """Other lengths in memory need no others; they are fewer bytes than a slot for each block of keys; and nothing is
+    filled before."""
+    most = {"mode": "group", "d": 128, "h": 8, "sq": 4096, "sk": 4096, "slots_q": (4096,) * 4, "slots_k": (4096,) * 4}
+    sizes = []
+    for lengths in ((4096, 3072, 2048, 1024), (1, 1, 1, 1), (4096,) * 4):
+        problem = FMHA.problem(**most, seqlens_q=lengths, seqlens_k=lengths, **SHARED)
+        plan = make_plan(FMHA, problem, GFX942)
+        sizes.append({one.name: one.nbytes for one in plan.workspaces})
+        assert not any(str(step).startswith("fill dq_parts") for step in plan.steps)
+    assert sizes[0] == sizes[1] == sizes[2]
+    slots = FMHA.problem(**most, seqlens_q=lengths, seqlens_k=lengths, deterministic=1)
+    by_block = {one.name: one.nbytes for one in make_plan(FMHA, slots, GFX942).workspaces}
+    assert sizes[0]["dq_parts"] < 0.4 * by_block["dq_parts"]
+    assert sizes[0]["costs"] == 5 * 4
+
+
+def test_what_is_refused() -> None:
+    """Keys that only shares have."""
+    with pytest.raises(RequestError, match=r"persistent=1: .*expected deterministic=1"):
+        FMHA.problem(persistent=1)
+    with pytest.raises(RequestError, match=r"workgroups=3: .*expected persistent=1"):
+        FMHA.problem(workgroups=3, deterministic=1)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("name", "keys"), [
+    ("fmha_bwd_costs", LONG), ("fmha_bwd_costs", PADDED), ("fmha_bwd_costs", {"b": 3, "sq": 0, "sk": 70}),
+    ("fmha_bwd_costs", {"b": 700, "sq": 5, "sk": 3, "seqlens_k": tuple(range(4)) * 175}),
+    ("fmha_bwd_convert_dq", {**LONG, "d": 40, "workgroups": 3, "alpha": 0.3}),
+    ("fmha_bwd_convert_dq", {**LONG, "d": 32, "workgroups": 90, "dtype": "bf16", "layout": "bshd"}),
+    ("fmha_bwd_convert_dq", {**PADDED, "d": 96, "workgroups": 2, "block": "16x64"}),
+    ("fmha_bwd_convert_dq", {"b": 2, "sq": 33, "sk": 0, "d": 32}),
+])  # fmt: skip
+def test_first_and_last_step(chip: str, name: str, keys: dict[str, Any]) -> None:
+    """Where shares begin, and the sum of slots, with garbage in those that are not in use."""
+    operator, target = find_operator(name), get_target(chip)
+    problem = operator.problem(h=3, **keys)
+    arrays = operator.inputs(problem, target, seed=3)
+    result = run_operator(operator, problem, arrays, target, open_device("sim", target, seed=1, checks="all"))
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, target))
+
+
+def test_costs_of_other_lengths_are_refused() -> None:
+    """On the host, before anything runs."""
+    problem = CONVERT.problem(**LONG)
+    arrays = CONVERT.inputs(problem, GFX942)
+    with pytest.raises(RequestError, match="array costs: it does not belong to these lengths"):
+        CONVERT.check_inputs(problem, {**arrays, "costs": arrays["costs"] + 1})
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
+def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
+    """What is kept for the next block of keys is out of the way: no registers of lanes, no scratch."""
+    target = get_target(chip)
+    for more in ({}, {"mask": "top_left"}):
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(**SHARED, **more), target), target)
+        metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
+        names = [one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions]
+        assert not any("lane" in name for name in names)
