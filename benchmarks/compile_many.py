@@ -20,7 +20,7 @@ from typing import Any
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.runtime.compile_many import Request, compile_named
-from ckmlir.runtime.processes import Task, call_side_by_side
+from ckmlir.runtime.processes import SideBySide, Task
 from ckmlir.targets import get_target
 
 KERNELS: list[tuple[str, dict[str, Any]]] = [
@@ -64,7 +64,8 @@ def _seconds(requests: list[Request], processes: int) -> tuple[float, float]:
     """On the clock, and of processors."""
     start, before = time.perf_counter(), _processor()
     tasks = [Task(compile_named, (one.operator.name, one.spec, one.target.name), one.spec.name) for one in requests]
-    answers = call_side_by_side(tasks, processes)
+    with SideBySide(processes) as workers:
+        answers = workers.call(tasks)
     took = time.perf_counter() - start, _processor() - before
     for request, answer in zip(requests, answers, strict=True):
         if isinstance(answer, CkmlirError):

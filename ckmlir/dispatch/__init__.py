@@ -6,8 +6,10 @@ from ckmlir.dispatch import Dispatcher, Registry, Space, expand
 from ckmlir.dispatch.dispatcher import JUST_IN_TIME, Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Identifier, Kernel
 from ckmlir.dispatch.library import Library, LibraryError
+from ckmlir.dispatch.misses import MissLog, read_misses
 from ckmlir.dispatch.modelled import FastestByModel
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, SizeBuckets, Table, request_of
+from ckmlir.dispatch.records import Record, read_records, tuned_registry, tuned_table
 from ckmlir.dispatch.registry import Explanation, Registry
 from ckmlir.dispatch.space import Expansion, Space, expand, read_spaces, space
 
@@ -22,16 +24,22 @@ __all__ = [
     "Kernel",
     "Library",
     "LibraryError",
+    "MissLog",
     "NoKernel",
     "Policy",
     "Query",
+    "Record",
     "Registry",
     "Selection",
     "SizeBuckets",
     "Space",
     "Table",
     "expand",
+    "read_misses",
+    "read_records",
     "read_spaces",
     "request_of",
     "space",
+    "tuned_registry",
+    "tuned_table",
 ]

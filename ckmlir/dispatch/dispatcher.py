@@ -23,7 +23,8 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.dispatch.identity import Kernel
-from ckmlir.dispatch.policies import FirstFit, Policy, Query, name_of, request_of
+from ckmlir.dispatch.misses import MissLog, log_of_environment
+from ckmlir.dispatch.policies import FirstFit, Policy, Query, Table, name_of, request_of
 from ckmlir.dispatch.registry import Registry
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
@@ -99,6 +100,8 @@ class Dispatcher:
 
     Attributes:
         misses: requests that no kernel of the registry computed, and how often they were asked anew; what to build.
+        log: where they are noted for later, with those that a table of tuned kernels did not know; by default the file
+            that `CKMLIR_MISSES` names, if it names one.
     """
 
     def __init__(
@@ -108,6 +111,7 @@ class Dispatcher:
         policy: Policy | Iterable[Policy] = (),
         *,
         strict: bool = False,
+        log: MissLog | None = None,
     ) -> None:
         """Args:
         policy: one or several, asked in this order; where all pass, the first kernel that fits is taken.
@@ -117,6 +121,7 @@ class Dispatcher:
         asked = (policy,) if callable(policy) else tuple(policy)
         self.policies: tuple[Policy, ...] = (*asked, FirstFit())
         self.misses: Counter[tuple[object, ...]] = Counter()
+        self.log = log or log_of_environment()
         self._selected: dict[Any, Selection] = {}
         self._version = registry.version
         self._lock = threading.Lock()
@@ -157,6 +162,9 @@ class Dispatcher:
         fitting = self.registry.fitting(operator, problem, target)
         if not fitting:
             return self._without(query)
+        tables = [policy for policy in self.policies if isinstance(policy, Table)]
+        if tables and not any(table.knows(query) for table in tables):
+            self._note(query)
         passed: list[str] = []
         for policy in self.policies:
             kernel = self._answer(policy, query, fitting)
@@ -190,6 +198,7 @@ class Dispatcher:
         if operator.writes_nothing(problem):  # nothing is launched of it, whichever it is
             return Selection(query, Kernel(operator, spec, target), NOTHING_TO_LAUNCH, 0)
         self.misses[request_of(operator, keys, target)] += 1
+        self._note(query)
         if self.strict:
             found = self.registry.explain(operator, problem, target)
             raise NoKernel(
@@ -197,6 +206,10 @@ class Dispatcher:
                 f"strict dispatcher does not compile; {found.nearest}"
             )
         return Selection(query, Kernel(operator, spec, target), JUST_IN_TIME, 0)
+
+    def _note(self, query: Query) -> None:
+        if self.log is not None:
+            self.log.note(query.operator, query.keys, query.target)
 
     def _check_steps(self, selection: Selection) -> None:
         """Raise NoKernel unless the kernels of all other steps are in the registry too."""

@@ -90,15 +90,24 @@ class Table:
     """Kernels by request, as tuning finds them. The request is all keys, as read, that are not their defaults.
 
     Attributes:
-        rows: the request -> the identifier.
+        rows: the request -> the identifier, of a kernel that has to be there; or several, the best first, of which the
+            first is taken that there is.
     """
 
-    def __init__(self, rows: Mapping[tuple[object, ...], str], name: str = "tuned table") -> None:
+    def __init__(self, rows: Mapping[tuple[object, ...], str | Sequence[str]], name: str = "tuned table") -> None:
         self.rows = dict(rows)
         self.name = name
 
     def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
-        return self.rows.get(request_of(query.operator, query.keys, query.target))
+        row = self.rows.get(request_of(query.operator, query.keys, query.target))
+        if row is None or isinstance(row, str):
+            return row
+        there = {kernel.identifier: kernel for kernel in fitting}
+        return [there[identifier] for identifier in row if identifier in there]
+
+    def knows(self, query: Query) -> bool:
+        """Whether there is a row for a request."""
+        return request_of(query.operator, query.keys, query.target) in self.rows
 
 
 def request_of(operator: Operator[Any, Any], keys: Mapping[str, object], target: Target) -> tuple[object, ...]:

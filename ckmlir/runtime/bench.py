@@ -134,11 +134,8 @@ def measure(
         copies = 1
         if cold == "rotate" and not is_simulated:
             copies = 1 + -(-_cache_bytes(device) // max(nbytes, 1))
-        buffers = [_upload(executable, arrays, device, cleanup) for _ in range(min(copies, warm_up + repeats))]
-        for memories in buffers:
-            addresses = {name: memory.address for name, memory in memories.items()}
-            for name, contents in operator.placed(problem, target, addresses).items():
-                device.write(memories[name], contents)
+        options = (executable, operator, target, arrays, device, cleanup)
+        buffers = [upload(*options) for _ in range(min(copies, warm_up + repeats))]
         times: Times | None = None
         counts: Counter[str] | None = None
         if isinstance(device, SimulatorDevice):
@@ -147,9 +144,9 @@ def measure(
             for one in found:
                 counts.update(one.counts or {})
         else:
-            options = (executable, buffers, device, warm_up, repeats)
-            (times,) = _time(*options, flush=cold == "flush")
-            each = _time(*options, flush=cold == "flush", by_step=True) if len(steps) > 1 else [times]
+            series = (executable, buffers, device, warm_up, repeats)
+            (times,) = _time(*series, flush=cold == "flush")
+            each = _time(*series, flush=cold == "flush", by_step=True) if len(steps) > 1 else [times]
             found = [StepMeasurement(step, seconds, None) for step, seconds in zip(steps, each, strict=True)]
         return Measurement(executable.spec.name, operator.flops(problem), nbytes, times, counts, tuple(found))
 
@@ -159,14 +156,23 @@ def _cache_bytes(device: Device) -> int:
     return 2 * max(device.properties.cache_bytes, LAST_LEVEL_CACHE_BYTES)
 
 
-def _upload(
-    executable: Executable, arrays: Mapping[str, Array], device: Device, cleanup: ExitStack
+def upload(
+    executable: Executable,
+    operator: Operator[Any, Any],
+    target: Target,
+    arrays: Mapping[str, Array],
+    device: Device,
+    cleanup: ExitStack,
 ) -> dict[str, Memory]:
-    buffers = {}
+    """Memory of the device for all arrays of an executable, inputs written to it; given back with `cleanup`."""
+    buffers: dict[str, Memory] = {}
     for name, spec in executable.arrays.items():
         memory = buffers[name] = device.allocate(spec.nbytes)
         cleanup.callback(device.free, memory)
         device.write(memory, to_memory(arrays[name], spec) if name in arrays else untouched(spec))
+    addresses = {name: memory.address for name, memory in buffers.items()}
+    for name, contents in operator.placed(executable.problem, target, addresses).items():
+        device.write(buffers[name], contents)
     return buffers
 
 

@@ -42,6 +42,7 @@ class DeviceProperties:
         target_id: chip and settings, "gfx942:sramecc+:xnack-"; empty where any setting will do.
         memory_bytes: of the device; 0 where it is the host's.
         cache_bytes: of the largest cache that all compute units share; 0 where there is none.
+        clock_megahertz: the highest of the compute units; 0 where nobody says.
     """
 
     name: str
@@ -53,6 +54,7 @@ class DeviceProperties:
     target_id: str = ""
     memory_bytes: int = 0
     cache_bytes: int = 0
+    clock_megahertz: float = 0.0
 
 
 class Memory(Protocol):

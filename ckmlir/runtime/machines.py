@@ -14,56 +14,63 @@ from typing import Any
 
 from ckmlir.errors import CkmlirError
 from ckmlir.runtime.compile_cache import sources_digest
-from ckmlir.runtime.processes import DASK, REFUSED, Report, Task, make_answer, read_answer
+from ckmlir.runtime.processes import DASK, UNFIT, Report, Task, WorkerError, make_answer, read_answer
 
 CONNECT_SECONDS = 10
 RETRIES = 2
 """How often a call is tried again where Dask, not the call, failed."""
 
 
-def call_on_dask(tasks: Sequence[Task], on: str, report: Report | None) -> list[Any]:
-    """The answers of calls, in order, as `ckmlir.runtime.processes.call_many`.
+class DaskWorkers:
+    """Those of a cluster (`ckmlir.runtime.processes.Workers`)."""
 
-    Raises:
-        CkmlirError: Dask is not installed, there is no cluster at this address, or it has no workers.
-        RuntimeError: a defect in a call; the text is its traceback.
-    """
-    try:
-        distributed: Any = importlib.import_module("distributed")
-    except ImportError:
-        raise CkmlirError(f"--on {on}: Dask is not installed; pip install 'ckmlir[dask]'") from None
-    try:
-        client = distributed.Client(
-            f"tcp://{on.removeprefix(DASK)}", timeout=CONNECT_SECONDS, set_as_default=False, heartbeat_interval=5000
-        )
-    except (OSError, ValueError) as error:
-        raise CkmlirError(f"--on {on}: there is no Dask scheduler ({str(error).splitlines()[0]})") from None
-    with client:
-        if not client.scheduler_info(n_workers=-1)["workers"]:
-            where = client.scheduler.address
+    def __init__(self, on: str) -> None:
+        """Raises CkmlirError: Dask is not installed, there is no cluster at this address, or it has no workers."""
+        try:
+            self._dask: Any = importlib.import_module("distributed")
+        except ImportError:
+            raise CkmlirError(f"--on {on}: Dask is not installed; pip install 'ckmlir[dask]'") from None
+        where = f"tcp://{on.removeprefix(DASK)}"
+        try:
+            self._client = self._dask.Client(where, timeout=CONNECT_SECONDS, set_as_default=False)
+        except (OSError, ValueError) as error:
+            raise CkmlirError(f"--on {on}: there is no Dask scheduler ({str(error).splitlines()[0]})") from None
+        self.size = sum(self._client.nthreads().values())
+        if not self.size:
+            self._client.close()
             raise CkmlirError(f"--on {on}: this cluster has no workers; start some: dask worker {where}")
+
+    def call(self, tasks: Sequence[Task], report: Report | None = None) -> list[Any]:
+        """See `Workers`."""
         here = made_by()
         futures = [
-            client.submit(_there, here, task.function, task.arguments, pure=False, retries=RETRIES) for task in tasks
+            self._client.submit(_there, here, task.function, task.arguments, pure=False, retries=RETRIES)
+            for task in tasks
         ]
         places = {future.key: place for place, future in enumerate(futures)}
         answers: list[Any] = [None] * len(tasks)
         try:
-            for future in distributed.as_completed(futures, loop=client.loop):
+            for future in self._dask.as_completed(futures, loop=self._client.loop):
                 place = places[future.key]
                 answers[place] = _answer_of(future, tasks[place])
                 if report is not None:
                     report(place, answers[place])
         except BaseException:
-            client.cancel(futures)
+            self._client.cancel(futures)
             raise
         return answers
+
+    def __enter__(self) -> DaskWorkers:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        self._client.close()
 
 
 def _answer_of(future: Any, task: Task) -> Any:
     error = future.exception() if future.status == "error" else None
     if error is not None:
-        return CkmlirError(f"{task.what}: the cluster failed: {str(error).splitlines()[0]}")
+        return WorkerError(f"{task.what}: the cluster failed: {str(error).splitlines()[0]}")
     return read_answer(future.result())
 
 
@@ -72,7 +79,7 @@ def _there(expected: tuple[str, ...], function: Callable[..., Any], arguments: t
     if made_by() != expected:
         import socket
 
-        return REFUSED, f"the worker on {socket.gethostname()} has another ckmlir or other tools than this process"
+        return UNFIT, f"the worker on {socket.gethostname()} has another ckmlir or other tools than this process"
     return make_answer(function, arguments)
 
 

@@ -16,14 +16,18 @@ import threading
 import traceback
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, NamedTuple
+from typing import IO, Any, NamedTuple, Protocol
 
 from ckmlir.errors import CkmlirError
 
 LENGTH = 8
 """Bytes of the length that stands before each message."""
-DONE, REFUSED, DEFECT = "done", "refused", "defect"
+DONE, REFUSED, DEFECT, UNFIT = "done", "refused", "defect", "unfit"
 LOCAL, DASK = "local", "dask://"
+
+
+class WorkerError(CkmlirError):
+    """Nobody did a call: its process ended, or was none that could. It says nothing of what was asked for."""
 
 
 class Task(NamedTuple):
@@ -50,10 +54,27 @@ def check_place(on: str) -> None:
         raise CkmlirError(f"--on {on}: expected local, or dask://host:port, the scheduler of a Dask cluster")
 
 
-def call_many(
-    tasks: Sequence[Task], *, on: str = LOCAL, processes: int | None = None, report: Report | None = None
-) -> list[Any]:
-    """The answers of calls, in order; in a refused call's place its CkmlirError.
+class Workers(Protocol):
+    """Who does calls, for as long as it is open: a context.
+
+    Attributes:
+        size: how many calls are done side by side.
+    """
+
+    size: int
+
+    def call(self, tasks: Sequence[Task], report: Report | None = None) -> list[Any]:
+        """The answers of calls, in order; in a refused call's place its CkmlirError. Raises RuntimeError for a defect
+        in a call; the text is its traceback.
+        """
+
+    def __enter__(self) -> Workers: ...
+
+    def __exit__(self, *raised: object) -> None: ...
+
+
+def open_workers(on: str = LOCAL, processes: int | None = None) -> Workers:
+    """Workers, to be closed.
 
     Args:
         on: where: "local", or "dask://host:port".
@@ -63,59 +84,89 @@ def call_many(
     Raises:
         ValueError: processes below 1.
         CkmlirError: no such place.
-        RuntimeError: a defect in a call; the text is its traceback.
     """
     if processes is not None and processes < 1:
         raise ValueError(f"processes={processes}: at least 1 works")
     check_place(on)
     if on != LOCAL:
-        from ckmlir.runtime.machines import call_on_dask
+        from ckmlir.runtime.machines import DaskWorkers
 
-        answers: list[Any] = call_on_dask(tasks, on, report)
-        return answers
-    most = min(processes or len(os.sched_getaffinity(0)), len(tasks))
-    if most > 1:
-        return call_side_by_side(tasks, most, report)
-    return [_here(place, task, report) for place, task in enumerate(tasks)]
+        return DaskWorkers(on)
+    most = processes or len(os.sched_getaffinity(0))
+    return SideBySide(most) if most > 1 else OneByOne()
 
 
-def _here(place: int, task: Task, report: Report | None) -> Any:
-    try:
-        answer = task.function(*task.arguments)
-    except CkmlirError as error:
-        answer = error
-    if report is not None:
-        report(place, answer)
-    return answer
+def call_many(
+    tasks: Sequence[Task], *, on: str = LOCAL, processes: int | None = None, report: Report | None = None
+) -> list[Any]:
+    """The answers of calls, as `Workers.call`, by workers of their own. Raises as `open_workers` too."""
+    if on == LOCAL and len(tasks) < 2 and (processes is None or processes > 0):
+        processes = 1  # one call is done sooner here
+    with open_workers(on, processes and min(processes, max(len(tasks), 1))) as workers:
+        return workers.call(tasks, report)
 
 
-def call_side_by_side(tasks: Sequence[Task], processes: int, report: Report | None = None) -> list[Any]:
-    """The answers of so many workers of this machine."""
-    own = threading.local()
-    workers: list[Worker] = []
-    turn = threading.Lock()
+class OneByOne:
+    """This process."""
 
-    def call_next(place: int) -> Any:
-        if getattr(own, "worker", None) is None or own.worker.ended:
-            own.worker = Worker()
-            workers.append(own.worker)
-        answer = own.worker.call(tasks[place])
-        if report is not None:
-            with turn:
-                report(place, answer)
-        return answer
+    size = 1
 
-    try:
-        with ThreadPoolExecutor(processes, "worker") as pool:
+    def call(self, tasks: Sequence[Task], report: Report | None = None) -> list[Any]:
+        """See `Workers`."""
+        answers = []
+        for place, task in enumerate(tasks):
             try:
-                return list(pool.map(call_next, range(len(tasks))))
-            except BaseException:
-                pool.shutdown(wait=False, cancel_futures=True)
-                for worker in workers:
-                    worker.end()
-                raise
-    finally:
-        for worker in workers:
+                answers.append(task.function(*task.arguments))
+            except CkmlirError as error:
+                answers.append(error)
+            if report is not None:
+                report(place, answers[-1])
+        return answers
+
+    def __enter__(self) -> OneByOne:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        return
+
+
+class SideBySide:
+    """So many processes of this machine, each started when there is something for it."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._workers: list[Worker] = []
+        self._pool = ThreadPoolExecutor(size, "worker")
+        self._own = threading.local()
+
+    def call(self, tasks: Sequence[Task], report: Report | None = None) -> list[Any]:
+        """See `Workers`."""
+        turn = threading.Lock()
+
+        def call_next(place: int) -> Any:
+            if getattr(self._own, "worker", None) is None or self._own.worker.ended:
+                self._own.worker = Worker()
+                self._workers.append(self._own.worker)
+            answer = self._own.worker.call(tasks[place])
+            if report is not None:
+                with turn:
+                    report(place, answer)
+            return answer
+
+        try:
+            return list(self._pool.map(call_next, range(len(tasks))))
+        except BaseException:
+            self._pool.shutdown(wait=False, cancel_futures=True)
+            raise
+
+    def __enter__(self) -> SideBySide:
+        return self
+
+    def __exit__(self, *raised: object) -> None:
+        for worker in self._workers:
+            worker.end()
+        self._pool.shutdown()
+        for worker in self._workers:  # started meanwhile
             worker.end()
 
 
@@ -133,14 +184,14 @@ class Worker:
         self.ended = False
 
     def call(self, task: Task) -> Any:
-        """The answer; CkmlirError also where the process ends. Raises RuntimeError for a defect."""
+        """The answer; WorkerError where the process ends. Raises RuntimeError for a defect."""
         assert self._process.stdin is not None and self._process.stdout is not None
         try:
             send(self._process.stdin, (task.function, task.arguments))
             answer = receive(self._process.stdout)
         except (OSError, EOFError):
             self.end()
-            return CkmlirError(f"{task.what}: the process ended with status {self._process.returncode}")
+            return WorkerError(f"{task.what}: the process ended with status {self._process.returncode}")
         return read_answer(answer)
 
     def end(self) -> None:
@@ -182,6 +233,8 @@ def read_answer(answer: tuple[str, Any]) -> Any:
     kind, found = answer
     if kind == DEFECT:
         raise RuntimeError(found)
+    if kind == UNFIT:
+        return WorkerError(found)
     return CkmlirError(found) if kind == REFUSED else found
 
 

@@ -13,6 +13,7 @@ from ckmlir.dispatch.dispatcher import JUST_IN_TIME, NOTHING_TO_LAUNCH, Dispatch
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import Library
 from ckmlir.dispatch.policies import Query
+from ckmlir.dispatch.records import read_records, tuned_table
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.operator import require_valid
 from ckmlir.ops.request import parse_assignments
@@ -60,9 +61,10 @@ class Taken:
 
 
 def add_library_arguments(parser: argparse.ArgumentParser) -> None:
-    """--library FILE and --compile-missing."""
+    """--library FILE, --tuned FILE and --compile-missing."""
     add = parser.add_argument
     add("--library", type=Path, metavar="FILE.ckl", help="take kernels from a library; nothing is compiled")
+    add("--tuned", type=Path, metavar="FILE.jsonl", help="with --library: of its kernels the fastest that tuning found")
     add("--compile-missing", action="store_true", help="with --library: compile what it lacks instead of refusing")
 
 
@@ -76,15 +78,17 @@ def taken_kernel(options: argparse.Namespace, request: Request) -> Iterator[Take
     """
     operator, problem, target = request
     if options.library is None:
-        if options.compile_missing:
-            raise CkmlirError("--compile-missing: there is no library; add --library FILE, or leave it out")
+        given = "--compile-missing" if options.compile_missing else "--tuned" if options.tuned else None
+        if given is not None:
+            raise CkmlirError(f"{given}: there is no library; add --library FILE, or leave it out")
         spec = operator.spec(problem, target)
         require_valid(operator, spec, target)
         yield Taken(spec, Kernel(operator, spec, target).identifier)
         return
     with Library.load(options.library).attached() as library:
         registry = library.registry(partial=True)
-        dispatcher = Dispatcher(registry, target, strict=not options.compile_missing)
+        policies = [tuned_table(read_records(options.tuned, partial=True))] if options.tuned else []
+        dispatcher = Dispatcher(registry, target, policies, strict=not options.compile_missing)
         found = dispatcher.choose(Query(operator, problem, target, parse_assignments(options.keys)))
         unknown = len(library) - len(registry)
         yield Taken(found.kernel.spec, found.kernel.identifier, options.library, found.rule, found.fitting, unknown)

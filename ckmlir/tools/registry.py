@@ -1,6 +1,6 @@
 """`ckmlir registry`: what kernels files hold, why they do not compute a problem, and registries made of others.
 
-Files are libraries, registries (JSON) or spaces (JSON).
+Files are libraries, registries (JSON), spaces (JSON) or what tuning found (.jsonl), of which the fastest kernels count.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from pathlib import Path
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import Library
 from ckmlir.dispatch.reading import read_json
+from ckmlir.dispatch.records import read_records, tuned_registry
 from ckmlir.dispatch.registry import Registry
 from ckmlir.dispatch.space import expand, read_spaces
 from ckmlir.errors import CkmlirError
@@ -20,6 +21,9 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.request import parse_assignments
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.request import find_target
+
+RECORDS = ".jsonl"
+"""How files of records are called: all others are told by what is in them."""
 
 ACTIONS = {
     "show": "how many kernels of what, and with --all their identifiers",
@@ -32,7 +36,7 @@ ACTIONS = {
 
 def add_arguments(parser: Parser) -> None:
     listed = "\n".join(f"  {name:<9}{what}" for name, what in ACTIONS.items())
-    parser.epilog = f"actions:\n{listed}\n\nFiles are libraries (.ckl), registries or spaces (JSON)."
+    parser.epilog = f"actions:\n{listed}\n\nFiles are libraries, registries and spaces (JSON), records (.jsonl)."
     add = parser.add_argument
     add("action", choices=tuple(ACTIONS), metavar="ACTION", help="see below")
     add("words", nargs="+", metavar="FILE", help="files, and for explain the operator and its keys")
@@ -50,7 +54,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def open_registry(path: Path, *, partial: bool = False) -> Registry:
-    """The kernels of a library, a registry or a space. Raises CkmlirError for another file."""
+    """The kernels of a library, registry or space, or the fastest of records. Raises CkmlirError for another file."""
     try:
         with path.open("rb") as file:
             beginning = file.read(64)
@@ -58,6 +62,8 @@ def open_registry(path: Path, *, partial: bool = False) -> Registry:
         raise CkmlirError(f"cannot read {path}: {error.strerror or error}") from None
     if beginning.startswith(b'{"ckmlir library"'):
         return Library.load(path).registry(partial=partial)
+    if path.suffix == RECORDS:
+        return tuned_registry(read_records(path, partial=partial))
     values = read_json(path)
     if isinstance(values, dict) and "kernels" in values:
         return Registry.from_dict(values, partial=partial)

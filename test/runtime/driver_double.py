@@ -233,6 +233,7 @@ class DriverDouble:
         for attribute, value in {
             "totalGlobalMem": 1 << 36, "sharedMemPerBlock": target.lds_bytes, "warpSize": 64,
             "maxThreadsPerBlock": 1024, "multiProcessorCount": target.compute_units, "l2CacheSize": 4 << 20,
+            "clockRate": 2_100_000,
         }.items():  # fmt: skip
             setattr(properties, attribute, value)
         ctypes.memmove(result, int(properties), properties.c_sizeof())

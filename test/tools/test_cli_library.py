@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from ckmlir.compiler import CompiledKernel
+from ckmlir.dispatch.library import Library
+from ckmlir.dispatch.misses import Asked
+from ckmlir.dispatch.records import MODEL, Record, append_records
 from ckmlir.runtime import compile_cache
 from ckmlir.tools.cli import main
 
@@ -76,6 +79,23 @@ def test_what_a_library_lacks_is_refused(command: str, file: Path, capsys: pytes
     assert "cannot read none.ckl: No such file" in capsys.readouterr().err
     assert main([command, *SOFTMAX, "--compile-missing"]) == 2
     assert "--compile-missing: there is no library" in capsys.readouterr().err
+
+
+@pytest.mark.usefixtures("no_compiler")
+def test_of_a_library_the_kernel_that_tuning_found(
+    file: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    library = Library.load(file).registry()
+    kernels = [one for one in library if one.operator.name == "gemm"]
+    asked = Asked.of(kernels[0].operator, {"m": 64, "n": 64, "k": 512, "split_k": 4}, kernels[0].target)
+    records = tmp_path / "tuned.jsonl"
+    append_records(records, [Record(asked, kernels[0], MODEL, "gfx942", 3.0)])
+    assert main(["run", *SPLIT, "--library", str(file), "--tuned", str(records)]) == 0
+    assert f"{kernels[0]}, tuned table of 1" in capsys.readouterr().out
+    assert main(["registry", "show", str(records), "--all"]) == 0
+    assert f"1 of gemm, 1 of gfx942\n  {kernels[0]}\n" in capsys.readouterr().out
+    assert main(["run", *SPLIT, "--tuned", str(records)]) == 2
+    assert "--tuned: there is no library" in capsys.readouterr().err
 
 
 def test_what_a_library_lacks_is_compiled_if_asked(file: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -77,6 +77,7 @@ def properties_of(hip: Binding, ordinal: int) -> DeviceProperties:
         target_id=target_id,
         memory_bytes=int(found.totalGlobalMem),
         cache_bytes=int(found.l2CacheSize),
+        clock_megahertz=int(found.clockRate) / 1000,
     )
 
 
