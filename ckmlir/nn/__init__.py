@@ -7,6 +7,7 @@ y = nn.linear(x, weight, bias, activation="gelu")
 
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
+from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
 from ckmlir.nn.products import linear, matmul, swiglu
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.session import Session, asarray, current, empty, use
@@ -20,6 +21,9 @@ __all__ = [
     "attention_varlen",
     "cast",
     "contiguous",
+    "conv1d",
+    "conv2d",
+    "conv3d",
     "cumsum",
     "current",
     "dequantize",

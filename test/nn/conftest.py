@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from ckmlir import nn
+
+sys.path.insert(0, str(Path(__file__).parent))  # what the tests of this directory share
 
 
 @pytest.fixture(scope="package")

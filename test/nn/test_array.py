@@ -4,8 +4,6 @@ from __future__ import annotations
 
 import gc
 import math
-import sys
-from pathlib import Path
 from typing import Any
 
 import ml_dtypes
@@ -13,8 +11,6 @@ import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-sys.path.insert(0, str(Path(__file__).parent))
 
 from ckmlir import nn
 from ckmlir.nn.array import reshaped_strides

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
-from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pytest
-
-sys.path.insert(0, str(Path(__file__).parent))
-
 from common import assert_close, exact, normal, softmax
 
 from ckmlir import nn

@@ -129,7 +129,7 @@ class ConvBwdData(ConvolutionOperator):
         strides = (stride for name in problem.names for stride in problem.batch_of(name).strides)
         integers = (problem.n, blocks, *problem.distances(), *problem.batch[1:], *strides)
         numbers = (problem.alpha, problem.beta) if spec.op else ()
-        names = [self.names.get(name, name) for name in problem.names]
+        names = [self._called(problem, name) for name in problem.names]
         arguments = (*names, *map(np.int32, integers), *map(real_type(problem), numbers))
         shape = (across, blocks // across, windows.classes, *reversed(problem.batch))
         grid = (blocks * windows.classes, prod(problem.batch), 1)

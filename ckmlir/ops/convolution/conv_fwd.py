@@ -4,7 +4,8 @@ Convolution of 1-D, 2-D and 3-D images, channels last, in groups, as implicit GE
 each image and position of the window, a column for each channel of y, sums over places in the window and channels of x.
 Outside of an image there are zeros. Images are padded differently on both sides by `right_pads`.
 
-Arrays: x (n, image…, g, c), w (g, k, window…, c), D tensors that op names, y (n, positions…, g, k), all packed. A D
+Arrays: x (n, image…, g, c), w (g, k, window…, c), D tensors that op names, y (n, positions…, g, k), all packed; with
+channels=first x (n, g, c, image…), w (g, k, c, window…) and y (n, g, k, positions…), turned by steps of their own. A D
 tensor is as y (`d_kind` full: a residual), a number for each channel (row, (g, k): a bias), for each position (column,
 (n, positions…)), or for all (scalar).
 

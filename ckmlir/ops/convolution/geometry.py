@@ -9,7 +9,7 @@ from typing import Any
 
 from ckmlir.ops.contraction.keys import PLAN_KEYS, SPLIT_KEYS, TYPE_KEYS
 from ckmlir.ops.contraction.windows import Windows
-from ckmlir.ops.request import MAXIMUM_SIZE, Integer, Key, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, RequestError
 from ckmlir.ops.tensors.sliding import Sliding, check_sliding, read_sliding, sliding_keys
 
 KEYS: tuple[Key, ...] = (
@@ -18,6 +18,7 @@ KEYS: tuple[Key, ...] = (
     Integer("c", 64, "channels of a group in x", minimum=1),
     Integer("k", 64, "channels of a group in y", minimum=1),
     *sliding_keys((28, 28), (3,), pad=1, stride=1),
+    Choice("channels", "last", "of images and weights: NHWGC or, turned on their way, NGCHW", ("last", "first")),
     *(key for key in TYPE_KEYS if key.name != "layout"),
     *PLAN_KEYS,
     *SPLIT_KEYS,
@@ -26,13 +27,16 @@ KEYS: tuple[Key, ...] = (
 
 @dataclass(frozen=True)
 class Geometry:
-    """A convolution: `n` images of `g` groups of `c` channels become images of `g` groups of `k` channels."""
+    """A convolution: `n` images of `g` groups of `c` channels become images of `g` groups of `k` channels. Shapes have
+    channels last; arrays have them first where `channels_first` says so.
+    """
 
     n: int
     g: int
     c: int
     k: int
     sliding: Sliding
+    channels_first: bool = False
 
     @property
     def positions(self) -> int:
@@ -74,7 +78,8 @@ class Geometry:
 
 def read_geometry(values: Mapping[str, Any]) -> Geometry:
     """The convolution of keys that have been read. Raises RequestError for numbers that kernels do not count."""
-    found = Geometry(values["n"], values["g"], values["c"], values["k"], read_sliding(values))
+    first = values["channels"] == "first"
+    found = Geometry(values["n"], values["g"], values["c"], values["k"], read_sliding(values), first)
     if found.n and found.positions:
         check_sliding(found.sliding, found.g, found.c)
     numbers = {

@@ -20,12 +20,13 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import NARROWEST_FOR_TWO_STEPS
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.convolution.channels import ChannelsFirst
 from ckmlir.ops.convolution.geometry import Geometry
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.batched_gemm import OPERATOR as PRODUCTS
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Run, Step
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.steps import Fill
+from ckmlir.ops.steps import Fill, Workspace
 from ckmlir.ops.tensors.arrays import packed
 from ckmlir.ops.tensors.sliding import image_steps
 from ckmlir.ops.tensors.values import moved_values
@@ -115,8 +116,44 @@ class ConvolutionOperator(ContractionOperator):
         """The convolution of a problem."""
         return _own(problem).shapes
 
+    def problem(self, **keys: object) -> Problem:
+        found = super().problem(**keys)
+        if found.dtype == "f64" and _own(found).shapes.channels_first:
+            raise RequestError(f"{self.name}: channels=first: nothing turns arrays of f64; expected channels=last")
+        for array in self._first(found).values():
+            array.on_the_way_in()  # raises for what no kernel turns
+        return found
+
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         """In the order of the product's: images, weights and what they give, and the D tensors before the output."""
+        first = self._first(problem)
+        return tuple(
+            replace(array, shape=first[array.name].shape, strides=packed(first[array.name].shape))
+            if array.name in first else array
+            for array in self._arrays_last(problem)
+        )  # fmt: skip
+
+    def _first(self, problem: Problem) -> dict[str, ChannelsFirst]:
+        """The arrays that have channels first, by name."""
+        own = _own(problem)
+        if not own.shapes.channels_first:
+            return {}
+        kinds = {name: name for name in self.names.values()}
+        kinds |= {one.name: self.names["c"] for one in own.side if one.kind == "full"}
+        return {
+            array.name: ChannelsFirst(array.name, array.shape, _leading(kinds[array.name]), array.dtype)
+            for array in self._arrays_last(problem)
+            if array.name in kinds
+        }
+
+    def _called(self, problem: Problem, name: str) -> str:
+        """What a launch knows an array of the product by, or a step an array of this operator."""
+        known_as = self.names.get(name, name)
+        first = self._first(problem)
+        return first[known_as].turned if known_as in first else known_as
+
+    def _arrays_last(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        """With channels last."""
         own = _own(problem)
         shapes = {name: getattr(own.shapes, name.removeprefix("d")) for name in self.names.values()}
         *operands, output = (
@@ -143,39 +180,73 @@ class ConvolutionOperator(ContractionOperator):
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """That of the product of matrices."""
         own = _own(problem)
-        return {self.names["c"]: self._shaped(own, PRODUCTS.reference(*self._flat(own, arrays))["c"])}
+        values = PRODUCTS.reference(*self._flat(own, self._to_last(own, arrays)))["c"]
+        return {self.names["c"]: self._result(own, values)}
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         own = _own(problem)
-        return {self.names["c"]: self._shaped(own, PRODUCTS.expected(*self._flat(own, arrays), target)["c"])}
+        values = PRODUCTS.expected(*self._flat(own, self._to_last(own, arrays)), target)["c"]
+        return {self.names["c"]: self._result(own, values)}
+
+    def _to_last(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """Arrays with channels last."""
+        first = self._first(problem)
+        return {name: first[name].to_last(values) if name in first else values for name, values in arrays.items()}
+
+    def _result(self, problem: ConvolutionProblem, values: Array) -> Array:
+        """The output as it lies, of values (group, row, column) of the product."""
+        found, first = self._shaped(problem, values), self._first(problem)
+        return first[self.names["c"]].to_first(found) if first else found
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """Those of the same product of matrices, in as many parts."""
         own = _own(problem)
-        flat, joined = self._flat(own, arrays)
+        flat, joined = self._flat(own, self._to_last(own, arrays))
         flat = replace(flat, split_k=self._most_parts(own, target) if own.reduction == "atomic" else 1)
         found = PRODUCTS.tolerances(flat, joined, PRODUCTS.reference(flat, joined), target)["c"]
         shape = (*flat.batch, flat.m, flat.n)
-        atol, free = (self._shaped(own, np.broadcast_to(value, shape)) for value in (found.atol, found.unspecified))
+        atol, free = (self._result(own, np.broadcast_to(value, shape)) for value in (found.atol, found.unspecified))
         return {self.names["c"]: Tolerance(found.rtol, atol, found.reason, free)}
 
     def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
         found = super().launch(problem, spec, target)
-        arguments = tuple(self.names.get(one, one) if isinstance(one, str) else one for one in found.arguments)
+        arguments = tuple(self._called(problem, one) if isinstance(one, str) else one for one in found.arguments)
         return replace(found, arguments=arguments)
 
     def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        return tuple(self._named(step) for step in super().steps(problem, spec, target))
+        """Those of the product; arrays that have channels first are turned before and behind them."""
+        found = tuple(self._named(problem, step) for step in super().steps(problem, spec, target))
+        if self.writes_nothing(problem):
+            return found
+        first = self._first(problem)
+        output = first.pop(self.names["c"], None)
+        before = [step for array in first.values() for step in array.on_the_way_in()]
+        return (*before, *found, *(output.on_the_way_out() if output else ()))
 
-    def _named(self, step: Step) -> Step:
-        """A step of the product's, with the output by its own name."""
+    def _named(self, problem: Problem, step: Step) -> Step:
+        """A step of the product's, with the names that this operator's launch knows arrays by."""
         if isinstance(step, Fill):
-            return replace(step, buffer=self.names.get(step.buffer, step.buffer))
+            return replace(step, buffer=self._called(problem, step.buffer))
         if isinstance(step, Run):
-            return replace(step, arrays={**step.arrays, _output_of(step): self.names["c"]})
+            own = [array.name for array in step.operator.arrays(step.problem)]
+            names = {name: step.arrays.get(name, name) for name in own}
+            names[_output_of(step)] = self.names["c"]
+            return replace(step, arrays={name: self._called(problem, other) for name, other in names.items()})
         return step
+
+    def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        """Those of the product, and arrays with their channels last."""
+        found = super().workspaces(problem, spec, target)
+        if self.writes_nothing(problem):
+            return found
+        return (*found, *(one for array in self._first(problem).values() for one in array.workspaces))
+
+
+def _leading(name: str) -> int:
+    """Dimensions before the spatial ones of an array: of images or weights, or of the gradient of one."""
+    return 2 if name.removeprefix("d") == "w" else 1
 
 
 def _output_of(step: Run) -> str:

@@ -1,0 +1,160 @@
+"""Convolutions: `conv1d`, `conv2d`, `conv3d`, with PyTorch's names and order of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from ckmlir.nn.calls import Call
+from ckmlir.nn.given import Given
+from ckmlir.nn.products import ACTIVATIONS
+from ckmlir.runtime.device import DeviceError
+
+Numbers = int | Sequence[int]
+
+
+def conv1d(
+    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
+    groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """Convolution of images of one spatial dimension. Arguments, results and errors as for `conv2d`."""
+    given = (stride, padding, dilation)
+    return _convolved(1, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
+
+
+def conv2d(
+    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
+    groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """activation(convolution of x with weight + bias) + residual: `torch.nn.functional.conv2d` with what follows it.
+
+    Args:
+        x: (n, channels, height, width), contiguous; with `channels_last` (n, height, width, channels), which is what
+            kernels take: channels that come first are turned in a step of their own. f16, bf16 or f32.
+        weight: (outputs, channels / groups, rows, columns); with `channels_last` (outputs, rows, columns, channels /
+            groups). bias: (outputs,).
+        stride, dilation: one number, or one for each spatial dimension.
+        padding: zeros at both ends, as many; "valid": none; "same": as many as give results of x's size, one more at
+            the end where that is odd, as PyTorch has it.
+        activation: gelu, gelu_tanh, relu, sigmoid, silu or tanh.
+        residual: of the result's shape.
+        out: to be written; it may not be an input.
+
+    Returns:
+        (n, outputs, positions…), or (n, positions…, outputs) with `channels_last`; of x's type.
+
+    Raises:
+        DeviceError: shapes or types do not fit, arrays have gaps, or an unknown activation or padding.
+        RequestError: windows reach beyond padded images, or sizes that kernels do not count.
+    """
+    given = (stride, padding, dilation)
+    return _convolved(2, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
+
+
+def conv3d(
+    x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
+    groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
+    out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """Convolution of images of three spatial dimensions. Arguments, results and errors as for `conv2d`."""
+    given = (stride, padding, dilation)
+    return _convolved(3, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
+
+
+def _convolved(
+    rank: int, x: Any, weight: Any, bias: Any, how: tuple[Numbers, Numbers | str, Numbers], groups: int,
+    activation: str | None, residual: Any, channels_last: bool, out: Any, stream: object,
+) -> Any:  # fmt: skip
+    call = Call(stream)
+    images, weights = call.read("x", x).require(ndim=rank + 2), call.read("weight", weight).require(ndim=rank + 2)
+    dtype, outputs = weights.require(dtype=images.dtype).dtype, weights.shape[0]
+    keys, positions = _geometry(images, weights, how, groups, channels_last)
+    shape = (images.shape[0], *positions, outputs) if channels_last else (images.shape[0], outputs, *positions)
+
+    def grouped(one: Given) -> Given:
+        """Images with groups and their channels apart."""
+        n, *rest = one.shape
+        apart = (*rest[:-1], groups, rest[-1] // groups) if channels_last else (groups, rest[0] // groups, *rest[1:])
+        return one.reshaped(n, *apart)
+
+    inputs = {"x": grouped(images), "w": weights.reshaped(groups, outputs // groups, *weights.shape[1:])}
+    sides: list[tuple[str, Given]] = []
+    expression = "acc"
+    if bias is not None:
+        numbers = call.read("bias", bias).require(shape=(outputs,), dtype=dtype)
+        sides.append(("row", numbers.reshaped(groups, outputs // groups)))
+        expression = "acc + d0"
+    if activation is not None:
+        if activation not in ACTIVATIONS:
+            raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
+        expression = f"{activation}({expression})"
+    if residual is not None:
+        expression = f"{expression} + d{len(sides)}"
+        sides.append(("full", grouped(call.read("residual", residual).require(shape=shape, dtype=dtype))))
+    if expression != "acc":
+        keys["op"] = expression
+    if sides:
+        keys["d"], keys["d_kind"] = (dtype,) * len(sides), tuple(kind for kind, _ in sides)
+    inputs |= {f"d{number}": one for number, (_, one) in enumerate(sides)}
+    result = call.out("out", out, shape, dtype)
+    found = call.run("conv_fwd", keys, inputs, {"y": None if result is None else grouped(result)})["y"]
+    return out if out is not None else found.reshaped(*shape).array
+
+
+def _geometry(
+    x: Given, weight: Given, how: tuple[Numbers, Numbers | str, Numbers], groups: int, channels_last: bool
+) -> tuple[dict[str, object], tuple[int, ...]]:
+    """The operator's keys, and the positions of windows."""
+    (channels, image), (depth, window) = _apart(x.shape, channels_last), _apart(weight.shape, channels_last)
+    if groups < 1 or channels != depth * groups or weight.shape[0] % groups:
+        raise DeviceError(
+            f"x of shape {x.shape}, weight of shape {weight.shape}, groups={groups}: expected {depth} channels of x in "
+            "each group, and as many outputs in every one"
+        )
+    rank = len(image)
+    strides, dilations = _each("stride", how[0], rank, 1), _each("dilation", how[2], rank, 1)
+    spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
+    left, right = _pads(how[1], spans, strides)
+    positions = tuple(
+        max((length + before + behind - span - 1) // step + 1, 0)
+        for length, before, behind, span, step in zip(image, left, right, spans, strides, strict=True)
+    )
+    keys: dict[str, object] = {
+        "n": x.shape[0], "g": groups, "c": depth, "k": weight.shape[0] // groups, "image": image, "window": window,
+        "strides": strides, "dilations": dilations, "pads": left, "right_pads": right, "dtype": x.dtype,
+        "out": x.dtype, "channels": "last" if channels_last else "first",
+    }  # fmt: skip
+    return keys, positions
+
+
+def _apart(shape: tuple[int, ...], channels_last: bool) -> tuple[int, tuple[int, ...]]:
+    """Channels and spatial lengths of images or weights."""
+    return (shape[-1], shape[1:-1]) if channels_last else (shape[1], shape[2:])
+
+
+def _each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
+    """One number for each spatial dimension. Raises DeviceError for too few of them, and below the least."""
+    found = (numbers,) * rank if isinstance(numbers, int) else tuple(numbers)
+    if len(found) != rank:
+        raise DeviceError(f"{what}={found}: expected one number, or {rank}")
+    if min(found) < least:
+        raise DeviceError(f"{what}={found}: expected at least {least}")
+    return found
+
+
+def _pads(
+    padding: Numbers | str, spans: tuple[int, ...], strides: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Zeros before and behind images; windows reach over `spans` more places than their first."""
+    if padding == "valid":
+        padding = 0
+    if padding == "same":
+        if {*strides} != {1}:
+            raise DeviceError(f"padding=same with stride={strides}: expected steps of one")
+        return tuple(span // 2 for span in spans), tuple(span - span // 2 for span in spans)
+    if isinstance(padding, str):
+        raise DeviceError(f"padding={padding}: expected numbers, same or valid")
+    found = _each("padding", padding, len(spans), 0)
+    return found, found
