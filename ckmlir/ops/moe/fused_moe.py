@@ -1,10 +1,15 @@
 """fused_moe: a layer of experts, from rows of tokens and a routing to the weighted sum of what their experts make.
 
-    h[t, s] = op(x[t] · gate[e]ᵀ, x[t] · up[e]ᵀ)          e = topk_ids[t, s], h rounded to dtype
+    h[t, s] = op(x[t] · gate[e]ᵀ, x[t] · up[e]ᵀ)          e = topk_ids[t, s]
     y[t]    = Σ_s weights[t, s] · (h[t, s] · down[e]ᵀ)
 
 `op` is an expression of `gate` and `up`, by default silu(gate) * up; or of `acc`, for experts with one matrix, `gate`,
-before the activation. Slots whose id is not an expert count as zero; a token may name an expert twice.
+before the activation. h is rounded to dtype. Slots whose id is not an expert count as zero; a token may name an expert
+twice.
+
+With dtype fp8 or i8, x and the matrices have scales: x_scale for each token, gate_scale, up_scale and down_scale for
+each row of a matrix; every product is multiplied by both. h is in f32, multiplied by the columns' scales `smooth` of
+its expert and quantised with a scale for each entry, as `moe_smoothquant` does (i8 is truncated, fp8 rounded).
 
 Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). All grids are bounds
 that follow from t, topk, e and `unit`; nothing is read back to the host.
@@ -15,7 +20,8 @@ beyond the first `local` count as zero too.
 
 Arrays: x (t, hidden); gate, up (e, inter, hidden), down (e, hidden, inter), with `local` instead of e where it is
 given, and with `shuffled` in fragment order; topk_ids (t, topk) i32, weights (t, topk) f32; mask (e) i32 with `local`;
-y (t, hidden). The operator's own kernel is the first `moe_gemm`.
+y (t, hidden). Behind the matrices, in 8 bits: x_scale (t), gate_scale, up_scale (e or local, inter), down_scale (e or
+local, hidden), smooth (e, inter), f32. The operator's own kernel is the first `moe_gemm`.
 
 Semantics: CK Tile, example 15_fused_moe.
 """
@@ -26,35 +32,34 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.problem import REDUCTIONS
-from ckmlir.ops.contraction.sources import rounded
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.moe import experts_reference
+from ckmlir.ops.moe.between import FLOATS, INTER
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS
-from ckmlir.ops.moe.layer_problem import FIRST, INTER, LISTS, SECOND, UNITS, LayerProblem, read_layer
+from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Integer, Key
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
-from ckmlir.targets import Target
+from ckmlir.targets import Target, get_target
 
-DTYPES: dict[str, Any] = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
+DTYPES = (*FLOATS, *NARROW)
 LAYER_KEYS: tuple[Key, ...] = (
     Integer("t", 32, "tokens"),
     Integer("e", 8, "experts", minimum=1),
     Integer("topk", 2, "experts of each token", minimum=1),
     Integer("hidden", 256, "elements of a row of x and y"),
     Integer("inter", 256, "elements between the two products"),
-    Choice("dtype", "f16", "of x, the matrices and what is between the products", tuple(DTYPES)),
-    Choice("out", None, "of y; by default dtype", tuple(DTYPES)),
+    Choice("dtype", "f16", "of x, the matrices and what is between the products; 8 bits with scales", DTYPES),
+    Choice("out", None, "of y; by default dtype, f16 of 8 bits", tuple(FLOATS)),
     Integer(
         "unit",
         None,
@@ -114,7 +119,7 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
     # -- what is queued ------------------------------------------------------------------------------------------------
 
     def arrays(self, problem: LayerProblem) -> tuple[ArraySpec, ...]:
-        return (problem.x, *problem.matrices, *problem.routing, *problem.mask, problem.y)
+        return (problem.x, *problem.matrices, *problem.scales, *problem.routing, *problem.mask, problem.y)
 
     def launch(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
@@ -128,41 +133,52 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
         """Sorting, the products of gate and up, those of down with their sums."""
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
-        return (Run(MOE_SORTING, problem.sorting, {}), OWN_KERNEL, Run(MOE_GEMM, problem.second, SECOND))
+        between, second = problem.between, Run(MOE_GEMM, problem.second, problem.second_names)
+        return (Run(MOE_SORTING, problem.sorting, {}), *between.before, OWN_KERNEL, *between.behind, second)
 
     def workspaces(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if self.writes_nothing(problem):
             return ()
         lists = [array for array in MOE_SORTING.arrays(problem.sorting) if array.name in LISTS]
-        return (*(Workspace(array.name, array.nbytes) for array in lists), Workspace(INTER, problem.inter.nbytes))
+        found = [Workspace(array.name, array.nbytes) for array in lists]
+        return (*found, Workspace(INTER, problem.inter.nbytes), *problem.between.workspaces)
 
     # -- values --------------------------------------------------------------------------------------------------------
 
     def _values(self, problem: LayerProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        """Those of the steps; matrices such that results are about as large as x."""
-        if array.name not in (one.name for one in (problem.x, *problem.matrices)):
+        """Those of the steps; matrices, or their scales, such that results are about as large as x."""
+        second = array.name.startswith("down")
+        own, names = (problem.second, problem.second_names) if second else (problem.first, FIRST)
+        size = max(own.product.k, 1) ** -0.5
+        if array in problem.scales:
+            found: Array = generator.uniform(0.5, 1.5, array.shape)
+            if array in problem.between.arrays:
+                return found
+            whole = 64 if own.product.dtype == "i8" else 1
+            return found / whole if array.name == "x_scale" else found * size / whole
+        if array not in (problem.x, *problem.matrices):
             return MOE_SORTING._values(problem.sorting, array, generator)
-        own, names = (problem.second, SECOND) if array.name == "down" else (problem.first, FIRST)
         theirs = {here: name for name, here in names.items()}
         values = MOE_GEMM._values(own, replace(array, name=theirs.get(array.name, array.name)), generator)
-        scale = 1 if array.name == "x" else max(own.product.k, 1) ** -0.5
-        found: Array = values * np.float32(scale)
-        return found
+        scaled = array.name == "x" or problem.scales
+        return values if scaled else values * np.float32(size)
 
     def reference(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """y in float64, of what is between the products rounded to dtype."""
+        """y in float64, of what is between the products rounded to dtype; 8-bit floats are those of the OCP."""
+        return self.expected(problem, arrays, get_target("gfx950"))
+
+    def expected(self, problem: LayerProblem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         routing = self._routing(problem, arrays)
         lists = _lists(problem, arrays, routing)
         inter = experts_reference.result(problem.first, problem.first_arrays(arrays, lists))
-        with np.errstate(over="ignore", invalid="ignore"):
-            inter = inter.astype(DTYPES[problem.inter.dtype])
-        return {"y": experts_reference.result(problem.second, problem.second_arrays(arrays, lists, inter))}
+        rows = problem.between.rows(inter, np.zeros_like(inter), {**arrays, **routing}, target)
+        return {"y": experts_reference.result(problem.second, problem.second_arrays(arrays, lists, rows.arrays))}
 
     def tolerances(
         self, problem: LayerProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """That of `moe_gemm` for the second products, of an A that is off by a step where the error of the first
-        products, computed in f32, may cross one; and what the weights may be off by.
+        products, computed in f32, may cross one; and what the weights and the scales of rows may be off by.
         """
         routing = self._routing(problem, arrays)
         lists = _lists(problem, arrays, routing)
@@ -172,15 +188,15 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
         found = experts_reference.tolerance(first, own, exact, target)
         sizes = np.where(np.isfinite(exact), np.abs(exact), 0.0)
         error = np.where(found.unspecified, np.inf, found.atol + found.rtol * sizes)
-        inter, moved = rounded(exact, error, problem.inter.dtype, target)
-        with np.errstate(over="ignore", invalid="ignore"):
-            inter = inter.astype(DTYPES[problem.inter.dtype])
-        second = problem.second_arrays(arrays, lists, inter)
-        result = experts_reference.tolerance(problem.second, second, reference["y"], target, moved)
-        off = self._weights_error(problem, arrays, routing, target)
+        rows = problem.between.rows(exact, error, {**arrays, **routing}, target)
+        second = problem.second_arrays(arrays, lists, rows.arrays)
+        result = experts_reference.tolerance(problem.second, second, reference["y"], target, rows.moved)
+        errors, off = dict(rows.errors), self._weights_error(problem, arrays, routing, target)
         if off is not None:
-            errors = {**second, "d0": _lists(problem, arrays, {**routing, "weights": off})["sorted_weights"]}
-            result = replace(result, atol=result.atol + experts_reference.magnitudes(problem.second, errors))
+            errors["d0"] = _lists(problem, arrays, {**routing, "weights": off})["sorted_weights"]
+        for name, one in errors.items():
+            wrong = experts_reference.magnitudes(problem.second, {**second, name: one})
+            result = replace(result, atol=result.atol + wrong)
         return {"y": result}
 
     def _routing(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:

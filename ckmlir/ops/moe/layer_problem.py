@@ -2,14 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
+from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
+from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
 from ckmlir.ops.operator import ArraySpec, ceil_div
@@ -18,11 +21,13 @@ from ckmlir.ops.request import RequestError
 UNITS = (16, 32, 64, 128)
 LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals")
 """Workspaces that `moe_sorting` fills."""
-INTER = "inter"
-"""The workspace of what the first products make, a row for each entry."""
-FIRST = {"a": "x", "b": "gate", "c": INTER}
-SECOND = {"a": INTER, "b": "down", "d0": "sorted_weights", "c": "y", **{name: name for name in LISTS}}
-"""What the products' arrays are called here, where that is something else."""
+FIRST = {"a": "x", "b": "gate", "c": INTER, "d0": "x_scale", "d1": "gate_scale", "d2": "up_scale"}
+"""What the first products' arrays are called here, where that is something else."""
+_SECOND = {"b": "down", "d0": "sorted_weights", "c": "y", **{name: name for name in LISTS}}
+WEIGHTED = {"op": "acc * d0", "d": "f32", "d_kind": "place"}
+WEIGHTED_AND_SCALED = {"op": "acc * d0 * d1 * d2", "d": "f32,f32,f32", "d_kind": "place,column,row"}
+NARROW = ("fp8", "i8")
+"""Types whose products take scales."""
 
 
 @dataclass(frozen=True)
@@ -31,20 +36,34 @@ class LayerProblem:
 
     Attributes:
         sorting, first, second: the routing's entries by expert, the products of gate and up, those of down.
+        between: what becomes of the first products' rows before the second take them.
         front: what finds the routing; None where it is given.
     """
 
     sorting: Sorting
     first: ExpertsProblem
     second: ExpertsProblem
+    between: Between
     front: Any = None
+
+    @property
+    def second_names(self) -> Mapping[str, str]:
+        """What the second products' arrays are called here, where that is something else."""
+        return {**_SECOND, **self.between.second}
 
     @property
     def matrices(self) -> tuple[ArraySpec, ...]:
         """The experts' arrays."""
         first, second = self.first.product, self.second.product
         found = [self._named(self.first, name, FIRST) for name in first.operands[1:]]
-        return (*found, self._named(self.second, second.operands[1], SECOND))
+        return (*found, self._named(self.second, second.operands[1], self.second_names))
+
+    @property
+    def scales(self) -> tuple[ArraySpec, ...]:
+        """Those of 8-bit rows and matrices, and what is between the products takes."""
+        first = [self._named(self.first, one.name, FIRST) for one in self.first.product.side]
+        second = [self._named(self.second, one.name, self.second_names) for one in self.second.product.side[2:]]
+        return (*first, *second, *self.between.arrays)
 
     @property
     def routing(self) -> tuple[ArraySpec, ...]:
@@ -64,7 +83,7 @@ class LayerProblem:
     @property
     def y(self) -> ArraySpec:
         """The result."""
-        return self._named(self.second, "c", SECOND)
+        return self._named(self.second, "c", self.second_names)
 
     @property
     def inter(self) -> ArraySpec:
@@ -73,14 +92,16 @@ class LayerProblem:
 
     def first_arrays(self, arrays: Mapping[str, Array], lists: Mapping[str, Array]) -> dict[str, Array]:
         """The arrays of the first products by the names of their operator."""
-        own = {name: arrays[FIRST.get(name, name)] for name in ("a", *self.first.product.operands[1:])}
-        return {**own, **lists}
+        product = self.first.product
+        names = ("a", *product.operands[1:], *(one.name for one in product.side))
+        return {**{name: arrays[FIRST.get(name, name)] for name in names}, **lists}
 
     def second_arrays(
-        self, arrays: Mapping[str, Array], lists: Mapping[str, Array], inter: Array
+        self, arrays: Mapping[str, Array], lists: Mapping[str, Array], rows: Mapping[str, Array]
     ) -> dict[str, Array]:
-        """The arrays of the second products by the names of their operator."""
-        return {"a": inter, "b": arrays["down"], "d0": lists["sorted_weights"], **lists}
+        """The arrays of the second products by the names of their operator; `rows` are what is between."""
+        given = {one.name: arrays[self.second_names[one.name]] for one in self.second.product.side[2:]}
+        return {"b": arrays["down"], "d0": lists["sorted_weights"], **given, **rows, **lists}
 
     @staticmethod
     def _named(problem: ExpertsProblem, name: str, names: Mapping[str, str]) -> ArraySpec:
@@ -96,17 +117,31 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         raise RequestError(f"local={local}: there are e={e} experts; expected at most that")
     unit = values["unit"] or _unit(t * topk, e)
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
+    narrow = values["dtype"] in NARROW
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
     sorting = MOE_SORTING.problem(t=t, e=e, k=topk, unit=unit, local=local is not None)
     first = MOE_GEMM.problem(
-        **common, n=values["inter"], k=values["hidden"], a_rows="token", c_rows="entry", out=values["dtype"],
-        op=values["op"],
+        **common, n=values["inter"], k=values["hidden"], a_rows="token", c_rows="entry",
+        **(_scaled(values["op"]) if narrow else {"op": values["op"], "out": values["dtype"]}),
     )  # fmt: skip
     second = MOE_GEMM.problem(
         **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token", out=values["out"],
-        reduction=values["reduction"], op="acc * d0", d="f32", d_kind="place",
+        reduction=values["reduction"], **(WEIGHTED_AND_SCALED if narrow else WEIGHTED),
     )  # fmt: skip
-    return LayerProblem(sorting, first, second, front)
+    between: Between = AsComputed(values["dtype"])
+    if narrow:
+        between = Quantised(MOE_SMOOTHQUANT.problem(
+            m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"],
+        ))  # fmt: skip
+    return LayerProblem(sorting, first, second, between, front)
+
+
+def _scaled(op: str) -> dict[str, object]:
+    """An expression of sums with the scales of their rows and columns."""
+    scales = {"gate": "d0 * d1", "up": "d0 * d2", "acc": "d0 * d1"}
+    found = re.sub(r"\b(gate|up|acc)\b", lambda name: f"({name[0]} * {scales[name[0]]})", op)
+    kinds = [kind for name, kind in (("d0", "column"), ("d1", "row"), ("d2", "row")) if name in found]
+    return {"op": found, "d": ",".join(["f32"] * len(kinds)), "d_kind": ",".join(kinds), "out": "f32"}
 
 
 def _unit(entries: int, experts: int) -> int:

@@ -14,6 +14,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.moe.between import FLOATS
 from ckmlir.ops.moe.fused_moe import LAYER_KEYS, FusedMoe
 from ckmlir.ops.moe.layer_problem import LayerProblem, read_layer
 from ckmlir.ops.moe.topk_softmax import OPERATOR as TOPK_SOFTMAX
@@ -34,18 +35,18 @@ class MoeLayer(FusedMoe):
     keys = (
         *LAYER_KEYS,
         *(key for key in TOPK_SOFTMAX.keys if key.name in ("activation", "renormalize")),
-        Choice("logits", None, "dtype of the logits; by default dtype", ("f16", "bf16", "f32")),
+        Choice("logits", None, "dtype of the logits; by default dtype, f32 with 8 bits", tuple(FLOATS)),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> LayerProblem:
         front = TOPK_SOFTMAX.problem(
-            m=values["t"], n=values["e"], k=values["topk"], dtype=values["logits"] or values["dtype"],
+            m=values["t"], n=values["e"], k=values["topk"], dtype=values["logits"] or _computed(values["dtype"]),
             activation=values["activation"], renormalize=values["renormalize"],
         )  # fmt: skip
         return read_layer(values, front)
 
     def arrays(self, problem: LayerProblem) -> tuple[ArraySpec, ...]:
-        return (problem.x, *problem.matrices, _logits(problem), *problem.mask, problem.y)
+        return (problem.x, *problem.matrices, *problem.scales, _logits(problem), *problem.mask, problem.y)
 
     def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         found = super().steps(problem, spec, target)
@@ -70,6 +71,11 @@ class MoeLayer(FusedMoe):
         reference, weights = {"indices": routing["topk_ids"], "weights": routing["weights"]}, routing["weights"]
         bound = TOPK_SOFTMAX.tolerances(problem.front, {"x": arrays["logits"]}, reference, target)["weights"]
         return bound.atol + bound.rtol * np.where(np.isfinite(weights), np.abs(weights), 0.0)
+
+
+def _computed(dtype: str) -> str:
+    """The type of logits beside rows of a type."""
+    return dtype if dtype in FLOATS else "f32"
 
 
 def _logits(problem: LayerProblem) -> ArraySpec:

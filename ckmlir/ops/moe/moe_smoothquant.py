@@ -94,28 +94,28 @@ class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpe
         return super()._values(problem, array, generator)
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
-        return quantize(problem.options, target, _smoothed(problem, arrays))
+        return quantize(problem.options, target, self.smoothed(problem, arrays))
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """One f32 product, and what quantisation makes of its error."""
-        y = _smoothed(problem, arrays)
+        y = self.smoothed(problem, arrays)
         return quantized_tolerances(problem.options, target, y, UNIT * np.abs(y), reference["yscale"])
 
     def launch(self, problem: Problem, spec: MoeSmoothquantSpec, target: Target) -> Launch:
         launch, k = super().launch(problem, spec, target), problem.sizes["k"]
         return replace(launch, grid=(launch.grid[0], k if spec.slot_groups else min(k, 1), 1))
 
-
-def _smoothed(problem: Problem, arrays: Mapping[str, Array]) -> Array:
-    """x of every token times the scales of the expert in each slot: shape (k, m, n)."""
-    experts, ids = problem.sizes["experts"], arrays["topk_ids"].T
-    table = np.vstack([arrays["smooth"].astype(np.float64), np.zeros((1, problem.sizes["n"]))])
-    chosen = table[np.where((ids >= 0) & (ids < experts), ids, experts)]
-    with np.errstate(invalid="ignore"):
-        product: Array = chosen * arrays["x"].astype(np.float64)
-    return in_f32(product)
+    @staticmethod
+    def smoothed(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+        """x of every token times the scales of the expert in each slot: shape (k, m, n)."""
+        experts, ids = problem.sizes["experts"], arrays["topk_ids"].T
+        table = np.vstack([arrays["smooth"].astype(np.float64), np.zeros((1, problem.sizes["n"]))])
+        chosen = table[np.where((ids >= 0) & (ids < experts), ids, experts)]
+        with np.errstate(invalid="ignore"):
+            product: Array = chosen * arrays["x"].astype(np.float64)
+        return in_f32(product)
 
 
 OPERATOR = MoeSmoothquant()
