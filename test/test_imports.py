@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ckmlir"
 
 # Modules that hold no knowledge of tiles and that everything but the bottom of the table may use.
-COMMON = {"errors", "files"}
+COMMON = {"errors", "files", "plug_ins"}
 MLIR = {"mlir", "diagnostics"}
 BINDINGS = {"mlir", "flydsl"}
 
@@ -24,6 +24,7 @@ ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
     "errors": set(),
     "files": {"errors"},
+    "plug_ins": {"errors"},
     "_irdl": set(),
     "mlir": {"_irdl", "errors"},
     "diagnostics": {"mlir"},

@@ -69,6 +69,8 @@ class Pass:
     """Base of all passes; see the module's text for how one looks."""
 
     name: ClassVar[str]
+    called: ClassVar[str] = ""
+    """Of a plug-in: how pipelines call it."""
 
     def apply(self, module: ir.Module) -> None:
         """Change `module` in place. Raises PassFailure where the program cannot be compiled."""
@@ -86,7 +88,7 @@ class Pass:
             for field, kind in _options(type(self))
             if (value := getattr(self, field.name)) != field.default
         ]
-        return self.name + (f"{{{' '.join(options)}}}" if options else "")
+        return (self.called or self.name) + (f"{{{' '.join(options)}}}" if options else "")
 
 
 @dataclass(frozen=True)
@@ -114,6 +116,19 @@ class UpstreamPass(Pass):
 
     def __str__(self) -> str:
         return self.text
+
+
+def defect_of(cls: type[Pass]) -> str:
+    """What makes a class no pass that could be made from text; "" for nothing."""
+    if not isinstance(getattr(cls, "name", None), str) or cls.name.startswith("ck-"):
+        return 'expected a class attribute name: ClassVar[str] = "…" that does not begin with ck-'
+    if "__dataclass_fields__" not in vars(cls) or not vars(cls)["__dataclass_params__"].frozen:
+        return "expected a frozen dataclass: @dataclass(frozen=True)"
+    try:
+        _options(cls)
+    except (TypeError, NameError) as error:
+        return str(error)
+    return ""
 
 
 class OptionKind(typing.NamedTuple):

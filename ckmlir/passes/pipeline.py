@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
+from ckmlir import plug_ins
 from ckmlir.diagnostics import Diagnostic, collect
 from ckmlir.dialect.context import exclusive
 from ckmlir.errors import CkmlirError
@@ -118,7 +119,8 @@ def run_pipeline(
         before = module.operation.clone() if dump_on_failure else None
         start = time.perf_counter()
         with exclusive(context), collect(context) as diagnostics:
-            cause = _attempt(current, module, verify_each)
+            # What passes of others leave is always verified.
+            cause = _attempt(current, module, verify_each or bool(current.called))
         run.timings.append((str(current), time.perf_counter() - start))
         if cause or any(one.severity == "error" for one in diagnostics):
             raise _failure(current, diagnostics, cause, before, verify_each, dump_on_failure) from cause
@@ -160,12 +162,14 @@ def _failure(
     if isinstance(cause, PassFailure):
         reasons.append(cause.diagnostic)
     elif isinstance(cause, InvalidAfterPass):
-        reasons.append(Diagnostic("note", None, str(cause)))
+        whose = f"; this is a defect of the plug-in {current.called}" if current.called else ""
+        reasons.append(Diagnostic("note", None, f"{cause}{whose}"))
     elif isinstance(cause, CkmlirError):
         reasons.append(Diagnostic("error", None, str(cause)))
     elif cause is not None and not isinstance(cause, ir.MLIRError):
         what = f"{type(cause).__name__}: {cause}"
-        reasons.append(Diagnostic("error", None, f"{current} stopped with {what}; this is a defect of ckmlir"))
+        whose = f"the plug-in {current.called}" if current.called else "ckmlir"
+        reasons.append(Diagnostic("error", None, f"{current} stopped with {what}; this is a defect of {whose}"))
     if not any(one.severity == "error" for one in reasons):
         reasons.append(Diagnostic("error", None, f"{current} failed and MLIR gave no reason"))
     path = None
@@ -191,11 +195,13 @@ def _reproduce(
     """Write the file that replays a failure. The name follows from the content, so a failure met again adds no file."""
     ir_text = before.get_asm(enable_debug_info=True)
     digest = hashlib.sha256(f"{current}\n{ir_text}".encode()).hexdigest()[:12]
-    path = directory / f"{current.name}-{digest}.mlir"
+    path = directory / f"{current.name.replace('/', '-')}-{digest}.mlir"
     options = " --verify-each" if verify_each else ""
     pipeline = shlex.quote(f"builtin.module({current})")
     lines = [f"Input of {current}, which failed. Replay it with", ""]
-    lines += [f"ckmlir-opt --pass-pipeline={pipeline}{options} {shlex.quote(str(path))}", ""]
+    folder = plug_ins.folder_of(current.called) if plug_ins.is_place(current.called) else ""
+    found = f"PYTHONPATH={shlex.quote(folder)} " if folder else ""
+    lines += [f"{found}ckmlir-opt --pass-pipeline={pipeline}{options} {shlex.quote(str(path))}", ""]
     lines += [line for one in reasons for line in str(one).splitlines()]
     if cause is not None and not isinstance(cause, (CkmlirError, ir.MLIRError, InvalidAfterPass)):
         lines += [line for entry in traceback.format_exception(cause) for line in entry.splitlines()]

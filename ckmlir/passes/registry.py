@@ -1,10 +1,14 @@
-"""Every pass by name, and where it lives. A pass's module is imported when the pass is first asked for."""
+"""Every pass by name, and where it lives. A pass's module is imported when the pass is first asked for.
+
+Passes of others (`ckmlir.plug_ins`) are called `module:Class`, or by the names that installed packages give them.
+"""
 
 from __future__ import annotations
 
 import importlib
 from typing import TYPE_CHECKING
 
+from ckmlir import plug_ins
 from ckmlir.errors import suggest
 
 if TYPE_CHECKING:
@@ -26,15 +30,42 @@ PASSES: dict[str, str] = {
     "ck-lower-fragments": "ckmlir.lowering.lower_fragments:LowerFragments",
 }
 
-PREFIX = "ck-"
+PREFIX = plug_ins.OWN
+
+
+def is_known(name: str) -> bool:
+    """Whether a name is that of a pass here, or has the form of one: the other passes are MLIR's."""
+    return name.startswith(PREFIX) or plug_ins.is_place(name) or name in plug_ins.installed(plug_ins.PASSES)
 
 
 def find_pass(name: str) -> type[Pass]:
-    """The class of the pass called `name`. Raises PipelineSyntaxError when there is none."""
+    """The class of the pass called `name`.
+
+    Raises:
+        PipelineSyntaxError: there is none.
+        PlugInError: it is somebody else's, and cannot be used.
+    """
     from ckmlir.passes.framework import PipelineSyntaxError
 
+    place = name if plug_ins.is_place(name) else plug_ins.installed(plug_ins.PASSES).get(name)
+    if place is not None:
+        return _plug_in(name, place)
     if name not in PASSES:
         raise PipelineSyntaxError(f"there is no pass {name!r}; {suggest(name, PASSES)}")
     module, _, cls = PASSES[name].partition(":")
     found: type[Pass] = getattr(importlib.import_module(module), cls)
+    return found
+
+
+def _plug_in(name: str, place: str) -> type[Pass]:
+    """A pass of others, as it is called. Raises PlugInError for a class that is no pass."""
+    from ckmlir.passes.framework import Pass, defect_of
+
+    found: type[Pass] = plug_ins.load(place, "pass")
+    if not issubclass(found, Pass):
+        raise plug_ins.PlugInError(f"pass {name}: expected a subclass of ckmlir.passes.framework.Pass")
+    defect = defect_of(found)
+    if defect:
+        raise plug_ins.PlugInError(f"pass {name}: {defect}")
+    found.called = name
     return found

@@ -2,6 +2,7 @@
 
 pipeline ::= entry (`,` entry)*              around it, `builtin.module(` … `)` may stand
 entry    ::= `ck-name` (`{` option (space option)* `}`)?      one of our passes, see passes.registry
+           | `module:Class` or a plug-in's name, likewise     a pass of others, see ckmlir.plug_ins
            | anything else                                    MLIR's own pipeline syntax, for MLIR's passes
 option   ::= name `=` (word | `"` text with \\" and \\\\ `"`)
 """
@@ -12,11 +13,11 @@ import re
 
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PipelineSyntaxError, UpstreamPass, make_pass
-from ckmlir.passes.registry import PREFIX, find_pass
+from ckmlir.passes.registry import PREFIX, find_pass, is_known
 
 ANCHOR = "builtin.module"
 _CLOSING = {"(": ")", "{": "}"}
-_OUR_ENTRY = re.compile(r"(?P<name>[\w.-]+)\s*(?:\{(?P<options>.*)\})?", re.DOTALL)
+_OUR_ENTRY = re.compile(r"(?P<name>[\w.:-]+)\s*(?:\{(?P<options>.*)\})?", re.DOTALL)
 _OPTION = re.compile(r'\s*(?P<name>[\w-]+)=(?:"(?P<quoted>(?:[^"\\]|\\.)*)"|(?P<word>[^\s"{}]*))(?=\s|$)', re.DOTALL)
 _OUR_NAME = re.compile(rf"(?<![\w-]){PREFIX}[\w-]+")
 
@@ -27,8 +28,8 @@ def parse_pass(text: str) -> Pass:
     Raises PipelineSyntaxError for text that is not a pass of ours and that MLIR cannot read either.
     """
     text = text.strip()
-    if text.startswith(PREFIX):
-        match = _OUR_ENTRY.fullmatch(text)
+    match = _OUR_ENTRY.fullmatch(text)
+    if text.startswith(PREFIX) or (match and is_known(match["name"])):
         if match is None:
             raise PipelineSyntaxError(f"{text!r} is not of the form {PREFIX}name{{option=value …}}")
         return make_pass(find_pass(match["name"]), _parse_options(match["name"], match["options"] or ""))

@@ -1,10 +1,11 @@
-"""What a scheduler is, and those there are."""
+"""What a scheduler is, and those there are; those of others are `plug_in`'s."""
 
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
+from ckmlir import plug_ins
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.scheduling.phases import in_groups
@@ -56,9 +57,19 @@ class Scheduler(Protocol):
 
 
 def find_scheduler(name: str) -> Scheduler:
-    """The scheduler called `name`. Raises SchedulingError when there is none."""
+    """The scheduler called `name`, or at `module:Class`.
+
+    Raises:
+        SchedulingError: there is none.
+        PlugInError: it is somebody else's, and cannot be used.
+    """
+    others = plug_ins.installed(plug_ins.SCHEDULERS)
+    if name not in SCHEDULERS and (plug_ins.is_place(name) or name in others):
+        from ckmlir.scheduling.plug_in import PlugIn
+
+        return PlugIn(name, others.get(name, name))
     if name not in SCHEDULERS:
-        raise SchedulingError(f"there is no scheduler '{name}'; {suggest(name, SCHEDULERS)}")
+        raise SchedulingError(f"there is no scheduler '{name}'; {suggest(name, [*SCHEDULERS, *others])}")
     module, _, cls = SCHEDULERS[name].partition(":")
     scheduler: Scheduler = getattr(importlib.import_module(module), cls)()
     return scheduler

@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
+from ckmlir import plug_ins
 from ckmlir.errors import CkmlirError
 from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
@@ -41,7 +42,8 @@ def build_parser() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(
         prog="ckmlir-opt",
         description="Run passes on MLIR text.",
-        epilog="--NAME or --NAME='option=value …' appends the pass NAME, ours (see --list-passes) or MLIR's own.",
+        epilog="--NAME or --NAME='option=value …' appends the pass NAME: ours (see --list-passes), MLIR's own, or a "
+        "plug-in's (docs/plug_ins.md), by its name or as module:Class.",
         allow_abbrev=False,
     )
     add = parser.add_argument
@@ -58,7 +60,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--mlir-print-op-generic", action="store_true", help="print operations in generic form")
     add("--reproducers", metavar="DIR", help="where a failing pass's input and replay command go; none: nowhere")
     add("--traceback", action="store_true", help="show where ckmlir itself failed, for defects of ckmlir")
-    add("--list-passes", action="store_true", help="list the ck passes with their options, and exit")
+    add("--list-passes", action="store_true", help="list ours, plug-ins' and those named, with their options, and exit")
     return parser
 
 
@@ -96,12 +98,18 @@ def _split_arguments(parser: argparse.ArgumentParser, arguments: Sequence[str]) 
     return own, passes
 
 
-def list_passes() -> str:
-    """One paragraph a pass: name, summary, options with their defaults."""
+def list_passes(named: Sequence[str] = ()) -> str:
+    """One paragraph a pass, of ours, of those that installed packages have and of plug-ins `named`: name, summary,
+    options with their defaults. A plug-in that cannot be used is listed with the reason."""
     lines = []
-    for name in sorted(PASSES):
-        cls = find_pass(name)
-        lines.append(f"{name}: {cls.summary()}")
+    others = sorted({*plug_ins.installed(plug_ins.PASSES), *filter(plug_ins.is_place, named)})
+    for name in [*sorted(PASSES), *others]:
+        try:
+            cls = find_pass(name)
+        except plug_ins.PlugInError as error:
+            lines.append(f"{name}: cannot be used: {error}")
+            continue
+        lines.append(f"{name}: {cls.summary()}" + " (a plug-in)" * (name in others))
         for field in dataclasses.fields(cls):
             default = "required" if field.default is dataclasses.MISSING else f"default {field.default}"
             kind = getattr(field.type, "__name__", field.type)
@@ -114,7 +122,7 @@ def _run(options: argparse.Namespace, pass_texts: list[str]) -> int:
     from ckmlir.passes.syntax import parse_pipeline
 
     if options.list_passes:
-        print(list_passes())
+        print(list_passes([text.partition("{")[0] for text in pass_texts]))
         return 0
     if options.pass_pipeline is not None and pass_texts:
         raise CkmlirError("--pass-pipeline and single passes exclude each other; put them all into the pipeline")

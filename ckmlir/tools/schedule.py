@@ -36,8 +36,9 @@ def add_arguments(parser: Parser) -> None:
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument("--use", metavar="FILE", type=Path, help="the schedule in a file instead of the kernel's")
     chosen.add_argument(
-        "--scheduler", metavar="NAME", help="one that this scheduler finds: " + ", ".join(_schedulers())
-    )
+        "--scheduler", metavar="NAME",
+        help=f"one that this scheduler finds: {', '.join(_schedulers())}, or module:Class (docs/plug_ins.md)",
+    )  # fmt: skip
     add("--buffers", type=int, metavar="N", help="LDS buffers that the scheduler may use (default: the kernel's)")
     add("--groups", type=int, metavar="N", help="groups of waves out of phase to schedule for (default: the kernel's)")
     add("--seed", type=int, default=0, metavar="N", help="decides between equals")
@@ -97,9 +98,10 @@ def _report(options: argparse.Namespace, bench: Workbench, chosen: str) -> int:
 
 
 def _schedulers() -> list[str]:
+    from ckmlir import plug_ins
     from ckmlir.scheduling.scheduler import SCHEDULERS
 
-    return list(SCHEDULERS)
+    return [*SCHEDULERS, *plug_ins.installed(plug_ins.SCHEDULERS)]
 
 
 def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, str]:
