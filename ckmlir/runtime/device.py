@@ -10,7 +10,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, Protocol, runtime_checkable
+from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -123,6 +123,11 @@ class HostMemory(Protocol):
     @property
     def size(self) -> int:
         """In bytes."""
+
+
+def is_of_host(memory: Memory | HostMemory) -> TypeGuard[HostMemory]:
+    """Whether memory is the host's, a device's own or somebody else's."""
+    return hasattr(memory, "bytes")
 
 
 Argument = Memory | np.int32 | np.int64 | np.float32 | np.float64

@@ -35,6 +35,7 @@ from ckmlir.runtime.arguments import (
 from ckmlir.runtime.bound_plan import After, BoundPlan
 from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, Stream
 from ckmlir.runtime.device_array import DeviceArray
+from ckmlir.runtime.lenders import Allocator
 from ckmlir.runtime.loaded import LoadedKernel
 from ckmlir.runtime.operator_kernels import OperatorKernels
 from ckmlir.runtime.recent import Recent
@@ -94,6 +95,8 @@ class Executable:
         target: Target | None = None,
         spec: Spec | None = None,
         compiled: CompiledKernel | None = None,
+        allocate: Allocator | None = None,
+        allocate_host: Allocator | None = None,
     ) -> None:
         """Compile and load, each only where nobody has yet.
 
@@ -101,6 +104,10 @@ class Executable:
             target: the device's chip, which it must be.
             spec: of the operator's own kernel, which must cover the problem; default: what the operator chooses.
             compiled: the kernel of that specification if the caller has it already; default: through the cache.
+            allocate, allocate_host: functions of a size in bytes that give memory of the GPU for workspaces, and pinned
+                memory of the host, as arrays of bytes: `lambda size: torch.empty(size, dtype=torch.uint8,
+                pin_memory=True)`. They are kept until the stream has passed what uses them, also where this executable
+                is gone. Default: the device's own memory.
 
         Raises:
             RequestError: the chip cannot run the problem, or `spec` or `compiled` are for another one.
@@ -108,7 +115,7 @@ class Executable:
         """
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
-        kernels = OperatorKernels(device, operator, chosen, target, compiled)
+        kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host))
         self._bind(kernels, problem, Recent(), chosen=spec is None)
 
     def bind(self, problem: Any) -> Executable:

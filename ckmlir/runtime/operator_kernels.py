@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
+from functools import partial
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
@@ -13,6 +14,7 @@ from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.compile_cache import compile_cached
 from ckmlir.runtime.device import Device, HostMemory, Memory
+from ckmlir.runtime.lenders import Allocator, device_memory, drop, host_memory
 from ckmlir.runtime.loaded import LoadedKernel, require_kernel_of, take
 from ckmlir.runtime.pool import Pool
 from ckmlir.targets import Target
@@ -30,16 +32,29 @@ class OperatorKernels:
     """
 
     def __init__(
-        self, device: Device, operator: Operator[Any, Any], spec: Spec, target: Target, compiled: CompiledKernel | None
-    ) -> None:
-        """Raises RequestError for a chip that cannot run the kernel, and a compiled kernel of another specification."""
+        self, device: Device, operator: Operator[Any, Any], spec: Spec, target: Target, compiled: CompiledKernel | None,
+        allocators: tuple[Allocator | None, Allocator | None] = (None, None),
+    ) -> None:  # fmt: skip
+        """With the caller's own allocators for workspaces and for staging, if there are any.
+
+        Raises RequestError for a chip that cannot run the kernel, and a compiled kernel of another specification.
+        """
         require_valid(operator, spec, target)
         self.device, self.operator, self.spec, self.target = device, operator, spec, target
         self.ordinal: int | None = getattr(getattr(device, "gpu", None), "ordinal", None)
         units = device.properties.compute_units
         self.chip = target if units == target.compute_units else dataclasses.replace(target, compute_units=units)
-        self.workspaces: Pool[Memory] = Pool(device, lambda size: device.allocate(size))
-        self.staging: Pool[HostMemory] = Pool(device, lambda size: device.allocate_host(size))
+        on_device, on_host = allocators
+        self.workspaces: Pool[Memory] = (
+            Pool(device, partial(device_memory, on_device), drop)
+            if on_device
+            else Pool(device, lambda size: device.allocate(size))
+        )
+        self.staging: Pool[HostMemory] = (
+            Pool(device, partial(host_memory, on_host), drop)
+            if on_host
+            else Pool(device, lambda size: device.allocate_host(size))
+        )
         self._loaded: dict[tuple[str, Spec], LoadedKernel] = {}
         self._own: LoadedKernel | None = None
         self._lock = threading.Lock()

@@ -2,16 +2,19 @@
 
 A block comes back when the stream has passed its last use, which an event marks; nobody waits for that. Meanwhile the
 same stream may have it again, since it keeps its order; other streams get another block. Blocks are allocated and given
-back by whoever borrows next, never on the driver's own threads.
+back by whoever borrows next, never on the driver's own threads; also those of a pool that was garbage collected before
+streams had passed them.
 """
 
 from __future__ import annotations
 
 import threading
+import weakref
+from collections import deque
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from typing import Generic, TypeVar
+from typing import Any, Generic, TypeVar
 
 from ckmlir.errors import CkmlirError
 from ckmlir.runtime.device import Device, Event, HostMemory, Memory, Stream
@@ -31,14 +34,23 @@ class _Lent(Generic[Block]):
     event: Event
 
 
+_left: deque[list[_Lent[Any]]] = deque()
+"""What pools had lent that were garbage collected, which may happen on any thread."""
+
+
 class Pool(Generic[Block]):
     """Blocks of one kind of memory of one device."""
 
-    def __init__(self, device: Device, allocate: Callable[[int], Block]) -> None:
+    def __init__(
+        self, device: Device, allocate: Callable[[int], Block], free: Callable[[Block], None] | None = None
+    ) -> None:
+        """Blocks that `allocate` gives and `free` takes back, by default the device."""
         self._device = device
         self._allocate = allocate
+        self._free: Callable[[Block], None] = free or device.free
         self._lent: list[_Lent[Block]] = []
         self._lock = threading.Lock()
+        weakref.finalize(self, _left.append, self._lent).atexit = False
 
     @contextmanager
     def borrow(self, size: int, stream: Stream | None) -> Iterator[Block]:
@@ -56,12 +68,13 @@ class Pool(Generic[Block]):
             with suppress(CkmlirError):
                 self._device.synchronize()
             with suppress(CkmlirError):
-                self._device.free(block)
+                self._free(block)
             raise
         with self._lock:
             self._lent.append(_Lent(block, stream, event))
 
     def _take(self, size: int, stream: Stream | None) -> Block:
+        _forget_what_is_passed()
         with self._lock:
             usable = [lent for lent in self._lent if self._is_free(lent, stream)]
             fitting = [lent for lent in usable if size <= lent.block.size <= max(4 * size, 4096)]
@@ -84,7 +97,7 @@ class Pool(Generic[Block]):
             if lent.event.is_reached():
                 self._lent.remove(lent)
                 lent.event.close()
-                self._device.free(lent.block)
+                self._free(lent.block)
 
     def close(self) -> None:
         """Give everything back, after waiting for it."""
@@ -92,6 +105,28 @@ class Pool(Generic[Block]):
             while self._lent:
                 lent = self._lent[-1]
                 lent.event.synchronize()
-                self._device.free(lent.block)
+                self._free(lent.block)
                 lent.event.close()
                 self._lent.pop()
+
+
+def _forget_what_is_passed() -> None:
+    """Drop what is left of collected pools where streams have passed it."""
+    for _ in range(len(_left)):
+        try:
+            lent = _left.popleft()
+        except IndexError:  # another thread was faster
+            return
+        under_way = [one for one in lent if not _is_passed(one)]
+        if under_way:
+            _left.append(under_way)
+
+
+def _is_passed(lent: _Lent[Any]) -> bool:
+    try:
+        reached = lent.event.is_reached()
+        if reached:
+            lent.event.close()
+    except CkmlirError:  # the device was closed, after all its work
+        return True
+    return reached

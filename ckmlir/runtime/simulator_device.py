@@ -26,6 +26,7 @@ from ckmlir.runtime.device import (
     Module,
     PreparedLaunch,
     Stream,
+    is_of_host,
     remember,
 )
 from ckmlir.runtime.findings import FindingsFault
@@ -193,19 +194,19 @@ class SimulatorDevice:
         if size < 0 or size > min(destination.size, source.size):
             raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
         for memory in (destination, source):
-            if not isinstance(memory, SimulatorHostMemory):
+            if not is_of_host(memory):
                 self._locate(memory)
         remember(destination, None)
         self._queues.submit(lambda: self._put(destination, self._bytes(source, size)), stream)
 
     def _bytes(self, memory: Memory | HostMemory, size: int) -> Array:
-        if isinstance(memory, SimulatorHostMemory):
+        if is_of_host(memory):
             return memory.bytes[:size]
         own, offset = self._locate(memory)
         return own.contents.read(np.uint8, size, offset)
 
     def _put(self, memory: Memory | HostMemory, contents: Array) -> None:
-        if isinstance(memory, SimulatorHostMemory):
+        if is_of_host(memory):
             memory.bytes[: contents.size] = contents
         else:
             own, offset = self._locate(memory)

@@ -21,6 +21,7 @@ from ckmlir.runtime.device import (
     Module,
     PreparedLaunch,
     Stream,
+    is_of_host,
     remember,
 )
 from ckmlir.runtime.hip.discovery import Gpu
@@ -95,7 +96,7 @@ class HipDevice:
         """See `Device`."""
         if size < 0 or size > min(destination.size, source.size):
             raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
-        places = ["Host" if isinstance(one, PinnedMemory) else "Device" for one in (source, destination)]
+        places = ["Host" if is_of_host(one) else "Device" for one in (source, destination)]
         addresses = [cast("Memory", one).address for one in (destination, source)]
         remember(destination, None)
         self._copy(addresses[0], addresses[1], size, f"hipMemcpy{places[0]}To{places[1]}", stream, wait=False)
