@@ -8,6 +8,7 @@ from ckmlir.lang.folds import reduce, reduce_max, reduce_min, reduce_sum, scan, 
 from ckmlir.lang.kernel import Kernel, f32, f64, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop, while_loop
 from ckmlir.lang.machine import multiply_high, reciprocal
+from ckmlir.lang.packed import pack, unpack
 from ckmlir.lang.shapes import join_axes, permute_axes, stretch
 from ckmlir.lang.synchronization import signal, wait_until
 from ckmlir.lang.tiles import (
@@ -61,10 +62,12 @@ __all__ = [
     "atomic_max", "bitcast", "cast", "ceil",
     "coordinates", "copy_to_lds", "current", "exit_unless", "exp2", "f32", "f64", "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
-    "mma", "multiply_high", "offsets", "permute_axes", "ptr", "reciprocal", "redistribute", "reduce", "reduce_max",
+    "mma", "multiply_high", "offsets", "pack",
+    "permute_axes", "ptr", "reciprocal", "redistribute", "reduce", "reduce_max",
     "reduce_min", "reduce_sum",
     "round_even", "rsqrt", "scan", "scan_max", "scan_sum", "scatter",
     "scatter_add", "scatter_max", "signal", "slice_tile", "splat_like", "sqrt",
-    "stage", "store", "stretch", "to_lds", "truncate", "uniform", "view", "wait_until", "when", "where", "while_loop",
+    "stage", "store", "stretch", "to_lds", "truncate", "uniform", "unpack",
+    "view", "wait_until", "when", "where", "while_loop",
     "workgroup_id", "zeros",
 ]  # fmt: skip

@@ -20,6 +20,7 @@ from ckmlir.lowering import (
     instructions,
     lds_access,
     lds_indexed,
+    packed,
     short_vectors,
 )
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
@@ -55,6 +56,8 @@ LOWERINGS: dict[str, Lower] = {
     "ck.exchange": cross_lane.lower_exchange,
     "ck.half": cross_lane.lower_half,
     "ck.convert": convert.lower_convert,
+    "ck.unpack_fragment": packed.lower_unpack,
+    "ck.pack_fragment": packed.lower_pack,
     "ck.thread_coordinate": instructions.lower_thread_coordinate,
     "ck.workgroup_id": instructions.lower_workgroup_id,
     "ck.barrier": instructions.lower_barrier,

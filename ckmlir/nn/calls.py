@@ -28,11 +28,14 @@ class Call:
         self.session: Session = current()
         self.stream = stream
 
-    def read(self, what: str, array: Any) -> Given:
-        """An array that was given. Raises DeviceError for what is none, and for one of another device."""
+    def read(self, what: str, array: Any, packed: str | None = None) -> Given:
+        """An array that was given; `packed` is what its bytes hold, where they do.
+
+        Raises DeviceError for what is none, and for one of another device.
+        """
         if isinstance(array, Array) and array.device is not self.session.device:
             raise DeviceError(f"{what}: an array of another device than the session's")
-        return read(what, array, self.session.target)
+        return read(what, array, self.session.target, packed)
 
     def optional(self, what: str, array: Any) -> Given | None:
         """An array that may be None."""

@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ckmlir.nn.array import Array, empty, reshaped_strides
-from ckmlir.ops.dtypes import DTYPES, numpy_dtype
+from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.arguments import as_host_array, check_unmasked, packed_strides, view_of
 from ckmlir.runtime.device import Device, DeviceError
@@ -174,19 +174,23 @@ def pitch_of(matrix: Given) -> int:
     return matrix.strides[0] if rows > 1 and n else max(n, 1)
 
 
-def read(what: str, array: Any, target: Target) -> Given:
-    """An array of any library. Raises DeviceError for what is none, and for elements that no operator has."""
+def read(what: str, array: Any, target: Target, packed: str | None = None) -> Given:
+    """An array of any library; `packed` is what its bytes (uint8) hold, where they do.
+
+    Raises DeviceError for what is none, and for elements that no operator has.
+    """
     home = home_of(what, array)
     if home is ON_HOST:
         # What is copied may as well be packed: then kernels do not depend on how it lies.
         check_unmasked(array)
         array = np.ascontiguousarray(as_host_array(array)).reshape(np.shape(array))
-        return Given(what, array, home, array.shape, packed_strides(array.shape), _dtype(what, array.dtype, target), 0)
+        dtype = _dtype(what, array.dtype, target, packed)
+        return Given(what, array, home, array.shape, packed_strides(array.shape), dtype, 0)
     if isinstance(array, Array):
-        dtype = _dtype(what, array.dtype, target)
+        dtype = _dtype(what, array.dtype, target, packed)
         return Given(what, array, home, array.shape, array.strides, dtype, array.address)
     view = view_of(array)
-    dtype = _dtype(what, view.dtype, target)
+    dtype = _dtype(what, view.dtype, target, packed)
     return Given(what, array, home, view.shape, view.strides, dtype, view.address if view.on_gpu else 0)
 
 
@@ -206,9 +210,18 @@ def home_of(what: str, array: Any) -> Home:
     raise DeviceError(f"{what}: {type(array).__name__} is not an array; expected NumPy, PyTorch, CuPy or ckmlir.nn")
 
 
-def _dtype(what: str, dtype: Any, target: Target) -> str:
+def _dtype(what: str, dtype: Any, target: Target, packed: str | None = None) -> str:
     """What operators call an element type."""
     name = dtype if isinstance(dtype, str) else dtype.name
+    if packed is not None:
+        if packed not in PACKED_TYPES:
+            raise DeviceError(f"{what}: {packed!r} is no packed type; expected {', '.join(PACKED_TYPES)}")
+        if name != "uint8":
+            raise DeviceError(f"{what}: {packed} lies in bytes, uint8, not in {name}")
+        return packed
+    if name == "uint8":
+        held = ", ".join(PACKED_TYPES)
+        raise DeviceError(f"{what}: bytes may hold {held}; say which, as nn.cast(x, 'f32', packed='fp4')")
     for known in DTYPES:
         try:
             if numpy_dtype(known, target).name == name:

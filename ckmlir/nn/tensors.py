@@ -10,6 +10,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
 
 NAMES = ("a", "b", "c", "d")
@@ -49,18 +50,35 @@ def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream:
     return call.run("elementwise", keys, inputs)["y"].reshaped(*shape).array
 
 
-def cast(x: Any, dtype: str, *, stream: object = None) -> Any:
+def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None) -> Any:
     """An array with elements of another type, rounded to nearest, saturated where the type is narrow.
+
+    Args:
+        dtype: of the result; of fp4, fp6 and bf6 it is an array of bytes (`ckmlir.ops.packing`).
+        packed: what the bytes of x (uint8) hold, where they do: fp4, fp6 or bf6.
 
     Raises DeviceError and RequestError where there is no such conversion.
     """
     call = Call(stream)
-    given = _with_a_dimension(call.read("x", x))
+    given = _with_a_dimension(call.read("x", x, packed))
+    packing = find_dtype(given.dtype).packing
+    shape, strides = given.shape, given.strides
+    if packing is not None:
+        whole = (*shape[:-1], shape[-1] // packing.bytes * packing.bytes)
+        if whole != shape or strides[-1] != 1:
+            raise DeviceError(f"x of shape {shape}: {packed} takes neighbouring bytes, {packing.bytes} at a time")
+        if any(stride % packing.bytes for stride in strides[:-1]):
+            raise DeviceError(f"x with strides {strides}: rows of {packed} begin at multiples of {packing.bytes} bytes")
+        shape = (*shape[:-1], packing.count(shape[-1]))
+        strides = (*(packing.count(stride) for stride in strides[:-1]), 1)
+    out = dtype_name("dtype", dtype)
     keys: dict[str, object] = {
-        "shape": given.shape, "dtype": given.dtype, "out": dtype_name("dtype", dtype), "strides": given.strides,
-        "align": _align([given]),
+        "shape": shape, "dtype": given.dtype, "out": out, "strides": strides, "align": _align([given]),
     }  # fmt: skip
-    return call.run("cast", keys, {"x": given})["y"].reshaped(*_shape_of(x)).array
+    made = call.run("cast", keys, {"x": given})["y"]
+    if packing is not None or find_dtype(out).packing is not None:
+        return made.array
+    return made.reshaped(*_shape_of(x)).array
 
 
 def permute(x: Any, dims: Sequence[int], *, stream: object = None) -> Any:

@@ -1,5 +1,7 @@
 """Element types of operators: their names, sizes and precisions, and the NumPy types that hold them.
 
+"fp4" is e2m1, "fp6" e2m3 and "bf6" e3m2, of which arrays hold bytes.
+
 "fp8" is e4m3 and "bf8" is e5m2 in the flavour of the chip: FNUZ on gfx942, OCP on gfx950 (CDNA3 and CDNA4 ISA
 documents, "8-bit floating point"). So their NumPy type depends on the target; that of every other dtype does not.
 """
@@ -12,6 +14,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.errors import suggest
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import Target
@@ -22,7 +25,7 @@ class Dtype:
     """An element type.
 
     Attributes:
-        bytes: size of an element.
+        bytes: size of an element; of packed ones, of what arrays count in: bytes, which elements share.
         mantissa: stored bits of the significand; 0 for integers, which are exact.
         least_exponent: exponent of the smallest normal number; 0 for integers.
     """
@@ -31,6 +34,22 @@ class Dtype:
     bytes: int
     mantissa: int = 0
     least_exponent: int = 0
+
+    @property
+    def packing(self) -> Packing | None:
+        """How elements share bytes; None where each has its own."""
+        return PACKED.get(self.name)
+
+    @property
+    def widest(self) -> int:
+        """The most elements that an access of 16 bytes takes, a power of two."""
+        if self.packing is None:
+            return 16 // self.bytes
+        return 1 << (128 // self.packing.bits).bit_length() - 1
+
+    def size(self, elements: int) -> int:
+        """Bytes of so many elements; of packed ones they are whole groups."""
+        return elements * self.bytes if self.packing is None else self.packing.size(elements)
 
     @property
     def is_integer(self) -> bool:
@@ -70,14 +89,19 @@ ADDRESS = Dtype("i64", 8)
 """Of tables in memory that hold addresses; no operator computes with it."""
 POWER = Dtype("e8m0", 1)
 """A power of two, 2^-127 to 2^127, or NaN: the scale of a block (OCP Microscaling Formats, 5.4.1)."""
-_ASIDE = {one.name: one for one in (ADDRESS, POWER)}
+_PACKED = tuple(Dtype(name, 1, one.mantissa, 1 - one.bias) for name, one in PACKED.items())
+_ASIDE = {one.name: one for one in (ADDRESS, POWER, *_PACKED)}
 
 TENSOR_TYPES = tuple(name for name in DTYPES if name != "f64")
 """What operators take that compute in f32, or move elements of up to 4 bytes."""
 
+PACKED_TYPES = tuple(PACKED)
+"""Small floats of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""
+
 _NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
     "i8": np.int8, "i32": np.int32, "i64": np.int64, "e8m0": ml_dtypes.float8_e8m0fnu,
+    **dict.fromkeys(PACKED, np.uint8),
 }  # fmt: skip
 _NUMPY_8_BIT: dict[tuple[str, str], Any] = {
     ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz,

@@ -23,11 +23,16 @@ ROWS, SINGLE = 8, 24
 def special_values(
     kind: str, specs: Mapping[str, ArraySpec], arrays: Mapping[str, Array], seed: int
 ) -> dict[str, Array]:
-    """Input arrays with other values of a kind, made from the seed; integers stay as they are."""
+    """Input arrays with other values of a kind, made from the seed; integers and packed elements stay as they are."""
     return {
-        name: array if find_dtype(specs[name].dtype).is_integer else _changed(kind, array, seed)
+        name: array if _stays(specs[name].dtype) else _changed(kind, array, seed)
         for name, array in arrays.items()
     }
+
+
+def _stays(dtype: str) -> bool:
+    kind = find_dtype(dtype)
+    return kind.is_integer or kind.packing is not None
 
 
 def _changed(kind: str, array: Array, seed: int) -> Array:

@@ -13,6 +13,8 @@ from ckmlir.dialect.build import integer_of, producer, registers_of
 from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.packed import packing_of
+from ckmlir.dialect.packing import bytes_over, elements_over
 from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
@@ -173,6 +175,8 @@ class _Inference:
                 return self._set(result, source.distribution.join(integer_of(op, "axis")), op)
         elif op.name == "ck.permute_axes":
             return self._derive_permuted(op)
+        elif op.name in ("ck.unpack", "ck.pack"):
+            return self._derive_packed(op)
         elif op.name == "ck.slice":
             return self._derive_part(op, op.operands[0], op.results[0])
         elif op.name == "ck.insert":
@@ -195,6 +199,19 @@ class _Inference:
             return self._set(result, source.distribution.permute(order), op)
         if source.distribution is None and result.distribution is not None:
             return self._set(source, result.distribution.permute([order.index(dim) for dim in range(len(order))]), op)
+        return False
+
+    def _derive_packed(self, op: ir.Operation) -> bool:
+        """Bytes from the elements in them, or those from the bytes."""
+        source, result, packing = self.group_of[op.operands[0]], self.group_of[op.results[0]], packing_of(op)
+        forth, back = (elements_over, bytes_over) if op.name == "ck.unpack" else (bytes_over, elements_over)
+        try:
+            if source.distribution is not None and result.distribution is None:
+                return self._set(result, forth(source.distribution, packing), op)
+            if source.distribution is None and result.distribution is not None:
+                return self._set(source, back(result.distribution, packing), op)
+        except ValueError as problem:
+            fail(op, str(problem))
         return False
 
     def _derive_part(self, op: ir.Operation, whole: ir.Value, part: ir.Value) -> bool:

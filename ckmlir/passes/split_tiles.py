@@ -11,7 +11,7 @@ from typing import ClassVar
 
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.mlir import ir
-from ckmlir.passes import split_compute, split_indexed, split_memory, split_reduce, split_scan
+from ckmlir.passes import split_compute, split_indexed, split_memory, split_packed, split_reduce, split_scan
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.split_control import split_control
 from ckmlir.passes.split_state import SplitState
@@ -36,6 +36,8 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.from_lds": split_memory.split_from_lds,
     "ck.map": split_compute.split_map,
     "ck.cast": split_compute.split_cast,
+    "ck.unpack": split_packed.split_unpack,
+    "ck.pack": split_packed.split_pack,
     "ck.splat": split_compute.split_splat,
     "ck.coordinates": split_compute.split_coordinates,
     "ck.broadcast": split_compute.split_broadcast,

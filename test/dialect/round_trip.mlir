@@ -201,6 +201,19 @@ func.func @lds_by_index(%table: !table, %updates: !updates, %ids: !ids, %row: i3
   return
 }
 
+// CHECK-LABEL: func.func @packed
+func.func @packed(%bytes: !ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">, %vector: vector<3xi8>) {
+  // CHECK: "ck.unpack"(%{{.*}}) {format = "fp6"} : (!ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">) -> !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">
+  %numbers = "ck.unpack"(%bytes) {format = "fp6"} : (!ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">) -> !ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">
+  // CHECK: "ck.pack"(%{{.*}}) {format = "fp4"} : (!ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) -> !ck.tile<[64, 2], i8, "d0: 64@lane, d1: 2@y0">
+  %fewer = "ck.pack"(%numbers) {format = "fp4"} : (!ck.tile<[64, 4], f32, "d0: 64@lane, d1: 4@y0">) -> !ck.tile<[64, 2], i8, "d0: 64@lane, d1: 2@y0">
+  // CHECK: "ck.unpack_fragment"(%{{.*}}) {format = "fp6"} : (vector<3xi8>) -> vector<4xf32>
+  %four = "ck.unpack_fragment"(%vector) {format = "fp6"} : (vector<3xi8>) -> vector<4xf32>
+  // CHECK: "ck.pack_fragment"(%{{.*}}) {format = "fp4"} : (vector<4xf32>) -> vector<2xi8>
+  %two = "ck.pack_fragment"(%four) {format = "fp4"} : (vector<4xf32>) -> vector<2xi8>
+  return
+}
+
 // CHECK-LABEL: func.func @positions
 func.func @positions(%window: !rows) {
   // CHECK: "ck.inside"(%{{.*}}) : (!ck.window<{{.*}}) -> !ck.tile<[8, 64], i1, "?">

@@ -11,6 +11,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ALIGNMENT, ArraySpec
+from ckmlir.ops.packing import packed_shape, packed_strides, unpack_values
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, show
 
 
@@ -39,11 +40,20 @@ class Operand:
         return tuple(strides[axis] if axis >= 0 and self.shape[axis] != 1 else 0 for axis in self.axes)
 
     def array(self, role: str, align: int = ALIGNMENT) -> ArraySpec:
-        """The array as kernels take it, at an address that `align` bytes divide."""
-        return ArraySpec(self.name, self.shape, self.dtype, role, self.strides, align)
+        """The array as kernels take it, at an address that `align` bytes divide; of packed elements its bytes.
+
+        Raises RequestError for packed elements that do not fill them.
+        """
+        shape, strides = self.shape, self.strides
+        if find_dtype(self.dtype).packing is not None:
+            shape = packed_shape(self.name, self.shape, self.dtype)
+            strides = packed_strides(self.name, self.strides, self.shape, self.dtype)
+        return ArraySpec(self.name, shape, self.dtype, role, strides, align)
 
     def in_index_space(self, array: Array, lengths: Sequence[int]) -> Array:
         """The array's elements by the coordinates of the index space."""
+        if find_dtype(self.dtype).packing is not None:
+            array = unpack_values(array, self.dtype)
         order = [axis for axis in self.axes if axis >= 0]
         moved = np.transpose(array, order) if order else array.reshape(())
         places = tuple(slice(None) if axis >= 0 else None for axis in self.axes)
@@ -88,12 +98,20 @@ def checked_strides(key: str, shape: Sequence[int], strides: Sequence[int] | Non
 
 
 def aligned_elements(dtype: str, base: int, *numbers: int) -> int:
-    """The power of two, in elements up to 16 bytes, that divides all numbers and a base address divisible by `base`."""
-    size = find_dtype(dtype).bytes
-    found = max(16 // size, 1)
-    while found > 1 and (base % (found * size) or any(number % found for number in numbers)):
+    """The power of two, in elements up to 16 bytes, that divides all numbers and a base address divisible by `base`; of
+    packed elements at least those that fill whole bytes.
+    """
+    kind = find_dtype(dtype)
+    found, least = max(kind.widest, 1), kind.packing.elements if kind.packing else 1
+    while found > least and (base % address_unit(dtype, found) or any(number % found for number in numbers)):
         found //= 2
     return found
+
+
+def address_unit(dtype: str, elements: int) -> int:
+    """The power of two, up to 16, that divides the addresses of every so many elements, the first at address 0."""
+    size = find_dtype(dtype).size(elements)
+    return min(size & -size, 16)
 
 
 def broadcast_axes(key: str, shape: Sequence[int], lengths: Sequence[int]) -> tuple[int, ...]:

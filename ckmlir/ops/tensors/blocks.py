@@ -7,9 +7,11 @@ from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Pointer, Scalar, Tile, View, Window, i32, load, ptr, stretch, view
+from ckmlir.dialect.packing import Packing, bytes_over
+from ckmlir.lang import Pointer, Scalar, Tile, View, Window, i32, load, ptr, stretch, unpack, view
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.tensors.arrays import address_unit
 from ckmlir.ops.tensors.tiling import REPEATED, UNIT, TileSpec
 
 Place = Scalar | int
@@ -18,7 +20,7 @@ Place = Scalar | int
 def kernel_arguments(spec: TileSpec) -> dict[str, Argument]:
     """What a kernel of a specification takes: arrays, lengths, numbers of tiles, strides."""
     pointers: dict[str, Argument] = {
-        name: ptr(dtype, min(align * find_dtype(dtype).bytes, 16))
+        name: ptr("i8" if find_dtype(dtype).packing else dtype, address_unit(dtype, align))
         for name, dtype, align in zip(spec.arrays, spec.dtypes, spec.aligns, strict=True)
     }
     lengths: dict[str, Argument] = {f"length{dim}": i32 for dim in range(spec.rank)}
@@ -51,11 +53,20 @@ class Block:
     def view_of(self, name: str) -> tuple[View, list[int]]:
         """An array as a view of the dimensions along which it does not repeat, and those dimensions.
 
-        An array that repeats along all of them keeps the last.
+        An array that repeats along all of them keeps the last; one of packed elements is one of bytes.
         """
         steps = self.spec.steps[self.spec.place(name)]
         dims = [dim for dim, step in enumerate(steps) if step != REPEATED] or [len(steps) - 1]
-        return view(self.pointer(name), [self.lengths[dim] for dim in dims], self.strides(name, dims)), dims
+        lengths, strides = [self.lengths[dim] for dim in dims], self.strides(name, dims)
+        packing = self.packing(name)
+        if packing is not None:
+            strides = [*(_in_bytes(step, packing) for step in strides[:-1]), strides[-1]]
+            lengths[-1] = _in_bytes(lengths[-1], packing)
+        return view(self.pointer(name), lengths, strides), dims
+
+    def packing(self, name: str) -> Packing | None:
+        """How an array's elements share bytes."""
+        return find_dtype(self.spec.dtypes[self.spec.place(name)]).packing
 
     def pointer(self, name: str) -> Pointer:
         """Where an array begins."""
@@ -77,8 +88,12 @@ class Block:
     def window(self, name: str, origin: Mapping[int, Place]) -> tuple[Window, list[int]]:
         """The part of an array that belongs to the tile at an origin, and the dimensions that it has."""
         whole, dims = self.view_of(name)
-        extents = [self.spec.tile[dim] for dim in dims]
-        return whole.pad(*extents).window(extents, [origin[dim] for dim in dims]), dims
+        extents, origins = [self.spec.tile[dim] for dim in dims], [origin[dim] for dim in dims]
+        packing = self.packing(name)
+        if packing is not None:
+            extents[-1] = packing.size(extents[-1])
+            origins[-1] = _in_bytes(origins[-1], packing)
+        return whole.pad(*extents).window(extents, origins), dims
 
     def distribution(self, vector: int, contiguous: int) -> Distribution:
         """How the tile lies for accesses along a dimension."""
@@ -92,8 +107,18 @@ class Block:
         return tile
 
     def load(self, name: str, origin: Mapping[int, Place], distribution: Distribution) -> Tile:
-        """The part of an array that belongs to the tile at an origin, repeated where the array repeats."""
+        """The part of an array that belongs to the tile at an origin, repeated where the array repeats; packed elements
+        as f32.
+        """
         window, dims = self.window(name, origin)
+        packing = self.packing(name)
+        if packing is not None:
+            return unpack(load(window, bytes_over(distribution, packing)), self.spec.dtypes[self.spec.place(name)])
         if len(dims) == self.spec.rank:
             return load(window, distribution)
         return self.whole(load(window), dims, distribution)
+
+
+def _in_bytes(elements: Place, packing: Packing) -> Place:
+    """Bytes of so many packed elements, which fill them."""
+    return elements // packing.elements * packing.bytes

@@ -7,7 +7,8 @@ from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Kernel, Tile, cast, copy_to_lds, full, kernel, load, store, to_lds, workgroup_id
+from ckmlir.lang import Kernel, Tile, cast, copy_to_lds, full, kernel, load, pack, store, to_lds, workgroup_id
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.tensors.blocks import Block, Place, kernel_arguments
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.mapping_spec import MapSpec, transposes_itself
@@ -39,6 +40,10 @@ def _output_distribution(spec: MapSpec, target: Target, vector: int) -> Distribu
     themselves.
     """
     last = spec.last
+    together = max((one.elements for dtype in spec.dtypes if (one := find_dtype(dtype).packing)), default=1)
+    if together > 1:  # elements that share bytes stay with each other
+        groups = (*spec.tile[:-1], spec.tile[-1] // together)
+        return coalesced(groups, spec.waves, last, vector // together).expand(spec.rank, together).join(spec.rank - 1)
     crossing = [name for name in spec.arrays[:-1] if spec.crosses(name)]
     if crossing and target.has("lds_transpose_read") and transposes_itself(spec.dtypes):
         unit = spec.unit(crossing[0])
@@ -66,6 +71,8 @@ def _value(spec: MapSpec, tiles: Mapping[str, Tile], distribution: Distribution)
     if not spec.expression:
         return tiles[spec.arrays[0]]
     output = spec.dtypes[-1]
+    if spec.expression in tiles and find_dtype(output).packing is not None:
+        return pack(cast(tiles[spec.expression], "f32"), output)
     if spec.expression in tiles:
         return cast(tiles[spec.expression], output)  # a conversion alone is exact, also where f32 is not
     computing = "i32" if spec.integer else "f32"

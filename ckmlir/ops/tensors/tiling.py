@@ -18,7 +18,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_powers_of_two
-from ckmlir.ops.tensors.arrays import aligned_elements
+from ckmlir.ops.tensors.arrays import address_unit, aligned_elements
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -96,7 +96,7 @@ class TileSpec(Spec):
         place, unit = self.place(name), self.unit(name)
         if unit is None:
             return 1
-        widest = 16 // find_dtype(self.dtypes[place]).bytes
+        widest = find_dtype(self.dtypes[place]).widest
         return min(widest, self.aligns[place], self.multiples[unit], self.tile[unit])
 
     @property
@@ -254,13 +254,13 @@ def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reaso
         yield Reason("tile", spec.tile, why, f"expected {len(folded.lengths)} extents")
         return
     sizes = [find_dtype(dtype).bytes for dtype in spec.dtypes]
-    for name, steps, align, size, strides in zip(
-        spec.arrays, spec.steps, spec.aligns, sizes, folded.strides, strict=True
+    for name, steps, align, dtype, strides in zip(
+        spec.arrays, spec.steps, spec.aligns, spec.dtypes, folded.strides, strict=True
     ):
-        aligned = align == 1 or base % (align * size) == 0  # single elements may lie anywhere
+        aligned = align == 1 or base % address_unit(dtype, align) == 0  # single elements may lie anywhere
         for step, stride in zip(steps, strides, strict=True):
             if step == STRIDED:
-                aligned = aligned and stride % align == 0
+                aligned = aligned and (stride % align == 0 or folded.is_empty)
             elif stride != int(step):
                 yield Reason("steps", steps, f"array {name} has other strides", f"expected {steps_of(strides, ())}")
                 break
@@ -291,7 +291,7 @@ def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
         if len(entries) != spec.rank:
             yield Reason(field, entries, f"{len(entries)} entries", f"expected one for each of {spec.rank} dimensions")
     for name in dict.fromkeys(spec.dtypes):
-        if find_dtype(name).bytes == 1 and name != "i8" and target.fp8 is None:
+        if name in ("fp8", "bf8") and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"
             yield Reason("dtypes", name, why, "it starts with gfx942")
     if not 1 <= spec.waves * WAVE_SIZE <= target.workgroup_size:

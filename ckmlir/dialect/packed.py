@@ -1,0 +1,125 @@
+"""Conversions between bytes and the packed elements in them, of tiles and of fragments (`packing.py`)."""
+
+from typing import Any
+
+from ckmlir.dialect.build import string, text_of, value
+from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.fragment import vector_type
+from ckmlir.dialect.packing import PACKED, Packing, bytes_over, elements_over
+from ckmlir.dialect.types import TileType, tile_of
+from ckmlir.dialect.verify import expect, verified
+from ckmlir.dialect.views import described_as
+from ckmlir.mlir import ext, ir
+
+
+class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
+    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, exactly; the last dimension grows."""
+
+    source: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
+        _check_tiles(packing_of(op), source, result)
+
+
+class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
+    """`ck.pack %elements {format}`: a tile of f32 as bytes, rounded to nearest even; what is too large becomes the
+    largest number, and NaN some number.
+    """
+
+    source: ext.Operand[Any]
+    tile: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
+        _check_tiles(packing_of(op), result, source)
+
+
+class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
+    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as f32."""
+
+    source: ext.Operand[Any]
+    fragment: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_vectors(packing_of(op), op.operation.operands[0].type, op.operation.results[0].type)
+
+
+class PackFragmentOp(Ck.Operation, name="pack_fragment", traits=[ext.Pure]):
+    """`ck.pack_fragment %elements {format}`: a vector of f32 as bytes, as `ck.pack` rounds."""
+
+    source: ext.Operand[Any]
+    fragment: ext.Result[Any]
+
+    @staticmethod
+    @verified
+    def verify_invariants(op: ir.OpView) -> None:
+        _check_vectors(packing_of(op), op.operation.results[0].type, op.operation.operands[0].type)
+
+
+def packing_of(op: Any) -> Packing:
+    """The format that an operation names; ValueError in words where there is none."""
+    name = text_of(op, "format")
+    if name not in PACKED:
+        raise ValueError(f"there is no packed format '{name}'; they are {', '.join(PACKED)}")
+    return PACKED[name]
+
+
+def _check_tiles(packing: Packing, octets: TileType, elements: TileType) -> None:
+    expect(
+        (str(octets.element), str(elements.element)) == ("i8", "f32"),
+        f"bytes are i8 and elements f32, not {octets.element} and {elements.element}",
+    )
+    expect(len(octets.lengths) > 0, "elements share bytes along the last dimension, and a tile of one has none")
+    wanted = (*octets.lengths[:-1], packing.count(octets.lengths[-1]))
+    bytes_, found = list(octets.lengths), list(elements.lengths)
+    expect(elements.lengths == wanted, f"{bytes_} bytes hold {list(wanted)}, not {found}")
+    if octets.distribution is not None and elements.distribution is not None:
+        lies = elements_over(octets.distribution, packing)
+        expect(elements.distribution == lies, f"the elements lie as '{lies}', not '{elements.distribution}'")
+
+
+def _check_vectors(packing: Packing, octets: ir.Type, elements: ir.Type) -> None:
+    expect(
+        isinstance(octets, ir.VectorType) and str(octets.element_type) == "i8"
+        and isinstance(elements, ir.VectorType) and str(elements.element_type) == "f32",
+        f"takes vectors of i8 and of f32, not {octets} and {elements}",
+    )  # fmt: skip
+    wanted = packing.count(octets.shape[0])
+    expect(elements.shape[0] == wanted, f"{octets.shape[0]} bytes hold {wanted} elements, not {elements.shape[0]}")
+
+
+def unpack(source: ir.Value, format_: str) -> ir.Value:
+    """A tile of bytes as f32."""
+    tile, packing = tile_of(source), PACKED[format_]
+    lengths = (*tile.lengths[:-1], packing.count(tile.lengths[-1]))
+    lies = None if tile.distribution is None else elements_over(tile.distribution, packing)
+    return value("ck.unpack", TileType(lengths, ir.F32Type.get(), lies).mlir(), [source], {"format": string(format_)})
+
+
+def pack(source: ir.Value, format_: str) -> ir.Value:
+    """A tile of f32 as bytes."""
+    tile, packing = tile_of(source), PACKED[format_]
+    lengths = (*tile.lengths[:-1], packing.size(tile.lengths[-1]))
+    lies = None if tile.distribution is None else bytes_over(tile.distribution, packing)
+    octet = ir.IntegerType.get_signless(8)
+    return value("ck.pack", TileType(lengths, octet, lies).mlir(), [source], {"format": string(format_)})
+
+
+def unpack_fragment(source: ir.Value, format_: str) -> ir.Value:
+    """A vector of bytes as f32."""
+    count = PACKED[format_].count(source.type.shape[0])
+    return value("ck.unpack_fragment", vector_type(count, ir.F32Type.get()), [source], {"format": string(format_)})
+
+
+def pack_fragment(source: ir.Value, format_: str) -> ir.Value:
+    """A vector of f32 as bytes."""
+    count, octet = PACKED[format_].size(source.type.shape[0]), ir.IntegerType.get_signless(8)
+    return value("ck.pack_fragment", vector_type(count, octet), [source], {"format": string(format_)})

@@ -1,0 +1,104 @@
+"""Elements of fewer bits than a byte: how many of them share bytes, and how a tile of bytes lies as one of elements.
+
+Memory, LDS and registers hold such elements as bytes (i8). The lowest bits of the first byte are the first element:
+two elements of fp4 (e2m1) in a byte, four of fp6 (e2m3) or bf6 (e3m2) in three (CDNA4 ISA, "Data formats"). Elements
+follow each other along the last dimension of a tile.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from math import gcd
+
+from ckmlir.dialect.distribution import REGISTER, Distribution
+
+
+@dataclass(frozen=True)
+class Packing:
+    """A format of small floats: a sign, an exponent and a mantissa, neither infinities nor NaN.
+
+    Attributes:
+        exponent, mantissa: bits of each.
+        bias: of the exponent.
+    """
+
+    exponent: int
+    mantissa: int
+    bias: int
+
+    @property
+    def bits(self) -> int:
+        """Of an element."""
+        return 1 + self.exponent + self.mantissa
+
+    @property
+    def elements(self) -> int:
+        """The fewest that fill whole bytes."""
+        return 8 // gcd(self.bits, 8)
+
+    @property
+    def bytes(self) -> int:
+        """Those that they fill."""
+        return self.bits // gcd(self.bits, 8)
+
+    @property
+    def largest(self) -> float:
+        """The largest number."""
+        return (2.0 - 2.0**-self.mantissa) * 2.0 ** ((1 << self.exponent) - 1 - self.bias)
+
+    def count(self, bytes_: int) -> int:
+        """Elements in so many bytes.
+
+        Raises:
+            ValueError: some elements would lie in them in part.
+        """
+        if bytes_ % self.bytes:
+            raise ValueError(f"{bytes_} bytes hold elements of {self.bits} bits in part; expected {self.bytes}s")
+        return bytes_ // self.bytes * self.elements
+
+    def size(self, elements: int) -> int:
+        """Bytes of so many elements.
+
+        Raises:
+            ValueError: they do not fill whole bytes.
+        """
+        if elements % self.elements:
+            raise ValueError(
+                f"{elements} elements of {self.bits} bits do not fill bytes; expected a multiple of {self.elements}"
+            )
+        return elements // self.elements * self.bytes
+
+
+PACKED = {"fp4": Packing(2, 1, 1), "fp6": Packing(2, 3, 1), "bf6": Packing(3, 2, 3)}
+"""The packed element types by name (OCP Microscaling Formats, 5.3: e2m1, e2m3, e3m2)."""
+
+
+def elements_over(bytes_: Distribution, packing: Packing) -> Distribution:
+    """How the elements lie of a tile of bytes.
+
+    Raises:
+        ValueError: a lane does not hold, in consecutive registers, all bytes that elements share.
+    """
+    return _resized(bytes_, packing.bytes, packing.elements, "bytes")
+
+
+def bytes_over(elements: Distribution, packing: Packing) -> Distribution:
+    """How the bytes lie of a tile of elements.
+
+    Raises:
+        ValueError: a lane does not hold, in consecutive registers, all elements that share bytes.
+    """
+    return _resized(elements, packing.elements, packing.bytes, "elements")
+
+
+def _resized(tile: Distribution, have: int, want: int, what: str) -> Distribution:
+    """With groups of `have` registers along the last dimension as groups of `want`."""
+    *outer, last = tile.dims
+    if have == 1:
+        return tile.expand(tile.rank, want).join(tile.rank - 1)
+    fastest = len(tile.register_lengths) - 1
+    factor = last[-1] if last else None
+    if factor is None or (factor.owner, factor.rank) != (REGISTER, fastest) or factor.length % have:
+        raise ValueError(f"'{tile}' does not give lanes groups of {have} {what} along the last dimension")
+    changed = (*last[:-1], factor._replace(length=factor.length // have * want))
+    return Distribution(tile.replicated, (*outer, changed))

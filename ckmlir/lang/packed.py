@@ -1,0 +1,48 @@
+"""Functions on elements of fewer bits than a byte, which tiles hold as bytes (i8)."""
+
+from __future__ import annotations
+
+from ckmlir.dialect import packed
+from ckmlir.dialect.packing import PACKED
+from ckmlir.lang.trace import TracingError, located
+from ckmlir.lang.values import Tile
+
+
+@located
+def unpack(tile: Tile, name: str) -> Tile:
+    """The packed elements (fp4, fp6, bf6) in a tile of bytes as f32, exactly; they follow each other along the last
+    dimension, two of fp4 a byte, four of fp6 or bf6 in three.
+
+    Raises:
+        TracingError: no such format, or a tile that does not hold whole elements.
+    """
+    _check("unpack", tile, name, "i8")
+    try:
+        return Tile(packed.unpack(tile.value, name))
+    except ValueError as problem:
+        raise TracingError(f"unpack: {problem}") from None
+
+
+@located
+def pack(tile: Tile, name: str) -> Tile:
+    """A tile of f32 as bytes that hold packed elements (fp4, fp6, bf6), rounded to nearest even.
+
+    What is too large becomes the largest number. The formats have no NaN: it becomes some number.
+
+    Raises:
+        TracingError: no such format, or elements that do not fill bytes.
+    """
+    _check("pack", tile, name, "f32")
+    try:
+        return Tile(packed.pack(tile.value, name))
+    except ValueError as problem:
+        raise TracingError(f"pack: {problem}") from None
+
+
+def _check(what: str, tile: Tile, name: str, wanted: str) -> None:
+    if name not in PACKED:
+        raise TracingError(f"{what}: {name!r} is not a packed format; they are {', '.join(PACKED)}")
+    if str(tile.element) != wanted:
+        raise TracingError(f"{what} takes a tile of {wanted}, not of {tile.element}")
+    if not tile.lengths:
+        raise TracingError(f"{what}: elements follow each other along the last dimension, and this tile has none")

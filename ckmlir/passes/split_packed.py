@@ -1,0 +1,35 @@
+"""Splitting of conversions between bytes and the packed elements in them."""
+
+from collections.abc import Callable
+from math import gcd
+
+from ckmlir.dialect import packed
+from ckmlir.dialect.build import text_of
+from ckmlir.dialect.types import tile_of
+from ckmlir.mlir import ir
+from ckmlir.passes.registers import Registers
+from ckmlir.passes.split_state import SplitState
+
+Conversion = Callable[[ir.Value, str], ir.Value]
+
+AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24}
+"""Bytes of a conversion, at most: a vector of memory's, and what instructions for six bits convert."""
+
+
+def split_unpack(state: SplitState, op: ir.Operation) -> None:
+    """A conversion for every vector of bytes."""
+    name, source = text_of(op, "format"), state.of(op.operands[0])
+    _convert(state, op, source, gcd(source.count, AT_ONCE[name]), packed.unpack_fragment)
+
+
+def split_pack(state: SplitState, op: ir.Operation) -> None:
+    """A conversion for every vector of bytes."""
+    name, source, packing = text_of(op, "format"), state.of(op.operands[0]), packed.packing_of(op)
+    bytes_ = gcd(packing.size(source.count), AT_ONCE[name])
+    _convert(state, op, source, packing.count(bytes_), packed.pack_fragment)
+
+
+def _convert(state: SplitState, op: ir.Operation, source: Registers, chunk: int, conversion: Conversion) -> None:
+    name = text_of(op, "format")
+    chunks = [conversion(part, name) for part in source.rechunked(chunk).chunks]
+    state.bind(op.results[0], Registers(chunks, chunks[0].type.shape[0], tile_of(op.results[0]).element))

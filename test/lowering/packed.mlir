@@ -1,0 +1,46 @@
+// Packed elements are converted by gfx950's instructions, by arithmetic elsewhere.
+
+// RUN: sed 's/CHIP/gfx950/' %s > %t.950
+// RUN: ckmlir-opt %t.950 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX950
+// RUN: sed 's/CHIP/gfx90a/' %s > %t.90a
+// RUN: ckmlir-opt %t.90a --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX90A
+
+module attributes {ck.target = "CHIP"} {
+  // CHECK-LABEL: llvm.func @from_four_bits
+  // GFX950: rocdl.cvt.scalef32.pk.f32.fp4
+  // GFX950: rocdl.cvt.scalef32.pk.f32.fp4
+  // GFX950-NOT: arith.mulf
+  // GFX90A-NOT: rocdl.cvt
+  // GFX90A: arith.mulf %{{.*}} : vector<4xf32>
+  // CHECK: llvm.return
+  func.func @from_four_bits(%x: vector<2xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "fp4"} : (vector<2xi8>) -> vector<4xf32>
+    return
+  }
+
+  // Each conversion waits for the one before, which wrote a part of the same register.
+  // CHECK-LABEL: llvm.func @to_four_bits
+  // GFX950: llvm.inline_asm {{.*}}s_nop 0\0Av_cvt_scalef32_pk_fp4_f32 $0, $1, $2, 1.0\0As_nop 0\0Av_cvt_scalef32_pk_fp4_f32 $0, $3, $4, 1.0 op_sel:[0,0,1,0]
+  // GFX90A: arith.minnumf
+  // GFX90A: arith.addf
+  // GFX90A: arith.subf
+  // CHECK: llvm.return
+  func.func @to_four_bits(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.pack_fragment"(%x) {format = "fp4"} : (vector<4xf32>) -> vector<2xi8>
+    return
+  }
+
+  // 32 elements of six bits an instruction; fewer by arithmetic.
+  // CHECK-LABEL: llvm.func @six_bits
+  // GFX950: rocdl.cvt.scalef32.pk32.f32.bf6
+  // GFX950: rocdl.cvt.scalef32.2xpk16.bf6.f32
+  // GFX950: arith.mulf %{{.*}} : vector<16xf32>
+  // GFX90A-NOT: rocdl.cvt
+  // CHECK: llvm.return
+  func.func @six_bits(%x: vector<24xi8>, %y: vector<12xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "bf6"} : (vector<24xi8>) -> vector<32xf32>
+    %1 = "ck.pack_fragment"(%0) {format = "bf6"} : (vector<32xf32>) -> vector<24xi8>
+    %2 = "ck.unpack_fragment"(%y) {format = "fp6"} : (vector<12xi8>) -> vector<16xf32>
+    return
+  }
+}
