@@ -1,18 +1,26 @@
-"""`ckmlir build`: the kernels of a space, compiled into a library (docs/dispatch.md)."""
+"""`ckmlir build`: the kernels of a profile, a space, a registry or of tuning, compiled into a library
+(docs/dispatch.md).
+"""
 
 from __future__ import annotations
 
 import argparse
 import dataclasses
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from ckmlir.dispatch.building import build
-from ckmlir.dispatch.space import Expansion, expand, read_spaces
+from ckmlir.dispatch.profiles import profiles, read_profile
+from ckmlir.dispatch.reading import read_json
+from ckmlir.dispatch.space import Expansion, Space, expand, read_spaces
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
+from ckmlir.ops import find_operator
 from ckmlir.runtime.processes import LOCAL, check_place
+from ckmlir.targets import Target
 from ckmlir.tools.cli import Parser
+from ckmlir.tools.registry import RECORDS, open_registry
 from ckmlir.tools.request import find_target
 
 SHOWN = 10
@@ -21,24 +29,24 @@ SHOWN = 10
 
 def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
-    add("space", metavar="SPACE.json", type=Path, help="a space, or a list of them")
+    add("what", metavar="PROFILE|FILE", help="a profile, see below; spaces, a registry or records (.jsonl)")
     add("-o", dest="output", required=True, metavar="FILE", type=Path, help="the library")
-    add("--arch", metavar="A,…", help="chips, in place of those of the spaces")
+    add("--arch", metavar="A,…", help="chips, in place of those of the spaces; of a registry or records only these")
+    add("--op", metavar="OP", help="only kernels of this operator, and those that they take too")
     add("--jobs", type=int, metavar="N", help="processes that compile; by default one for each processor")
     add("--on", default=LOCAL, metavar="local|dask://…", help="who compiles: this machine, or a Dask cluster")
     add("--partial", action="store_true", help="leave out kernels that cannot be compiled")
     add("--dry-run", action="store_true", help="say which kernels there are, compile nothing")
+    parser.epilog = "profiles:\n" + "\n".join(f"  {name:<16}{what}" for name, what in profiles().items())
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.jobs is not None and options.jobs < 1:
         raise CkmlirError(f"--jobs {options.jobs}: expected 1 or more")
     check_place(options.on)
-    spaces = read_spaces(options.space)
-    if options.arch:
-        targets = tuple(find_target(name) for name in options.arch.split(","))
-        spaces = [dataclasses.replace(one, targets=targets) for one in spaces]
-    found = expand(spaces)
+    found = _kernels(options)
+    if not found.kernels:
+        raise CkmlirError(f"{options.what}: no kernel is left to build")
     if not options.dry_run:
         check_writable([options.output])
     _print_dropped(found)
@@ -63,6 +71,34 @@ def execute(options: argparse.Namespace) -> int:
     resumed = f", {built.resumed} of them from an earlier start" if built.resumed else ""
     print(f"{options.output}: {built.kernels} kernels{resumed}, {options.output.stat().st_size} bytes")
     return 0
+
+
+def _kernels(options: argparse.Namespace) -> Expansion:
+    """What is to be built. Raises CkmlirError for what is neither a profile nor a file that can be read."""
+    path = Path(options.what)
+    targets = tuple(find_target(name) for name in options.arch.split(",")) if options.arch else None
+    operator = find_operator(options.op).name if options.op else None
+    if not path.is_file() and path.suffix not in (".json", RECORDS):
+        return _expanded(read_profile(options.what), targets, operator)
+    if path.suffix == RECORDS or _is_registry(path):
+        names = None if targets is None else {target.name for target in targets}
+        listed = [
+            one for one in open_registry(path).filter(operator=operator) if names is None or one.target.name in names
+        ]
+        return Expansion(kernels=listed, combinations=len(listed))
+    return _expanded(read_spaces(path), targets, operator)
+
+
+def _is_registry(path: Path) -> bool:
+    values = read_json(path)
+    return isinstance(values, dict) and "kernels" in values
+
+
+def _expanded(spaces: Sequence[Space], targets: tuple[Target, ...] | None, operator: str | None) -> Expansion:
+    chosen = [one for one in spaces if operator in (None, one.operator.name)]
+    if targets is not None:
+        chosen = [dataclasses.replace(one, targets=targets) for one in chosen]
+    return expand(chosen)
 
 
 def _print_dropped(found: Expansion) -> None:

@@ -31,7 +31,7 @@ COMMANDS = {
     "timeline": "when a kernel's waves issue what and wait for what, by a model: a page, and for Perfetto",
     "whatif": "what a kernel would cost with something changed, by a model, and its critical path",
     "calibrate": "fit the model of time to kernels that were timed on a GPU",
-    "build": "many kernels, from a description of a space, to a library",
+    "build": "many kernels, of a profile or a space, to a library",
     "tune": "the fastest kernel for a problem, by the model or on a GPU, kept in a file",
     "registry": "the kernels of libraries, registries and spaces: show, explain, compare, merge",
     "schedule": "a kernel's loop as a scheduling problem; schedules for it, checked and measured",

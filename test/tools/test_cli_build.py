@@ -64,6 +64,19 @@ def test_from_a_space_to_a_library_and_registries(space: Path, capsys: pytest.Ca
     assert "0 of 0 kernels" in done(capsys, "registry", "explain", "lib.ckl", "softmax", "--arch", "gfx950")
 
 
+def test_registries_and_profiles_are_built(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    done(capsys, "registry", "export", "space.json", "-o", "all.json")
+    printed = done(capsys, "build", "all.json", "-o", "one.ckl", "--jobs", "1", "--arch", "gfx942,gfx950")
+    assert printed.startswith("4 kernels of 4 combinations\none.ckl: 4 kernels, ")
+    assert done(capsys, "registry", "diff", "one.ckl", "all.json") == ""
+    dry = done(capsys, "build", "f32", "-o", "lib.ckl", "--dry-run", "--op", "fmha_fwd_splitkv").splitlines()
+    assert dry[0] == "6 kernels of 6 combinations, and 6 that they take too"
+    assert sum(line.startswith("fmha_fwd_splitkv_combine/") for line in dry) == 6
+    with pytest.raises(SystemExit):
+        main(["build", "--help"])
+    assert "  flash_backward  what flash-attention calls backward" in capsys.readouterr().out
+
+
 def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[str]) -> None:
     space.write_text(json.dumps(SPACE))
     printed = done(capsys, "build", "space.json", "-o", "lib.ckl", "--dry-run")
@@ -75,6 +88,10 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
 @pytest.mark.parametrize(
     ("words", "text"),
     [
+        (["build", "flash_forwards", "-o", "lib.ckl"], "is neither a file nor a profile; did you mean flash_forward?"),
+        (["build", "fp8", "-o", "lib.ckl", "--arch", "gfx90a", "--op", "gemm"], "fp8: no kernel is left to build"),
+        (["build", "fp8", "-o", "lib.ckl", "--op", "gem"], "did you mean gemm?"),
+        (["build", "none.jsonl", "-o", "lib.ckl"], "cannot read none.jsonl: No such file"),
         (["build", "none.json", "-o", "lib.ckl"], "cannot read none.json: No such file or directory"),
         (["build", "space.json", "-o", "none/lib.ckl"], "cannot write none/lib.ckl: there is no directory"),
         (["build", "space.json", "-o", "lib.ckl", "--jobs", "0"], "--jobs 0: expected 1 or more"),
