@@ -91,7 +91,7 @@ def test_spans_take_every_key_once(text: str, sq: int, sk: int, number: int, apa
     given = SimpleNamespace(mask_y=y, mask_x=x, mask_sink=Number(mask.sink))
     work = cast(Work, SimpleNamespace(first=Number(first), sk=Number(sk), sq=Number(sq)))
     form = cast(Any, SimpleNamespace(queries=queries, keys=keys))
-    found = spans_of(cast(Any, spec), given, work, form, [])
+    found = spans_of(cast(Any, spec), given, work, form, [], lambda reach: reach)
     assert [schedule for _, schedule in found] == ["main", "edge"][: 1 + apart]
     taken: list[int] = []
     rows = range(first, min(first + queries, sq))

@@ -81,3 +81,21 @@ def test_requests_that_are_refused(operator: Any, keys: dict[str, Any], words: s
     with pytest.raises(RequestError) as error:
         operator.problem(**keys)
     assert words in str(error.value)
+
+
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx90a", {"m": 5, "n": 300}), ("gfx942", {"m": 3, "n": 1000, "dtype": "f16", "stride": 1008}),
+    ("gfx950", {"m": 7, "n": 257, "dtype": "f32"}), ("gfx942", {"m": 2, "n": 0}), ("gfx950", {"m": 0, "n": 4}),
+    ("gfx90a", {"m": 4, "n": 1, "dtype": "i32"}), ("gfx950", {"m": 3, "n": 514, "dtype": "bf16"}),
+])  # fmt: skip
+def test_nonzero(chip: str, keys: dict[str, Any]) -> None:
+    agree("nonzero", chip, **keys)
+
+
+def test_nonzero_of_the_reference() -> None:
+    operator = find_operator("nonzero")
+    problem = operator.problem(m=3, n=4, dtype="f32")
+    x = np.array([[0, 2, -0.0, np.nan], [0, 0, 0, 0], [1e-40, 1, np.inf, 5]], np.float32)
+    found = operator.reference(problem, {"x": x})
+    assert found["counts"].tolist() == [2, 0, 4]
+    assert found["y"].tolist() == [[1, 3, -1, -1], [-1] * 4, [0, 1, 2, 3]]

@@ -48,7 +48,7 @@ from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.paged_spec import unknown_sources
-from ckmlir.ops.attention.part import Part
+from ckmlir.ops.attention.part import KeyPart, Part, find_part
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
@@ -188,7 +188,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return problem
 
     def spec(self, problem: Problem, target: Target) -> FmhaFwdSpec:
-        return first_valid(self.proposals(problem, target), lambda one: invalid_fields(one, target))
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
 
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
         return proposed_specs(
@@ -224,13 +224,18 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         unknown = [*self._unknown_parts(spec), *unknown_sources(spec.source, [one.name for one in self.sources])]
-        return [*unknown, *invalid_fields(spec, target)]
+        return unknown or [*invalid_fields(spec, target), *self._unfit_parts(spec)]
 
     def _unknown_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
         known = [part.name for part in self.parts]
         for word in spec.parts:
             if word.partition("_")[0] not in known:
                 yield Reason("parts", word, "there is no such part", f"expected {', '.join(known)}")
+
+    def _unfit_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
+        for word in spec.parts:
+            if issubclass(kind := find_part(self.parts, word), KeyPart):
+                yield from kind.unfit(word, spec)
 
     def build(self, spec: FmhaFwdSpec, target: Target) -> Kernel:
         from ckmlir.ops.attention.fmha_fwd_kernel import build
@@ -269,7 +274,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     def _together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         """Where sequences begin and how long they are, as the request has it."""
         lists = {**problem.queries.values(), **problem.keys.values()}
-        return {**lists, **problem.source.together(problem, generator)}
+        for part in (problem.source, *problem.parts):
+            lists.update(part.together(problem, generator))
+        return lists
 
     def check_inputs(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         problem.queries.check(arrays)
@@ -333,7 +340,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             arguments += map(np.int32, found(problem.sq, problem.sk))
             arguments += map(np.int32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
         for part in (problem.source, *problem.parts):
-            arguments += (*(array.name for array in part.arrays(problem)), *part.numbers(problem))
+            arguments += part.arguments(problem)
         grid = ORDERS[spec.order].grid(ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 

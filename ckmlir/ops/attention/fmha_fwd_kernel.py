@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 from typing import Any
 
@@ -14,10 +15,10 @@ from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
 from ckmlir.ops.attention.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
-from ckmlir.ops.attention.part import Part, ScalePart, ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
 from ckmlir.ops.attention.source import Source, find_source
-from ckmlir.ops.attention.spans_kernel import spans_of
+from ckmlir.ops.attention.spans_kernel import Reach, spans_of
 from ckmlir.ops.attention.weights_kernel import Softmax
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
 from ckmlir.targets import Target
@@ -39,11 +40,12 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         work = replace(work, pages=source.pages_of(spec.source, given, work))
         window = _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0))
         q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
+        chosen = partial(_chosen, parts, given, work, form)
         scaling = _scaling(parts, given, work, form)
         scores, units = scaling.around(_scores(parts, given, work, form))
         weights = _weights(parts, Softmax(units, boost), given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
-        for span, schedule in spans_of(spec, given, work, form, scores):
+        for span, schedule in spans_of(spec, given, work, form, scores, chosen):
             share = work.share.narrowed(span, form.keys)
             sums = attend(form, q, share, where, weights, sums, Schedule.parse(schedule))
         Output(
@@ -104,6 +106,14 @@ def _scaling(parts: Parts, given: SimpleNamespace, work: Work, form: Form) -> Sc
     """What makes exponents of products."""
     found = [kind.traced(word, given, work, form) for kind, word in parts if issubclass(kind, ScalePart)]
     return found[0] if found else Uniform(given.scale)
+
+
+def _chosen(parts: Parts, given: SimpleNamespace, work: Work, form: Form, reach: Reach) -> Reach:
+    """The keys that parts leave of those in reach."""
+    for kind, word in parts:
+        if issubclass(kind, KeyPart):
+            reach = kind.traced(word, given, work, form, reach)
+    return reach
 
 
 def _weights(parts: Parts, weights: Weights, given: SimpleNamespace, work: Work, form: Form) -> Weights:

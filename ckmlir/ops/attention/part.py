@@ -8,7 +8,7 @@ docs/adding_operators.md adds one.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,10 +18,13 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Key
+from ckmlir.ops.spec import Reason
 
 if TYPE_CHECKING:
+    from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
     from ckmlir.ops.attention.loop_kernel import Form, Score, Weights
     from ckmlir.ops.attention.scales_kernel import Scaling
+    from ckmlir.ops.attention.spans_kernel import Reach
     from ckmlir.ops.attention.work_kernel import Work
 
 
@@ -58,13 +61,22 @@ class Part(ABC):
         """What the elements of a place's q, k or v (rows, channels) stand for themselves times of, in float64."""
         return 1.0
 
-    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:  # noqa: B027
-        """Raise RequestError for values of its arrays that nobody can mean."""
+    def arguments(self, problem: Problem) -> tuple[Argument, ...]:
+        """What the kernel is given: its arrays, unless it reads others that earlier steps made of them, and numbers."""
+        return (*(array.name for array in self.arrays(problem)), *self.numbers(problem))
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Values of an input array."""
         values: Array = generator.standard_normal(array.shape, dtype=np.float32)
         return values
+
+    def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
+        """Values of input arrays that have to agree with each other, by name."""
+        return {}
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        """Raise RequestError for arrays that nobody can mean."""
+        return
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:
@@ -121,6 +133,25 @@ class AddedPart(ScorePart):
         return np.where(size < OVERFLOW / 4, 4 * UNIT * size, np.where(size < np.inf, np.inf, 0.0))
 
 
+class KeyPart(Part):
+    """Which keys queries attend to, of those that the mask leaves them."""
+
+    @abstractmethod
+    def kept(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array:
+        """Whether each query of a place attends to each key: (rows, keys)."""
+
+    @classmethod
+    @abstractmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form, reach: Reach) -> Reach:
+        """The keys of a block of queries, of those in `reach`; `given` has the kernel's arguments."""
+
+    @classmethod
+    def unfit(cls, word: str, spec: FmhaFwdSpec) -> Iterator[Reason]:
+        """Why a kernel cannot have this part."""
+        if not spec.pad_sk:
+            yield Reason("pad_sk", spec.pad_sk, "which keys there are is found block by block", "expected 1")
+
+
 class WeightPart(Part):
     """What is done to the softmax."""
 
@@ -173,6 +204,11 @@ def score_parts(problem: Problem) -> tuple[ScorePart, ...]:
 def scale_parts(problem: Problem) -> tuple[ScalePart, ...]:
     """What elements stand for themselves times of, beside the scales of tensors."""
     return tuple(part for part in problem.parts if isinstance(part, ScalePart))
+
+
+def key_parts(problem: Problem) -> tuple[KeyPart, ...]:
+    """What says which keys queries attend to."""
+    return tuple(part for part in problem.parts if isinstance(part, KeyPart))
 
 
 def weight_parts(problem: Problem) -> tuple[WeightPart, ...]:

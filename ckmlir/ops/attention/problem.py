@@ -58,11 +58,17 @@ class Wanted(Protocol):
     def scales(self, problem: Problem, name: str, place: Place, arrays: Mapping[str, Array]) -> Array | float:
         """What the elements of a place's q, k or v stand for themselves times of."""
 
-    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
-        """Raise RequestError for values of its arrays that nobody can mean."""
+    def arguments(self, problem: Problem) -> tuple[Argument, ...]:
+        """What the kernel is given."""
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """Values of an input array."""
+
+    def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
+        """Values of input arrays that have to agree with each other, by name."""
+
+    def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
+        """Raise RequestError for arrays that nobody can mean."""
 
 
 class Origin(Wanted, Protocol):
@@ -89,9 +95,6 @@ class Origin(Wanted, Protocol):
 
     def rows(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         """K and V (keys, channels) that a place's queries may attend to."""
-
-    def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
-        """Values of its lists."""
 
 
 @dataclass(frozen=True)

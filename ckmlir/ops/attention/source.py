@@ -10,8 +10,6 @@ from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar
 
-import numpy as np
-
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.sequences import Rows
@@ -68,10 +66,6 @@ class Source(Part):
         head = place.head // (problem.h // problem.hk)
         k, v = (self.by_head(problem, name, arrays[name]) for name in "kv")
         return k[batches, head, rows], v[batches, head, rows]
-
-    def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
-        """Values of its lists, which agree with each other and with the keys' lengths."""
-        return {}
 
     @classmethod
     def pages_of(cls, word: str, given: Any, work: Work) -> Pages | None:

@@ -43,18 +43,30 @@ class Reach:
         left: list[Run] = [] if isinstance(first, int) else [(low, first)]
         return [*self.sinks, *left, (end, high)]
 
+    def over(self, runs: Sequence[Run], scores: Sequence[Score]) -> Span:
+        """A span of runs that follow each other; all but the last are whole blocks."""
+        (low, high), *rest = runs
+        index, gaps = high, []
+        for first, end in rest:
+            gaps.append((index, first - high))
+            index, high = index + (end - first).maximum(0), end
+        return Parted(low, index, scores, gaps) if gaps else Span(low, index, scores)
+
 
 def spans_of(
-    spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form, scores: Sequence[Score]
-) -> list[tuple[Span, str]]:
-    """All spans, each with the text of its schedule; `scores` come before the mask."""
+    spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form, scores: Sequence[Score],
+    chosen: Callable[[Reach], Reach],
+) -> list[tuple[Span, str]]:  # fmt: skip
+    """All spans, each with the text of its schedule; `scores` come before the mask, and `chosen` are the keys that
+    count of those that it leaves."""
     if not spec.cuts:
         return [(Span(0, work.sk, scores), spec.loops["schedule"])]
-    reach = REACHES[spec.mask](spec, given, work, form)
+    reach = chosen(REACHES[spec.mask](spec, given, work, form))
     masked = [*scores, reach.mask]
     if "edge" not in spec.loops:
-        return [(_over([*reach.sinks, reach.some], masked), spec.loops["schedule"])]
-    return [(Span(*reach.every, scores), spec.loops["schedule"]), (_over(reach.edges, masked), spec.loops["edge"])]
+        return [(reach.over([*reach.sinks, reach.some], masked), spec.loops["schedule"])]
+    every, edges = reach.over([reach.every], scores), reach.over(reach.edges, masked)
+    return [(every, spec.loops["schedule"]), (edges, spec.loops["edge"])]
 
 
 def coordinate(varied: bool, given: SimpleNamespace, work: Work) -> tuple[Scalar, Scalar]:
@@ -67,7 +79,7 @@ def coordinate(varied: bool, given: SimpleNamespace, work: Work) -> tuple[Scalar
 
 def _all(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     """Every query attends to every key, but the last block may have keys that do not exist."""
-    return Reach((0, work.sk), (0, _whole(work.sk, form)), Below(work.sk))
+    return Reach((0, work.sk), (0, whole(work.sk, form)), Below(work.sk))
 
 
 def _causal(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
@@ -79,15 +91,15 @@ def _causal(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -
 def _window(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     y, x = coordinate(spec.varied, given, work)
     end = work.sk if spec.pad_sk else None
-    low = _whole((work.first - y + 1).maximum(0), form)
+    low = whole((work.first - y + 1).maximum(0), form)
     return _between(low, _high(work, form, x), work, form, (y, x), Window(form, work.first, x, end, y))
 
 
 def _sinks(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     y, x = coordinate(spec.varied, given, work)
     high, end = _high(work, form, x), work.sk if spec.pad_sk else None
-    behind = _rounded_up(high.minimum(given.mask_sink).maximum(0), form)
-    low = _whole((work.first - y + 1).maximum(0), form).maximum(behind)
+    behind = rounded_up(high.minimum(given.mask_sink).maximum(0), form)
+    low = whole((work.first - y + 1).maximum(0), form).maximum(behind)
     mask = Sinks(form, work.first, x, end, y, given.mask_sink)
     return _between(low, high, work, form, (y, x), mask, [(0, behind)])
 
@@ -106,7 +118,7 @@ def _between(
     """The keys of a window with the coordinate `at`, which attended keys reach from `low` to `high`."""
     y, x = at
     end = _seen(work, form, x).maximum(low)
-    first = _rounded_up((work.first + form.queries - y).maximum(0), form).maximum(low).minimum(end)
+    first = rounded_up((work.first + form.queries - y).maximum(0), form).maximum(low).minimum(end)
     return Reach((low, high), (first, end), mask, sinks)
 
 
@@ -118,26 +130,16 @@ def _high(work: Work, form: Form, x: Scalar) -> Scalar:
 
 def _seen(work: Work, form: Form, x: Scalar) -> Scalar:
     """The end of the blocks whose keys the first query has in front of its end."""
-    return _whole(work.sk.minimum(work.first + x).maximum(0), form)
+    return whole(work.sk.minimum(work.first + x).maximum(0), form)
 
 
-def _over(runs: Sequence[Run], scores: Sequence[Score]) -> Span:
-    """A span of runs that follow each other; all but the last are whole blocks."""
-    (low, high), *rest = runs
-    index, gaps = high, []
-    for first, end in rest:
-        gaps.append((index, first - high))
-        index, high = index + (end - first).maximum(0), end
-    return Parted(low, index, scores, gaps) if gaps else Span(low, index, scores)
-
-
-def _whole(length: Scalar, form: Form) -> Scalar:
+def whole(length: Scalar, form: Form) -> Scalar:
     """A length that is not negative, rounded down to whole blocks of keys."""
     found: Scalar = length // form.keys * form.keys
     return found
 
 
-def _rounded_up(length: Scalar, form: Form) -> Scalar:
+def rounded_up(length: Scalar, form: Form) -> Scalar:
     """A length that is not negative, rounded up to whole blocks of keys."""
-    found: Scalar = _whole(length + (form.keys - 1), form)
+    found: Scalar = whole(length + (form.keys - 1), form)
     return found
