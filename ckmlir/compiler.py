@@ -157,14 +157,11 @@ def compile_scheduled(
         PipelineFailure: a pass refuses the schedule.
         CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
     """
-    from ckmlir.dialect.build import string
     from ckmlir.dialect.context import exclusive
-    from ckmlir.dialect.loop import SCHEDULE
     from ckmlir.mlir import ir
     from ckmlir.ops.operator import require_valid
     from ckmlir.passes.check_schedule import check_module
     from ckmlir.passes.pipeline import FRAGMENTING, LOWERING, SCHEDULING, run_pipeline
-    from ckmlir.passes.walk import loops_of
 
     require_valid(operator, spec, target)
     start = time.perf_counter()
@@ -173,10 +170,7 @@ def compile_scheduled(
     module, context = kernel.module, kernel.module.context
     runs = []
     with exclusive(context):
-        loops = loops_of(module)
-        if not loops:
-            raise ScheduleRefused(f"{kernel.name} has no loop to schedule")
-        loops[spec.main_loop].attributes[SCHEDULE] = string(str(schedule))
+        put_schedule(kernel, spec.main_loop, schedule)
         for steps in (FRAGMENTING, SCHEDULING, LOWERING):
             text = module.operation.get_asm(enable_debug_info=True) if steps is SCHEDULING else ""
             reference = ir.Module.parse(text) if text else None
@@ -186,6 +180,22 @@ def compile_scheduled(
         compiled = finish(module, target.name, {kernel.name: kernel.arguments}, runs, keep)
     compiled.timings = {"trace": traced, **compiled.timings}
     return compiled
+
+
+def put_schedule(kernel: "Kernel", loop: int, schedule: "Schedule") -> None:
+    """Give a loop of a traced kernel, by its place among all, another schedule; its context is entered.
+
+    Raises:
+        ScheduleRefused: the kernel has no loop.
+    """
+    from ckmlir.dialect.build import string
+    from ckmlir.dialect.loop import SCHEDULE
+    from ckmlir.passes.walk import loops_of
+
+    loops = loops_of(kernel.module)
+    if not loops:
+        raise ScheduleRefused(f"{kernel.name} has no loop to schedule")
+    loops[loop].attributes[SCHEDULE] = string(str(schedule))
 
 
 def compile_module(

@@ -35,6 +35,7 @@ COMMANDS = {
     "tune": "the fastest kernel for a problem, by the model or on a GPU, kept in a file",
     "registry": "the kernels of libraries, registries and spaces: show, explain, compare, merge",
     "schedule": "a kernel's loop as a scheduling problem; schedules for it, checked and measured",
+    "draw": "pictures: who holds which element, which banks LDS accesses touch, what runs ahead of what",
 }
 """Name -> summary; the code is in the module of the same name beside this one."""
 

@@ -22,13 +22,15 @@ if TYPE_CHECKING:
     from ckmlir.tools.requested import Request
 
 
-def add_own_kernel_arguments(parser: argparse.ArgumentParser) -> None:
-    """Declare both options."""
+def add_own_kernel_arguments(parser: argparse.ArgumentParser, *, modules: bool = True) -> None:
+    """Declare both options, or without `modules` --schedule alone."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--schedule", metavar="NAME|FILE|TEXT",
         help="the kernel's main loop under another schedule (docs/schedules.md), which is proved",
     )  # fmt: skip
+    if not modules:
+        return
     chosen.add_argument(
         "--module", type=Path, metavar=f"FILE{MODULE}", help="the kernel of this MLIR, of any stage (--keep)"
     )
@@ -94,9 +96,18 @@ def own_kernel(
                 f"for {target.name}"
             )
         return compiled
-    if options.schedule is None or options.schedule in named_schedules(operator):
+    schedule = own_schedule(request, options)
+    return None if schedule is None else scheduled_kernel(request, schedule, keep=keep, print_after=print_after)
+
+
+def own_schedule(request: Request, options: argparse.Namespace) -> Schedule | None:
+    """The schedule that --schedule gives as a file or text; None where the operator's own decides.
+
+    Raises CkmlirError.
+    """
+    if options.schedule is None or options.schedule in named_schedules(request.operator):
         return None
-    return scheduled_kernel(request, read_schedule(operator, options.schedule), keep=keep, print_after=print_after)
+    return read_schedule(request.operator, options.schedule)
 
 
 def chosen_keys(request: Request, spec: Spec, options: argparse.Namespace) -> dict[str, object]:

@@ -18,17 +18,19 @@ from ckmlir.tools.own_kernel import chosen_keys, with_named_schedule
 from ckmlir.tools.requested import Request
 
 
-def add_operator_arguments(parser: Parser, *, or_file: bool = False, or_module: bool = False) -> None:
+def add_operator_arguments(
+    parser: Parser, *, or_file: bool = False, or_module: bool = False, or_text: bool = False
+) -> None:
     """OP, key=value … and --arch; the help describes the operator that is named, or says which there are.
 
     `or_file`: a code object or MLIR module may stand for the operator, with --launch in place of keys and --arch.
-    `or_module`: an MLIR module may.
+    `or_module`: an MLIR module may. `or_text`: the text of a distribution may.
     """
-    place = "OP|FILE" if or_file else "OP|FILE.mlir" if or_module else "OP"
+    place = "OP|FILE" if or_file else "OP|FILE.mlir" if or_module else "OP|TEXT" if or_text else "OP"
     about = "the operator, see below" + ("; or a code object or MLIR module, with --launch" if or_file else "")
     parser.add_argument("operator", metavar=place, help=about)
     parser.add_argument("keys", nargs="*", metavar="key=value", help="see below")
-    required = not (or_file or or_module)
+    required = not (or_file or or_module or or_text)
     parser.add_argument("--arch", required=required, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
     if or_file:
         parser.add_argument("--launch", type=Path, metavar="launch.json", help="the launch of a file's kernel")
