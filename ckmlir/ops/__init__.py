@@ -23,6 +23,7 @@ OPERATORS = {
     "shuffle_b": "ckmlir.ops.gemm.shuffle_b",
     "gated_gemm": "ckmlir.ops.gemm.gated_gemm",
     "gemm_quant": "ckmlir.ops.gemm.gemm_quant",
+    "gated_gemm_quant": "ckmlir.ops.gemm.gated_gemm_quant",
     "mx_gemm": "ckmlir.ops.gemm.mx_gemm",
     "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
     "batched_contraction": "ckmlir.ops.gemm.batched_contraction",

@@ -61,6 +61,11 @@ def block_resources(spec: ContractionSpec) -> Resources:
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
     loop += sum(through) * n * SCALE_BYTES * (k // spec.piece)
+    if any(one.operand == "a" for one in scales):  # a number for each row of a lane: of every piece, and one at hand
+        rows = m * n // threads // max(n // (spec.waves[1] * spec.mfma[1]), 1)
+        moving += rows * (1 + k // spec.piece)
+    # What an instruction gives of a group, and the same scaled, on its way to the sums of each matrix.
+    moving += 2 * partial * spec.products * spec.mfma[0] * spec.mfma[1] // WAVE_SIZE
     sums = (1 + partial) * spec.products * m * n
     accumulators = sums // threads * find_dtype(accumulator_type(spec.dtype)).bytes // 4
     computing = find_dtype(computing_type(spec.dtype)).bytes

@@ -17,7 +17,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -68,10 +68,15 @@ SCALE_KEYS = (
 
 
 class GemmQuant(ContractionOperator):
-    """See the module's text."""
+    """See the module's text.
+
+    Attributes:
+        products: matrices B, each with scales of its own.
+    """
 
     name = "gemm_quant"
     summary = "C = op(A·B) of fp8, bf8 or i8 with scales of tensors, rows, columns or blocks"
+    products: ClassVar[int] = 1
     keys = (
         *SIZES,
         Choice("dtype", "fp8", "of A and B", DTYPES),
@@ -85,11 +90,10 @@ class GemmQuant(ContractionOperator):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = read_problem(values)
-        scaling = (
-            scale_of("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k),
-            scale_of("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k),
-        )
+        problem = read_problem(values, self.products)
+        of_a = scale_of("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k)
+        of_b = scale_of("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k)
+        scaling = (of_a, *(replace(of_b, operand=name) for name in problem.operands[1:]))
         return check_sizes(replace(problem, split_k=1, scaling=scaling))
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
@@ -112,19 +116,17 @@ class GemmQuant(ContractionOperator):
         """As of any product, and `ROUNDINGS` more of every term; a product of scales may become zero where f32 has no
         normal number so small.
         """
-        scaled = _scaled(problem, arrays)
-        terms = magnitudes(scaled["a"], scaled["b"].T)
-        ((a, b),) = matrices(problem, arrays)
-        error = ROUNDINGS * UNIT * terms + LEAST_NORMAL * magnitudes(a, b)
-        sizes = (problem.m, problem.n)
-        largest = [
-            one.largest(arrays[one.name], rows, problem.k) for one, rows in zip(problem.scaling, sizes, strict=True)
-        ]
-        with np.errstate(over="ignore", invalid="ignore"):
-            beyond = np.logical_or.outer(np.isinf(largest[0]), np.isinf(largest[1]))
-            beyond |= np.outer(*largest) >= OVERFLOW
-        error = np.where(beyond, np.inf, error)
-        return super()._tolerance(_plain(problem), scaled, reference, target, error + moved)
+        scaled, worst = _scaled(problem, arrays), np.zeros((problem.m, problem.n))
+        of_a, *of_b = problem.scaling
+        for (a, b), one in zip(matrices(problem, arrays), of_b, strict=True):
+            terms = magnitudes(scaled["a"], scaled[one.operand].T)
+            error = ROUNDINGS * UNIT * terms + LEAST_NORMAL * magnitudes(a, b)
+            rows = of_a.largest(arrays[of_a.name], problem.m, problem.k)
+            columns = one.largest(arrays[one.name], problem.n, problem.k)
+            with np.errstate(over="ignore", invalid="ignore"):
+                beyond = np.logical_or.outer(np.isinf(rows), np.isinf(columns)) | (np.outer(rows, columns) >= OVERFLOW)
+            worst = np.maximum(worst, np.where(beyond, np.inf, error))
+        return super()._tolerance(_plain(problem), scaled, reference, target, worst + moved)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         specs = []
@@ -155,12 +157,12 @@ def _plain(problem: Problem) -> Problem:
 
 
 def _scaled(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-    """The arrays with A (m, k) and B (n, k) in float64, scaled; rows of tiles are put in order."""
-    ((a, b),) = matrices(problem, arrays)
+    """The arrays with A (m, k) and each B (n, k) in float64, scaled; rows of tiles are put in order."""
+    pairs = matrices(problem, arrays)
     found = dict(arrays)
-    for name, values, one in (("a", a, problem.scaling[0]), ("b", b.T, problem.scaling[1])):
+    for values, one in zip((pairs[0][0], *(b.T for _, b in pairs)), problem.scaling, strict=True):
         with np.errstate(invalid="ignore", over="ignore"):
-            found[name] = values.astype(np.float64) * one.over(arrays[one.name], *values.shape)
+            found[one.operand] = values.astype(np.float64) * one.over(arrays[one.name], *values.shape)
     return found
 
 
