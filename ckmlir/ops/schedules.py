@@ -52,6 +52,8 @@ _ATTENTION = {
     "unpipelined": "schedule unpipelined 1",
     "qr": "schedule qr 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; "
     "step k_lds, v_lds, load_k, load_v, prepare, k_read, qk, top, exp, load_s, v_read, rescale, pv",
+    "qr_two_ahead": "schedule qr_two_ahead 1; ahead prepare 3, load_k 2, load_v 2, load_s 1; "
+    "step k_lds, v_lds, load_k, load_v, prepare, k_read, qk, top, exp, load_s, v_read, rescale, pv",
     "qr_async": "schedule qr_async 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; path k direct; buffers k 2; "
     "step k_read, v_lds, load_v, load_k, prepare, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
     "qr_async_trload": "schedule qr_async_trload 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; path direct; "

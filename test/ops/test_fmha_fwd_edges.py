@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.ops import find_operator
+from ckmlir.ops.attention.block_rows_kernel import OneHead
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.spans_kernel import spans_of
@@ -48,6 +49,9 @@ class Number:
     def maximum(self, other: Any) -> Number:
         return Number(max(self.value, int(other)))
 
+    def equals(self, other: Any) -> Number:
+        return Number(int(self.value == int(other)))
+
     def select(self, if_true: Any, if_false: Any) -> Number:
         return Number(int(if_true if self.value else if_false))
 
@@ -56,7 +60,7 @@ def _counted(name: str) -> Callable[[Number, Any], Number]:
     return lambda self, other: Number(int(getattr(self.value, name)(int(other))))
 
 
-for _name in ("add", "radd", "sub", "rsub", "mul", "floordiv", "lt"):
+for _name in ("add", "radd", "sub", "rsub", "mul", "floordiv", "mod", "lt"):
     setattr(Number, f"__{_name}__", _counted(f"__{_name}__"))
 
 
@@ -89,7 +93,7 @@ def test_spans_take_every_key_once(text: str, sq: int, sk: int, number: int, apa
     )
     y, x = map(Number, mask.coordinates(sq, sk))
     given = SimpleNamespace(mask_y=y, mask_x=x, mask_sink=Number(mask.sink))
-    work = cast(Work, SimpleNamespace(first=Number(first), sk=Number(sk), sq=Number(sq)))
+    work = cast(Work, SimpleNamespace(first=Number(first), rows=OneHead(cast(Any, 0)), sk=Number(sk), sq=Number(sq)))
     form = cast(Any, SimpleNamespace(queries=queries, keys=keys))
     found = spans_of(cast(Any, spec), given, work, form, [], lambda reach: reach)
     assert [schedule for _, schedule in found] == ["main", "edge"][: 1 + apart]
@@ -121,6 +125,7 @@ def test_orders(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(found) == [(first, head, batch) for first in (0, 128, 256) for head in range(4) for batch in range(2)]
     firsts = {
         "rising": [0, 128, 256] * 8,
+        "folded": [0, 256, 128] * 8,
         "across": [0] * 8 + [128] * 8 + [256] * 8,
         "falling": [256] * 8 + [128] * 8 + [0] * 8,
     }

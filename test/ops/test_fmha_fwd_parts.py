@@ -6,6 +6,7 @@ from __future__ import annotations
 
 import math
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -262,8 +263,9 @@ def test_one_kernel_serves_all_lengths() -> None:
     """Lengths and strides are no part of the specification, and memory may hold others than the request's."""
     problem = FMHA.problem(**SLOTS)
     spec = FMHA.spec(problem, GFX942)
-    other = FMHA.problem(**{**SLOTS, "seqlens_q": (1, 2, 3), "seqlens_k": (104, 0, 1)})
+    other = FMHA.problem(**{**SLOTS, "seqlens_q": (1, 2, 3), "seqlens_k": (104, 0, 1), "sq": 130})
     assert FMHA.spec(other, GFX942) == spec and FMHA.mismatches(other, spec, GFX942) == []
+    assert FMHA.mismatches(replace(other, queries=replace(other.queries, longest=3)), spec, GFX942) == []
     plain = FMHA.problem(**{**SLOTS, "mode": "batch", "slots_q": None, "slots_k": None})
     assert "sequences" in {reason.field for reason in FMHA.mismatches(plain, spec, GFX942)}
     arrays = FMHA.inputs(problem, GFX942, seed=1)

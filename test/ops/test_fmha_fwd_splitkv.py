@@ -96,16 +96,18 @@ def test_splits_agree_with_each_other() -> None:
 
 @pytest.mark.parametrize(("keys", "expected"), [
     ({"b": 1, "h": 1, "sq": 1, "sk": 64}, 1),  # one block of keys
-    ({"b": 32, "h": 32, "sq": 1, "sk": 8192}, 1),  # more workgroups than compute units
+    ({"b": 32, "h": 32, "hk": 8, "sq": 1, "sk": 8192}, 1),  # more workgroups than compute units
     ({"b": 1, "h": 1, "sq": 1, "sk": 8192}, 128),  # 128 blocks for 304 compute units
     ({"b": 4, "h": 19, "sq": 1, "sk": 65536}, 4),  # 76 workgroups: four fill 304 compute units
     ({"b": 4, "h": 25, "sq": 1, "sk": 65536}, 3),  # 300 of 304 are as good as any
+    ({"b": 4, "h": 32, "hk": 8, "sq": 1, "sk": 8192}, 9),  # 32 workgroups, of four heads each
+    ({"b": 4, "h": 32, "hk": 8, "sq": 1, "sk": 8192, "alibi": "head"}, 7),  # which takes heads one by one
 ])  # fmt: skip
 def test_the_rule(keys: Keys, expected: int) -> None:
     """For the 304 compute units of gfx942."""
-    problem = SPLIT.problem(**keys, hk=1, d=128)
+    problem = SPLIT.problem(**keys, d=128)
     assert GFX942.compute_units == 304
-    assert splits_of(problem, SPLIT.spec(problem, GFX942).block, GFX942) == expected
+    assert splits_of(problem, SPLIT.spec(problem, GFX942), GFX942) == expected
     assert SPLIT.spec(problem, GFX942).split == (expected > 1)
 
 

@@ -12,6 +12,7 @@ from typing import Any, Protocol
 from ckmlir.lang import Pointer, Scalar, exit_unless, i32, i64, loop, ptr, store, when, while_loop, workgroup_id, zeros
 from ckmlir.ops.attention.backward_loop_kernel import Form, Sink
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot
+from ckmlir.ops.attention.block_rows_kernel import OneHead
 from ckmlir.ops.attention.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.slot_table import Blocks, share_of
@@ -47,7 +48,7 @@ class Added:
         q, k = sides(spec, given, batch)
         if spec.sequences[1]:
             exit_unless(place * form.keys < k.length)
-        work = Work(order.first(place, form.keys, k.length), head, head // given.ratio, batch, q, k)
+        work = Work(order.first(place, form.keys, k.length), OneHead(head), head // given.ratio, batch, q, k)
         body(work, self.sink(spec, given, form, work))
 
     def sink(self, spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> Sink:
@@ -97,7 +98,8 @@ class Shared:
             blocks = blocks_at(spec, given, batch)
             number = blocks.next_behind(cost)
             head, place = number // blocks.count, number % blocks.count
-            work = Work(ORDERS[spec.order].first(place, form.keys, k.length), head, head // given.ratio, batch, q, k)
+            begin = ORDERS[spec.order].first(place, form.keys, k.length)
+            work = Work(begin, OneHead(head), head // given.ratio, batch, q, k)
             in_head = blocks.place(head * blocks.count)
             first = (begun - in_head).maximum(0) // blocks.width
             slot = slot_of_head(spec, given, q, batch, head, own, first)

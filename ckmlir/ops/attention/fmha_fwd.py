@@ -53,6 +53,7 @@ from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.row_packing import blocks_of_queries, packable
 from ckmlir.ops.attention.schedule_choice import TOGETHER
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import read_sequences
@@ -69,7 +70,6 @@ from ckmlir.ops.operator import (
     Operator,
     alignment,
     array_spec,
-    ceil_div,
 )
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
@@ -194,8 +194,13 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return proposed_specs(
             heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk, schedule=problem.schedule, edge=problem.edge,
             reach=problem.mask.reach(problem.sq, problem.sk), target=target, v_columns=_columns(problem),
-            **self.fields(problem),
+            sharing=self._sharing(problem), **self.fields(problem),
         )  # fmt: skip
+
+    def _sharing(self, problem: Problem) -> int:
+        """How many heads may be packed in rows."""
+        packs = all(find_part(self.parts, part.word).packs for part in problem.parts)
+        return problem.h // problem.hk if packs and packable(problem) else 1
 
     def fields(self, problem: Problem) -> dict[str, Any]:
         """Fields of a specification that follow from the problem alone."""
@@ -213,6 +218,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def mismatches(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         reasons = list(unlike(spec, schedule=problem.schedule, edge=problem.edge, **self.fields(problem)))
+        if spec.packed and not packable(problem):
+            why = "offsets of 32 bits do not reach the heads that share keys"
+            reasons.append(Reason("packed", True, why, "expected 0"))
         wanted = _columns(problem)
         if bool(wanted) != bool(spec.v_columns) or (spec.v_columns and problem.sk % spec.v_columns):
             reasons.append(Reason("v_columns", spec.v_columns, "the kernel is another one", f"expected {wanted}"))
@@ -224,7 +232,13 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         unknown = [*self._unknown_parts(spec), *unknown_sources(spec.source, [one.name for one in self.sources])]
-        return unknown or [*invalid_fields(spec, target), *self._unfit_parts(spec)]
+        return unknown or [*invalid_fields(spec, target), *self._unfit_parts(spec), *self._unpacked_parts(spec)]
+
+    def _unpacked_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
+        alone = [part.name for part in self.parts if not part.packs]
+        for word in spec.parts if spec.packed else ():
+            if word.partition("_")[0] in alone:
+                yield Reason("packed", True, f"{word} works for blocks of one head", "expected 0")
 
     def _unknown_parts(self, spec: FmhaFwdSpec) -> Iterator[Reason]:
         known = [part.name for part in self.parts]
@@ -257,7 +271,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         requests += [{**group, "d": d, "mask": mask} for d in (64, 128) for mask in masks]
         varieties: tuple[dict[str, Any], ...] = (
             {"bias": "one"}, {"alibi": "head"}, {"soft_cap": 30}, {"sink": 1}, {"dropout": 0.2},
-            {"v_layout": "columns"}, {"mask": "window:128,0,4"},
+            {"v_layout": "columns"}, {"mask": "window:128,0,4"}, {"sq": 1, "h": 8, "hk": 1},
         )  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
         specs = [self.spec(self.problem(**{"sq": 1024, **one}), target) for one in requests]
@@ -341,7 +355,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             arguments += map(np.int32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
         for part in (problem.source, *problem.parts):
             arguments += part.arguments(problem)
-        grid = ORDERS[spec.order].grid(ceil_div(problem.sq, spec.block[0]), problem.h, problem.b)
+        grid = ORDERS[spec.order].grid(*blocks_of_queries(problem, spec), problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
 

@@ -10,10 +10,9 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr, view
+from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr
 from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
-from ckmlir.ops.attention.heads_kernel import rows_of_head
 from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
@@ -36,7 +35,7 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec, source, parts))
     def fmha_fwd(given: Any) -> None:
-        work = block_of_grid(spec, given)
+        work = block_of_grid(spec, given, form)
         work = replace(work, pages=source.pages_of(spec.source, given, work))
         window = _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0))
         q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
@@ -67,7 +66,8 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     shape = "x".join(map(str, spec.mfma))
     scores = Mma.select(target, shape, spec.dtype, block_k=spec.d_tile, transposed=True)
     values = Mma.select(target, shape, spec.dtype, block_k=keys, transposed=True).with_k_chunk(ACCUMULATOR_GROUP)
-    return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.dtype, (spec.waves, 1), scores, values)
+    waves = spec.along_queries, spec.along_keys
+    return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.dtype, waves, scores, values)
 
 
 Parts = Sequence[tuple[type[Part], str]]
@@ -133,11 +133,15 @@ def _rows(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, name: str) -> V
     """The head's rows (queries, channels) of q or o."""
     channels, dtype = (spec.dv, spec.out) if name == "o" else (spec.d, spec.dtype)
     pointer = work.share.place(name, getattr(given, name))
-    return rows_of_head(given, name, work.head, work.q, channels, channel_multiple(dtype), pointer)
+    by_head, by_batch = getattr(given, f"{name}_head"), getattr(given, f"{name}_batch")
+    multiple = channel_multiple(dtype)
+    row, by_head = getattr(given, f"{name}_seq").multiple_of(multiple), by_head.multiple_of(multiple)
+    start = pointer.offset(work.q.origin(row, by_batch).multiple_of(multiple))
+    return work.rows.view(start, by_head, work.sq, row, (channels, 1))
 
 
 def _logarithms(given: SimpleNamespace, work: Work) -> View:
     """The head's LSE (queries)."""
     rows = given.lse_rows.to("i64")
-    distance = work.head.to("i64") * rows + work.q.origin(1, given.h.to("i64") * rows)
-    return view(work.share.place("lse", given.lse).offset(distance), (work.sq,), (1,))
+    start = work.share.place("lse", given.lse).offset(work.q.origin(1, given.h.to("i64") * rows))
+    return work.rows.view(start, rows, work.sq, 1)

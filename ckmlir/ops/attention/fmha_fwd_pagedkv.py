@@ -50,6 +50,7 @@ class FmhaFwdPagedkv(FmhaFwd):
         ]
         requests += [{"d": d, "dtype": dtype, "page_size": 16} for d in HEAD_TILES for dtype in ("bf16", "fp8")]
         requests += [{"d": d, "dtype": "f32", "page_size": 16} for d in HEAD_TILES[:-1]]
+        requests += [{"d": d, "sq": 1, "h": 8, "hk": 1, "page_size": size} for d in (64, 128) for size in (16, 128)]
         group = {"mode": "group", "seqlens_q": (1024, 500), "seqlens_k": (1024, 500), "lse": True}
         requests += [{"d": 128, "page_size": size, **group} for size in (16, 128)]
         specs = [self.spec(self.problem(**{"sq": 1024, **one}), target) for one in requests]

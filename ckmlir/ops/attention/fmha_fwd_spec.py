@@ -1,7 +1,7 @@
 """Which attention forward kernels there are: the specification, how it is chosen, and what a chip can run.
 
 A workgroup of four waves takes 128 queries of one head, 32 a wave, and walks over the keys in blocks; one of eight
-waves takes 256, where two waves of a SIMD take turns.
+waves takes 256, where two waves of a SIMD take turns. Of few queries it takes 16 or 32, see `row_choice.py`.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Annotated
 
 from ckmlir.dialect.schedule_items import Fence
 from ckmlir.ops.attention.paged_spec import page_size
+from ckmlir.ops.attention.row_choice import FEW_ROWS, few_rows, packs
 from ckmlir.ops.attention.schedule_choice import (
     DEFAULT,
     RISING,
@@ -69,6 +70,8 @@ class FmhaFwdSpec(Spec):
         d, dv: channels of Q and K, and of V and O.
         block: tile (queries, keys) of a workgroup in one step of the loop.
         waves: waves of a workgroup, side by side along the queries.
+        along_keys: how many of them are side by side along keys, and along channels of V, in place of queries.
+        packed: a block's rows are queries of all heads that share keys, see `block_rows_kernel.HeadsTogether`.
         mfma: shape (m, n, k) of the matrix instruction of both products.
         mask: none, causal (only the bound x of the mask's coordinate is tested), window (both bounds) or sinks (a
             window and the first keys).
@@ -103,6 +106,8 @@ class FmhaFwdSpec(Spec):
     split: bool = False
     edge: Algorithm[str] = TOGETHER
     order: Algorithm[str] = RISING
+    along_keys: Algorithm[int] = 1
+    packed: Algorithm[bool] = False
 
     @property
     def name(self) -> str:
@@ -112,6 +117,7 @@ class FmhaFwdSpec(Spec):
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
         ]  # fmt: skip
         more = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
+        parts += [f"along_keys{self.along_keys}"] * (self.along_keys != 1) + ["packed"] * self.packed
         parts += [f"edge_{self.edge}"] * (self.edge != TOGETHER) + [self.order] * (self.order != RISING)
         parts += [*more, *([f"vcolumns{self.v_columns}"] if self.v_columns else []), *self.parts]
         parts += [self.source] * bool(self.source)
@@ -127,6 +133,11 @@ class FmhaFwdSpec(Spec):
     def varied(self) -> bool:
         """Whether sequences differ in their numbers of queries or keys."""
         return any(self.sequences)
+
+    @property
+    def along_queries(self) -> int:
+        """Waves side by side along queries."""
+        return self.waves // self.along_keys
 
     @property
     def cuts(self) -> bool:
@@ -198,14 +209,17 @@ def copying(spec: FmhaFwdSpec, *tensors: str) -> list[str]:
 def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
     schedule: str | None, edge: str | None, reach: int, target: Target, sequences: tuple[str, str] = ("", ""),
-    v_columns: int = 0, parts: tuple[str, ...] = (), source: str = "", split: bool = False,
+    v_columns: int = 0, parts: tuple[str, ...] = (), source: str = "", split: bool = False, sharing: int = 1,
 ) -> list[FmhaFwdSpec]:  # fmt: skip
-    """Kernels for a problem with so many heads in all batches, and queries that attend to at most `reach` keys, the
-    best first: of the schedules, if none is named, and then of the blocks of keys, largest first.
+    """Kernels for a problem with so many heads in all batches, of which `sharing` at a time may be packed in rows, and
+    queries that attend to at most `reach` keys, the best first: of the schedules, if none is named, and then of the
+    blocks of keys, largest first.
     """
     names = [schedule] if schedule else [DEFAULT]
     tile, whole = _common_tile(d, dv), sk % KEY_BLOCKS[0] == 0 and not sequences[1]
-    workgroups = heads * ceil_div(sq, WAVES * QUERIES_PER_WAVE[0])
+    packed = packs(sq, sharing)
+    together = sharing if packed else 1
+    workgroups = heads // together * ceil_div(sq * together, WAVES * QUERIES_PER_WAVE[0])
     many = workgroups > target.compute_units
     plain = many and find_dtype(dtype).bytes == 2 and not parts and not v_columns and not source and not split
     able = [one for one in target.mfmas(dtype) if not one.scaled]
@@ -215,20 +229,29 @@ def proposed_specs(
     shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in target.mfmas(dtype)
               if one.m == rows and not one.scaled] or [(32, 32, 8)]  # the fastest of its rows comes first
     kept = {rows: next(shape for shape in shapes if shape[0] == rows) for rows, *_ in shapes}
-    candidates = []
+
+    def kernel(
+        name: str, queries: int, keys: int, waves: int, mfma: tuple[int, int, int], own: str, along: int
+    ) -> FmhaFwdSpec:
+        return FmhaFwdSpec(
+            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
+            pad_sq=packed or sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
+            schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
+            edge=edge or own, order=RISING if split else order(mask), along_keys=along, packed=packed,
+        )  # fmt: skip
+
+    candidates = [
+        kernel(one.schedule, one.rows, one.keys, one.waves, kept[FEW_ROWS[0]], TOGETHER, one.waves)
+        for one in few_rows(sq * together, max(d, dv), mask, schedule)
+        if FEW_ROWS[0] in kept and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
+    ]
     for name, mfma in itertools.product(names, kept.values()):
         waves = WAVES * _sharing(name)
-        queries = waves * mfma[0]
         own = choose_edge(name, tile, mask) if plain and not (mask == "none" and whole) else TOGETHER
         candidates += [
-            FmhaFwdSpec(
-                dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
-                pad_sq=sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
-                schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
-                edge=edge or own, order=RISING if split else order(mask),
-            )
+            kernel(name, waves * mfma[0], keys, waves, mfma, own, 1)
             for keys in _key_blocks(name, max(d, dv), parts, source)
-        ]  # fmt: skip
+        ]
     return candidates
 
 

@@ -37,6 +37,7 @@ from ckmlir.ops.attention.parts.dropout import Dropout
 from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.row_packing import blocks_of_queries
 from ckmlir.ops.attention.source import Source
 from ckmlir.ops.attention.tolerance import fmha_tolerances, stored
 from ckmlir.ops.choice import first_valid
@@ -91,8 +92,8 @@ class FmhaFwdSplitkv(FmhaFwd):
 
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
         whole = super().proposals(problem, target)
-        block = first_valid(whole, lambda one: self.validate(one, target)).block
-        return whole if splits_of(problem, block, target) == 1 else super().proposals(_of_parts(problem), target)
+        spec = first_valid(whole, lambda one: self.validate(one, target))
+        return whole if splits_of(problem, spec, target) == 1 else super().proposals(_of_parts(problem), target)
 
     def fields(self, problem: Problem) -> dict[str, Any]:
         return {**super().fields(problem), "split": getattr(problem, "partial", False)}
@@ -109,6 +110,7 @@ class FmhaFwdSplitkv(FmhaFwd):
             group,
         )  # fmt: skip
         requests: list[dict[str, Any]] = [{"d": d, **one} for d in (64, 128) for one in varieties]
+        requests += [{"d": d, "h": 8, "hk": 1, "page_size": size} for d in (64, 128) for size in (16, 128)]
         requests += [{"d": d, "dtype": dtype} for dtype in ("bf16", "fp8", "f32") for d in HEAD_TILES]
         few = {"sq": 1, "sk": 1024}
         specs = [self.spec(self.problem(**({} if "mode" in one else few), **one, splits=4), target) for one in requests]
@@ -126,7 +128,7 @@ class FmhaFwdSplitkv(FmhaFwd):
         weighted = self.reference(whole, values)["o"]
         found = fmha_tolerances(whole, arrays, weighted, target)
         lse = np.abs(np.nan_to_num(attention(whole, arrays)["lse"], neginf=0.0, posinf=0.0))
-        splits = splits_of(problem, self.spec(problem, target).block, target)
+        splits = splits_of(problem, self.spec(problem, target), target)
         lost = (2 * (problem.sk / 32 + 8) + 8 * (lse + 1) + 4 * splits + 4) * UNIT
         rows = lost[None] if problem.grouped else lost
         magnitude = np.nan_to_num(problem.by_head(weighted))
@@ -141,7 +143,7 @@ class FmhaFwdSplitkv(FmhaFwd):
         launch = super().launch(_of_parts(problem), spec, target)
         if launch.is_empty:
             return launch
-        splits, rows = splits_of(problem, spec.block, target), math.prod(lse_shape(problem))
+        splits, rows = splits_of(problem, spec, target), math.prod(lse_shape(problem))
         arguments = [WORKSPACES.get(one, one) if isinstance(one, str) else one for one in launch.arguments]
         arguments += (np.int32(splits), np.int64(rows * problem.dv), np.int64(rows))
         return replace(launch, grid=(splits * launch.grid[0], *launch.grid[1:]), arguments=tuple(arguments))
@@ -150,7 +152,7 @@ class FmhaFwdSplitkv(FmhaFwd):
         if not spec.split or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         combined = CombineProblem(
-            splits_of(problem, spec.block, target), problem.b, problem.h, problem.queries, problem.dv, problem.out,
+            splits_of(problem, spec, target), problem.b, problem.h, problem.queries, problem.dv, problem.out,
             problem.layout, problem.lse, problem.o_strides,
         )  # fmt: skip
         return (OWN_KERNEL, Run(COMBINE, combined, {}))
@@ -158,7 +160,7 @@ class FmhaFwdSplitkv(FmhaFwd):
     def workspaces(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Workspace, ...]:
         if not spec.split or self.writes_nothing(problem):
             return ()
-        rows = 4 * splits_of(problem, spec.block, target) * math.prod(lse_shape(problem))
+        rows = 4 * splits_of(problem, spec, target) * math.prod(lse_shape(problem))
         return (Workspace("o_parts", rows * problem.dv), Workspace("lse_parts", rows))
 
 
@@ -169,15 +171,14 @@ def _of_parts(problem: Problem) -> Problem:
     return replace(problem, out="f32", lse=True, o_strides=(problem.h * rows * dv, rows * dv, dv), partial=True)
 
 
-def splits_of(problem: Problem, block: tuple[int, int], target: Target) -> int:
-    """How many workgroups share the keys of a block of (queries, keys): as asked for, or the fewest that fill the
-    compute units nearly as well as any number of them, as CK Tile chooses."""
+def splits_of(problem: Problem, spec: FmhaFwdSpec, target: Target) -> int:
+    """How many workgroups share the keys of a block: as asked for, or the fewest that fill the compute units nearly as
+    well as any number of them, as CK Tile chooses."""
     assert isinstance(problem, SplitProblem)
     if problem.splits:
         return problem.splits
-    queries, keys = block
-    workgroups = problem.b * problem.h * ceil_div(problem.sq, queries)
-    units, blocks = target.compute_units, ceil_div(problem.sk, keys)
+    workgroups = problem.b * math.prod(blocks_of_queries(problem, spec))
+    units, blocks = target.compute_units, ceil_div(problem.sk, spec.block[1])
     if not workgroups or workgroups >= FULL * units:
         return 1
     useful = [1]

@@ -36,7 +36,8 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     reasons = [
         *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES),
                       order=tuple(ORDERS)),
-        *not_powers_of_two(spec, "block", "waves"),
+        *not_powers_of_two(spec, "block", "waves", "along_keys"),
+        *_sides(spec),
         *(
             Reason("sequences", spec.sequences, f"'{word}' is not a choice", f"expected {'|'.join(SEQUENCES)}")
             for word in spec.sequences
@@ -53,6 +54,14 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         *copied_rows(spec.source, spec.block[1], {one: getattr(spec, one) for one in copying(spec, "k", "v")}),
     ]  # fmt: skip
     return reasons or [reason for field in spec.loops for reason in excess(_resources(spec, field, target), target)]
+
+
+def _sides(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    if spec.along_keys > spec.waves:
+        why = f"there are {spec.waves} waves"
+        yield Reason("along_keys", spec.along_keys, why, f"expected at most {spec.waves}")
+    if spec.packed and not spec.pad_sq:
+        yield Reason("pad_sq", False, "queries of several heads need not end with a block", "expected 1")
 
 
 def _output(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
@@ -85,13 +94,13 @@ def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
         yield Reason("mfma", spec.mfma, why, right)
         return
     m, n, k = spec.mfma
-    if spec.block[0] % (spec.waves * m):
-        why = f"{spec.waves} waves of {m} queries do not divide {spec.block[0]}"
-        yield Reason("block", spec.block, why, f"expected a multiple of {spec.waves * m} queries")
-    if spec.block[1] % n or spec.block[1] % k:
-        why = f"the matrix instruction takes {n} keys of K and {k} of V at a time"
-        yield Reason("block", spec.block, why, f"expected a multiple of {max(n, k)} keys")
-    for field, tile, step in (("d", spec.d_tile, k), ("dv", spec.dv_tile, n)):
+    if spec.block[0] % (spec.along_queries * m):
+        why = f"{spec.along_queries} waves of {m} queries do not divide {spec.block[0]}"
+        yield Reason("block", spec.block, why, f"expected a multiple of {spec.along_queries * m} queries")
+    if spec.block[1] % (n * spec.along_keys) or spec.block[1] % k:
+        why = f"matrix instructions of all waves take {n * spec.along_keys} keys of K and {k} of V at a time"
+        yield Reason("block", spec.block, why, f"expected a multiple of {max(n * spec.along_keys, k)} keys")
+    for field, tile, step in (("d", spec.d_tile, k), ("dv", spec.dv_tile, n * spec.along_keys)):
         if tile % step:
             why = f"{step} does not divide the {tile} channels of {field}"
             yield Reason("mfma", spec.mfma, why, "expected a smaller shape")
@@ -147,6 +156,13 @@ def _whole_edge(spec: FmhaFwdSpec) -> Iterator[Reason]:
         yield Reason("edge", spec.edge, "without a mask no block of keys is cut where all are whole", "expected none")
 
 
+def _exchanged(spec: FmhaFwdSpec) -> int:
+    """Bytes of LDS that waves side by side along keys take to exchange P, and the rows' maxima and sums (f32)."""
+    queries, keys = spec.block
+    several = queries * keys * find_dtype(spec.dtype).bytes + 2 * queries * spec.along_keys * 4
+    return several if spec.along_keys > 1 else 0
+
+
 def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     """What the loop with the schedule of a field takes: rotating buffers of K and V in LDS; accumulators of S and O, P,
     Q, loads of K and V in flight, and an operand."""
@@ -156,15 +172,20 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     schedule = parse_schedule(spec.loops[field])
     name, value = ("block", spec.block) if field == "schedule" else (field, spec.edge)
     shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * size}
-    moving = sum(held for tensor, held in shared.items() if schedule.path_of(tensor) == "through")
+    moving = sum(
+        held * max(schedule.ahead_of(f"load_{tensor}"), 1)
+        for tensor, held in shared.items()
+        if schedule.path_of(tensor) == "through"
+    )
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
-    tiles = (queries * (keys + spec.d_tile) * size + moving) // threads // 4
-    lds = sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
+    tiles = (queries * (keys + spec.d_tile) * size * spec.along_keys + moving) // threads // 4
+    lds = _exchanged(spec) + sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
     if schedule.order == "weave":
         # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
         operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
         need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
         return Resources(name, value, threads, lds, output, need, pinned=True)
-    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4  # every wave reads all of K, then V
+    # Every wave reads all of K, then V, or its share.
+    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4 // spec.along_keys
     need = output + scores + tiles + operand
     return Resources(name, value, threads, lds, output, need, pinned=schedule.elements > 0)

@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
 from ckmlir.ops.attention.loop_kernel import Form, Score
+from ckmlir.ops.attention.work_kernel import Work
 
 INFINITY = float("inf")
 
@@ -29,18 +30,17 @@ class Causal(Score):
     """A query attends to the keys in front of itself plus x.
 
     Attributes:
-        first: the block's first query.
         end: of the keys, where a block may reach beyond them.
     """
 
     form: Form
-    first: Scalar
+    work: Work
     x: Scalar
     end: Scalar | None
 
     def ends(self) -> tuple[Tile, Tile]:
         """The queries' numbers, and the key behind the last of each."""
-        row = self.form.rows() + self.first
+        row = self.work.rows.queries(self.work.first, self.form)
         end = row + self.x
         return row, end if self.end is None else minimum(end, self.end)
 

@@ -34,10 +34,12 @@ class Part(ABC):
     Attributes:
         name: the first word of what specifications and kernels call it; letters and digits.
         keys: of requests. They are left out unless the part is wanted.
+        packs: whether it works for blocks with rows of several heads (`block_rows_kernel.HeadsTogether`).
     """
 
     name: ClassVar[str]
     keys: ClassVar[tuple[Key, ...]]
+    packs: ClassVar[bool] = False
 
     @classmethod
     @abstractmethod

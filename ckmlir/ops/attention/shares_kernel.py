@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
-from ckmlir.lang import Pointer, Scalar
+from ckmlir.lang import Pointer, Scalar, Tile, where
 from ckmlir.ops.attention.loop_kernel import Span
 
 
@@ -16,8 +16,8 @@ class Share:
         """The share's steps of a span over blocks of `keys`."""
         return span
 
-    def once(self, value: Scalar, otherwise: float) -> Scalar:
-        """A value (f32) in one share of a block of queries, `otherwise` in the others."""
+    def once(self, value: Tile, otherwise: float) -> Tile:
+        """Values (f32) in one share of a block of queries, `otherwise` in the others."""
         return value
 
     def place(self, name: str, pointer: Pointer) -> Pointer:
@@ -46,10 +46,9 @@ class Part(Share):
         low = self.number * length + span.low
         return replace(span, low=low, high=(low + length).minimum(span.high))
 
-    def once(self, value: Scalar, otherwise: float) -> Scalar:
+    def once(self, value: Tile, otherwise: float) -> Tile:
         """See `Share`: the first has it, with keys or without."""
-        found: Scalar = self.number.equals(0).select(value, otherwise)
-        return found
+        return where(self.number.equals(0), value, otherwise)
 
     def place(self, name: str, pointer: Pointer) -> Pointer:
         """See `Share`."""

@@ -85,22 +85,22 @@ def _all(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> R
 def _causal(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     _, x = coordinate(spec.varied, given, work)
     end = work.sk if spec.pad_sk else None
-    return Reach((0, _high(work, form, x)), (0, _seen(work, form, x)), Causal(form, work.first, x, end))
+    return Reach((0, _high(work, form, x)), (0, _seen(work, form, x)), Causal(form, work, x, end))
 
 
 def _window(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     y, x = coordinate(spec.varied, given, work)
     end = work.sk if spec.pad_sk else None
-    low = whole((work.first - y + 1).maximum(0), form)
-    return _between(low, _high(work, form, x), work, form, (y, x), Window(form, work.first, x, end, y))
+    low = whole((_first(work) - y + 1).maximum(0), form)
+    return _between(low, _high(work, form, x), work, form, (y, x), Window(form, work, x, end, y))
 
 
 def _sinks(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     y, x = coordinate(spec.varied, given, work)
     high, end = _high(work, form, x), work.sk if spec.pad_sk else None
     behind = rounded_up(high.minimum(given.mask_sink).maximum(0), form)
-    low = whole((work.first - y + 1).maximum(0), form).maximum(behind)
-    mask = Sinks(form, work.first, x, end, y, given.mask_sink)
+    low = whole((_first(work) - y + 1).maximum(0), form).maximum(behind)
+    mask = Sinks(form, work, x, end, y, given.mask_sink)
     return _between(low, high, work, form, (y, x), mask, [(0, behind)])
 
 
@@ -118,19 +118,29 @@ def _between(
     """The keys of a window with the coordinate `at`, which attended keys reach from `low` to `high`."""
     y, x = at
     end = _seen(work, form, x).maximum(low)
-    first = rounded_up((work.first + form.queries - y).maximum(0), form).maximum(low).minimum(end)
+    first = rounded_up((_last(work, form) + 1 - y).maximum(0), form).maximum(low).minimum(end)
     return Reach((low, high), (first, end), mask, sinks)
+
+
+def _first(work: Work) -> Scalar:
+    """The block's first query."""
+    return work.rows.query(work.first)
+
+
+def _last(work: Work, form: Form) -> Scalar:
+    """The block's last query."""
+    return work.rows.query(work.first + (form.queries - 1))
 
 
 def _high(work: Work, form: Form, x: Scalar) -> Scalar:
     """The end of the keys that the last query attends to."""
-    found: Scalar = work.sk.minimum(work.first + (form.queries - 1) + x)
+    found: Scalar = work.sk.minimum(_last(work, form) + x)
     return found
 
 
 def _seen(work: Work, form: Form, x: Scalar) -> Scalar:
     """The end of the blocks whose keys the first query has in front of its end."""
-    return whole(work.sk.minimum(work.first + x).maximum(0), form)
+    return whole(work.sk.minimum(_first(work) + x).maximum(0), form)
 
 
 def whole(length: Scalar, form: Form) -> Scalar:

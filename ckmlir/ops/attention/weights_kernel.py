@@ -23,8 +23,8 @@ class Units:
         exponents: Tile = largest if self.scale is None else largest * self.scale
         return exponents
 
-    def score(self, exponent: Scalar) -> Scalar:
-        """An exponent as the state would have it."""
+    def score(self, exponent: Tile) -> Tile:
+        """Exponents as the state would have them."""
         return exponent if self.scale is None else exponent / self.scale
 
     def larger(self, before: Tile, scores: Tile) -> Tile:

@@ -7,7 +7,9 @@ from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol
 
 from ckmlir.lang import Scalar, exit_unless
+from ckmlir.ops.attention.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.loop_kernel import Form
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.shares_kernel import ALL, Part, Share
 
@@ -87,20 +89,25 @@ class Work:
     """A block of queries.
 
     Attributes:
-        first: its first query in the sequence.
-        head: of Q and O; shared: of K and V; batch: the sequence's number.
+        first: its first row in the sequence.
+        rows: what these are; shared: the head of K and V; batch: the sequence's number.
         share: of the keys that the queries attend to.
         pages: that the keys lie in, if any.
     """
 
     first: Scalar
-    head: Scalar
+    rows: BlockRows
     shared: Scalar
     batch: Scalar
     q: Side
     k: Side
     share: Share = ALL
     pages: Pages | None = None
+
+    @property
+    def head(self) -> Scalar:
+        """The head of Q and O; of several, the first."""
+        return self.rows.head
 
     @property
     def sq(self) -> Scalar:
@@ -113,7 +120,7 @@ class Work:
         return self.k.length
 
 
-def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace) -> Work:
+def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work:
     """The work of a workgroup in a grid as the specification's order has it; where workgroups share the keys of a
     block, they follow each other. It ends here where its sequence has fewer blocks of queries."""
     queries, keys = spec.block
@@ -128,9 +135,13 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace) -> Work:
         side_of(word, given, name, batch, length)
         for word, name, length in zip(spec.sequences, "qk", (sq, sk), strict=True)
     )
+    shared = head if spec.packed else head // given.ratio
+    rows: BlockRows = HeadsTogether(shared, given.ratio) if spec.packed else OneHead(head)
+    length = rows.count(q.length)
     if spec.sequences[0]:
-        exit_unless(place * queries < q.length)
-    return Work(order.first(place, queries, q.length), head, head // given.ratio, batch, q, k, share)
+        exit_unless(place * queries < length)
+    first = order.first(place, queries, length)
+    return Work(first, rows.placed(first, form), shared, batch, q, k, share)
 
 
 def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:

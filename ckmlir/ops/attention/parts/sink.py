@@ -30,6 +30,7 @@ class Sink(WeightPart):
     """Logits are f32, (h); minus infinity changes nothing. LSE counts them."""
 
     name = "sink"
+    packs = True
     keys = (Flag("sink", False, "a logit of each head joins the sum of exponentials"),)
 
     @classmethod
@@ -61,13 +62,13 @@ class Sink(WeightPart):
         from ckmlir.lang import full, where
         from ckmlir.ops.attention.weights_kernel import Around
 
-        logit = work.share.once(given.sink.scalar(work.head) * LOG2_E, -INFINITY)
+        logit = work.share.once(work.rows.numbers(given.sink, work.first, form) * LOG2_E, -INFINITY)
 
         class Sunk(Around):
             """The softmax begins with the logit as its maximum, whose weight is one."""
 
             def start(self, form: Form) -> list[Tile]:
-                largest = full((form.queries,), self.units.score(logit), "f32", form.row_layout)
+                largest = self.units.score(logit)
                 one = full((form.queries,), 2.0**self.boost, "f32", form.row_layout)
                 return [largest, where(largest > -INFINITY, one, 0.0)]
 

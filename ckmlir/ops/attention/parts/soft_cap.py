@@ -33,6 +33,7 @@ class SoftCap(ScorePart):
     cap: float
 
     name = "softcap"
+    packs = True
     keys = (Real("soft_cap", None, "scores become soft_cap · tanh(score / soft_cap); not with a bias", 0),)
 
     @classmethod

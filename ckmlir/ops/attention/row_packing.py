@@ -1,0 +1,26 @@
+"""Heads that share keys as rows of one block, on the host: whether they can be, and how many blocks there are."""
+
+from __future__ import annotations
+
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.problem import Problem
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
+
+
+def packable(problem: Problem) -> bool:
+    """Whether offsets of 32 bits reach all heads that share keys, from the first of a sequence."""
+    further = problem.h // problem.hk - 1
+    for name in "qo":
+        _, head, row = problem.strides(name)
+        size = find_dtype(problem.out if name == "o" else problem.dtype).bytes
+        if (further * head + problem.sq * row) * size > MAXIMUM_ARRAY_BYTES:
+            return False
+    return True
+
+
+def blocks_of_queries(problem: Problem, spec: FmhaFwdSpec) -> tuple[int, int]:
+    """The most blocks of rows that a sequence has, and how many heads, or groups of heads that share keys, they are
+    of."""
+    together = problem.h // problem.hk if spec.packed else 1
+    return ceil_div(problem.sq * together, spec.block[0]), problem.h // together
