@@ -11,6 +11,14 @@ import pytest
 EXAMPLES = Path(__file__).resolve().parents[2] / "examples" / "dispatch"
 SAID = {
     "01_basic.py": (["first fit, of 1", "largest error"], []),
+    "02_batch.py": (["(32, 64, 64): c: 1152 elements agree", "(128, 128, 64): c: 32768 elements agree"], []),
+    "03_benchmark.py": (["wave instructions", "bytes read"], []),
+    "04_validation.py": (
+        ["m=-1: expected a whole number", "layout=RCX", "lda=8", "rows=3: unknown key", "gfx90a has no fp8 MFMA",
+         "strict dispatcher does not compile; the nearest is gemm_"], []),
+    "05_numpy.py": (["largest error", "misses: gemm gfx942"], []),
+    "10_advanced_benchmark.py": (
+        ["µs by the model  gemm_", "(the operator's choice)", ": tuned table, of"], ["--budget", "1"]),
     "06_json_export.py": (["4 dropped: dtype=fp8: gfx90a has no fp8 MFMA", '"gfx950": 12', "bytes"], []),
     "07_stress.py": (["3 kernels built in", "all are right"], ["--kernels", "3"]),
     "08_heuristics.py": (["24 kernels in 6 pools", "compv4  by shaped", "by tuned table", "by size buckets"], []),
