@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import hashlib
 import shlex
-import sys
 import time
 import traceback
 from collections.abc import Collection, Iterable
@@ -19,6 +18,7 @@ from ckmlir.errors import CkmlirError
 from ckmlir.files import user_directory, write_atomically
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure
+from ckmlir.passes.ir_printing import IrPrinter
 from ckmlir.passes.syntax import parse_pass
 
 
@@ -100,11 +100,13 @@ def run_pipeline(
     keep: Collection[str] = (),
     dump_on_failure: bool | Path = True,
     stream: TextIO | None = None,
+    printer: IrPrinter | None = None,
 ) -> PipelineRun:
     """Run `steps` on `module`, in place, with its context entered.
 
     verify_each: verify the whole module after every pass.
     print_after: names of passes, or "all", after which the IR is printed to `stream` (stderr by default).
+    printer: who prints instead, for example only what a pass changed.
     keep: names of `Step.produces` whose IR text is wanted.
     dump_on_failure: write the failing pass's input and replay command into this directory; True is the user's own
         directory of temporary files. Costs one clone of the module a pass.
@@ -113,10 +115,12 @@ def run_pipeline(
     """
     run = PipelineRun()
     context = module.context
+    prints = printer or IrPrinter(print_after, stream=stream)
     for step in steps:
         row = step if isinstance(step, Step) else Step(step)
         current = parse_pass(row.run) if isinstance(row.run, str) else row.run
         before = module.operation.clone() if dump_on_failure else None
+        prints.begin(module)
         start = time.perf_counter()
         with exclusive(context), collect(context) as diagnostics:
             # What passes of others leave is always verified.
@@ -127,8 +131,7 @@ def run_pipeline(
         run.diagnostics += diagnostics
         if row.produces and row.produces in keep:
             run.artifacts[row.produces] = str(module)
-        if "all" in print_after or current.name in print_after or str(current) in print_after:
-            print(f"// -----// IR Dump After {current} //----- //\n{module}", file=stream or sys.stderr)
+        prints.end(current, module)
     return run
 
 

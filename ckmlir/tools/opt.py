@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ckmlir.diagnostics import Diagnostic
     from ckmlir.mlir import ir
     from ckmlir.passes.framework import Pass
+    from ckmlir.passes.ir_printing import IrPrinter
 
 SEPARATOR = re.compile(r"^// -----[ \t]*$", re.MULTILINE)
 
@@ -53,6 +54,9 @@ def build_parser() -> argparse.ArgumentParser:
     add("--verify-each", action="store_true", help="verify the module after every pass")
     add("--print-ir-after-all", action="store_true", help="print the IR to stderr after every pass")
     add("--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR to stderr after this pass")
+    add("--print-ir-after-change", action="store_true", help="print the IR after passes that changed something")
+    add("--print-ir-diff", action="store_true", help="print the lines that each pass changed instead of all IR")
+    add("--run-reproducer", action="store_true", help="run the pass that the file, a reproducer, names in its head")
     add("--timing", action="store_true", help="print the time of each pass to stderr")
     add("--split-input-file", action="store_true", help="process the parts between // ----- lines one by one")
     add("--verify-diagnostics", action="store_true", help="compare diagnostics with expected-… comments")
@@ -127,9 +131,13 @@ def _run(options: argparse.Namespace, pass_texts: list[str]) -> int:
     if options.pass_pipeline is not None and pass_texts:
         raise CkmlirError("--pass-pipeline and single passes exclude each other; put them all into the pipeline")
     pipeline = ",".join(pass_texts) if options.pass_pipeline is None else options.pass_pipeline
+    text = _read(options.file)
+    if options.run_reproducer:
+        if pipeline:
+            raise CkmlirError("--run-reproducer: the file names its pass; leave out others")
+        pipeline = _replayed(options, text)
     context = ck_context()
     passes = parse_pipeline(pipeline, context)
-    text = _read(options.file)
     pieces = _split_input(text) if options.split_input_file else [text]
     outcomes = [_process(piece, passes, context, options) for piece in pieces]
 
@@ -169,7 +177,7 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
             module,
             passes,
             verify_each=options.verify_each,
-            print_after=["all"] if options.print_ir_after_all else options.print_ir_after,
+            printer=_printer(options),
             dump_on_failure=_reproducers(options),
         )
     except PipelineFailure as failure:
@@ -186,6 +194,28 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
         enable_debug_info=options.mlir_print_debuginfo, print_generic_op_form=options.mlir_print_op_generic
     )
     return Outcome(printed.rstrip("\n") + "\n", _named(found, name))
+
+
+def _printer(options: argparse.Namespace) -> IrPrinter:
+    """What is printed between passes; --print-ir-after-change and --print-ir-diff mean all unless passes are named."""
+    from ckmlir.passes.ir_printing import IrPrinter
+
+    compares = options.print_ir_after_change or options.print_ir_diff
+    every = options.print_ir_after_all or (compares and not options.print_ir_after)
+    return IrPrinter(
+        ["all"] if every else options.print_ir_after, options.print_ir_after_change, options.print_ir_diff
+    )
+
+
+def _replayed(options: argparse.Namespace, text: str) -> str:
+    """The pipeline of a reproducer; its other settings become options."""
+    from ckmlir.passes.reproducer import read_replay
+
+    replay = read_replay(text, _display_name(options.file))
+    options.verify_each |= replay.verify_each
+    if replay.folder:
+        sys.path.append(replay.folder)
+    return replay.pipeline
 
 
 def _named(diagnostics: list[Diagnostic], name: str) -> list[Diagnostic]:

@@ -1,0 +1,62 @@
+"""What is printed of the IR while a pipeline runs: all of it, only where a pass changed it, or what changed."""
+
+from __future__ import annotations
+
+import difflib
+import sys
+from collections.abc import Collection
+from dataclasses import dataclass, field
+from typing import TextIO
+
+from ckmlir.mlir import ir
+from ckmlir.passes.framework import Pass
+
+CONTEXT = 3
+"""Unchanged lines around a change."""
+
+
+@dataclass
+class IrPrinter:
+    """Prints the IR after passes.
+
+    Attributes:
+        after: names of passes, or "all".
+        changed: only where a pass changed something; of the others one line says so.
+        diff: the lines that changed, not the whole.
+        stream: where to; None: standard error.
+    """
+
+    after: Collection[str] = ()
+    changed: bool = False
+    diff: bool = False
+    stream: TextIO | None = None
+    _before: str = field(default="", init=False)
+
+    def begin(self, module: ir.Module) -> None:
+        """Remember what the next pass begins with, where that matters."""
+        if self.after and (self.changed or self.diff) and not self._before:
+            self._before = str(module)
+
+    def end(self, current: Pass, module: ir.Module) -> None:
+        """Print what is wanted after a pass."""
+        if not self.after:
+            return
+        wanted = "all" in self.after or current.name in self.after or str(current) in self.after
+        compares = self.changed or self.diff
+        if not wanted and not compares:
+            return
+        text, before = str(module), self._before
+        if compares:
+            self._before = text
+        if not wanted:
+            return
+        if compares and text == before:
+            print(f"// -----// No Change By {current} //----- //", file=self.stream or sys.stderr)
+            return
+        shown = _difference(before, text) if self.diff else text
+        print(f"// -----// IR Dump After {current} //----- //\n{shown}", file=self.stream or sys.stderr)
+
+
+def _difference(before: str, after: str) -> str:
+    lines = difflib.unified_diff(before.splitlines(), after.splitlines(), "before", "after", lineterm="", n=CONTEXT)
+    return "\n".join(lines)
