@@ -26,7 +26,7 @@ from ckmlir.tools.request import add_operator_arguments, read_request
 from ckmlir.tools.run_file import read_for_launch, run_launch
 from ckmlir.tools.timing_options import title_of
 
-STATIC = ("wait", "hazard")
+STATIC = ("wait", "copy_order", "hazard")
 """The checkers that need no launch."""
 NOT_PROVEN = "not proven"
 
@@ -37,7 +37,7 @@ def add_arguments(parser: Parser) -> None:
     add_own_kernel_arguments(parser)
     add(
         "--check", type=_checks, default=parse_checks("all"), metavar="all|name,…",
-        help=f"which checkers: {', '.join(CHECKERS)} [all]; those but {' and '.join(STATIC)} need --launch",
+        help=f"which checkers: {', '.join(CHECKERS)} [all]; those but {', '.join(STATIC)} need --launch",
     )  # fmt: skip
     add("--format", choices=FORMATS, default="text", help="of the report; sarif is SARIF 2.1.0 [text]")
     add("-o", "--output", type=Path, metavar="FILE", help="write the report there [standard output]")

@@ -217,7 +217,7 @@ def test_bad_descriptions_name_the_field(
     [
         ("check /nowhere.hsaco", "cannot read /nowhere.hsaco"),
         ("check {saxpy} --kernel daxpy", "--kernel daxpy: no kernel 'daxpy'"),
-        ("check {saxpy} --check race", "give --launch, or wait|hazard"),
+        ("check {saxpy} --check race", "give --launch, or wait|copy_order|hazard"),
         ("check {saxpy} --launch /nowhere.json", "cannot read /nowhere.json"),
         ("time {saxpy}", "needs --launch launch.json"),
         ("time {saxpy} --launch {launch} --arch gfx942", "--arch is for operators"),

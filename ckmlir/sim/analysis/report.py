@@ -34,12 +34,32 @@ def check_waits(code_object: CodeObject, kernel: str | None = None) -> list[Find
         ValueError: The code object is for another chip.
     """
     subject = _Subject(code_object, code_object.kernel(kernel), "wait")
+    return subject.unproven() + _wait_findings(subject, _missing(subject))
+
+
+def check_copy_order(code_object: CodeObject, kernel: str | None = None) -> list[Finding]:
+    """What `check_waits` would find besides if copies from memory to LDS landed in any order, so that only vmcnt(0)
+    waited for one. Nothing is found in kernels that wait for all of them, or copy nothing.
+
+    Arguments and errors as for `check_waits`; the findings are of the checker "copy_order".
+    """
+    subject = _Subject(code_object, code_object.kernel(kernel), "copy_order")
+    every = (effects.lds for block in subject.flow.blocks.values() for effects in block.effects)
+    if not any(lds is not None and lds.direct for lds in every):
+        return []
+    known = {(item.use.address, item.access.address) for item in _missing(subject)}
+    strict = _missing(subject, ordered_copies=False)
+    return _wait_findings(subject, [one for one in strict if (one.use.address, one.access.address) not in known])
+
+
+def _missing(subject: _Subject, *, ordered_copies: bool = True) -> list[MissingWait]:
+    """Uses that come too early; those of LDS whose addresses are known to be apart are left out."""
     flow = unfold(subject.flow)
-    missing = list(WaitAnalysis(flow).missing())
+    missing = list(WaitAnalysis(flow, ordered_copies=ordered_copies).missing())
     if any(not item.registers for item in missing):
         addresses = LdsAddresses(flow, subject.kernel)
         missing = [item for item in missing if item.registers or addresses.may_conflict(item.access, item.use)]
-    return subject.unproven() + _wait_findings(subject, missing)
+    return missing
 
 
 def check_hazards(code_object: CodeObject, kernel: str | None = None) -> list[Finding]:

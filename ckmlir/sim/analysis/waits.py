@@ -65,8 +65,9 @@ class Step(NamedTuple):
 class WaitAnalysis:
     """What may be in flight at the start of each block of a kernel, and the uses that come too early."""
 
-    def __init__(self, flow: ControlFlow) -> None:
-        self.flow = flow
+    def __init__(self, flow: ControlFlow, *, ordered_copies: bool = True) -> None:
+        """`ordered_copies`: copies from memory to LDS land in the order of their issue."""
+        self.flow, self._ordered_copies = flow, ordered_copies
         self.steps = {
             start: [_step(*pair) for pair in zip(block.instructions, block.effects)]
             for start, block in flow.blocks.items()
@@ -75,6 +76,9 @@ class WaitAnalysis:
         self._kinds: dict[Counter, dict[int, Kind]] = {counter: {} for counter in Counter}
         for site, step in self.site.items():
             for counter, kind in step.effects.events:
+                lds = step.effects.lds
+                if not ordered_copies and counter is Counter.VM and lds is not None and lds.direct and lds.writes:
+                    kind = Kind.FLAT  # which returns in any order
                 self._kinds[counter][site] = kind
         self.relevant = {
             start: [step for step in steps if step.effects.events or step.waits or step.is_barrier]
@@ -204,7 +208,7 @@ class WaitAnalysis:
                 unordered = before.direct if counter is Counter.VM else use.direct and use.reads
                 if not conflict or (access.barrier < 0 and not unordered):
                     continue
-                if access.barrier < 0 and before.writes and not use.reads and use.direct:
+                if self._ordered_copies and access.barrier < 0 and before.writes and not use.reads and use.direct:
                     continue  # copies land in order
                 barrier = self.site[access.barrier].instruction if access.barrier >= 0 else None
                 needed = self._enough_at_barrier[counter, access] if barrier else self._enough(queue, access)

@@ -114,6 +114,10 @@ CHECKERS: dict[str, Checker] = {
         Checker("wait", "registers or LDS used before the counter that guards them was waited for"),
         Checker("hazard", "instructions closer together than the chip allows"),
         Checker("promise", "promises of a kernel's author, such as `multiple_of`, that a launch does not keep"),
+        Checker(
+            "copy_order", "copies from memory to LDS that are waited for by number, as if they landed in order",
+            on_request=True,
+        ),
         Checker("clamped", "buffer accesses that the size of the buffer refuses", on_request=True),
         Checker("unaligned", "accesses of dwords that are not dword-aligned", on_request=True),
     )

@@ -15,6 +15,10 @@ def static_findings(code_object: CodeObject, kernel: str, checks: Collection[str
         from ckmlir.sim.analysis import check_waits
 
         found += check_waits(code_object, kernel)
+    if "copy_order" in checks:
+        from ckmlir.sim.analysis import check_copy_order
+
+        found += check_copy_order(code_object, kernel)
     if "hazard" in checks:
         from ckmlir.sim.analysis import check_hazards
 

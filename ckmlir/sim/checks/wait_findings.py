@@ -51,7 +51,7 @@ def seen_or_possible(
     of LDS is cleared where the run has executed both instructions. `executed` gives the offsets of those it has.
     """
     shown = {access for one in seen if one.checker == "wait" for access in one.earlier}
-    possible = [one for one in known if not one.earlier or not shown.issuperset(one.earlier)]
+    possible = [one for one in known if one.checker != "wait" or not one.earlier or not shown.issuperset(one.earlier)]
     if any(_of_lds(one) for one in possible):
         decided = set(executed())
         possible = [_cleared(one) if _of_lds(one) and decided.issuperset((one.address, *one.earlier)) else one
@@ -66,4 +66,4 @@ def _cleared(finding: Finding) -> Finding:
 
 
 def _of_lds(finding: Finding) -> bool:
-    return bool(finding.earlier) and finding.allocation == "LDS"
+    return finding.checker == "wait" and bool(finding.earlier) and finding.allocation == "LDS"
