@@ -55,6 +55,7 @@ OPERATORS = {
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",
     "fmha_fwd_splitkv_combine": "ckmlir.ops.attention.fmha_fwd_splitkv_combine",
     "sparse_attention": "ckmlir.ops.attention.sparse_attention",
+    "sage_attention": "ckmlir.ops.attention.sage_attention",
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",
     "fmha_bwd_costs": "ckmlir.ops.attention.fmha_bwd_costs",
     "fmha_bwd_convert_dq": "ckmlir.ops.attention.fmha_bwd_convert_dq",

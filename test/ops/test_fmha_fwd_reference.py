@@ -185,11 +185,14 @@ def test_tolerances_admit_a_flash_kernel_and_no_missing_key(dtype: str, sq: int,
 def test_default_kernels(target) -> None:
     listed = FMHA.kernels(target)
     assert {spec.dtype for spec in listed} == {"f16", "bf16", "f32", *(["fp8"] if target.fp8 else [])}
-    assert {word.partition("_")[0] for spec in listed for word in spec.parts} == {part.name for part in FMHA.parts}
+    lacking = set() if target.fp8 else {"headscales", "blockscales", "outputscale"}
+    names = {part.name for part in FMHA.parts} - lacking
+    assert {word.partition("_")[0] for spec in listed for word in spec.parts} == names
     assert any(spec.varied for spec in listed) and any(spec.v_columns for spec in listed)
     specs = [
         one for one in listed
         if one.dtype != "f32" and not (one.parts or one.varied or one.v_columns or one.mask == "sinks")
+        and one.along_keys == 1 and not one.packed
     ]  # fmt: skip
     dtypes = 2 if target.fp8 is None else 3
     woven = [spec for spec in specs if spec.schedule != "qr"]

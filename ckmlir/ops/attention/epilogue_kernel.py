@@ -6,7 +6,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from ckmlir.lang import Scalar, View, cast, log2, store, where
+from ckmlir.lang import Scalar, View, cast, load, log2, store, where
 from ckmlir.ops.attention.loop_kernel import Sums
 from ckmlir.ops.attention.weights_kernel import Units
 
@@ -22,7 +22,7 @@ class Output:
         dtype: of O.
         first: the block's first query.
         units, boost: see `weights_kernel.Softmax`.
-        factors: what O is multiplied with.
+        factors: what O is multiplied with; channels: numbers (channels) that it is multiplied with, so padded.
     """
 
     o: View
@@ -32,6 +32,7 @@ class Output:
     units: Units
     boost: int
     factors: Sequence[Scalar]
+    channels: Sequence[View] = ()
 
     def write(self, sums: Sums) -> None:
         """O and LSE of the block; 0 and minus infinity where a query attends to nothing."""
@@ -41,7 +42,10 @@ class Output:
         factor = inverse
         for one in self.factors:
             factor = factor * one
-        store(cast(sums.o * factor[:, None], self.dtype), self.o.window(sums.o.lengths, (self.first, 0)))
+        o = sums.o * factor[:, None]
+        for each in self.channels:
+            o = o * load(each.window(o.lengths[1:], (0,)))[None, :]
+        store(cast(o, self.dtype), self.o.window(sums.o.lengths, (self.first, 0)))
         if self.lse is not None:
             power = self.units.exponent(largest) + log2(where(none, 1.0, total))
             power = power - float(self.boost) if self.boost else power

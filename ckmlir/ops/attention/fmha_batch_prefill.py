@@ -21,7 +21,7 @@ from typing import Any, ClassVar
 
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-from ckmlir.ops.attention.parts import PARTS
+from ckmlir.ops.attention.parts import PAGED_PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.page_lists import PageLists
 from ckmlir.ops.attention.parts.pages import Pages
@@ -46,7 +46,7 @@ class FmhaBatchPrefill(FmhaFwd):
     )
 
     def __init__(self) -> None:
-        super().__init__(PARTS, (Dense, Pages, PageLists))
+        super().__init__(PAGED_PARTS, (Dense, Pages, PageLists))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         given = {**values, "mode": "group", "v_layout": "rows"}
@@ -69,6 +69,7 @@ class FmhaBatchPrefill(FmhaFwd):
             for size in (16, 1024)
             for dtype in ("f16", "bf16", "fp8")
         ]
+        requests += [{"d": 128, "page_size": size, "dtype": "fp8", "scales": "page"} for size in (128, 1024)]
         specs = [self.spec(self.problem(**one), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 

@@ -9,8 +9,8 @@ Parts (`parts/`) add a bias, ALiBi, a soft cap, a sink logit or dropout, with ke
 
 A query with nothing to attend to, or with scores of minus infinity alone, gives O = 0 and LSE = -inf; one with a score
 of NaN or plus infinity among those it attends to gives NaN for both. Nothing is promised of a query with scores that
-f32 does not hold, and of O where V has NaN or infinities, but that it does not reach another head. Rows behind the
-end of a sequence are not written.
+f32 does not hold, or with rounding errors that exponentials do not, and of O where V has NaN or infinities, but that it
+does not reach another head. Rows behind the end of a sequence are not written.
 
 With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
 Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels. `scales` adds scales that memory
@@ -38,6 +38,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     DTYPES,
     HEAD_TILES,
     OUTPUTS,
+    SCALED,
     FmhaFwdSpec,
     axes_of,
     channel_multiple,
@@ -172,9 +173,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         given = {name: values[f"{name}_strides"] for name in "qkvo"}
         strides: dict[str, Any] = {}
         for name in "qkvo":
-            dtype = problem.out if name == "o" else problem.dtype
             strides[f"{name}_strides"] = checked_head_strides(
-                name, problem.layout_of(name), problem.batches(name), problem.sizes(name), dtype, given[name],
+                name, problem.layout_of(name), problem.batches(name), problem.sizes(name), problem.dtype_of(name),
+                given[name],
                 limited=name not in "kv" or problem.source.limited,
             )  # fmt: skip
         problem = replace(problem, **strides)
@@ -208,6 +209,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             "dtype": problem.dtype, "out": problem.out, "d": problem.d, "dv": problem.dv, "mask": problem.mask.kind,
             "lse": problem.lse, "sequences": (problem.queries.word, problem.keys.word),
             "parts": tuple(part.word for part in problem.parts), "source": problem.source.word,
+            "v_dtype": problem.v_dtype,
         }  # fmt: skip
 
     def axes(self, spec: FmhaFwdSpec, target: Target) -> Mapping[str, Sequence[object]]:
@@ -274,6 +276,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             {"v_layout": "columns"}, {"mask": "window:128,0,4"}, {"sq": 1, "h": 8, "hk": 1},
         )  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
+        requests += [{"d": 128, "dtype": "fp8", **one} for one in ({"scales": "head"}, {"scales": "block"})]
+        requests += [{"d": 128, "dtype": dtype, "out": "fp8"} for dtype in ("bf16", "fp8")]
         specs = [self.spec(self.problem(**{"sq": 1024, **one}), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
@@ -361,23 +365,23 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
 def _columns(problem: Problem) -> int:
     """What a kernel may know to divide the number of keys of V in columns; 0 for rows."""
-    columns = alignment(find_dtype(problem.dtype).bytes, problem.sk) if problem.v_layout == "columns" else 0
+    columns = alignment(find_dtype(problem.dtype_of("v")).bytes, problem.sk) if problem.v_layout == "columns" else 0
     return 1 if columns and problem.keys.lengths else columns
 
 
 def _check_channels(fields: Mapping[str, Any]) -> None:
-    multiple = channel_multiple(fields["dtype"])
-    for key in ("d", "dv"):
+    for key, dtype in (("d", fields["dtype"]), ("dv", fields.get("v_dtype") or fields["dtype"])):
+        multiple = channel_multiple(dtype)
         if fields[key] % multiple or fields[key] > HEAD_TILES[-1]:
             right = f"a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
-            raise RequestError(f"{key}={fields[key]}: heads of {fields['dtype']} have {right} channels")
+            raise RequestError(f"{key}={fields[key]}: heads of {dtype} have {right} channels")
 
 
 def _check_scales(fields: dict[str, Any]) -> None:
     """Refuse scales that make no sense, and find that of the scores."""
     dtype = fields["dtype"]
     for key in ("q_scale", "k_scale", "v_scale"):
-        if dtype != "fp8" and fields[key] != 1:
+        if dtype not in SCALED and fields[key] != 1:
             raise RequestError(f"{key}={fields[key]}: only fp8 is scaled, not {dtype}; leave it out")
         if fields[key] <= 0:
             raise RequestError(f"{key}={fields[key]}: expected a positive number")

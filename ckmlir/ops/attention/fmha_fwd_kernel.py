@@ -12,7 +12,7 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr
 from ckmlir.ops.attention.epilogue_kernel import Output
-from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple
+from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple, shape_for_values
 from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
@@ -20,6 +20,7 @@ from ckmlir.ops.attention.source import Source, find_source
 from ckmlir.ops.attention.spans_kernel import Reach, spans_of
 from ckmlir.ops.attention.weights_kernel import Softmax
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
+from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
 ACCUMULATOR_GROUP = 4
@@ -29,7 +30,7 @@ ACCUMULATOR_GROUP = 4
 def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], sources: Sequence[type[Source]]) -> Kernel:
     """Trace the kernel of a specification whose parts, and source of K and V, are of these kinds."""
     form = form_of(spec, target)
-    boost = WEIGHT_EXPONENT[target.fp8] if spec.dtype == "fp8" and target.fp8 else 0
+    boost = WEIGHT_EXPONENT[target.fp8] if spec.values == "fp8" and target.fp8 else 0
     parts = [(find_part(kinds, word), word) for word in spec.parts]
     source = find_source(sources, spec.source)
 
@@ -55,6 +56,7 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
             weights.units,
             boost,
             [*_factors(spec, parts, given), *scaling.factors],
+            scaling.channels,
         ).write(sums)
 
     return fmha_fwd
@@ -63,11 +65,11 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
 def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     """What a workgroup of this kernel multiplies in a step."""
     queries, keys = spec.block
-    shape = "x".join(map(str, spec.mfma))
-    scores = Mma.select(target, shape, spec.dtype, block_k=spec.d_tile, transposed=True)
-    values = Mma.select(target, shape, spec.dtype, block_k=keys, transposed=True).with_k_chunk(ACCUMULATOR_GROUP)
+    second = shape_for_values(spec.mfma, spec.dtype, spec.values, target)
+    scores = Mma.select(target, by(spec.mfma), spec.dtype, block_k=spec.d_tile, transposed=True)
+    values = Mma.select(target, by(second), spec.values, block_k=keys, transposed=True).with_k_chunk(ACCUMULATOR_GROUP)
     waves = spec.along_queries, spec.along_keys
-    return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.dtype, waves, scores, values)
+    return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
 
 
 Parts = Sequence[tuple[type[Part], str]]
@@ -75,7 +77,8 @@ Parts = Sequence[tuple[type[Part], str]]
 
 
 def _arguments(spec: FmhaFwdSpec, source: type[Source], parts: Parts) -> dict[str, Any]:
-    arguments: dict[str, Any] = {name: ptr(spec.out if name == "o" else spec.dtype) for name in "qkvo"}
+    types = zip("qkvo", (spec.dtype, spec.dtype, spec.values, spec.out), strict=True)
+    arguments: dict[str, Any] = {name: ptr(dtype) for name, dtype in types}
     if spec.lse:
         arguments["lse"] = ptr("f32", alignment=4)
     arguments.update(dict.fromkeys(spec.lists, ptr("i32")))

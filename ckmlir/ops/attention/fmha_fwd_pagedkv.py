@@ -19,7 +19,7 @@ from typing import Any
 
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
-from ckmlir.ops.attention.parts import PARTS
+from ckmlir.ops.attention.parts import PAGED_PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
@@ -35,7 +35,7 @@ class FmhaFwdPagedkv(FmhaFwd):
     summary = "attention forward with K and V in the pages of a pool, of any power of two keys"
 
     def __init__(self) -> None:
-        super().__init__(PARTS, (Dense, Pages))
+        super().__init__(PAGED_PARTS, (Dense, Pages))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         given = values["page_size"]

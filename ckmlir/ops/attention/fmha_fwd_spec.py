@@ -30,11 +30,16 @@ from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
-from ckmlir.targets import Target
+from ckmlir.targets import Target, TargetError
 
 DTYPES = ("f16", "bf16", "fp8", "f32")
 """Of Q, K and V."""
-OUTPUTS = {"f16": ("f16", "fp8"), "bf16": ("bf16", "fp8"), "f32": ("f32",), "fp8": ("bf16", "f16", "f32", "fp8")}
+SCALED = ("fp8", "i8")
+"""Types of Q and K whose elements stand for themselves times a number."""
+OUTPUTS = {
+    "f16": ("f16", "fp8"), "bf16": ("bf16", "fp8"), "f32": ("f32",), "fp8": ("bf16", "f16", "f32", "fp8"),
+    "i8": ("bf16", "f16"),
+}  # fmt: skip
 """By the dtype of Q, K and V: what O may be, the default first."""
 WEIGHT_EXPONENT = {"fnuz": 7, "ocp": 8}
 """By flavour of 8-bit floats: weights up to 1 are multiplied by two to this power before they become fp8, so that they
@@ -78,6 +83,7 @@ class FmhaFwdSpec(Spec):
         sequences: what memory holds of the places of queries and of keys, see `SEQUENCES`.
         v_columns: 0 for V in rows; else it is in columns, and this divides the number of keys.
         parts: words of what else is done, see `part.Part.word`.
+        v_dtype: type of V and of the weights; none: that of Q and K.
         lse: the logarithm of the sum of exponentials is an output.
         source: word of where K and V lie, see `part.Part.word`; rows of batches have none.
         split: several workgroups share a block's keys, and O and LSE are those of their parts.
@@ -108,10 +114,16 @@ class FmhaFwdSpec(Spec):
     order: Algorithm[str] = RISING
     along_keys: Algorithm[int] = 1
     packed: Algorithm[bool] = False
+    v_dtype: str = ""
+
+    @property
+    def values(self) -> str:
+        """The type of V, to which weights are rounded."""
+        return self.v_dtype or self.dtype
 
     @property
     def name(self) -> str:
-        types = [self.dtype] if self.out == self.dtype else [self.dtype, self.out]
+        types = [self.dtype, *[self.v_dtype] * bool(self.v_dtype), *[self.out] * (self.out != self.dtype)]
         parts = [
             "fmha_fwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
@@ -127,7 +139,7 @@ class FmhaFwdSpec(Spec):
     @property
     def scaled(self) -> bool:
         """Q, K and V have a scale each: those of Q and K are part of the scores' scale, that of V an argument."""
-        return self.dtype == "fp8"
+        return self.dtype in SCALED
 
     @property
     def varied(self) -> bool:
@@ -210,6 +222,7 @@ def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
     schedule: str | None, edge: str | None, reach: int, target: Target, sequences: tuple[str, str] = ("", ""),
     v_columns: int = 0, parts: tuple[str, ...] = (), source: str = "", split: bool = False, sharing: int = 1,
+    v_dtype: str = "",
 ) -> list[FmhaFwdSpec]:  # fmt: skip
     """Kernels for a problem with so many heads in all batches, of which `sharing` at a time may be packed in rows, and
     queries that attend to at most `reach` keys, the best first: of the schedules, if none is named, and then of the
@@ -238,6 +251,7 @@ def proposed_specs(
             pad_sq=packed or sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
             schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
             edge=edge or own, order=RISING if split else order(mask), along_keys=along, packed=packed,
+            v_dtype=v_dtype,
         )  # fmt: skip
 
     candidates = [
@@ -253,6 +267,22 @@ def proposed_specs(
             for keys in _key_blocks(name, max(d, dv), parts, source)
         ]
     return candidates
+
+
+def shape_for_values(shape: tuple[int, int, int], dtype: str, values: str, target: Target) -> tuple[int, int, int]:
+    """The matrix instruction that multiplies weights of type `values` where one of this shape has made scores of
+    `dtype`: the same, or the fastest of another type with as many rows and columns.
+
+    Raises:
+        TargetError: the chip has none.
+    """
+    if values == dtype:
+        return shape
+    rows, columns, _ = shape
+    able = [one for one in target.mfmas(values) if (one.m, one.n) == (rows, columns) and not one.scaled]
+    if not able:
+        raise TargetError(f"{target.name} has no {rows}x{columns} matrix instruction for {values}")
+    return able[0].m, able[0].n, able[0].k
 
 
 def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
@@ -287,7 +317,7 @@ def keys_of_scale(parts: Sequence[str], source: str) -> float:
     """How many keys share a scale, by words of parts and of the source of K and V."""
     for word in parts:
         name, *sizes = word.split("_")
-        if name == "blockscales":
+        if name in ("blockscales", "sagescales"):
             return int(sizes[1])
         if name == "pagescales":
             return page_size(source)

@@ -9,10 +9,12 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     FORWARD_MASKS,
     HEAD_TILES,
     OUTPUTS,
+    SCALED,
     SEQUENCES,
     FmhaFwdSpec,
     channel_multiple,
     copying,
+    shape_for_values,
 )
 from ckmlir.ops.attention.orders import ORDERS
 from ckmlir.ops.attention.paged_spec import copied_rows
@@ -25,6 +27,8 @@ from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 
+VALUES = ("", "fp8", "f16", "bf16")
+"""Types that V may have where it is not that of Q and K."""
 SMALLEST_COPY = 4
 """Bytes of a lane's copy to LDS (CDNA3 ISA, buffer loads with LDS)."""
 DRAWN = 32
@@ -34,8 +38,8 @@ DRAWN = 32
 def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
     reasons = [
-        *not_a_choice(spec, dtype=DTYPES, mask=FORWARD_MASKS, schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES),
-                      order=tuple(ORDERS)),
+        *not_a_choice(spec, dtype=SCALED if spec.v_dtype else DTYPES, v_dtype=VALUES, mask=FORWARD_MASKS,
+                      schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES), order=tuple(ORDERS)),
         *not_powers_of_two(spec, "block", "waves", "along_keys"),
         *_sides(spec),
         *(
@@ -45,6 +49,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         ),
         *(not_powers_of_two(spec, "v_columns") if spec.v_columns else ()),
         *_channels(spec),
+        *_values(spec, target),
         *_output(spec, target),
     ]
     # Each group of checks relies on the ones before it.
@@ -75,12 +80,16 @@ def _output(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
         yield Reason("lse", spec.lse, "parts of O are nothing without their LSE", "expected 1")
 
 
+def _values(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
+    if spec.v_dtype == "fp8" and not target.fp8:
+        yield Reason("v_dtype", spec.v_dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+
+
 def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    if spec.dtype not in DTYPES:
-        return
-    multiple = channel_multiple(spec.dtype)
-    for field in ("d", "dv"):
-        channels = getattr(spec, field)
+    if spec.dtype not in OUTPUTS or spec.v_dtype not in VALUES:
+        return  # which is said already
+    for field, dtype in (("d", spec.dtype), ("dv", spec.values)):
+        channels, multiple = getattr(spec, field), channel_multiple(dtype)
         if channels < 1 or channels % multiple or channels > HEAD_TILES[-1]:
             right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
             yield Reason(field, channels, "no tile holds so many channels in whole vectors", right)
@@ -93,13 +102,18 @@ def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
         why, _, right = str(error).partition("; ")
         yield Reason("mfma", spec.mfma, why, right)
         return
+    try:
+        _, _, deep = shape_for_values(spec.mfma, spec.dtype, spec.values, target)
+    except TargetError as error:
+        yield Reason("mfma", spec.mfma, str(error), "expected a shape that both products have")
+        return
     m, n, k = spec.mfma
     if spec.block[0] % (spec.along_queries * m):
         why = f"{spec.along_queries} waves of {m} queries do not divide {spec.block[0]}"
         yield Reason("block", spec.block, why, f"expected a multiple of {spec.along_queries * m} queries")
-    if spec.block[1] % (n * spec.along_keys) or spec.block[1] % k:
-        why = f"matrix instructions of all waves take {n * spec.along_keys} keys of K and {k} of V at a time"
-        yield Reason("block", spec.block, why, f"expected a multiple of {max(n * spec.along_keys, k)} keys")
+    if spec.block[1] % (n * spec.along_keys) or spec.block[1] % deep:
+        why = f"matrix instructions of all waves take {n * spec.along_keys} keys of K and {deep} of V at a time"
+        yield Reason("block", spec.block, why, f"expected a multiple of {max(n * spec.along_keys, deep)} keys")
     for field, tile, step in (("d", spec.d_tile, k), ("dv", spec.dv_tile, n * spec.along_keys)):
         if tile % step:
             why = f"{step} does not divide the {tile} channels of {field}"
@@ -112,8 +126,8 @@ def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
     right = "expected qr_async, which copies K only"
     for field in copying(spec, "v") if not spec.v_columns else ():
         value = getattr(spec, field)
-        if find_dtype(spec.dtype).bytes != 2:
-            yield Reason(field, value, f"V of {spec.dtype} is not transposed when it is read from LDS", right)
+        if find_dtype(spec.values).bytes != 2:
+            yield Reason(field, value, f"V of {spec.values} is not transposed when it is read from LDS", right)
         elif not target.has("lds_transpose_read"):
             why = f"V goes to LDS as it lies in memory, and {target.name} has no reads of LDS that transpose"
             yield Reason(field, value, why, right)
@@ -121,7 +135,7 @@ def _transposed_copies(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
 
 def _copied_columns(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Copies of a lane are of 4 bytes at least."""
-    if spec.v_columns and spec.v_columns * find_dtype(spec.dtype).bytes < SMALLEST_COPY:
+    if spec.v_columns and spec.v_columns * find_dtype(spec.values).bytes < SMALLEST_COPY:
         for field in copying(spec, "v"):
             why = "V goes to LDS without registers, and its columns are no vectors of 4 bytes"
             right = "expected qr_async, which copies K only, or even lengths"
@@ -141,11 +155,11 @@ def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
 
 def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Pieces of arithmetic become whole registers, so that what is woven stays in its place."""
-    size = find_dtype(spec.dtype).bytes
+    size = find_dtype(spec.values).bytes
     for field, text in spec.loops.items():
         elements = parse_schedule(text).elements
         if elements * size % 4:
-            why = f"it makes weights {elements} at a time, which fill no register in {spec.dtype}"
+            why = f"it makes weights {elements} at a time, which fill no register in {spec.values}"
             yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
 
 
@@ -159,7 +173,7 @@ def _whole_edge(spec: FmhaFwdSpec) -> Iterator[Reason]:
 def _exchanged(spec: FmhaFwdSpec) -> int:
     """Bytes of LDS that waves side by side along keys take to exchange P, and the rows' maxima and sums (f32)."""
     queries, keys = spec.block
-    several = queries * keys * find_dtype(spec.dtype).bytes + 2 * queries * spec.along_keys * 4
+    several = queries * keys * find_dtype(spec.values).bytes + 2 * queries * spec.along_keys * 4
     return several if spec.along_keys > 1 else 0
 
 
@@ -167,18 +181,18 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     """What the loop with the schedule of a field takes: rotating buffers of K and V in LDS; accumulators of S and O, P,
     Q, loads of K and V in flight, and an operand."""
     queries, keys = spec.block
-    size = find_dtype(spec.dtype).bytes
+    size, v_size = (find_dtype(one).bytes for one in (spec.dtype, spec.values))
     threads = spec.waves * target.wave_size
     schedule = parse_schedule(spec.loops[field])
     name, value = ("block", spec.block) if field == "schedule" else (field, spec.edge)
-    shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * size}
+    shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * v_size}
     moving = sum(
         held * max(schedule.ahead_of(f"load_{tensor}"), 1)
         for tensor, held in shared.items()
         if schedule.path_of(tensor) == "through"
     )
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
-    tiles = (queries * (keys + spec.d_tile) * size * spec.along_keys + moving) // threads // 4
+    tiles = (queries * (keys * v_size + spec.d_tile * size) * spec.along_keys + moving) // threads // 4
     lds = _exchanged(spec) + sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
     if schedule.order == "weave":
         # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
@@ -186,6 +200,7 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
         need = output + 2 * scores + tiles + moving // threads // 4 + operand + woven_registers(spec.parts)
         return Resources(name, value, threads, lds, output, need, pinned=True)
     # Every wave reads all of K, then V, or its share.
-    operand = keys * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4 // spec.along_keys
+    row = max(spec.d_tile * size, spec.dv_tile * v_size)
+    operand = keys * row // target.wave_size // 4 // spec.along_keys
     need = output + scores + tiles + operand
     return Resources(name, value, threads, lds, output, need, pinned=schedule.elements > 0)

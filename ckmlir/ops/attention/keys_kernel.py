@@ -39,8 +39,8 @@ class Rows:
 
 def rows_of_sequence(given: Any, spec: FmhaFwdSpec, side: Side, head: Scalar, form: Form) -> Rows:
     """K and V of a sequence in a head, whose strides the kernel takes."""
-    multiple = channel_multiple(spec.dtype)
-    k = rows_of_head(given, "k", head, side, spec.d, multiple)
+    k = rows_of_head(given, "k", head, side, spec.d, channel_multiple(spec.dtype))
+    multiple = channel_multiple(spec.values)
     if not spec.v_columns:
         v = rows_of_head(given, "v", head, side, spec.dv, multiple).permute(1, 0)
     else:

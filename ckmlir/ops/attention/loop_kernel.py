@@ -27,7 +27,7 @@ class Form:
     """What a workgroup multiplies in a step: a block of (queries, keys), heads of d and dv channels.
 
     Attributes:
-        dtype: of the operands of both products; weights are rounded to it.
+        dtype: of V; weights are rounded to it.
         waves: side by side along queries and keys.
         scores, values: the matrix instructions of Q·Kᵀ and of the weights times V.
     """
@@ -180,7 +180,7 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
     Stages: prepare, load_k, k_lds, load_v, load_s, v_lds, k_read, qk, top, exp, rescale, v_read, pv. K and V lie in LDS
     as k and v.
     """
-    none = zeros((form.queries, form.keys), "f32", form.score_layout)
+    none = zeros((form.queries, form.keys), form.scores.acc_dtype, form.score_layout)
     with loop(span.low, span.high, form.keys, carry=[sums.o, *sums.state], schedule=schedule) as step:
         o, *state = step.carried
         key = span.key(step.index)
@@ -204,6 +204,7 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
         with stage("qk"):
             s = mma(form.scores, q, rk, none)
         with stage("top"):
+            s = cast(s, "f32")
             for score in span.scores:
                 s = score.apply(s, key)
             top = weights.top(s, state)

@@ -123,6 +123,8 @@ class Problem:
     schedule: str | None
     edge: str | None
     parts: tuple[Wanted, ...] = ()
+    v_dtype: str = ""
+    """Type of V, and of the weights that it is multiplied with; none: that of Q and K."""
     q_strides: tuple[int, int, int] = (0, 0, 0)
     """Elements from one batch, one head and one row to the next; so for the other arrays."""
     k_strides: tuple[int, int, int] = (0, 0, 0)
@@ -163,9 +165,13 @@ class Problem:
         """Batches of q, k, v or o."""
         return self.source.extent(self)[0] if name in "kv" else self.array_batches
 
+    def dtype_of(self, name: str) -> str:
+        """The type of q, k, v or o."""
+        return self.out if name == "o" else (self.v_dtype or self.dtype) if name == "v" else self.dtype
+
     def array(self, name: str) -> ArraySpec:
         """Q, K, V or O as it lies in memory in rows."""
-        dtype, role = (self.out, "out") if name == "o" else (self.dtype, "in")
+        dtype, role = self.dtype_of(name), "out" if name == "o" else "in"
         batch, head, row = self.strides(name)
         middle = (head, row) if self.layout_of(name) == "bhsd" else (row, head)
         return ArraySpec(name, self.shape(name), dtype, role, (batch, *middle, 1))

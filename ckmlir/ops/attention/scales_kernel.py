@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.lang import Pointer, Scalar, Tile, full, load, log2, maximum, reciprocal, reduce_max, reduce_sum, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, full, load, log2, maximum, reciprocal, reduce_max, reduce_sum, view
 from ckmlir.ops.attention.loop_kernel import Scaled, Score
 from ckmlir.ops.attention.problem import LEAST_SCALE
 from ckmlir.ops.attention.weights_kernel import Units
@@ -26,6 +26,11 @@ class Scaling(ABC):
     @property
     def factors(self) -> Sequence[Scalar]:
         """What O is multiplied with."""
+        return ()
+
+    @property
+    def channels(self) -> Sequence[View]:
+        """What channels of O are multiplied with."""
         return ()
 
     @abstractmethod
@@ -60,13 +65,20 @@ class ByBlock(Scaling):
 
     Attributes:
         rows: scale times that of each query.
-        k, v: of blocks, where `place` says for a key which one is its block's.
+        place: says for a key which block is its; k, v: the scales of a block.
+        of_channels: those of channels of O, if any.
     """
 
     rows: Tile
-    k: Pointer
-    v: Pointer
     place: Callable[[Scalar], Scalar]
+    k: Callable[[Scalar], Scalar]
+    v: Callable[[Scalar], Scalar | float]
+    of_channels: Sequence[View] = ()
+
+    @property
+    def channels(self) -> Sequence[View]:
+        """See `Scaling`."""
+        return self.of_channels
 
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
         """See `Scaling`."""
@@ -84,16 +96,25 @@ class ByKey(Scaling):
     Attributes:
         rows: scale times that of each query.
         place: says what is known of a step's keys ahead; k, v: load their scales from that.
+        of_channels: those of channels of O, if any.
     """
 
     rows: Tile
     place: Callable[[Scalar], Any]
     k: Callable[[Any], Tile]
-    v: Callable[[Any], Tile]
+    v: Callable[[Any], Tile] | None = None
+    of_channels: Sequence[View] = ()
+
+    @property
+    def channels(self) -> Sequence[View]:
+        """See `Scaling`."""
+        return self.of_channels
 
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
         """See `Scaling`: products become exponents at once."""
-        found = Columns(self)
+        if self.v is None:
+            return [Columns(self), *scores], Units(None)
+        found = ValueColumns(self, self.v)
         return [found, *scores], Keyed(None, found)
 
 
@@ -119,7 +140,7 @@ class Loaded(Score):
         """See `loop_kernel.Score`."""
         rows = self.scaling.rows
         k, v = (
-            maximum(full(rows.lengths, one.scalar(self.place), "f32", rows.type.distribution), LEAST_SCALE)
+            maximum(full(rows.lengths, one(self.place), "f32", rows.type.distribution), LEAST_SCALE)
             for one in (self.scaling.k, self.scaling.v)
         )
         self.factor, self.logarithm, self.inverse = rows * k, log2(v), reciprocal(v)
@@ -176,15 +197,13 @@ class Products(Exponents):
 
 
 class Columns(Score):
-    """The scales of the step's keys; tiles have one element a key.
+    """The scales of K of the step's keys.
 
     Attributes:
-        factor: of products; logarithm, inverse: of the scale of values.
+        factor: of products, one element a key.
     """
 
     factor: Tile
-    logarithm: Tile
-    inverse: Tile
 
     def __init__(self, scaling: ByKey) -> None:
         self.scaling = scaling
@@ -195,8 +214,7 @@ class Columns(Score):
 
     def load(self, key: Scalar) -> None:
         """See `loop_kernel.Score`."""
-        self.factor, v = (maximum(load(self.place), LEAST_SCALE) for load in (self.scaling.k, self.scaling.v))
-        self.logarithm, self.inverse = log2(v), reciprocal(v)
+        self.factor = maximum(self.scaling.k(self.place), LEAST_SCALE)
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
@@ -204,11 +222,32 @@ class Columns(Score):
         return exponents
 
 
+class ValueColumns(Columns):
+    """Those of V too.
+
+    Attributes:
+        logarithm, inverse: of the scale of values, one element a key.
+    """
+
+    logarithm: Tile
+    inverse: Tile
+
+    def __init__(self, scaling: ByKey, values: Callable[[Any], Tile]) -> None:
+        super().__init__(scaling)
+        self.values = values
+
+    def load(self, key: Scalar) -> None:
+        """See `loop_kernel.Score`."""
+        super().load(key)
+        v = maximum(self.values(self.place), LEAST_SCALE)
+        self.logarithm, self.inverse = log2(v), reciprocal(v)
+
+
 @dataclass(frozen=True)
 class Keyed(Units):
     """Scores are exponents; the state, and what weights are above, have logarithms of scales of values in them."""
 
-    scales: Columns
+    scales: ValueColumns
 
     def larger(self, before: Tile, scores: Tile) -> Tile:
         """See `Units`."""

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import numpy as np
 
-from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT
+from ckmlir.ops.attention.fmha_fwd_spec import SCALED, WEIGHT_EXPONENT
 from ckmlir.ops.attention.part import scale_parts, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import REFERENCE_ROWS, lse_rows, lse_shape, scored
@@ -20,6 +20,8 @@ from ckmlir.targets import Target
 
 FIRST_ORDER = 0.25
 """Error of an exponent up to which the exponential's is proportional."""
+MOST_ERROR = 60.0
+"""Error of an exponent up to which the exponential of what should not be positive is a number."""
 RELEVANT = 120.0
 """Weights below e to minus this power of the largest are zero in f32, which ends at e^-104."""
 
@@ -40,16 +42,19 @@ def fmha_tolerances(
         O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_out |o|
         LSE  E + r + 4 u |lse|
 
-    Where E is large O is some mean of V, wrong by 2 max|v|. In fp8 the weights are rounded to nearest, after
+    Where E is large O is some mean of V, wrong by 2 max|v|; where it is so large that exponentials may overflow,
+    nothing is promised. In fp8 the weights are rounded to nearest, after
     multiplication by a power of two, which divides their underflow. The scales of Q, K and V count as part of what
     they scale, and so does dropout's factor. Nothing is promised of rows behind a sequence's length.
 
     Args:
         magnitude: O of the magnitudes of V, in the layout of o.
     """
-    u, dtype, out = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype), find_dtype(problem.out)
+    u, dtype, out = find_dtype("f32").unit_roundoff, find_dtype(problem.dtype_of("v")), find_dtype(problem.out)
     flushes = not target.has("mfma_denormals") and dtype.name != "fp8"
-    error, free, free_o = _score_errors(problem, arrays, least=dtype.least_normal if flushes else 0.0)
+    small = target.has("mfma_denormals") or problem.dtype in SCALED
+    least = 0.0 if small else find_dtype(problem.dtype).least_normal
+    error, free, free_o = _score_errors(problem, arrays, least=least)
     sums = 2 * (problem.sk / 32 + 8) * u + sum(part.weight_error(problem) for part in scale_parts(problem))
     largest = problem.v_scale * _largest_value(problem, arrays)
     for part in weight_parts(problem):
@@ -63,7 +68,8 @@ def fmha_tolerances(
     output = np.where(rows > FIRST_ORDER, np.maximum(output, 2 * largest), output)
     output = output + problem.sk * largest * smallest + (out.underflow if out.bytes > 1 else 0.0)
     single = f"scores and sums in f32 over {problem.d} channels and {problem.sk} keys"
-    rounded = f"P rounded to {problem.dtype} and O to {problem.out}, {single}"
+    rounded = f"P rounded to {dtype.name} and O to {problem.out}, {single}"
+    free |= error > MOST_ERROR
     unspecified = np.broadcast_to(_by_batch(problem, free | free_o)[..., None], output.shape)
     found = {
         "o": Tolerance(out.unit_roundoff, problem.by_head(output), rounded, problem.by_head(unspecified)),

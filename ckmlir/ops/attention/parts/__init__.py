@@ -1,4 +1,5 @@
-"""What a request may add to attention; scores are changed in this order, before the mask."""
+"""What a request may add to attention; scores are changed in this order, before the mask. The second list is for keys
+in pages."""
 
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.alibi import Alibi
@@ -11,4 +12,5 @@ from ckmlir.ops.attention.parts.scales import HeadScales
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.parts.soft_cap import SoftCap
 
-PARTS: tuple[type[Part], ...] = (Bias, Alibi, SoftCap, Sink, Dropout, HeadScales, BlockScales, PageScales, OutputScale)
+PARTS: tuple[type[Part], ...] = (Bias, Alibi, SoftCap, Sink, Dropout, HeadScales, BlockScales, OutputScale)
+PAGED_PARTS: tuple[type[Part], ...] = (*PARTS, PageScales)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from random import Random
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
@@ -14,7 +14,7 @@ from ckmlir.ops.attention.problem import LEAST_SCALE, Place, Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
-from ckmlir.ops.request import PowerOfTwo, RequestError
+from ckmlir.ops.request import Key, PowerOfTwo, RequestError
 
 if TYPE_CHECKING:
     from ckmlir.lang import Pointer, Scalar, Tile
@@ -49,7 +49,7 @@ class BlockScales(Scales):
 
     name = "blockscales"
     kind = "block"
-    keys = (
+    keys: ClassVar[tuple[Key, ...]] = (
         BlockRows("scale_queries", None, "scales=block: queries of a block, a power of two; by default 128", minimum=1),
         BlockRows("scale_keys", None, "scales=block: keys of a block, a power of two; by default 128", minimum=1),
     )  # fmt: skip
@@ -76,7 +76,10 @@ class BlockScales(Scales):
             rows, size = self._side(problem, name)
             shape = (heads, _blocks(rows, size))
             found.append(array_spec(f"{name}_scales", shape if rows.slots else (problem.b, *shape), "f32", "in"))
-        return (*found, *(array_spec(f"scale_start_{side}", (problem.b + 1,), "i32", "in") for side in self.packed))
+        return (*found, *self._starts(problem))
+
+    def _starts(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        return tuple(array_spec(f"scale_start_{side}", (problem.b + 1,), "i32", "in") for side in self.packed)
 
     def _side(self, problem: Problem, name: str) -> tuple[Rows, int]:
         """The rows of an array, and how many of them a block has."""
@@ -119,43 +122,80 @@ class BlockScales(Scales):
         from ckmlir.lang import i32, ptr
 
         found: dict[str, Any] = {f"{name}_scales": ptr("f32", alignment=4) for name in "qkv"}
-        found |= {f"scale_start_{side}": ptr("i32", alignment=4) for side in _packed(word)}
+        found |= {f"scale_start_{side}": ptr("i32", alignment=4) for side in packed_sides(word)}
         return found | {f"scale_blocks_{side}": i32 for side in "qk"}
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
+        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey
+
+        blocks = Blocks(word, given, work, form)
+        k, v = (blocks.of_keys(one) for one in (given.k_scales, given.v_scales))
+        if blocks.keys % form.keys == 0:
+            return ByBlock(blocks.rows(), blocks.place, k.scalar, v.scalar)
+        return ByKey(blocks.rows(), lambda key: key, blocks.single(k), blocks.single(v))
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """Where the scales of a workgroup's queries and keys lie; in kernels."""
+
+    word: str
+    given: Any
+    work: Work
+    form: Form
+
+    @property
+    def sizes(self) -> tuple[int, int]:
+        """Queries and keys of a block."""
+        queries, keys = map(int, self.word.split("_")[1:3])
+        return queries, keys
+
+    @property
+    def keys(self) -> int:
+        """Of a block."""
+        return self.sizes[1]
+
+    def start(self, side: str, head: Scalar, heads: Scalar) -> Scalar:
+        """The first of a sequence's scales in a head (i64)."""
+        blocks, begin, row = getattr(self.given, f"scale_blocks_{side}").to("i64"), 0, head.to("i64")
+        if side in packed_sides(self.word):
+            begin = getattr(self.given, f"scale_start_{side}").scalar(self.work.batch).to("i64")
+        else:
+            row = row + self.work.batch.to("i64") * heads.to("i64")
+        found: Scalar = row * blocks + begin
+        return found
+
+    def rows(self) -> Tile:
+        """The scales of queries, times that of scores."""
         from ckmlir.lang import maximum
-        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey, scales_of_rows
+        from ckmlir.ops.attention.scales_kernel import scales_of_rows
 
-        queries, keys = map(int, word.split("_")[1:3])
+        given, work, form = self.given, self.work, self.form
+        q = given.q_scales.offset(self.start("q", work.head, given.h))
+        rows = scales_of_rows(q, self.sizes[0], work.sq, work.first, form.queries, form.row_layout)
+        scaled: Tile = maximum(rows, LEAST_SCALE) * given.scale
+        return scaled
 
-        def start(side: str, head: Scalar, heads: Scalar) -> Scalar:
-            """The first of a sequence's scales in a head (i64)."""
-            blocks, begin, row = getattr(given, f"scale_blocks_{side}").to("i64"), 0, head.to("i64")
-            if side in _packed(word):
-                begin = getattr(given, f"scale_start_{side}").scalar(work.batch).to("i64")
-            else:
-                row = row + work.batch.to("i64") * heads.to("i64")
-            found: Scalar = row * blocks + begin
-            return found
+    def of_keys(self, scales: Pointer) -> Pointer:
+        """The first of K's, or V's, of the sequence."""
+        return scales.offset(self.start("k", self.work.shared, self.given.h // self.given.ratio))
 
-        q = given.q_scales.offset(start("q", work.head, given.h))
-        shared = start("k", work.shared, given.h // given.ratio)
-        k, v = given.k_scales.offset(shared), given.v_scales.offset(shared)
-        rows = scales_of_rows(q, queries, work.sq, work.first, form.queries, form.row_layout)
-        rows = maximum(rows, LEAST_SCALE) * given.scale
-        if keys % form.keys == 0:
-            return ByBlock(rows, k, v, lambda key: key // keys)
+    def place(self, key: Scalar) -> Scalar:
+        """Which block a key is in."""
+        found: Scalar = key // self.keys
+        return found
 
-        def loaded(scales: Pointer) -> Callable[[Scalar], Tile]:
-            return lambda key: scales_of_rows(scales, keys, work.sk, key, form.keys)
+    def single(self, scales: Pointer) -> Callable[[Scalar], Tile]:
+        """What loads the scale of each of a step's keys."""
+        from ckmlir.ops.attention.scales_kernel import scales_of_rows
 
-        return ByKey(rows, lambda key: key, loaded(k), loaded(v))
+        return lambda key: scales_of_rows(scales, self.keys, self.work.sk, key, self.form.keys)
 
 
-def _packed(word: str) -> str:
+def packed_sides(word: str) -> str:
     """Sides whose sequences follow each other along rows."""
-    return word.split("_")[3] if word.count("_") == 3 else ""
+    return next((one for one in word.split("_")[3:] if one in ("q", "k", "qk")), "")
 
 
 def _blocks(rows: Rows, size: int) -> int:

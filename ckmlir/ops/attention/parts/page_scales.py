@@ -13,7 +13,6 @@ from ckmlir.ops.attention.parts.scales import Scales
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
-from ckmlir.ops.request import RequestError
 
 if TYPE_CHECKING:
     from ckmlir.lang import Pointer, Scalar, Tile
@@ -31,11 +30,7 @@ class PageScales(Scales):
 
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> PageScales | None:
-        if not cls.wanted(values, problem):
-            return None
-        if not isinstance(problem.source, Paged):
-            raise RequestError("scales=page: K and V do not lie in pages; expected tensor, head or block")
-        return cls()
+        return cls() if cls.wanted(values, problem) else None
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         pages = max(problem.source.extent(problem)[0], 1)  # one is read where there are no keys
@@ -89,5 +84,5 @@ class PageScales(Scales):
             return gather(each, where(numbers.below(pages.pool), numbers, -1), 0)
 
         if form.keys <= pages.size:
-            return ByBlock(rows, k, v, place)
+            return ByBlock(rows, place, k.scalar, v.scalar)
         return ByKey(rows, numbers, lambda all: gathered(k, all[0]), lambda all: gathered(v, all[1]))

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.attention.paged import Paged
 from ckmlir.ops.attention.part import ScalePart
 from ckmlir.ops.attention.problem import LEAST_SCALE, MOST_SCALE, Place, Problem
 from ckmlir.ops.comparison import Array
@@ -53,6 +54,8 @@ class Scales(ScalePart):
         kind = values["scales"]
         if kind != "tensor" and problem.dtype != "fp8":
             raise RequestError(f"scales={kind}: only fp8 is scaled, not {problem.dtype}; leave it out")
+        if kind == "page" and not isinstance(problem.source, Paged):
+            raise RequestError("scales=page: K and V do not lie in pages; expected tensor, head or block")
         return bool(kind == cls.kind)
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
