@@ -117,11 +117,14 @@ def test_workspaces_follow_from_upper_bounds() -> None:
     slots = FMHA.problem(**most, seqlens_q=lengths, seqlens_k=lengths, deterministic=1)
     by_block = {one.name: one.nbytes for one in make_plan(FMHA, slots, GFX942).workspaces}
     assert sizes[0]["dq_parts"] < 0.4 * by_block["dq_parts"]
-    assert sizes[0]["costs"] == 5 * 4
+    assert sizes[0]["costs"] == 6 * 4
 
 
 def test_what_is_refused() -> None:
-    """Keys that only shares have."""
+    """Keys that only shares have, and what leaves them too few registers."""
+    problem = FMHA.problem(**SHARED, d=128, bias="one", dbias=1)
+    with pytest.raises(RequestError, match=r"sink=shares: bias, dbias together .*expected persistent=0"):
+        make_plan(FMHA, problem, GFX942)
     with pytest.raises(RequestError, match=r"persistent=1: .*expected deterministic=1"):
         FMHA.problem(persistent=1)
     with pytest.raises(RequestError, match=r"workgroups=3: .*expected persistent=1"):

@@ -89,9 +89,10 @@ def test_what_is_queued(driver: DriverDouble, pack: str, monkeypatch: pytest.Mon
     driver.release()
     assert not any(calls[name] for name in WAITING), calls
     sent = [name for name in order if name in SENDING]
-    first, kernel = "hipModuleLaunchKernel", "hipModuleLaunchKernel"
+    kernel, zeros = "hipModuleLaunchKernel", ["hipMemsetAsync"] * 2  # what dK and dV are added to
     packed = ["hipMemcpyAsync", "hipMemcpyAsync", "hipLaunchHostFunc", "hipMemcpyAsync"] if pack == "host" else [kernel]
-    assert sent == [first, *packed, kernel, kernel]  # rowsum(dO·O) first; then the gradients, and the sum of slots
+    # rowsum(dO·O) first; then the gradients, the sum of slots, and dK and dV in their type
+    assert sent == [kernel, *packed, *zeros, kernel, kernel, kernel, kernel]
     assert sum(calls[name] for name in SENDING) == len(sent)
     expect(device, FMHA, problem, arrays, memories)
     executable.close()

@@ -62,6 +62,11 @@ class BackwardProblem:
         return "shares" if self.persistent else "slots"
 
     @property
+    def parted(self) -> bool:
+        """Whether several workgroups add to dK and dV of a head: heads of Q that share them, or pieces of a block."""
+        return self.ratio > 1 or self.kept == "shares"
+
+    @property
     def kernel_parts(self) -> tuple[Wanted, ...]:
         """The parts that the main kernel knows of."""
         return tuple(part for part in self.attention.parts if part is not self.sink)

@@ -7,21 +7,78 @@ and stores one block, where a workgroup has one to do: once, or in turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ckmlir.lang import Pointer, Scalar, exit_unless, i32, i64, loop, ptr, store, when, while_loop, workgroup_id, zeros
-from ckmlir.ops.attention.backward_loop_kernel import Form, Sink
+from ckmlir.lang import (
+    Pointer,
+    Scalar,
+    Tile,
+    Window,
+    atomic_add,
+    exit_unless,
+    i32,
+    i64,
+    loop,
+    ptr,
+    store,
+    when,
+    while_loop,
+    workgroup_id,
+    zeros,
+)
+from ckmlir.ops.attention.backward_loop_kernel import Form, Sink, Span
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot
 from ckmlir.ops.attention.block_rows_kernel import OneHead
 from ckmlir.ops.attention.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.orders import ORDERS
-from ckmlir.ops.attention.slot_table import Blocks, share_of
+from ckmlir.ops.attention.slot_table import BESIDE, Blocks
 from ckmlir.ops.attention.work_kernel import Side, Work, side_of
 
-SLOTS = {**dict.fromkeys(("sequences", "workgroups", "by_block"), i32), "first_own": i64, "own_stride": i64}
+SLOTS = {"sequences": i32, "by_block": i32, "first_own": i64, "own_stride": i64}
 """Arguments that say where slots lie, see `Shares.arguments`."""
-Body = Callable[[Work, Sink], None]
-"""Computes the gradients of a block of keys (`first` is a key), with what takes its parts of dQ."""
+
+
+@dataclass(frozen=True)
+class Turn:
+    """A block of keys.
+
+    Attributes:
+        work: `first` is a key.
+        sink: takes its parts of dQ.
+    """
+
+    work: Work
+    sink: Sink
+
+    def narrowed(self, span: Span) -> Span:
+        """The turn's part of a span of queries."""
+        return span
+
+    def keep(self, tile: Tile, window: Window) -> None:
+        """Leave dK or dV in memory."""
+        store(tile, window)
+
+
+@dataclass(frozen=True)
+class Piece(Turn):
+    """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. At most two
+    pieces of a block add their dK and dV, to zeros."""
+
+    low: Scalar
+    high: Scalar
+
+    def narrowed(self, span: Span) -> Span:
+        """See `Turn`."""
+        return replace(span, low=self.low.maximum(span.low), high=self.high.minimum(span.high))
+
+    def keep(self, tile: Tile, window: Window) -> None:
+        """See `Turn`."""
+        atomic_add(tile, window)
+
+
+Body = Callable[[Turn], None]
+"""Computes the gradients of a turn."""
 
 
 class Walk(Protocol):
@@ -49,7 +106,7 @@ class Added:
         if spec.sequences[1]:
             exit_unless(place * form.keys < k.length)
         work = Work(order.first(place, form.keys, k.length), OneHead(head), head // given.ratio, batch, q, k)
-        body(work, self.sink(spec, given, form, work))
+        body(Turn(work, self.sink(spec, given, form, work)))
 
     def sink(self, spec: FmhaBwdSpec, given: Any, form: Form, work: Work) -> Sink:
         """What takes the parts of dQ."""
@@ -70,9 +127,9 @@ class Stored(Added):
 
 
 class Shared:
-    """Workgroups that stay take blocks of keys that begin in a range of their own (`slot_table`), and add their parts
-    of dQ to a slot of their own in each head, which they set to zero first. Elements of a slot are always the same
-    lane's, so that their sums have an order."""
+    """Workgroups that stay take the steps in a range of their own (`slot_table`), and add their parts of dQ to a slot
+    of their own in each head, which they set to zero first. Elements of a slot are always the same lane's, so that
+    their sums have an order."""
 
     def arguments(self) -> dict[str, Any]:
         """See `Walk`."""
@@ -81,33 +138,30 @@ class Shared:
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
         """See `Walk`."""
         costs, own = given.costs, workgroup_id(0)
-        total = costs.scalar(given.sequences)
-        share = share_of(total, given.workgroups)
+        total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
         low = own * share
         exit_unless(low < total)
         high = (low + share).minimum(total)
-        found = sequence_at(costs, given.sequences, low)
-        blocks = blocks_at(spec, given, found)
-        begun = blocks.place(blocks.next_behind(low))
-        with while_loop(lambda sequence, cost: cost < high, carry=[found, begun]) as turn:
+        begun = _sequence(costs, given.sequences, low)
+        with while_loop(lambda sequence, cost: cost < high, carry=[begun, low]) as turn:
             sequence, cost = turn.carried
             with while_loop(lambda one: costs.scalar(one + 1) <= cost, carry=[sequence]) as following:
                 following.carry(following.carried[0] + 1)
             (batch,) = following.results
             q, k = sides(spec, given, batch)
             blocks = blocks_at(spec, given, batch)
-            number = blocks.next_behind(cost)
+            number = blocks.at(cost)
             head, place = number // blocks.count, number % blocks.count
-            begin = ORDERS[spec.order].first(place, form.keys, k.length)
-            work = Work(begin, OneHead(head), head // given.ratio, batch, q, k)
-            in_head = blocks.place(head * blocks.count)
-            first = (begun - in_head).maximum(0) // blocks.width
-            slot = slot_of_head(spec, given, q, batch, head, own, first)
+            key = ORDERS[spec.order].first(place, form.keys, k.length)
+            begin, first = blocks.place(number), blocks.place(head * blocks.count)
+            slot = slot_of_head(spec, given, q, batch, head, own, low - first, blocks)
             sink = Atomic(form, slot, q.length, spec.d)
-            with when(cost.equals(begun) | place.equals(0)):
+            with when(cost.equals(low) | cost.equals(first)):
                 _clear(form, sink)
-            body(work, sink)
-            turn.carry(batch, cost + blocks.width)
+            until = (begin + blocks.width).minimum(high)
+            queries = [(one - begin - BESIDE).maximum(0) * form.queries for one in (cost, until)]
+            body(Piece(Work(key, OneHead(head), head // given.ratio, batch, q, k), sink, *queries))
+            turn.carry(batch, until)
 
 
 def _clear(form: Form, sink: Atomic) -> None:
@@ -140,7 +194,7 @@ def blocks_at(spec: Any, given: Any, batch: Scalar) -> Blocks:
     return Blocks.of(given.costs.scalar(batch), q.length, k.length, spec.block)
 
 
-def sequence_at(costs: Pointer, count: Scalar, cost: Scalar) -> Scalar:
+def _sequence(costs: Pointer, count: Scalar, cost: Scalar) -> Scalar:
     """The sequence in whose range a cost lies."""
     with while_loop(lambda found, behind: found + 1 < behind, carry=[0, count]) as search:
         found, behind = search.carried
@@ -163,12 +217,11 @@ def _in_dq(spec: Any, given: Any, q: Side, head: Scalar) -> Scalar:
 
 
 def slot_of_head(
-    spec: Any, given: Any, q: Side, batch: Scalar, head: Scalar, workgroup: Scalar, place: Scalar
+    spec: Any, given: Any, q: Side, batch: Scalar, head: Scalar, workgroup: Scalar, behind: Scalar, blocks: Blocks
 ) -> Pointer:
-    """The slot of a workgroup that begins at a place in a head: the head's where that is the first."""
-    by_block = given.by_block
-    numbered = (batch * given.h + head) * by_block + (place - 1)
-    own = by_block.equals(0).select(workgroup, numbered)
+    """The slot of a workgroup whose range begins so far behind the first step of a head: the head's, unless it does."""
+    numbered = (batch * given.h + head) * given.by_block + behind // blocks.width
+    own = given.by_block.equals(0).select(workgroup, numbered)
     elements = given.first_own + own.to("i64") * given.own_stride
-    distance = place.equals(0).select(_in_dq(spec, given, q, head), elements)
+    distance = (behind > 0).select(elements, _in_dq(spec, given, q, head))
     return given.dq_parts.offset(distance.multiple_of(spec.row_multiple))  # type: ignore[no-any-return]

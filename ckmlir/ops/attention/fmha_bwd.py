@@ -15,11 +15,11 @@ last kernel compute it, in a fixed order.
 Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
 part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
 which adds the slots in their order, multiplies and rounds. So with deterministic=1 the same inputs give the same bits.
-With persistent=1 too, as many workgroups as the device holds stay and take equal shares of the blocks of keys, one
-block behind the other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq`
-adds. Where shares begin depends on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a
-function on the host, in the stream's order. Where heads share keys, dK and dV of each go to workspaces in f32, which
-`sum_parts` adds too.
+With persistent=1 too, as many workgroups as the device holds stay and take equal shares of the steps, one behind the
+other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share
+a block of keys: they add to its dK and dV, in f32, by atomics, and a + b is b + a. Where shares begin depends on
+lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
+order. Where heads or workgroups share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -220,13 +220,13 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
     def launch(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Launch:
         if self.writes_nothing(problem):
             return NOTHING
-        whole, shared = problem.attention, problem.ratio > 1
-        sums = [PARTS[name] if shared else name for name in ("dk", "dv")]
+        whole, parted = problem.attention, problem.parted
+        sums = [PARTS[name] if parted else name for name in ("dk", "dv")]
         arguments: list[Argument] = ["q", "k", "v", "do", "exponent", "delta", "dq_parts", *sums, *spec.lists]
         arguments += map(np.int32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
         arguments += map(np.float32, (whole.scale, whole.scale * math.log2(math.e)))
         for name in STRIDED:
-            batch, head, row = packed_strides(problem, name) if shared and name in PARTS else problem.strides(name)
+            batch, head, row = packed_strides(problem, name) if parted and name in PARTS else problem.strides(name)
             arguments += (np.int32(row), np.int64(head), np.int64(batch))
         if spec.mask != "none":
             found = whole.mask.cornerless if spec.varied else whole.mask.coordinates
@@ -262,8 +262,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         totals = [Run(SUM_PARTS, sum_of_slots(problem, spec), {"acc_parts": "dq_parts", "c": "dq"})]
         if shared:
             clear, totals = [self._packed_costs(problem, spec, target)], [self._sum_of_shares(problem, spec, target)]
-        if problem.ratio > 1:
-            clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1]]
+        if problem.parted:
+            clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1] or shared]
             totals += [
                 Run(SUM_PARTS, sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
                 for name, parts in PARTS.items()
@@ -312,10 +312,10 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if spec.sink == "shares":
             shares = self._shares(problem, spec, target)
             found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
-            found.append(Workspace(COSTS, (shares.sequences + 1) * 4))
+            found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
         else:
             found.append(Workspace("dq_parts", slots(problem, spec) * slot_elements(problem) * 4))
-        if problem.ratio > 1:
+        if problem.parted:
             batches = problem.attention.array_batches
             found += [Workspace(parts, 4 * batches * packed_strides(problem, name)[0]) for name, parts in PARTS.items()]
         if problem.sink:
@@ -331,7 +331,7 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
     """Fields of a specification that follow from the problem."""
     whole = problem.attention
     return {
-        "dtype": whole.dtype, "out": whole.dtype if problem.ratio == 1 else "f32", "d": whole.d, "dv": whole.dv,
+        "dtype": whole.dtype, "out": "f32" if problem.parted else whole.dtype, "d": whole.d, "dv": whole.dv,
         "mask": whole.mask.kind, "sink": problem.kept,
         "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in problem.kernel_parts),
     }  # fmt: skip

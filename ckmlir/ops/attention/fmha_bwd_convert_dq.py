@@ -5,9 +5,9 @@
 How many slots a head has follows from costs, by the arithmetic of `slot_table`; slots that are not in use are not read.
 A sequence without keys has dQ = 0. Nothing is promised of rows of no sequence, which are left as they are.
 
-Arrays: dq_parts (elements) f32, those of the sequences' places and lengths as `sequences.py` has them, costs (b + 1)
+Arrays: dq_parts (elements) f32, those of the sequences' places and lengths as `sequences.py` has them, costs (b + 2)
 i32 as `fmha_bwd_costs` makes it, dq (b, h, sq, d) with layout bhsd or (b, sq, h, d) with bshd. Kernel arguments: the
-arrays; the most queries and keys of a sequence, rows of a batch, h, sequences, workgroups, how slots are numbered
+arrays; the most queries and keys of a sequence, rows of a batch, h, sequences, how slots are numbered
 (i32); where slots of workgroups begin and how far apart they are (i64); alpha (f32); the strides of dq along the
 sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
 """
@@ -100,7 +100,6 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
     keys = (
         *SEQUENCE_KEYS,
         Integer("d", 128, "channels: a multiple of 8 up to 256", minimum=1, multiple=8),
-        Integer("workgroups", 64, "that the work was shared by", minimum=1, maximum=1 << 16),
         Choice("dtype", "f16", "of dQ", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
         Real("alpha", 1.0, "what the sums are multiplied with"),
@@ -108,7 +107,7 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        shares = read_shares(values, values["workgroups"])
+        shares = read_shares(values)
         d, dtype, layout = values["d"], values["dtype"], values["layout"]
         if d % 8 or d > HEAD_TILES[-1]:
             raise RequestError(f"d={d}: expected a multiple of 8 from 8 to {HEAD_TILES[-1]}")
@@ -144,7 +143,7 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
         return (
             array_spec("dq_parts", (problem.elements,), "f32", "in", limited=False),
             *shares.arrays(),
-            array_spec("costs", (shares.sequences + 1,), "i32", "in"),
+            array_spec("costs", (shares.sequences + 2,), "i32", "in"),
             ArraySpec("dq", (problem.batches, first, second, problem.d), problem.dtype, "out", (batch, far, near, 1)),
         )
 

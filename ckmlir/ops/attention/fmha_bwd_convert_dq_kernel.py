@@ -11,7 +11,6 @@ from ckmlir.lang import workgroup_id as workgroup_at
 from ckmlir.ops.attention.backward_walks_kernel import SLOTS, blocks_at, sides, slot_of_head
 from ckmlir.ops.attention.fmha_bwd_convert_dq import ROWS, WAVES, ConvertDqSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head
-from ckmlir.ops.attention.slot_table import Blocks, share_of
 from ckmlir.targets import Target
 
 SCHEDULE = "schedule convert_dq 1; ahead load 2"
@@ -32,19 +31,16 @@ def build(spec: ConvertDqSpec, target: Target) -> Kernel:
         first, head, batch = workgroup_at(0) * ROWS, workgroup_at(1), workgroup_at(2)
         q, _ = sides(spec, given, batch)
         exit_unless(first < q.length)
-        share = share_of(given.costs.scalar(given.sequences), given.workgroups).maximum(1)
+        share = given.costs.scalar(given.sequences + 1).maximum(1)
         blocks = blocks_at(spec, given, batch)
-        here = Blocks(blocks.place(head * blocks.count), blocks.width, blocks.count)
-        begun = here.begin // share  # by whom the first block is taken
-        parts = (here.count > 0).select(here.place(here.count - 1) // share - begun + 1, 0)
+        begin, end = (blocks.place((head + one) * blocks.count) for one in (0, 1))
+        begun = begin // share  # by whom the first step is taken
+        parts = (blocks.count > 0).select((end - 1) // share - begun + 1, 0)
         with loop(0, parts, 1, carry=[zeros(tile, "f32", lies)], schedule=Schedule.parse(SCHEDULE)) as step:
             with stage("load"):
                 workgroup = begun + step.index
-                low = (workgroup * share).maximum(here.begin)
-                place, following = here.next_behind(low), here.next_behind((workgroup + 1) * share)
-                slot = slot_of_head(spec, given, q, batch, head, workgroup, place)
-                rows = (place < following).select(q.length, 0)  # none of a workgroup in whose range no block begins
-                part = view(slot, (rows, spec.d), (spec.d, 1)).pad(*tile)
+                slot = slot_of_head(spec, given, q, batch, head, workgroup, workgroup * share - begin, blocks)
+                part = view(slot, (q.length, spec.d), (spec.d, 1)).pad(*tile)
                 loaded = load(part.window(tile, (first, 0)), lies)
             with stage("add"):
                 step.carry(step.carried[0] + loaded)

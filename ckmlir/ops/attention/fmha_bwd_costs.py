@@ -1,11 +1,11 @@
 """fmha_bwd_costs: where the work of each sequence begins for attention backward with a fixed number of workgroups.
 
 A sequence's work is what its blocks of keys cost in all heads, in steps (`slot_table`); costs are the sums over the
-sequences before, and behind the last the sum over all. It is one kernel of a workgroup: what `fmha_bwd` with pack=host
-has a function on the host do.
+sequences before, behind the last the sum over all, and how many steps are a workgroup's. It is one kernel of a
+workgroup: what `fmha_bwd` with pack=host has a function on the host do.
 
-Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 1) i32. Kernel arguments: the
-arrays; sequences, heads, the most queries and keys of a sequence (i32). Grid: one workgroup.
+Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 2) i32. Kernel arguments: the
+arrays; sequences, heads, the most queries and keys of a sequence, workgroups (i32). Grid: one workgroup.
 """
 
 from __future__ import annotations
@@ -37,8 +37,9 @@ SEQUENCE_KEYS = (
     Integer("sk", None, "keys, or the most of a sequence; by default as sq, or the longest"),
     *KEYS,
     Choice("block", "32x128", "queries and keys of a step", tuple(BLOCKS)),
+    Integer("workgroups", 64, "that share the work", minimum=1, maximum=1 << 16),
 )
-"""The keys of shares, without the number of workgroups."""
+"""The keys of shares."""
 
 
 @dataclass(frozen=True)
@@ -68,7 +69,7 @@ class Costs(Operator[Shares, CostsSpec]):
     keys = SEQUENCE_KEYS
 
     def _problem(self, values: Mapping[str, Any]) -> Shares:
-        return read_shares(values, 1)
+        return read_shares(values)
 
     def spec(self, problem: Shares, target: Target) -> CostsSpec:
         return CostsSpec(**_fields(problem))
@@ -83,7 +84,7 @@ class Costs(Operator[Shares, CostsSpec]):
         return [CostsSpec(block, (word, word)) for block in BLOCKS.values() for word in PLACES]
 
     def arrays(self, problem: Shares) -> tuple[ArraySpec, ...]:
-        return (*problem.arrays(), array_spec("costs", (problem.sequences + 1,), "i32", "out"))
+        return (*problem.arrays(), array_spec("costs", (problem.sequences + 2,), "i32", "out"))
 
     def _together(self, problem: Shares, generator: np.random.Generator) -> Mapping[str, Array]:
         return problem.values()
@@ -103,14 +104,14 @@ class Costs(Operator[Shares, CostsSpec]):
         return {"costs": Tolerance(0.0, 0.0, "integers are exact")}
 
     def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
-        numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest)
+        numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.workgroups)
         return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), (*spec.lists, "costs", *map(np.int32, numbers)))
 
 
-def read_shares(values: Mapping[str, Any], workgroups: int) -> Shares:
+def read_shares(values: Mapping[str, Any]) -> Shares:
     """The shares of a request with `SEQUENCE_KEYS`. Raises RequestError."""
     sequences, queries, keys = read_sequences(values)
-    shares = Shares(sequences, values["h"], queries, keys, BLOCKS[values["block"]], workgroups)
+    shares = Shares(sequences, values["h"], queries, keys, BLOCKS[values["block"]], values["workgroups"])
     shares.check()
     return shares
 

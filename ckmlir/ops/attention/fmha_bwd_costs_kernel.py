@@ -17,6 +17,7 @@ from ckmlir.lang import (
     load,
     loop,
     ptr,
+    reduce_max,
     reduce_sum,
     scan_sum,
     store,
@@ -26,19 +27,21 @@ from ckmlir.lang import (
     where,
 )
 from ckmlir.ops.attention.fmha_bwd_costs import CostsSpec
-from ckmlir.ops.attention.slot_table import blocks_of, steps_of
+from ckmlir.ops.attention.slot_table import blocks_of, share_of, steps_of
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 VECTOR = 4
 TILE = WAVE_SIZE * VECTOR
 LIES = Distribution.parse(f"d0: {WAVE_SIZE}@lane {VECTOR}@y0")
+ONE = LIES.expand(0, 1).reduce(1)
+"""One element that every lane has."""
 
 
 def build(spec: CostsSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     arguments: dict[str, Any] = {name: ptr("i32") for name in (*spec.lists, "costs")}
-    arguments |= dict.fromkeys(("count", "heads", "sq", "sk"), i32)
+    arguments |= dict.fromkeys(("count", "heads", "sq", "sk", "workgroups"), i32)
 
     @kernel(spec.name, target=target, waves=1, arguments=arguments)
     def fmha_bwd_costs(given: Any) -> None:
@@ -55,13 +58,23 @@ def build(spec: CostsSpec, target: Target) -> Kernel:
                 return own
             return full((TILE,), getattr(given, f"s{side}"), "i32", LIES)
 
-        with loop(0, given.count + 1, TILE, carry=[0]) as step:
-            (before,), first = step.carried, step.index
+        def whole(fold: Any, tile: Tile) -> Scalar:
+            """The fold of all elements."""
+            found: Scalar = uniform(fold(stretch(tile, 0, 1, LIES.expand(0, 1)), 1))
+            return found
+
+        with loop(0, given.count + 1, TILE, carry=[0, 0]) as step:
+            (before, dearest), first = step.carried, step.index
             sq, sk = (lengths(side, word, first) for side, word in zip("qk", spec.sequences, strict=True))
-            costs = blocks_of(sk, spec.block) * steps_of(sq, spec.block) * given.heads
-            costs = where(coordinates(costs, 0) < given.count - first, costs, 0)
+            blocks, widths = blocks_of(sk, spec.block), steps_of(sq, spec.block)
+            blocks = where(coordinates(blocks, 0) < given.count - first, blocks, 0)
+            costs = blocks * widths * given.heads
             found = view(given.costs, (given.count + 1,), (1,)).pad(TILE).window((TILE,), (first,))
             store(scan_sum(costs, 0, exclusive=True) + before, found)
-            step.carry(before + uniform(reduce_sum(stretch(costs, 0, 1, LIES.expand(0, 1)), 1)))
+            widths = where(blocks > 0, widths, 0)
+            step.carry(before + whole(reduce_sum, costs), dearest.maximum(whole(reduce_max, widths)))
+        total, dearest = step.results
+        share = full((1,), share_of(total, given.workgroups).maximum(dearest), "i32", ONE)
+        store(share, view(given.costs.offset(given.count + 1), (1,), (1,)).window((1,), (0,)))
 
     return fmha_bwd_costs

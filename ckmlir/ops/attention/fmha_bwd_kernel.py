@@ -7,17 +7,16 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, View, cast, f32, i32, i64, kernel, ptr, store
+from ckmlir.lang import Kernel, Scalar, View, cast, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
-from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, Sink, differentiate, keep_keys
+from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, differentiate, keep_keys
 from ckmlir.ops.attention.backward_parts_kernel import spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
-from ckmlir.ops.attention.backward_walks_kernel import WALKS
+from ckmlir.ops.attention.backward_walks_kernel import WALKS, Turn
 from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
 from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
-from ckmlir.ops.attention.work_kernel import Work
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
@@ -39,7 +38,9 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_bwd(given: Any) -> None:
-        def differentiated(work: Work, sink: Sink) -> None:
+        def differentiated(turn: Turn) -> None:
+            work = turn.work
+
             def rows(name: str, head: Scalar) -> View:
                 side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
                 channels, tile = (spec.d, form.d) if name in ("q", "k", "dk") else (spec.dv, form.dv)
@@ -59,12 +60,13 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             )  # fmt: skip
             sums = form.nothing()
             for span in spans(spec, given, form, work):
-                sums = differentiate(form, keys, queries, span, sink, sums, Schedule.parse(spec.schedule_text))
+                own = turn.narrowed(span)
+                sums = differentiate(form, keys, queries, own, turn.sink, sums, Schedule.parse(spec.schedule_text))
             for factor in factors:
                 sums = [one * factor for one in sums]
             dk, dv = sums
             for name, tile in (("dk", dk * given.scale), ("dv", dv)):
-                store(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))
+                turn.keep(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))
 
         WALKS[spec.sink].walk(spec, given, form, differentiated)
 

@@ -38,6 +38,8 @@ BLOCKS = {128: (32, 128, 32), 256: (16, 64, 16)}
 LEAST_SIDE = 16
 """Rows and columns of the smallest result of a matrix instruction."""
 DEFAULT = "phases"
+FULL_TILES = 96, 128
+"""More channels than these and no more than those take nearly all registers, since blocks have 128 keys."""
 MOST_RESIDENT = 2
 """Workgroups that stay, of a compute unit, at most: more do not hide more, and each has a last block."""
 
@@ -171,6 +173,7 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         *_channels(spec),
         *_output(spec),
         *_drawn(spec, target),
+        *_staying(spec),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instructions(spec, target)]
@@ -223,6 +226,14 @@ def _drawn(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
         shared_draws(*spec.block, spec.waves, target.wave_size)
     except ValueError as error:
         yield Reason("block", spec.block, f"dropout: {error}", "expected 16 or 32 queries and 64 or 128 keys")
+
+
+def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
+    """Whether registers are left for what stays from one block of keys to the next: by spills, on all chips."""
+    if spec.sink == "shares" and len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
+        kinds = ", ".join(word.partition("_")[0] for word in spec.parts)
+        why = f"{kinds} together with more than {FULL_TILES[0]} channels leave too few registers to stay"
+        yield Reason("sink", spec.sink, why, f"expected persistent=0, or more than {FULL_TILES[1]} channels")
 
 
 def _is_power(number: int) -> bool:
