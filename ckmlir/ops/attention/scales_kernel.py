@@ -14,10 +14,28 @@ from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.lang import Pointer, Scalar, Tile, View, full, load, log2, maximum, reciprocal, reduce_max, reduce_sum, view
-from ckmlir.ops.attention.loop_kernel import Scaled, Score
+from ckmlir.lang import (
+    Pointer,
+    Scalar,
+    Tile,
+    View,
+    full,
+    join_axes,
+    load,
+    log2,
+    maximum,
+    reciprocal,
+    reduce_max,
+    reduce_sum,
+    stretch,
+    view,
+)  # fmt: skip
+from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score
 from ckmlir.ops.attention.problem import LEAST_SCALE
 from ckmlir.ops.attention.weights_kernel import Units
+
+ACCUMULATOR_GROUP = 4
+"""Consecutive keys of which a lane holds scores."""
 
 
 class Scaling(ABC):
@@ -94,11 +112,15 @@ class ByKey(Scaling):
     """Scales of single keys, or of fewer than a step takes.
 
     Attributes:
+        form: whose keys they are of.
+        group: neighbouring keys that share one and lie in a lane.
         rows: scale times that of each query.
-        place: says what is known of a step's keys ahead; k, v: load their scales from that.
+        place: says what is known of a step's keys ahead; k, v: load the scales of their groups from that.
         of_channels: those of channels of O, if any.
     """
 
+    form: Form
+    group: int
     rows: Tile
     place: Callable[[Scalar], Any]
     k: Callable[[Any], Tile]
@@ -109,6 +131,13 @@ class ByKey(Scaling):
     def channels(self) -> Sequence[View]:
         """See `Scaling`."""
         return self.of_channels
+
+    def each(self, groups: Tile) -> Tile:
+        """Numbers of groups as those of their keys."""
+        if self.group == 1:
+            return groups
+        own, _, last = str(self.form.score_layout.reduce(0)).rpartition(" ")  # what lies in a lane comes last
+        return join_axes(stretch(groups, 1, self.group, Distribution.parse(f"{own}, d1: {last}")), 0)
 
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
         """See `Scaling`: products become exponents at once."""
@@ -214,7 +243,7 @@ class Columns(Score):
 
     def load(self, key: Scalar) -> None:
         """See `loop_kernel.Score`."""
-        self.factor = maximum(self.scaling.k(self.place), LEAST_SCALE)
+        self.factor = self.scaling.each(maximum(self.scaling.k(self.place), LEAST_SCALE))
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
@@ -240,7 +269,7 @@ class ValueColumns(Columns):
         """See `loop_kernel.Score`."""
         super().load(key)
         v = maximum(self.values(self.place), LEAST_SCALE)
-        self.logarithm, self.inverse = log2(v), reciprocal(v)
+        self.logarithm, self.inverse = (self.scaling.each(one) for one in (log2(v), reciprocal(v)))
 
 
 @dataclass(frozen=True)
@@ -260,6 +289,11 @@ class Keyed(Units):
     def summed(self, weights: Tile) -> Tile:
         """See `Units`."""
         return super().summed(weights * self.scales.inverse[None, :])
+
+
+def group_of(size: int) -> int:
+    """How many neighbouring keys of a lane share a scale, where `size` do."""
+    return ACCUMULATOR_GROUP if size % ACCUMULATOR_GROUP == 0 else 1
 
 
 def scales_of_rows(

@@ -133,7 +133,7 @@ class BlockScales(Scales):
         k, v = (blocks.of_keys(one) for one in (given.k_scales, given.v_scales))
         if blocks.keys % form.keys == 0:
             return ByBlock(blocks.rows(), blocks.place, k.scalar, v.scalar)
-        return ByKey(blocks.rows(), lambda key: key, blocks.single(k), blocks.single(v))
+        return ByKey(form, blocks.group, blocks.rows(), lambda key: key, blocks.single(k), blocks.single(v))
 
 
 @dataclass(frozen=True)
@@ -155,6 +155,13 @@ class Blocks:
     def keys(self) -> int:
         """Of a block."""
         return self.sizes[1]
+
+    @property
+    def group(self) -> int:
+        """Keys of a group, which share a scale; see `scales_kernel.ByKey`."""
+        from ckmlir.ops.attention.scales_kernel import group_of
+
+        return group_of(self.keys)
 
     def start(self, side: str, head: Scalar, heads: Scalar) -> Scalar:
         """The first of a sequence's scales in a head (i64)."""
@@ -187,10 +194,12 @@ class Blocks:
         return found
 
     def single(self, scales: Pointer) -> Callable[[Scalar], Tile]:
-        """What loads the scale of each of a step's keys."""
+        """What loads the scale of each group of a step's keys."""
         from ckmlir.ops.attention.scales_kernel import scales_of_rows
 
-        return lambda key: scales_of_rows(scales, self.keys, self.work.sk, key, self.form.keys)
+        group, keys = self.group, self.form.keys
+        groups = (self.work.sk + (group - 1)) // group
+        return lambda key: scales_of_rows(scales, self.keys // group, groups, key // group, keys // group)
 
 
 def packed_sides(word: str) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -62,10 +62,12 @@ class PageScales(Scales):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.lang import full, gather, view, where
-        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey
+        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey, group_of
 
         pages, heads = work.pages, given.scale_heads
         assert pages is not None  # the part is one of sources that have them
+        group = group_of(pages.size)
+        groups = replace(pages, size=pages.size // group)
         rows = full((form.queries,), given.scale, "f32", form.row_layout)
         k, v = (one.offset(work.shared) for one in (given.k_scales, given.v_scales))
 
@@ -76,13 +78,13 @@ class PageScales(Scales):
             return found
 
         def numbers(key: Scalar) -> list[Tile]:
-            """The pages of keys, for K and V, which are loaded at different times."""
-            return [pages.of_keys(key, form.keys) for _ in "kv"]
+            """The pages of groups of keys, for K and V, which are loaded at different times."""
+            return [groups.of_keys(key // group, form.keys // group) for _ in "kv"]
 
         def gathered(scales: Pointer, numbers: Tile) -> Tile:
-            each = view(scales, (pages.pool,), (heads,)).pad(1).window((form.keys,), (0,))
+            each = view(scales, (pages.pool,), (heads,)).pad(1).window((form.keys // group,), (0,))
             return gather(each, where(numbers.below(pages.pool), numbers, -1), 0)
 
         if form.keys <= pages.size:
             return ByBlock(rows, place, k.scalar, v.scalar)
-        return ByKey(rows, numbers, lambda all: gathered(k, all[0]), lambda all: gathered(v, all[1]))
+        return ByKey(form, group, rows, numbers, lambda all: gathered(k, all[0]), lambda all: gathered(v, all[1]))
