@@ -50,6 +50,7 @@ OPERATORS = {
     "softmax": "ckmlir.ops.softmax.softmax",
     "fmha_fwd": "ckmlir.ops.attention.fmha_fwd",
     "fmha_batch_prefill": "ckmlir.ops.attention.fmha_batch_prefill",
+    "unified_attention": "ckmlir.ops.attention.unified_attention",
     "fmha_fwd_appendkv": "ckmlir.ops.attention.fmha_fwd_appendkv",
     "fmha_fwd_pagedkv": "ckmlir.ops.attention.fmha_fwd_pagedkv",
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",

@@ -90,7 +90,7 @@ class FmhaFwdSpec(Spec):
         pad_sq, pad_sk: the number of queries, of keys, need not be a multiple of the block.
         schedule, edge: of the loop over keys, and of another one for the blocks of keys that the mask cuts; `TOGETHER`
             if the loop takes those as well.
-        order: in which blocks of queries are dealt out, see `orders.ORDERS`.
+        order: in which blocks of queries are dealt out, see `orders.FORWARD_ORDERS`.
     """
 
     dtype: str

@@ -16,7 +16,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     copying,
     shape_for_values,
 )
-from ckmlir.ops.attention.orders import ORDERS
+from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED
 from ckmlir.ops.attention.paged_spec import copied_rows
 from ckmlir.ops.attention.schedule_choice import DEFAULT, RISING, TOGETHER, woven_registers
 from ckmlir.ops.dtypes import find_dtype
@@ -39,7 +39,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
     reasons = [
         *not_a_choice(spec, dtype=SCALED if spec.v_dtype else DTYPES, v_dtype=VALUES, mask=FORWARD_MASKS,
-                      schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES), order=tuple(ORDERS)),
+                      schedule=tuple(SCHEDULES), edge=(TOGETHER, *EDGES), order=tuple(FORWARD_ORDERS)),
         *not_powers_of_two(spec, "block", "waves", "along_keys"),
         *_sides(spec),
         *(
@@ -65,6 +65,9 @@ def _sides(spec: FmhaFwdSpec) -> Iterator[Reason]:
     if spec.along_keys > spec.waves:
         why = f"there are {spec.waves} waves"
         yield Reason("along_keys", spec.along_keys, why, f"expected at most {spec.waves}")
+    if spec.order == JOINED and "start" not in spec.sequences[0]:
+        why = "blocks of all sequences are in one row where their queries are"
+        yield Reason("order", spec.order, why, "expected rising")
     if spec.packed and not spec.pad_sq:
         yield Reason("pad_sq", False, "queries of several heads need not end with a block", "expected 1")
 

@@ -93,4 +93,16 @@ class Folded(Rising):
         return found
 
 
+class Joined(Rising):
+    """The blocks of all sequences in one row, heads one after the other: as many workgroups as there is work, whatever
+    the lengths. A place is that in the row; whose block it is, and which, the workgroup finds out by itself
+    (`work_kernel.found`)."""
+
+    def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
+        """See `Order`; `blocks` are those of all sequences."""
+        return blocks, heads, 1
+
+
 ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling(), "folded": Folded()}
+JOINED = "joined"
+FORWARD_ORDERS: Mapping[str, Order] = {**ORDERS, JOINED: Joined()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.orders import JOINED
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
@@ -21,6 +22,9 @@ def packable(problem: Problem) -> bool:
 
 def blocks_of_queries(problem: Problem, spec: FmhaFwdSpec) -> tuple[int, int]:
     """The most blocks of rows that a sequence has, and how many heads, or groups of heads that share keys, they are
-    of."""
+    of. In one row of all sequences each has one more than its rows fill, so that a block's place follows from the rows
+    before its sequence alone."""
     together = problem.h // problem.hk if spec.packed else 1
+    if spec.order == JOINED:
+        return problem.rows("q") * together // spec.block[0] + problem.b, problem.h // together
     return ceil_div(problem.sq * together, spec.block[0]), problem.h // together

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol
 
-from ckmlir.lang import Scalar, exit_unless
+from ckmlir.lang import Scalar, exit_unless, while_loop
 from ckmlir.ops.attention.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.loop_kernel import Form
-from ckmlir.ops.attention.orders import ORDERS
+from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED, Turn
 from ckmlir.ops.attention.shares_kernel import ALL, Part, Share
 
 if TYPE_CHECKING:
@@ -124,8 +125,8 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
     """The work of a workgroup in a grid as the specification's order has it; where workgroups share the keys of a
     block, they follow each other. It ends here where its sequence has fewer blocks of queries."""
     queries, keys = spec.block
-    order, share = ORDERS[spec.order], ALL
-    place, head, batch = order.turn()
+    order, share = FORWARD_ORDERS[spec.order], ALL
+    place, head, batch = FINDERS.get(spec.order, as_dealt)(order.turn(), spec, given)
     if spec.split:
         distances = {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part}
         place, share = place // given.splits, Part(place % given.splits, given.splits, distances)
@@ -142,6 +143,36 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
         exit_unless(place * queries < length)
     first = order.first(place, queries, length)
     return Work(first, rows.placed(first, form), shared, batch, q, k, share)
+
+
+def as_dealt(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+    """A workgroup's turn as the grid has it."""
+    return turn
+
+
+def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+    """Whose block is at a place of the row of all sequences' blocks, and which of its own: the last sequence that
+    begins there or before, by bisection. Sequence n begins at as many blocks as the rows before it fill, plus n; so a
+    sequence may have a block more than it takes. The kernel ends here for places before the first one."""
+    together = given.ratio if spec.packed else 1
+
+    def begin(sequence: Scalar) -> Scalar:
+        blocks: Scalar = given.seqstart_q.scalar(sequence) * together // spec.block[0] + sequence
+        return blocks
+
+    with while_loop(lambda low, high: low + 1 < high, carry=[given.count * 0, given.count]) as search:
+        low, high = search.carried
+        middle = (low + high) // 2
+        before = begin(middle) <= turn.place
+        search.carry(before.select(middle, low), before.select(high, middle))
+    sequence, _ = search.results
+    place = turn.place - begin(sequence)
+    exit_unless(place >= 0)
+    return Turn(place, turn.head, sequence)
+
+
+FINDERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Turn]] = {JOINED: found}
+"""By orders whose grid does not say it: which block of which sequence a workgroup takes."""
 
 
 def side_of(word: str, given: SimpleNamespace, name: str, batch: Scalar, length: Scalar) -> Side:

@@ -1,0 +1,146 @@
+"""Prefill and decode in one launch: numbers under all checkers, the row of all sequences' blocks, other lengths in
+memory, what is refused, kernels without spills.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.scheduling import Workbench
+from ckmlir.sim.checks import parse_checks
+from ckmlir.targets import get_target
+
+UNIFIED, PREFILL = find_operator("unified_attention"), find_operator("fmha_batch_prefill")
+GFX942 = get_target("gfx942")
+Keys = dict[str, Any]
+
+BOTH: Keys = {"h": 6, "hk": 2, "d": 64, "seqlens_q": (1, 0, 70, 3), "seqlens_k": (130, 9, 100, 3)}
+DECODE: Keys = {"h": 8, "hk": 1, "d": 64, "seqlens_q": (1, 1, 1, 0, 1), "seqlens_k": (1, 150, 64, 30, 0)}
+
+CASES: list[tuple[str, Keys]] = [
+    ("gfx942", {**BOTH, "lse": 1, "sink": 1}),
+    ("gfx950", {**BOTH, "page_size": 64, "dtype": "bf16", "soft_cap": 5, "layout": "bhsd"}),
+    ("gfx90a", {**BOTH, "page_size": 1, "mask": "window_bottom_right:50,0,4"}),
+    ("gfx950", {**DECODE, "dtype": "fp8"}),
+    ("gfx942", {**DECODE, "d": 128, "page_size": 64, "lse": 1, "mask": "window_bottom_right:70,0"}),
+    ("gfx90a", {**DECODE, "h": 1, "dtype": "f32"}),
+]
+WIDE = [
+    (chip, {**lengths, "page_size": size, "dtype": dtype, "d": d, **more})
+    for chip in CHIPS
+    for lengths in (BOTH, DECODE)
+    for size in (1, 16, 64, 1024)
+    for dtype in ("f16", "bf16", "fp8", "f32")
+    for d in (32, 96, 128, 256)
+    for more in ({"lse": 1}, {"mask": "window_bottom_right:40,0", "soft_cap": 5}, {"sink": 1, "layout": "bhsd"})
+    if dtype != "fp8" or chip != "gfx90a"
+]
+
+
+def named(value: object) -> str:
+    return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())  # type: ignore
+
+
+def run(chip: str, keys: Keys, **replaced: Any) -> dict[str, Any]:
+    """Outputs, which agree with the reference under all checkers."""
+    target, problem = get_target(chip), UNIFIED.problem(**keys)
+    arrays = {**UNIFIED.inputs(problem, target, seed=7), **replaced}
+    result = run_operator(UNIFIED, problem, arrays, target, SimulatorDevice(target, seed=2, checks=parse_checks("all")))
+    comparisons = check_outputs(UNIFIED, problem, arrays, result.outputs, target)
+    assert comparisons and all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    return dict(result.outputs)
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
+)
+def test_numbers(chip: str, keys: Keys) -> None:
+    run(chip, keys)
+
+
+@pytest.mark.parametrize("h", [1, 3, 16])
+@pytest.mark.parametrize("lengths", [(1,), (1, 0, 0, 1), (129, 1, 128, 127, 0, 200), (0, 0), (5, 700, 1, 1, 1)])
+def test_every_block_is_somebodys(lengths: tuple[int, ...], h: int) -> None:
+    """The row has a place for each block of each sequence; what the workgroup finds, in Python."""
+    problem = UNIFIED.problem(h=h, hk=1, d=64, seqlens_q=lengths, seqlens_k=lengths, sq=max(*lengths, 1))
+    spec = UNIFIED.spec(problem, GFX942)
+    blocks, heads, axes = UNIFIED.launch(problem, spec, GFX942).grid
+    assert (heads, axes, spec.packed, spec.order) == (1, 1, h > 1, "joined")
+    starts, rows = np.array([0, *itertools.accumulate(lengths)]) * h, spec.block[0]
+    begins = starts[:-1] // rows + np.arange(len(lengths))
+    found = []
+    for place in range(blocks):
+        sequence = int((begins <= place).sum()) - 1
+        if (place - begins[sequence]) * rows < lengths[sequence] * h:
+            found.append((sequence, place - begins[sequence]))
+    assert found == [(one, block) for one, length in enumerate(lengths) for block in range(-(-length * h // rows))]
+
+
+def test_memory_may_hold_other_lengths() -> None:
+    """One kernel and one launch serve all of as many queries and sequences, rows in front and behind included."""
+    keys = {**BOTH, "sq": 74, "sk": 130}
+    arrays = UNIFIED.inputs(UNIFIED.problem(**keys), GFX942, seed=7)
+    table = np.arange(arrays["block_table"].size).reshape(arrays["block_table"].shape) % arrays["k"].shape[0]
+    run("gfx942", keys, seqstart_q=np.array([5, 6, 60, 61, 70], np.int32),
+        seqlen_k=np.array([130, 60, 0, 20], np.int32), block_table=table.astype(np.int32))  # fmt: skip
+
+
+def test_it_is_batch_prefill() -> None:
+    """With the same blocks, and rows of one head, bit by bit."""
+    keys = {**BOTH, "h": 2, "layout": "bshd", "page_size": 16, "mask": "bottom_right"}
+    arrays = UNIFIED.inputs(UNIFIED.problem(**keys), GFX942, seed=1)
+    found = [
+        run_operator(one, one.problem(**keys), arrays, GFX942, SimulatorDevice(GFX942)).outputs["o"]
+        for one in (UNIFIED, PREFILL)
+    ]
+    np.testing.assert_array_equal(*found)
+
+
+@pytest.mark.parametrize(("keys", "text"), [
+    ({"mask": "none"}, "mask=none: queries are the last of their sequence"),
+    ({"mask": "top_left"}, "expected bottom_right"),
+    ({"mask": "window_bottom_right:9,3"}, "mask=window_bottom_right:9,3"),
+    ({"page_size": 48}, "page_size"),
+    ({"seqlens_q": (1, 2), "seqlens_k": (3,)}, "seqlens_k=3"),
+    ({"alibi": "head"}, "alibi"),
+    ({"h": 5, "hk": 2}, "hk=2"),
+])  # fmt: skip
+def test_refusals(keys: Keys, text: str) -> None:
+    with pytest.raises(RequestError, match=text):
+        UNIFIED.problem(**keys)
+
+
+def test_lists_that_nobody_means() -> None:
+    problem = UNIFIED.problem(**BOTH)
+    arrays = UNIFIED.inputs(problem, GFX942)
+    for name, value in (("block_table", 10**6), ("seqstart_q", 10**6), ("seqlen_k", -1)):
+        with pytest.raises(RequestError, match=name):
+            UNIFIED.check_inputs(problem, {**arrays, name: np.full_like(arrays[name], value)})
+
+
+@pytest.mark.parametrize(("chip", "keys"), [("gfx90a", BOTH), ("gfx950", DECODE)])
+def test_schedules_are_proved(chip: str, keys: Keys) -> None:
+    target = get_target(chip)
+    bench = Workbench.of(UNIFIED, UNIFIED.spec(UNIFIED.problem(**keys), target), target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 18))])
+def test_no_spills(chip: str, number: int) -> None:
+    target = get_target(chip)
+    specs = UNIFIED.kernels(target)
+    if number < len(specs):
+        metadata = compile_kernel(UNIFIED, specs[number], target).code_object.kernel().metadata
+        assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0), specs[number].name
+        assert metadata.private_segment_size == 0
