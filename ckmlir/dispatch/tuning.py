@@ -26,6 +26,8 @@ from ckmlir.dispatch.records import DEVICE, MODEL, Record, append_records, ranke
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.operator import require_valid
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
 from ckmlir.runtime.bench import upload
 from ckmlir.runtime.compile_many import named
 from ckmlir.runtime.device import Device, KernelFault
@@ -71,6 +73,19 @@ class Tuned:
         return [one for one in self.records if one.refused is not None]
 
 
+def tunable(asked: Asked) -> tuple[Any, Spec]:
+    """The problem of a request, and what the operator would choose. Raises RequestError for a request that means
+    nothing, that the chip cannot run, or that launches nothing.
+    """
+    operator, keys, target = asked
+    problem = operator.problem(**keys)
+    if operator.writes_nothing(problem):
+        raise RequestError(f"{operator.name}: there is nothing to launch, so there is no time to tune")
+    spec: Spec = operator.spec(problem, target)
+    require_valid(operator, spec, target)
+    return problem, spec
+
+
 class Tuning:
     """The tuning of a request, kept in a file.
 
@@ -96,13 +111,11 @@ class Tuning:
             report: told every new record.
 
         Raises:
-            RequestError: the request means nothing, or the chip cannot run it; a file that is none of records.
+            RequestError: as `tunable`; a file that is none of records.
         """
-        operator, keys, target = asked
+        operator, _, target = asked
         self.asked, self.path, self.workers, self._report = asked, path, workers, report
-        self.problem = operator.problem(**keys)
-        spec = operator.spec(self.problem, target)
-        require_valid(operator, spec, target)
+        self.problem, spec = tunable(asked)
         own = Kernel(operator, spec, target)
         others = [Kernel(operator, one, target) for one in operator.candidates(self.problem, target)]
         self._likely = list(dict.fromkeys((own, *others)))
@@ -196,7 +209,7 @@ class Tuning:
             answers = self._examined(finalists, Wanted(model=False, check=False, spills=False))
             finalists = [kernel for kernel, answer in answers if isinstance(answer, Examined)]
         runners = [one for one in finalists if one not in known]
-        if runners and not self.asked.operator.writes_nothing(self.problem):
+        if runners:
             self._race(device, [one for one in runners if self._is_right(device, one)])
 
     def _is_right(self, device: Device, kernel: Kernel) -> bool:

@@ -1,4 +1,7 @@
-"""`ckmlir tune`: the fastest kernel of a request, looked for by the model of time and on a GPU (docs/dispatch.md)."""
+"""`ckmlir tune`: the fastest kernel of a request, looked for by the model of time and on a GPU (docs/dispatch.md).
+
+Of several requests (--misses) those that cannot be tuned are named, and the exit status is 1.
+"""
 
 from __future__ import annotations
 
@@ -14,13 +17,13 @@ from typing import Any
 
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.misses import Asked, read_asked
-from ckmlir.dispatch.records import DEVICE, MODEL, Record
+from ckmlir.dispatch.records import DEVICE, MODEL, Record, read_records
 from ckmlir.dispatch.space import expand, read_spaces, space
-from ckmlir.dispatch.tuning import FINALISTS, Tuned, Tuning
+from ckmlir.dispatch.tuning import FINALISTS, Tuned, Tuning, tunable
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
 from ckmlir.ops import find_operator
-from ckmlir.ops.request import parse_assignments
+from ckmlir.ops.request import RequestError, parse_assignments
 from ckmlir.runtime.processes import LOCAL, Workers, check_place, open_workers
 from ckmlir.runtime.selection import open_device
 from ckmlir.targets import TARGETS
@@ -28,6 +31,8 @@ from ckmlir.tools.cli import Parser
 from ckmlir.tools.operator_help import operator_help
 from ckmlir.tools.request import find_target
 
+REFUSED = 1
+"""The exit status where some of several requests cannot be tuned."""
 SHOWN = 5
 """Kernels that are printed."""
 MODEL_SHARE = 0.5
@@ -58,12 +63,21 @@ def execute(options: argparse.Namespace) -> int:
     check_place(options.on)
     check_writable([options.output])
     requests = _requests(options)
+    if options.output.exists():
+        read_records(options.output)  # before long work: is it one of records?
     modelled = _model_is_there(options.device)
     given = expand(read_spaces(options.space)).kernels if options.space else None
+    refused = 0
     with open_workers(options.on, options.jobs) as workers:
         for asked in requests:
-            _tune(options, asked, given, modelled, workers)
-    return 0
+            try:
+                _tune(options, asked, given, modelled, workers)
+            except RequestError as error:  # of many requests one may mean nothing for its chip
+                if options.misses is None:
+                    raise
+                print(f"ckmlir: {asked}: {error}", file=sys.stderr)
+                refused += 1
+    return REFUSED if refused else 0
 
 
 def _requests(options: argparse.Namespace) -> list[Asked]:
@@ -81,8 +95,6 @@ def _requests(options: argparse.Namespace) -> list[Asked]:
         raise CkmlirError(f"the following arguments are required: --arch; expected {'|'.join(TARGETS)}")
     operator = find_operator(options.operator)
     keys = parse_assignments(options.keys)
-    if operator.writes_nothing(operator.problem(**keys)):
-        raise CkmlirError(f"{operator.name}: there is nothing to launch, so there is no time to tune")
     return [Asked.of(operator, keys, target)]
 
 
@@ -101,6 +113,7 @@ def _model_is_there(device: str) -> bool:
 def _tune(
     options: argparse.Namespace, asked: Asked, given: Sequence[Kernel] | None, modelled: bool, workers: Workers
 ) -> None:
+    tunable(asked)  # before its space, which takes seconds, and where reasons are of kernels
     shows = sys.stderr.isatty()
 
     def told(record: Record) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -11,10 +12,13 @@ from small_calls import defect, end_once, half
 
 from ckmlir.dispatch import Space
 from ckmlir.dispatch.building import build
+from ckmlir.dispatch.misses import Asked
+from ckmlir.dispatch.records import read_records
+from ckmlir.dispatch.tuning import Tuning
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.runtime import compile_cache, machines
-from ckmlir.runtime.processes import Task, call_many
+from ckmlir.runtime.processes import Task, call_many, open_workers
 from ckmlir.targets import get_target
 
 
@@ -63,6 +67,28 @@ def test_libraries_are_the_same_bytes_whoever_builds(
     for on, name in (("local", "here.ckl"), (cluster, "there.ckl")):
         assert build(kernels.kernels, tmp_path / name, processes=1, on=on).kernels == 4
     assert (tmp_path / "there.ckl").read_bytes() == (tmp_path / "here.ckl").read_bytes()
+
+
+def test_a_cluster_tunes(cluster: str, tmp_path: Path) -> None:
+    """Two tunings of one request at once, by one cluster and one file: every kernel has its record."""
+    softmax, gfx942 = find_operator("softmax"), get_target("gfx942")
+    keys = {"m": 4, "n": 1024}
+    axes = {name: (value,) for name, value in keys.items()}
+    kernels = Space(softmax, (gfx942,), axes, {"row_waves": (1, 2)}).expand().kernels
+    path = tmp_path / "tuned.jsonl"
+
+    def tune() -> None:
+        with open_workers(cluster) as workers:
+            assert workers.size == 2
+            Tuning(Asked.of(softmax, keys, gfx942), kernels, path, workers).rank()
+
+    both = [threading.Thread(target=tune) for _ in range(2)]
+    for one in both:
+        one.start()
+    for one in both:
+        one.join()
+    records = read_records(path)
+    assert {one.kernel for one in records} == set(kernels) and all(one.median_us for one in records)
 
 
 def test_no_cluster(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -51,13 +51,27 @@ def test_misses_are_tuned(capsys: pytest.CaptureFixture[str]) -> None:
     assert "there is no request for gfx90a in it" in capsys.readouterr().err
 
 
+def test_a_miss_that_cannot_be_tuned_leaves_the_others(capsys: pytest.CaptureFixture[str]) -> None:
+    asked = [("gemm", "gfx90a", {"dtype": "fp8"}), ("softmax", "gfx942", {"m": "0"})]
+    asked.append(("copy", "gfx950", {"m": "9", "n": "16"}))
+    lines = [json.dumps({"schema": 1, "op": op, "arch": arch, "keys": keys}) for op, arch, keys in asked]
+    Path("misses.jsonl").write_text("\n".join([*lines, ""]))
+    assert main(["tune", "--misses", "misses.jsonl", "--jobs", "1", "--budget", "1"]) == 1
+    out, err = capsys.readouterr()
+    assert out.startswith("copy m=9 n=16 on gfx950: ")
+    assert "gemm dtype=fp8 on gfx90a: " in err and "gfx90a has no fp8 MFMA" in err
+    assert "softmax m=0 on gfx942: " in err and "there is nothing to launch" in err
+
+
 @pytest.mark.parametrize(
     ("words", "text"),
     [
         (["tune"], "expected either OP key=value … or --misses FILE"),
         (["tune", "softmax"], "the following arguments are required: --arch"),
         (["tune", "softmx", "--arch", "gfx942"], "did you mean softmax?"),
-        (["tune", "softmax", "q=1", "--arch", "gfx942"], "softmax: q=1: unknown key"),
+        (["tune", "softmax", "q=1", "--arch", "gfx942"], "softmax has no key q; "),
+        (["tune", "gemm", "dtype=fp8", "--arch", "gfx90a"], "gfx90a has no fp8 MFMA"),
+        (["tune", "gemm", "k=64", "lda=8", "--arch", "gfx942"], "gemm: lda=8: rows of array a have 64 elements"),
         (["tune", "softmax", "m=0", "--arch", "gfx942"], "there is nothing to launch"),
         ([*SOFTMAX, "--budget", "-1"], "-1 is not a number of seconds"),
         ([*SOFTMAX, "--finalists", "0"], "0 is not a whole number from 1 to 1000"),
