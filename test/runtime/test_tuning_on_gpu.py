@@ -57,7 +57,7 @@ def test_kernels_are_timed_and_the_table_knows(driver: Any, tmp_path: Path) -> N
         assert one.samples in (2 * interleaved.LAUNCHES, 3 * interleaved.LAUNCHES)
         assert (one.by, one.clock_mhz, one.checked) == ("GPU 0 (Double 0, gfx942)", 2100.0, str(ASKED))
     best = found.best()[0]
-    dispatcher = Dispatcher(Registry(kernels()), GFX942, tuned_table(records))
+    dispatcher = Dispatcher(Registry(one.kernel for one in records), GFX942, tuned_table(records))
     assert dispatcher.select("gemm", **KEYS).kernel == best.kernel
     again = race(path)  # nothing is left to do
     assert read_records(path) == records and again.resumed == len(records)
