@@ -84,6 +84,7 @@ def test_another_rounding_does_not_pass(operator: Any) -> None:
 @pytest.mark.parametrize(("chip", "keys", "words"), [
     ("gfx942", {"o_scale": 2}, "o_scale=2.0: only O in fp8 is scaled, not f16"),
     ("gfx942", {"out": "fp8", "o_scale": -1}, "o_scale=-1.0: expected a positive number"),
+    ("gfx942", {"out": "fp8", "dtype": "fp8", "o_scale": 1e20, "v_scale": 1e20}, "times v_scale it is 1e+40"),
     ("gfx942", {"out": "fp8", "dtype": "f32"}, "out=fp8: with dtype=f32 O is f32"),
     ("gfx90a", {"out": "fp8"}, "out=fp8: gfx90a has no 8-bit floating point"),
 ])  # fmt: skip

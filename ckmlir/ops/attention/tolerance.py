@@ -43,9 +43,9 @@ def fmha_tolerances(
         LSE  E + r + 4 u |lse|
 
     Where E is large O is some mean of V, wrong by 2 max|v|; where it is so large that exponentials may overflow,
-    nothing is promised. In fp8 the weights are rounded to nearest, after
-    multiplication by a power of two, which divides their underflow. The scales of Q, K and V count as part of what
-    they scale, and so does dropout's factor. Nothing is promised of rows behind a sequence's length.
+    nothing is promised, nor of O where V with its scales may be beyond f32. In fp8 the weights are rounded to nearest,
+    after multiplication by a power of two, which divides their underflow. The scales of Q, K and V count as part of
+    what they scale, and so does dropout's factor. Nothing is promised of rows behind a sequence's length.
 
     Args:
         magnitude: O of the magnitudes of V, in the layout of o.
@@ -59,6 +59,7 @@ def fmha_tolerances(
     largest = problem.v_scale * _largest_value(problem, arrays)
     for part in weight_parts(problem):
         largest *= part.largest_factor
+    free_o |= largest >= OVERFLOW
     smallest = dtype.least_normal if flushes else dtype.underflow
     if dtype.name == "fp8":  # its matrix instructions take denormals, and weights are multiplied before
         smallest = underflow("fp8", target) / 2 ** WEIGHT_EXPONENT[str(target.fp8)]

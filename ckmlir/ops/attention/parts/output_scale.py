@@ -11,7 +11,7 @@ import numpy as np
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument
-from ckmlir.ops.request import Real, RequestError
+from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Real, RequestError
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form, Weights
@@ -34,6 +34,9 @@ class OutputScale(WeightPart):
             raise RequestError(f"o_scale={scale}: only O in fp8 is scaled, not {problem.out}; leave it out")
         if scale <= 0:
             raise RequestError(f"o_scale={scale}: expected a positive number")
+        if not LEAST_NORMAL_F32 <= scale * problem.v_scale <= GREATEST_F32:
+            product = f"{scale * problem.v_scale:g}"
+            raise RequestError(f"o_scale={scale}: times v_scale it is {product}, not a number that f32 can hold")
         return cls(scale) if problem.out == "fp8" else None
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
