@@ -55,6 +55,7 @@ OPERATORS = {
     "fmha_fwd_pagedkv": "ckmlir.ops.attention.fmha_fwd_pagedkv",
     "fmha_fwd_splitkv": "ckmlir.ops.attention.fmha_fwd_splitkv",
     "fmha_fwd_splitkv_combine": "ckmlir.ops.attention.fmha_fwd_splitkv_combine",
+    "hstu_attention": "ckmlir.ops.attention.hstu_attention",
     "sparse_attention": "ckmlir.ops.attention.sparse_attention",
     "sage_attention": "ckmlir.ops.attention.sage_attention",
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",

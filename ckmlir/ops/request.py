@@ -122,7 +122,7 @@ class Pitch(Integer):
     of: tuple[str, ...] = ("n",)
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        lengths = [length for name in self.of if isinstance(length := request[name], int)]
+        lengths = [length for name in self.of if isinstance(length := request.get(name), int)]
         least = max(*lengths, self.minimum, 1)
         return min(random.choice((least, least + 1, least + 7, -(-least // 8) * 8, 2 * least + 8)), MAXIMUM_SIZE)
 

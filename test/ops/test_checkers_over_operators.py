@@ -123,6 +123,8 @@ SHAPES: dict[str, list[Request]] = {
                 {"image": (9, 7), "c": 5, "op": "average", "count": "elements"}],
     "histogram": [{"n": 3000, "bins": 300}, {"n": 1003, "part": 256, "bins": 100}],
     "nonzero": [{"m": 9, "n": 300}, {"m": 3, "n": 1, "dtype": "f16"}],
+    "hstu_attention": [{"sq": 200, "d": 64, "h": 1, "targets": (20,), "context": 5},
+                       {"mode": "group", "seqlens_q": (70, 0, 130), "d": 32, "window": 9, "full": 3, "causal": 0}],
     "sparse_attention": [{"sq": 200, "sk": 300, "d": 64, "h": 1, "block_k": 64, "mask": "bottom_right"},
                          {"sq": 70, "sk": 130, "d": 32, "h": 2, "lists": "deltas", "block_q": 64, "pv_threshold": 9}],
     "cumsum": [{"m": 9, "n": 300, "totals": 1}, {"m": 300, "n": 33, "along": "columns", "exclusive": 1}],

@@ -97,6 +97,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "moe_layer": {"t": (1, 5, 20), "topk": (1, 2), "e": (3, 5), "unit": (16, 32), "hidden": (8, 64), "inter": (40, 64)},
     "histogram": {"n": (0, 5, 600, 3000), "part": (None, 256, 300, 1000), "bins": (3, 300)},
     "nonzero": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "stride": (None, 304)},
+    "hstu_attention": {"h": (1, 2), "seqlens_q": ("3", "1,0,130", "64,200,7"), "d": (64,), "causal": (0, 1),
+                       "context": (0, 5), "window": (0, 20), "mode": ("batch", "group")},
     "sparse_attention": {"b": (1, 2), "h": (1, 2), "sq": (1, 70, 200), "sk": (0, 33, 128, 300), "d": (64,),
                          "mask": ("none", "bottom_right"), "lists": ("map", "deltas", "list"), "block_k": (64, 128)},
     "cumsum": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "along": ("rows", "columns"), "stride": (None, 304)},

@@ -49,7 +49,7 @@ from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED
 from ckmlir.ops.attention.paged_spec import unknown_sources
-from ckmlir.ops.attention.part import KeyPart, Part, find_part
+from ckmlir.ops.attention.part import KeyPart, Part, find_part, key_parts
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
@@ -192,11 +192,12 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
 
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
-        return proposed_specs(
+        proposed = proposed_specs(
             heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk, schedule=problem.schedule, edge=problem.edge,
             reach=problem.mask.reach(problem.sq, problem.sk), target=target, v_columns=_columns(problem),
             sharing=self._sharing(problem), **self.fields(problem),
         )  # fmt: skip
+        return [replace(one, pad_sk=True) for one in proposed] if key_parts(problem) else proposed
 
     def _sharing(self, problem: Problem) -> int:
         """How many heads may be packed in rows."""

@@ -54,8 +54,7 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
             _logarithms(given, work).pad(form.queries) if spec.lse else None,
             spec.out,
             work.first,
-            weights.units,
-            boost,
+            weights,
             [*_factors(spec, parts, given), *scaling.factors],
             scaling.channels,
         ).write(sums)

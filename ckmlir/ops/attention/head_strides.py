@@ -33,12 +33,13 @@ class HeadStrides(Lengths):
         defaults = {"hk": "h", "sk": "sq", "dv": "d"}
 
         def size(name: str) -> int:
-            found = request[name] or request[defaults.get(name, name)] or 256
+            found = request.get(name) or request[defaults.get(name, name)] or 256
             assert isinstance(found, int)
             return max(found, 1)
 
         def length(name: str) -> int:
-            for lengths in (request.get(f"slots_{name[1]}"), request.get(f"seqlens_{name[1]}")):
+            side = name[1] if f"seqlens_{name[1]}" in request else "q"
+            for lengths in (request.get(f"slots_{side}"), request.get(f"seqlens_{side}")):
                 if isinstance(lengths, tuple):
                     packed = request.get("mode", "group") == "group"  # without the key they always are
                     return max(sum(lengths) if packed else max(lengths), 1)

@@ -123,6 +123,12 @@ class Weights(Protocol):
     def rescale(self, total: Tile, top: Any) -> Tile:
         """The sums over earlier blocks (queries, dv) as the new weights need them; stage `rescale`."""
 
+    def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
+        """O of the sums over all keys, multiplied with factors."""
+
+    def logarithm(self, state: Sequence[Tile]) -> Tile:
+        """Of the sum of exponentials over all keys, to the base e."""
+
 
 @dataclass(frozen=True)
 class Span:

@@ -213,6 +213,14 @@ def key_parts(problem: Problem) -> tuple[KeyPart, ...]:
     return tuple(part for part in problem.parts if isinstance(part, KeyPart))
 
 
+def kept_keys(problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array:
+    """Whether each query of a place attends to each key, by the mask and all parts: (rows, keys)."""
+    kept: Array = problem.mask.kept(place.rows, place.queries, place.keys)
+    for part in key_parts(problem):
+        kept = kept & part.kept(problem, place, arrays)
+    return kept
+
+
 def weight_parts(problem: Problem) -> tuple[WeightPart, ...]:
     """What is done to the softmax."""
     return tuple(part for part in problem.parts if isinstance(part, WeightPart))

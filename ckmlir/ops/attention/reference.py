@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from ckmlir.ops.attention.part import key_parts, score_parts, weight_parts
+from ckmlir.ops.attention.part import kept_keys, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 
@@ -32,9 +32,7 @@ def scored(problem: Problem, arrays: Mapping[str, Array], most: int | None = Non
             scores = problem.score_scale * (query @ key.T)
         for part in score_parts(problem):
             scores = part.changed(problem, scores, place, arrays)
-        scores[~problem.mask.kept(place.rows, place.queries, place.keys)] = -np.inf
-        for one in key_parts(problem):
-            scores[~one.kept(problem, place, arrays)] = -np.inf
+        scores[~kept_keys(problem, place, arrays)] = -np.inf
         yield Scored(place, scores, value)
 
 

@@ -14,7 +14,6 @@ come lists of numbers, counts, entries of a list and blocks of queries (i32).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any
 
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
@@ -44,9 +43,6 @@ class SparseAttention(FmhaFwd):
 
     def __init__(self) -> None:
         super().__init__((BlockLists, Bias, Alibi, SoftCap, Sink, Skip))
-
-    def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
-        return [replace(one, pad_sk=True) for one in super().proposals(problem, target)]
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         requests: list[dict[str, Any]] = [{"d": d, "mask": mask} for d in (64, 128) for mask in ("none", "top_left")]

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.lang import Scalar, Tile, exp2, full, maximum, reduce_max, reduce_sum, where, zeros
-from ckmlir.ops.attention.loop_kernel import Form, Weights
+from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, reduce_max, reduce_sum, where, zeros
+from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
 
 INFINITY = float("inf")
 
@@ -94,6 +95,23 @@ class Softmax:
         rescaled: Tile = total * top.decay[:, None]
         return rescaled
 
+    def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
+        """See `loop_kernel.Weights`; 0 where a query attends to nothing."""
+        none, total = _without(sums.state)
+        factor = where(none, 0.0, 1.0 / total)
+        for one in factors:
+            factor = factor * one
+        normalised: Tile = sums.o * factor[:, None]
+        return normalised
+
+    def logarithm(self, state: Sequence[Tile]) -> Tile:
+        """See `loop_kernel.Weights`; minus infinity where a query attends to nothing."""
+        none, total = _without(state)
+        power = self.units.exponent(state[0]) + log2(total)
+        power = power - float(self.boost) if self.boost else power
+        logarithm: Tile = where(none, -INFINITY, power * math.log(2))
+        return logarithm
+
 
 class Around:
     """Weights with something done to them: what a subclass does not say is as `inner` has it."""
@@ -132,6 +150,20 @@ class Around:
     def rescale(self, total: Tile, top: Any) -> Tile:
         """See `loop_kernel.Weights`."""
         return self.inner.rescale(total, top)
+
+    def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return self.inner.normalised(sums, factors)
+
+    def logarithm(self, state: Sequence[Tile]) -> Tile:
+        """See `loop_kernel.Weights`."""
+        return self.inner.logarithm(state)
+
+
+def _without(state: Sequence[Tile]) -> tuple[Tile, Tile]:
+    """Whether a query attends to nothing, and the sum of its weights, 1 then; a sum that is NaN is one."""
+    none = state[1].equals(0.0)
+    return none, where(none, 1.0, state[1])
 
 
 def _finite(largest: Tile) -> Tile:

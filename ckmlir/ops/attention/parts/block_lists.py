@@ -103,7 +103,10 @@ class BlockLists(KeyPart):
         if entries > most:
             raise RequestError(f"entries={entries}: expected at most {most}, the blocks of keys")
         blocks = ceil_div(problem.sk, block[1])
-        return cls(form, block, entries, min(int((1 - sparsity) * blocks + 0.5), entries))
+        found = cls(form, block, entries, min(int((1 - sparsity) * blocks + 0.5), entries))
+        lists = problem.b, problem.h, found.rows(problem), entries
+        array_spec(LISTED, lists, "i32", "in")  # refuses what is too large
+        return found
 
     @property
     def word(self) -> str:

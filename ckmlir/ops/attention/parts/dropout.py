@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.ops.attention.part import WeightPart
+from ckmlir.ops.attention.part import WeightPart, kept_keys
 from ckmlir.ops.attention.philox import random_bytes
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
@@ -127,7 +127,7 @@ class Dropout(WeightPart):
         for place in problem.places(arrays):
             at = place.batch, place.head, place.memory_rows, slice(0, place.keys)
             found[at] = self.drawn(problem, place, arrays).astype(np.uint8).view(np.int8)
-            written[at] = problem.mask.kept(place.rows, place.queries, place.keys)
+            written[at] = kept_keys(problem, place, arrays)
         return found, written
 
     @classmethod

@@ -1,0 +1,96 @@
+"""SiLU weights: x / (1 + exp(-x)) of each score x, times a number, without a sum that they would be divided by (HSTU).
+
+A score of minus infinity has no weight.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from ckmlir.ops.attention.part import WeightPart
+from ckmlir.ops.attention.problem import Problem
+from ckmlir.ops.operator import Argument
+from ckmlir.ops.request import Choice, Real, RequestError
+
+if TYPE_CHECKING:
+    from ckmlir.lang import Scalar, Tile
+    from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
+    from ckmlir.ops.attention.work_kernel import Work
+
+LOWEST = -3e38
+
+
+@dataclass(frozen=True)
+class Silu(WeightPart):
+    """`scale` is what the weights are multiplied with."""
+
+    scale: float
+
+    name = "silu"
+    keys = (
+        Choice("weights", "silu", "of scores x: x / (1 + exp(-x)) times attn_scale, or softmax", ("silu", "softmax")),
+        Real("attn_scale", None, "of SiLU weights, by default 1 / sq: one over the length of the longest sequence"),
+    )
+
+    @classmethod
+    def asked(cls, values: Mapping[str, Any], problem: Problem) -> Silu | None:
+        scale = values["attn_scale"]
+        if values["weights"] == "softmax":
+            if scale is not None:
+                raise RequestError(f"attn_scale={scale}: weights of a softmax have no scale; leave it out")
+            return None
+        if problem.lse:
+            raise RequestError("lse=1: SiLU weights have no sum of exponentials; expected weights=softmax")
+        return cls(1 / max(problem.sq, 1) if scale is None else scale)
+
+    def numbers(self, problem: Problem) -> tuple[Argument, ...]:
+        return (np.float32(self.scale * math.log(2)),)  # the kernel's scores are exponents to the base 2
+
+    @classmethod
+    def parameters(cls, word: str) -> dict[str, Any]:
+        from ckmlir.lang import f32
+
+        return {"silu_scale": f32}
+
+    @classmethod
+    def factor(cls, word: str, given: Any) -> Any:
+        return given.silu_scale
+
+    @classmethod
+    def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
+        from ckmlir.lang import exp2, maximum, reciprocal
+        from ckmlir.ops.attention.weights_kernel import Around
+
+        class Gated(Around):
+            """Sums without a state."""
+
+            @property
+            def bounded(self) -> bool:
+                return False
+
+            def start(self, form: Form) -> list[Tile]:
+                return []
+
+            def top(self, scores: Tile, state: Sequence[Tile]) -> None:
+                return None
+
+            def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
+                exponents = self.units.exponent(scores)
+                # Minus infinity times the zero that its gate is would be NaN.
+                return maximum(exponents, LOWEST) * reciprocal(exp2(-exponents) + 1.0), []
+
+            def rescale(self, total: Tile, top: Any) -> Tile:
+                return total
+
+            def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
+                found = sums.o
+                for one in factors:
+                    found = found * one
+                return found
+
+        return Gated(weights)
