@@ -292,15 +292,16 @@ def toolchain() -> dict[str, str]:
     import importlib.metadata
 
     from ckmlir import __version__
+    from ckmlir.bindings import choose
     from ckmlir.lowering.linker import identity
-    from ckmlir.mlir import BINDINGS
 
-    package = {"mlir": "mlir-python-bindings"}.get(BINDINGS, BINDINGS)
+    bindings_name = choose()
+    package = {"mlir": "mlir-python-bindings"}.get(bindings_name, bindings_name)
     try:
         bindings = importlib.metadata.version(package)
     except importlib.metadata.PackageNotFoundError:
         bindings = "unknown"
-    return {"ckmlir": __version__, "bindings": f"{BINDINGS} {bindings}", "linker": identity()}
+    return {"ckmlir": __version__, "bindings": f"{bindings_name} {bindings}", "linker": identity()}
 
 
 def tile_operations(operator: "Operator[Any, Any]", spec: Any, target: Target) -> dict[tuple[str, int], str]:

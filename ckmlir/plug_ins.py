@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import functools
 import importlib
-import importlib.metadata
 import os
 import re
 import sys
@@ -40,7 +39,9 @@ def is_place(text: str) -> bool:
 @functools.cache
 def installed(group: str) -> dict[str, str]:
     """Name -> `module:Class` of the plug-ins that installed packages have in a group. Nothing is imported."""
-    found = importlib.metadata.entry_points(group=group)
+    from importlib.metadata import entry_points
+
+    found = entry_points(group=group)
     return {one.name: one.value for one in found if not one.name.startswith(OWN)}
 
 

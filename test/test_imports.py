@@ -16,7 +16,7 @@ PACKAGE = ROOT / "ckmlir"
 
 # Modules that hold no knowledge of tiles and that everything but the bottom of the table may use.
 COMMON = {"errors", "files", "plug_ins"}
-MLIR = {"mlir", "diagnostics"}
+MLIR = {"mlir", "bindings", "diagnostics"}
 BINDINGS = {"mlir", "flydsl"}
 
 # Package or top-level module -> what of ckmlir it may import besides itself.
@@ -26,7 +26,8 @@ ALLOWED: dict[str, set[str]] = {
     "files": {"errors"},
     "plug_ins": {"errors"},
     "_irdl": set(),
-    "mlir": {"_irdl", "errors"},
+    "bindings": {"errors"},
+    "mlir": {"_irdl", "bindings", "errors"},
     "diagnostics": {"mlir"},
     "targets": {"errors"},
     "codeobject": {"errors"},

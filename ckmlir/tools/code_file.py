@@ -5,13 +5,13 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ckmlir.codeobject import CodeObject, CodeObjectError
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.progress import progress
 
 if TYPE_CHECKING:
     from collections.abc import Collection
 
+    from ckmlir.codeobject import CodeObject
     from ckmlir.compiler import CompiledKernel
 
 CODE_OBJECTS = (".hsaco", ".co", ".o")
@@ -26,6 +26,8 @@ def is_code_file(word: str) -> bool:
 
 def read_code_object(path: Path) -> CodeObject:
     """The code object in a file, or that of a module in MLIR. Raises CkmlirError that names the file."""
+    from ckmlir.codeobject import CodeObject, CodeObjectError
+
     try:
         return CodeObject.parse(path) if path.suffix != MODULE else compile_file(path).code_object
     except CodeObjectError as error:

@@ -7,14 +7,14 @@ from __future__ import annotations
 
 import argparse
 import json
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.ops import OPERATORS, find_operator
-from ckmlir.ops.operator import Operator
-from ckmlir.ops.plan import described, make_plan
-from ckmlir.ops.request import parse_assignments
-from ckmlir.targets import TARGETS, Target, all_targets
-from ckmlir.tools.request import find_target
+from ckmlir.targets import TARGETS, Target, all_targets, get_target
+from ckmlir.tools.kept_text import kept_text
+
+if TYPE_CHECKING:
+    from ckmlir.ops.operator import Operator
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:
@@ -26,18 +26,35 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    targets = all_targets() if options.arch is None else (find_target(options.arch),)
     if options.keys:
+        from ckmlir.ops.request import parse_assignments
+        from ckmlir.tools.request import find_target
+
+        targets = all_targets() if options.arch is None else (find_target(options.arch),)
         operator = find_operator(options.operator)
         return _steps(operator, operator.problem(**parse_assignments(options.keys)), targets, as_json=options.json)
-    operators = [find_operator(name) for name in (OPERATORS if options.operator is None else (options.operator,))]
+    if options.arch is not None and options.arch not in TARGETS:
+        from ckmlir.tools.request import find_target
+
+        find_target(options.arch)  # says which there are
+    if options.operator is not None and options.operator not in OPERATORS:
+        find_operator(options.operator)  # likewise
+    words = ("list", options.operator or "", options.arch or "", str(options.json))
+    print(kept_text(words, lambda: _listed(options.operator, options.arch, as_json=options.json)))
+    return 0
+
+
+def _listed(name: str | None, arch: str | None, *, as_json: bool) -> str:
+    """The operators, or one, with their kernels on all chips, or one."""
+    targets = all_targets() if arch is None else (get_target(arch),)
+    operators = [find_operator(one) for one in (OPERATORS if name is None else (name,))]
     kernels = [
         {"arch": target.name, "op": operator.name, "name": spec.name, "spec": spec.to_dict()}
         for target in targets
         for operator in operators
         for spec in operator.kernels(target)
     ]
-    if options.json:
+    if as_json:
         about = [
             {
                 "name": operator.name,
@@ -46,18 +63,18 @@ def execute(options: argparse.Namespace) -> int:
             }
             for operator in operators
         ]
-        print(json.dumps({"operators": about, "kernels": kernels}))
-        return 0
+        return json.dumps({"operators": about, "kernels": kernels})
+    lines = []
     for operator in operators:
-        print(f"{operator.name}: {operator.summary}")
-        for kernel in kernels:
-            if kernel["op"] == operator.name:
-                print(f"  {kernel['arch']}  {kernel['name']}")
-    return 0
+        lines.append(f"{operator.name}: {operator.summary}")
+        lines += [f"  {one['arch']}  {one['name']}" for one in kernels if one["op"] == operator.name]
+    return "\n".join(lines)
 
 
 def _steps(operator: Operator[Any, Any], problem: Any, targets: tuple[Target, ...], *, as_json: bool) -> int:
     """What is queued for a problem on each chip."""
+    from ckmlir.ops.plan import described, make_plan
+
     plans = {target.name: make_plan(operator, problem, target) for target in targets}
     if as_json:
         found = {

@@ -13,7 +13,6 @@ from ckmlir.ops.spec import Spec
 from ckmlir.targets import TARGETS, Target, UnsupportedTarget, get_target
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.code_file import is_code_file
-from ckmlir.tools.operator_help import operator_help
 from ckmlir.tools.own_kernel import chosen_keys, with_named_schedule
 from ckmlir.tools.requested import Request
 
@@ -35,7 +34,10 @@ def add_operator_arguments(
     if or_file:
         parser.add_argument("--launch", type=Path, metavar="launch.json", help="the launch of a file's kernel")
         parser.add_argument("--kernel", metavar="K", help="of a file with several")
-    parser.epilog = operator_help(parser.prog, parser.words)
+    if not {"-h", "--help"}.isdisjoint(parser.words):  # the text takes longer than everything else here
+        from ckmlir.tools.operator_help import operator_help
+
+        parser.epilog = operator_help(parser.prog, parser.words)
 
 
 def read_request(options: argparse.Namespace) -> Request:

@@ -282,10 +282,11 @@ def test_no_warnings_in_ordinary_use(compiled: list[str]) -> None:
 def test_all_that_is_kept_is_shown_and_cleared(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """A run in a process of its own leaves kernels, handlers and the linker's stand-in, and nothing else."""
+    """Runs in processes of their own leave kernels, handlers, the linker's stand-in and listings, and nothing else."""
     environment = {**os.environ, "XDG_CACHE_HOME": str(tmp_path), "CKMLIR_CACHE": "on", "PYTHONPATH": str(ROOT)}
     command = [sys.executable, "-m", "ckmlir.tools.cli", "run", "layernorm2d", "m=4", "n=64", "--arch", "gfx942"]
-    subprocess.run(command, env=environment, check=True, capture_output=True, timeout=300)
+    for words in (command, [*command[:3], "list", "softmax"]):
+        subprocess.run(words, env=environment, check=True, capture_output=True, timeout=300)
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path))
     monkeypatch.setenv("CKMLIR_CACHE", "on")
     assert {path.name for path in cache_directory().iterdir()} == {"kernels", *OTHERS}

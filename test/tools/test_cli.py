@@ -204,7 +204,7 @@ def test_a_failed_compilation_leaves_an_old_file_alone(
     def fail(*_: object, **__: object) -> None:
         raise CkmlirError("no linker")
 
-    monkeypatch.setattr(compile_command, "compile_kernel", fail)
+    monkeypatch.setattr("ckmlir.runtime.compile_cache.compile_cached", fail)
     output = tmp_path / "gemm.hsaco"
     output.write_bytes(b"old")
     assert "no linker" in refused(capsys, "compile", "gemm", "--arch", "gfx942", "-o", str(output))

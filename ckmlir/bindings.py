@@ -1,0 +1,65 @@
+"""Which package the MLIR Python bindings are taken from, found without importing them: that takes a while.
+
+`ckmlir.mlir` is the door through which they come.
+"""
+
+import functools
+import importlib.util
+import os
+import sys
+from types import ModuleType
+from typing import Any
+
+from ckmlir.errors import CkmlirError
+
+PACKAGES = {"mlir": "mlir", "flydsl": "flydsl._mlir"}
+
+
+class BindingsError(CkmlirError, ImportError):
+    """The MLIR bindings are missing, or `CKMLIR_BINDINGS` names none."""
+
+
+class _Deferred(ModuleType):
+    """A package whose own module runs when something of it is asked for, not when a package inside is imported."""
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__") and name != "__version__":  # asked for by import and inspection
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}")
+        object.__setattr__(self, "__class__", ModuleType)
+        assert self.__spec__ is not None and self.__spec__.loader is not None
+        self.__spec__.loader.exec_module(self)
+        return getattr(self, name)
+
+
+def _defer_wheel(package: str) -> None:
+    """Have the wheel's package around the bindings run late: flydsl's imports PyTorch, which takes seconds."""
+    wheel, _, inside = package.partition(".")
+    spec = importlib.util.find_spec(wheel) if inside and wheel not in sys.modules else None
+    if spec is not None and spec.loader is not None:
+        module = sys.modules[wheel] = importlib.util.module_from_spec(spec)
+        module.__class__ = _Deferred
+
+
+def _is_complete(package: str) -> bool:
+    """Whether `package` has the modules that ckmlir needs, judged without importing the big ones."""
+    needed = ("ir", "passmanager", "dialects.ext", "dialects.rocdl", "dialects.gpu", "dialects.llvm")
+    try:
+        return all(importlib.util.find_spec(f"{package}.{module}") is not None for module in needed)
+    except ModuleNotFoundError:
+        return False
+
+
+@functools.cache
+def choose() -> str:
+    """The name of the package, a key of PACKAGES. Raises BindingsError where there is none."""
+    forced = os.environ.get("CKMLIR_BINDINGS")
+    if forced is not None and forced not in PACKAGES:
+        raise BindingsError(f"CKMLIR_BINDINGS={forced}: there is no such choice; it is one of {', '.join(PACKAGES)}")
+    for name in [forced] if forced else PACKAGES:
+        _defer_wheel(PACKAGES[name])
+        if _is_complete(PACKAGES[name]):
+            return name
+    raise BindingsError(
+        f"no MLIR Python bindings found (looked for {', '.join([PACKAGES[forced]] if forced else PACKAGES.values())}); "
+        "`pip install flydsl==0.4.2` provides them"
+    )

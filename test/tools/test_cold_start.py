@@ -1,0 +1,87 @@
+"""What commands import and keep: a kernel from the cache needs no bindings, a listing no operators."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from ckmlir.runtime import compile_cache
+from ckmlir.tools import kept_text
+from ckmlir.tools.cli import main
+
+GEMM = ["compile", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
+LOADED = "import sys, json; from ckmlir.tools.cli import main; status = main(sys.argv[1:]); "
+LOADED += "print('LOADED', json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """An empty cache."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
+    monkeypatch.delenv("CKMLIR_CACHE", raising=False)
+    compile_cache.forget()
+    return tmp_path / "cache" / "ckmlir"
+
+
+def modules(*words: str) -> set[str]:
+    """What a run of its own has loaded at its end."""
+    ran = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, env=dict(os.environ))
+    assert ran.returncode == 0, ran.stderr
+    return set(json.loads(ran.stderr.rpartition("LOADED ")[2]))
+
+
+def test_a_kernel_from_the_cache_needs_no_bindings(cache: Path, tmp_path: Path) -> None:
+    first, second = tmp_path / "first.hsaco", tmp_path / "second.hsaco"
+    assert "ckmlir.mlir" in modules(*GEMM, "-o", str(first))
+    loaded = modules(*GEMM, "-o", str(second))
+    assert first.read_bytes() == second.read_bytes()
+    assert not [name for name in loaded if name.startswith(("flydsl._mlir._mlir_libs", "ckmlir.mlir", "ckmlir.lang"))]
+    assert not [name for name in loaded if name.startswith(("ckmlir.passes", "ckmlir.dispatch", "numba", "llvmlite"))]
+
+
+def test_what_has_to_be_compiled_is(
+    cache: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    output = ["-o", str(tmp_path / "g.hsaco")]
+    assert main([*GEMM, *output]) == 0
+    assert main([*GEMM, *output, "--timing", "--keep", "tile"]) == 0
+    assert "ck-split-tiles" in capsys.readouterr().err and (tmp_path / "g.tile.mlir").exists()
+
+
+def test_a_listing_is_kept_until_files_change(
+    cache: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    words = ["list", "softmax", "--arch", "gfx942"]
+    assert main(words) == 0
+    text = capsys.readouterr().out
+    (kept,) = (cache / "texts").iterdir()
+    assert text == kept.read_text() + "\n" and "softmax: " in text
+    kept.write_text("kept")
+    assert main(words) == 0 and capsys.readouterr().out == "kept\n"
+    assert main([*words, "--json"]) == 0
+    assert json.loads(capsys.readouterr().out)["operators"][0]["name"] == "softmax"
+    monkeypatch.setattr(kept_text, "_state", lambda: "other")
+    assert main(words) == 0 and capsys.readouterr().out == text
+    assert [one.name.startswith("other") for one in (cache / "texts").iterdir()] == [True]
+    monkeypatch.setenv("CKMLIR_CACHE", "off")
+    (next((cache / "texts").iterdir())).write_text("kept")
+    assert main(words) == 0 and capsys.readouterr().out == text
+
+
+def test_a_kept_listing_loads_no_operators(cache: Path) -> None:
+    words = ("list", "softmax", "--arch", "gfx942")
+    assert "numpy" in modules(*words)
+    assert not {"numpy", "ckmlir.ops.operator", "ckmlir.codeobject"} & modules(*words)
+
+
+@pytest.mark.parametrize("words, message", [
+    (["list", "sofmax"], "did you mean softmax?"), (["list", "--arch", "gfx94"], "--arch gfx94: "),
+])  # fmt: skip
+def test_unknown_names(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
+    assert main(words) == 2
+    assert message in capsys.readouterr().err
