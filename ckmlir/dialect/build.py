@@ -118,6 +118,11 @@ def producer(value_: ir.Value) -> ir.Operation | None:
     return None if isinstance(owner, ir.Block) else owner.operation
 
 
-def product_segments(scales: int) -> ir.Attribute:
-    """Segment sizes of a product's three operands, and of none or two with block scales."""
-    return ir.DenseI32ArrayAttr.get([1, 1, 1, int(scales > 0), int(scales > 1)])
+def segments_of(op: Any) -> tuple[int, ...]:
+    """How many operands of each kind an operation has."""
+    return registers_of(op, "operandSegmentSizes")
+
+
+def product_segments(scales: int, index: int = 0) -> ir.Attribute:
+    """Segment sizes of a product's three operands, of none or two with block scales, and of the index of a sparse A."""
+    return ir.DenseI32ArrayAttr.get([1, 1, 1, int(scales > 0), int(scales > 1), index])

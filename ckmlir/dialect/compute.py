@@ -4,10 +4,21 @@ from collections.abc import Sequence
 from math import prod
 from typing import Any
 
-from ckmlir.dialect.build import integer, integer_of, product_segments, registers, registers_of, string, text_of, value
+from ckmlir.dialect.build import (
+    integer,
+    integer_of,
+    product_segments,
+    registers,
+    registers_of,
+    segments_of,
+    string,
+    text_of,
+    value,
+)
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.mma_index import PLACES, index_registers
 from ckmlir.dialect.mma_scales import scale_registers
 from ckmlir.dialect.scalars import dtype_of
 from ckmlir.dialect.types import TileType, tile_of
@@ -210,7 +221,8 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
 
     The attribute is an `Mma` in its own notation: instruction, iterations along K in one operand, operands swapped or
     not. With two operands more, e8m0 tiles (m, k / 32) and (n, k / 32), every 32 elements along K of a and of b are
-    scaled first.
+    scaled first. With one more, an i8 tile (m, k / 8), a has the two of every four elements along K that it names, and
+    is (m, k / 2) (`dialect.mma_index`).
     """
 
     a: ext.Operand[Any]
@@ -218,22 +230,29 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
     c: ext.Operand[Any]
     scales_a: ext.Operand[Any] | None
     scales_b: ext.Operand[Any] | None
+    index: ext.Operand[Any] | None
     tile: ext.Result[Any]
 
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        a, b, c, *scales = (tile_of(operand) for operand in op.operation.operands)
+        a, b, c, *beside = (tile_of(operand) for operand in op.operation.operands)
+        scales, index = beside[: sum(segments_of(op)[3:5])], beside[sum(segments_of(op)[3:5]) :]
         result = described_as(op.operation.results[0].type, TileType)
         expect(result == c, "the result has the accumulator's type")
         for tile in (a, b, c):
             expect(len(tile.lengths) == 2, "operands are two-dimensional: a (m, k), b (n, k), c (m, n)")
-        expect(a.lengths[1] == b.lengths[1], f"K differs: a has {a.lengths[1]}, b has {b.lengths[1]}")
+        mma = Mma.parse(text_of(op, "instruction"))
+        expect(
+            mma.instruction.sparse == (len(index) == 1),
+            f"{mma.instruction.name} {'needs the index of a' if mma.instruction.sparse else 'takes no index'}",
+        )
+        of_a = a.lengths[1] * (1 + len(index))
+        expect(of_a == b.lengths[1], f"K differs: a has {of_a}, b has {b.lengths[1]}")
         expect(
             c.lengths == (a.lengths[0], b.lengths[0]),
             f"c must be {[a.lengths[0], b.lengths[0]]}, not {list(c.lengths)}",
         )
-        mma = Mma.parse(text_of(op, "instruction"))
         for name, tile, dtype in (("a", a, mma.a_dtype), ("b", b, mma.b_dtype), ("c", c, mma.acc_dtype)):
             wanted = dtype.removeprefix("x")  # xf32 computes with f32
             expect(
@@ -246,6 +265,18 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
         expect(len(scales) in (0, 2), "scales are of both operands, or of none")
         for name, tile, own in zip("ab", (a, b), scales, strict=False):
             _check_scales(mma, name, tile, own)
+        for own in index:
+            _check_index(mma, a, own)
+
+
+def _check_index(mma: Mma, a: TileType, index: TileType) -> None:
+    """Check that a tile is the index of a sparse a."""
+    expect(dtype_of(index.element) == "i8", f"an index is i8, not {index.element}")
+    wanted = (a.lengths[0], 2 * a.lengths[1] // PLACES)
+    expect(index.lengths == wanted, f"the index of a is {list(wanted)}, not {list(index.lengths)}")
+    if a.distribution and index.distribution:
+        found = index_registers(mma, a.distribution, index.distribution)
+        expect(not isinstance(found, str), str(found))
 
 
 def _check_scales(mma: Mma, name: str, tile: TileType, scales: TileType) -> None:
@@ -329,7 +360,15 @@ def permute_axes(source: ir.Value, order: Sequence[int], result: TileType) -> ir
     return value("ck.permute_axes", result.mlir(), [source], {"order": registers(order)})
 
 
-def mma(instruction: Mma, a: ir.Value, b: ir.Value, c: ir.Value, scales: Sequence[ir.Value] = ()) -> ir.Value:
-    """a · bᵀ + c by a matrix instruction; with the block scales of a and b, if they are given."""
-    attributes = {"instruction": string(str(instruction)), "operandSegmentSizes": product_segments(len(scales))}
-    return value("ck.mma", c.type, [a, b, c, *scales], attributes)
+def mma(
+    instruction: Mma,
+    a: ir.Value,
+    b: ir.Value,
+    c: ir.Value,
+    scales: Sequence[ir.Value] = (),
+    index: Sequence[ir.Value] = (),
+) -> ir.Value:
+    """a · bᵀ + c by a matrix instruction; with the block scales of a and b, or the index of a, if they are given."""
+    segments = product_segments(len(scales), len(index))
+    attributes = {"instruction": string(str(instruction)), "operandSegmentSizes": segments}
+    return value("ck.mma", c.type, [a, b, c, *scales, *index], attributes)

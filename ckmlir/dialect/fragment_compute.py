@@ -10,14 +10,15 @@ from ckmlir.dialect.fragment import vector_type
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ext, ir
-from ckmlir.targets.mfma import INSTRUCTIONS
+from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, MfmaInstruction
 
 
 class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
     """`ck.mfma %a, %b, %c {instruction}`: one matrix instruction of a wave, by its name in the target's table.
 
     With `%scales_a, %scales_b {scale_bytes}`, vectors of 1, 2 or 4 block scales, each lane's operands are scaled by
-    those of the positions that the attribute names.
+    those of the positions that the attribute names. With `%index {index_byte}`, a vector of 1, 2 or 4 bytes, the
+    elements of a sparse a are those that the bytes from this one on say.
     """
 
     a: ext.Operand[Any]
@@ -25,6 +26,7 @@ class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
     c: ext.Operand[Any]
     scales_a: ext.Operand[Any] | None
     scales_b: ext.Operand[Any] | None
+    index: ext.Operand[Any] | None
     fragment: ext.Result[Any]
 
     @staticmethod
@@ -34,6 +36,9 @@ class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
         expect(name in INSTRUCTIONS, f"there is no matrix instruction '{name}'; they are written like f32.32x32x8f16")
         instruction = INSTRUCTIONS[name]
         scales = list(op.operation.operands)[3:]
+        if instruction.sparse:
+            expect(len(scales) == 1, f"{name} takes an index")
+            _check_index(op, instruction, scales.pop().type)
         expect(len(scales) in (0, 2), "scales are of both operands, or of none")
         expect(instruction.scaled or not scales, f"{name} has no block scales")
         for vector, place in zip(scales, registers_of(op, "scale_bytes") if scales else (), strict=True):
@@ -46,6 +51,14 @@ class MfmaOp(Ck.Operation, name="mfma", traits=[ext.Pure]):
         c = op.operation.operands[2].type
         expect(str(c) == instruction.acc_type, f"{name} adds to {instruction.acc_type}, not {c}")
         expect(op.operation.results[0].type == c, "the result has the accumulator's type")
+
+
+def _check_index(op: ir.OpView, instruction: MfmaInstruction, given: ir.Type) -> None:
+    """Check that a vector holds the bytes of the index of a sparse operand."""
+    own, place = instruction.a_per_lane // INDEXED, integer_of(op, "index_byte")
+    fits = isinstance(given, ir.VectorType) and str(given.element_type) == "i8" and given.shape[0] in (1, 2, 4)
+    expect(fits, f"an index is 1, 2 or 4 i8, not {given}")
+    expect(place % own == 0 and 0 <= place <= given.shape[0] - own, f"there are no {own} bytes from {place} in {given}")
 
 
 class ExchangeOp(Ck.Operation, name="exchange", traits=[ext.Pure]):
@@ -150,15 +163,25 @@ def _bits(type_: str) -> int:
 
 
 Scale = tuple[ir.Value, int]
-"""A vector of block scales, and which of them is meant."""
+"""A vector of block scales, and which of them is meant; or one of bytes of an index, and the first of those."""
 
 
-def mfma(instruction: ir.Attribute, a: ir.Value, b: ir.Value, c: ir.Value, scales: Sequence[Scale] = ()) -> ir.Value:
-    """One matrix instruction of a wave; with block scales of a and b, if they are given."""
-    attributes = {"instruction": instruction, "operandSegmentSizes": product_segments(len(scales))}
+def mfma(
+    instruction: ir.Attribute,
+    a: ir.Value,
+    b: ir.Value,
+    c: ir.Value,
+    scales: Sequence[Scale] = (),
+    index: Sequence[Scale] = (),
+) -> ir.Value:
+    """One matrix instruction of a wave; with block scales of a and b, or the index of a, if they are given."""
+    segments = product_segments(len(scales), len(index))
+    attributes = {"instruction": instruction, "operandSegmentSizes": segments}
     if scales:
         attributes["scale_bytes"] = registers([place for _, place in scales])
-    return value("ck.mfma", c.type, [a, b, c, *(vector for vector, _ in scales)], attributes)
+    for _, place in index:
+        attributes["index_byte"] = integer(place)
+    return value("ck.mfma", c.type, [a, b, c, *(vector for vector, _ in (*scales, *index))], attributes)
 
 
 def exchange(source: ir.Value, mask: int, *, equal_below: bool) -> ir.Value:

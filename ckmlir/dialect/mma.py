@@ -13,6 +13,9 @@ permutation of K is right as long as A and B use the same one. Two parameters ch
 `transposed` swaps the operands: the instruction computes the transpose of C, and the accumulators that follow each
 other in a lane are neighbours along n instead of m.
 
+Of a sparse instruction A (m, k / 2) has the elements that are kept, two of every four along K; K counts those of B.
+Operands are never swapped, and a lane's vectors follow each other along K (`k_chunk` 0).
+
 Waves are numbered row by row over (m, n). The iterations of a wave come first in the registers of an operand, rows
 before K (A: m then k, B: n then k, C: m then n), then the operand vectors; a vector is a run of consecutive
 registers. Iteration i of wave w covers tile i * waves + w of its dimension (CK's block GEMM).
@@ -30,13 +33,14 @@ import numpy.typing as npt
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Coordinates, Distribution, Factor
 from ckmlir.targets import MfmaInstruction, Target
-from ckmlir.targets.mfma import INSTRUCTIONS, LANES
+from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, LANES
 
 ELEMENT_BITS = {
     "f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16,
     "fp8": 8, "bf8": 8, "i8": 8, "fp6": 6, "bf6": 6, "fp4": 4,
 }  # fmt: skip
 VECTOR_BITS = 128  # the widest memory access of a lane
+INDEX_BYTES = 4  # of a sparse A's index that a register holds
 
 
 class Fragment(NamedTuple):
@@ -72,6 +76,8 @@ class Mma:
             raise ValueError(f"k_pack {self.k_pack} must be at least 1")
         if self.instruction.scaled and self.k_pack != 1:
             raise ValueError(f"{self.instruction.name} scales blocks of K, so k_pack must be 1")
+        if self.instruction.sparse and (self.transposed or self.k_chunk):
+            raise ValueError(f"{self.instruction.name} takes a sparse A first, in its own order of K")
         held = self.k_pack * self.instruction.k_per_lane
         native = {self.k_pack * self.instruction.chunk(dtype) for dtype in (self.instruction.a, self.instruction.b)}
         if native == {self.k_chunk}:
@@ -85,9 +91,17 @@ class Mma:
 
     @staticmethod
     def select(
-        target: Target, shape: str, a: str, b: str | None = None, *, block_k: int = 0, transposed: bool = False
+        target: Target,
+        shape: str,
+        a: str,
+        b: str | None = None,
+        *,
+        block_k: int = 0,
+        transposed: bool = False,
+        sparse: bool = False,
     ) -> Mma:
-        """The chip's instruction of `shape` ("32x32x8") for dtypes `a` and `b`, with operand vectors of up to 16 bytes.
+        """The chip's instruction of `shape` ("32x32x8") for dtypes `a` and `b`, with operand vectors of up to 16 bytes;
+        of a sparse A with so many that a lane's part of its index is up to 4 bytes.
 
         `block_k` is the depth of the tile that the vectors must divide (0: any).
 
@@ -96,11 +110,13 @@ class Mma:
             ValueError: the instruction is deeper than the tile, or does not divide it.
         """
         first, second = (b or a, a) if transposed else (a, b or a)
-        instruction = target.find_mfma(shape, first, second)
+        instruction = target.find_mfma(shape, first, second, sparse=sparse)
         if block_k % instruction.k:
             raise ValueError(f"a tile {block_k} deep is not a multiple of the {instruction.k} of {instruction.name}")
         bits = instruction.k_per_lane * ELEMENT_BITS[a]
         pack = 1 if instruction.scaled else max(1, VECTOR_BITS // bits)
+        if sparse:
+            pack = INDEX_BYTES * INDEXED // instruction.a_per_lane
         while block_k % (pack * instruction.k):
             pack //= 2
         return Mma(instruction, pack, transposed=transposed)
@@ -145,8 +161,15 @@ class Mma:
 
     @property
     def a(self) -> Distribution:
-        """A (m, k) of one wave and one operand vector."""
+        """A (m, k) of one wave and one operand vector; of a sparse one (m, k / 2)."""
+        if self.instruction.sparse:
+            return self.along_a(self.k_pack * self.instruction.a_per_lane)
         return self._operand(self.m, self.a_dtype)
+
+    def along_a(self, held: int) -> Distribution:
+        """Rows of A of one wave, of each of which a lane of several holds so many neighbours."""
+        k = (Factor(self.instruction.k_groups, LANE, 0), Factor(held, REGISTER, 0))
+        return Distribution((), ((Factor(self.m, LANE, 1),), k))
 
     @property
     def b(self) -> Distribution:
@@ -160,22 +183,43 @@ class Mma:
         return layout.permute((1, 0)) if self.transposed else layout
 
     def _operand(self, rows: int, dtype: str) -> Distribution:
+        if self.instruction.sparse and self.instruction.chunk(dtype) < self.instruction.k_per_lane:
+            return self._in_halves(rows, self.instruction.chunk(dtype))
         chunk = self.k_chunk or self.k_pack * self.instruction.chunk(dtype)
         chunks = self.k_pack * self.instruction.k_per_lane // chunk
         k = (Factor(chunks, REGISTER, 0), Factor(self.instruction.k_groups, LANE, 0), Factor(chunk, REGISTER, 1))
         return Distribution((), ((Factor(rows, LANE, 1),), k))
 
+    def _in_halves(self, rows: int, chunk: int) -> Distribution:
+        """B where a lane has two chunks of each instruction, half of the instruction's K apart, and A's vectors of
+        several instructions follow each other: with K numbered as A has it.
+
+        A lane of A has two neighbouring chunks of the instruction's K, of every instruction of the pack in turn; which
+        half of K that is, is the most significant digit of its number.
+        """
+        groups = self.instruction.k_groups
+        k = (
+            Factor(2, REGISTER, 1), Factor(groups // 2, LANE, 0), Factor(self.k_pack, REGISTER, 0), Factor(2, LANE, 1),
+            Factor(chunk, REGISTER, 2),
+        )  # fmt: skip
+        return Distribution((), ((Factor(rows, LANE, 2),), k))
+
     def a_over(self, waves: tuple[int, int], m: int, k: int) -> Distribution:
-        """A (m, k) over `waves` (along m, along n): each row of waves holds its rows, copied along n.
+        """A (m, k) over `waves` (along m, along n): each row of waves holds its rows, copied along n; of a sparse A
+        (m, k / 2).
 
         Raises:
             ValueError: the tile is not a multiple of what the waves take at once.
         """
+        return self.over_rows(self.a, waves, m, k)
+
+    def over_rows(self, part: Distribution, waves: tuple[int, int], m: int, k: int) -> Distribution:
+        """`part`, of one wave's rows of A and one operand vector, as `a_over` has it."""
         _multiple("m", m, waves[0], self.m)
         _multiple("k", k, 1, self.k)
         rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 0))
         outer = Distribution((Factor(waves[1], WAVE, 1),), (rows, (Factor(k // self.k, REGISTER, 1),)))
-        return outer.embed(self.a)
+        return outer.embed(part)
 
     def b_over(self, waves: tuple[int, int], n: int, k: int) -> Distribution:
         """B (n, k) over `waves` (along m, along n): each column of waves holds its columns, copied along m.
@@ -265,17 +309,20 @@ class OperandVectors:
 @lru_cache(maxsize=1024)
 def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Problems, or else the fragments."""
-    problems = _shape_problems(a, b, c)
+    problems = _shape_problems(a, b, c, 2 if mma.instruction.sparse else 1)
     if problems:
         return tuple(problems), ()
     size = mma.instruction.k_per_lane
-    first = operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), size)
+    of_a = mma.instruction.a_per_lane
+    first = operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), of_a)
+    if mma.instruction.sparse and not isinstance(first, str):
+        first = _spread(first, str(a))
     second = operand_vectors("B", b, Distribution.parse(_native_operand(mma, transposed=True)), size)
     accumulators = _accumulator_bases(c, mma.c)
     found = [result for result in (first, second, accumulators) if isinstance(result, str)]
     if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
         return tuple(found), ()
-    return _pair(mma, first, second, accumulators, a.lengths[1])
+    return _pair(mma, first, second, accumulators, b.lengths[1])
 
 
 def _native_operand(mma: Mma, *, transposed: bool) -> str:
@@ -283,11 +330,23 @@ def _native_operand(mma: Mma, *, transposed: bool) -> str:
     return mma.instruction.b_layout if mma.transposed != transposed else mma.instruction.a_layout
 
 
-def _shape_problems(a: Distribution, b: Distribution, c: Distribution) -> list[str]:
+def _spread(vectors: OperandVectors, tile: str) -> OperandVectors | str:
+    """The vectors of a sparse A with the coordinates along K of all elements that they stand for: four for every two,
+    whichever of them these are. A sentence where two that belong together do not follow each other.
+    """
+    first = vectors.ks[:, :, ::2]
+    if (first % 2).any() or (vectors.ks[:, :, 1::2] != first + 1).any():
+        return f"A ({tile}) does not hold the two elements that are kept of four beside each other"
+    fours = (2 * first[..., None] + np.arange(4)).reshape(*vectors.ks.shape[:2], -1)
+    return replace(vectors, ks=fours)
+
+
+def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int) -> list[str]:
+    """`kept`: every how many elements along K has A one."""
     if not a.rank == b.rank == c.rank == 2:
         return [f"A, B and C have two dimensions each, not {a.rank}, {b.rank} and {c.rank}"]
     problems = []
-    if a.lengths[1] != b.lengths[1]:
+    if a.lengths[1] * kept != b.lengths[1]:
         problems.append(f"A (m, k) is {list(a.lengths)}, B (n, k) is {list(b.lengths)}: they differ in k")
     if c.lengths != (a.lengths[0], b.lengths[0]):
         problems.append(f"C (m, n) is {list(c.lengths)}, A and B make {[a.lengths[0], b.lengths[0]]}")

@@ -255,13 +255,18 @@ def copy_to_lds(window: Window) -> LdsTensor:
 
 
 @located
-def mma(instruction: Mma, a: Tile, b: Tile, c: Tile, scales: tuple[Tile, Tile] | None = None) -> Tile:
+def mma(
+    instruction: Mma, a: Tile, b: Tile, c: Tile, scales: tuple[Tile, Tile] | None = None, index: Tile | None = None
+) -> Tile:
     """a (m, k) · b (n, k)ᵀ + c (m, n) by a matrix instruction.
 
     With `scales`, e8m0 tiles (m, k / 32) and (n, k / 32), every 32 elements along K of a and b are multiplied by them
-    first, where the instruction can do so (`dialect.mma_scales.scales_over` says how the tiles lie).
+    first, where the instruction can do so (`dialect.mma_scales.scales_over` says how the tiles lie). With `index`, an
+    i8 tile (m, k / 8), a is (m, k / 2): the two of every four elements along K that it names, by a sparse instruction
+    (`dialect.mma_index`).
     """
-    return Tile(compute.mma(instruction, a.value, b.value, c.value, [one.value for one in scales or ()]))
+    beside = [one.value for one in scales or ()], [index.value] if index is not None else []
+    return Tile(compute.mma(instruction, a.value, b.value, c.value, *beside))
 
 
 @located

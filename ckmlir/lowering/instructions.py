@@ -10,7 +10,7 @@ from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 from ckmlir.targets import TargetError
-from ckmlir.targets.mfma import ROCDL_FORMATS
+from ckmlir.targets.mfma import INDEXED, ROCDL_FORMATS
 
 MATH = {"math.exp2": "rocdl.exp2", "math.log2": "rocdl.log", "math.rsqrt": "rocdl.rsq", "math.sqrt": "rocdl.sqrt"}
 """Transcendental instructions: about 1 ulp, denormal inputs and results flushed (CDNA3 ISA, 7.4)."""
@@ -43,13 +43,17 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         return [assembly(c.type, [left, right, c], spelled, "=a,v,v,0")]
     i32 = ir.IntegerType.get_signless(32)
     zero = ir.IntegerAttr.get(i32, 0)
+    if instruction.sparse:
+        chosen = integer_of(op, "index_byte") * INDEXED // instruction.a_per_lane  # of the sets of the register
+        which = {"cbsz": zero, "abid": ir.IntegerAttr.get(i32, chosen)}
+        return [value(instruction.op, c.type, [left, right, c, _as_register(scales[0])], which)]
     if instruction.scaled:
         formats = {
             place: ir.Attribute.parse(f"#rocdl<matrix_format {ROCDL_FORMATS[dtype]}>")
             for place, dtype in (("cbsz", instruction.a), ("blgp", instruction.b))
         }
         unscaled = value("arith.constant", i32, [], {"value": zero})
-        factors = [_scale_register(one) for one in scales] or [unscaled, unscaled]
+        factors = [_as_register(one) for one in scales] or [unscaled, unscaled]
         places = [ir.IntegerAttr.get(i32, place) for place in registers_of(op, "scale_bytes")] if scales else [zero] * 2
         selected = dict(zip(("opselA", "opselB"), places, strict=True))
         return [value(instruction.op, c.type, [left, right, c, *factors], {**formats, **selected})]
@@ -59,9 +63,9 @@ def lower_mfma(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     return [value(instruction.op, c.type, [left, right, c], plain)]
 
 
-def _scale_register(scales: ir.Value) -> ir.Value:
-    """Up to four block scales as a register."""
-    octets = as_integers(scales)
+def _as_register(bytes_: ir.Value) -> ir.Value:
+    """Up to four bytes, block scales or an index, as a register."""
+    octets = as_integers(bytes_)
     i32, size = ir.IntegerType.get_signless(32), int(octets.type.shape[0])
     word = bitcast(octets, ir.IntegerType.get_signless(8 * size))
     return word if word.type == i32 else value("arith.extui", i32, [word])

@@ -8,7 +8,7 @@ y = nn.linear(x, weight, bias, activation="gelu")
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
-from ckmlir.nn.products import linear, matmul, swiglu
+from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce
@@ -20,6 +20,7 @@ __all__ = [
     "attention",
     "attention_varlen",
     "cast",
+    "compress_sparse",
     "contiguous",
     "conv1d",
     "conv2d",
@@ -33,6 +34,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "matmul",
+    "matmul_sparse",
     "permute",
     "quantize",
     "reduce",

@@ -1,4 +1,4 @@
-"""Products of matrices: `matmul`, `linear`, `swiglu`."""
+"""Products of matrices: `matmul`, `linear`, `swiglu`; `compress_sparse` and `matmul_sparse`."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ import numpy as np
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS
+from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "sigmoid", "silu", "tanh")
@@ -144,6 +145,68 @@ def swiglu(x: Any, gate: Any, up: Any, *, out: Any = None, stream: object = None
         "gated_gemm", keys, {"a": a, "gate": matrices[0], "up": matrices[1]}, {"c": rows}, varying=("m",)
     )["c"]
     return out if out is not None else found.reshaped(*shape).array
+
+
+def compress_sparse(a: Any, *, stream: object = None) -> tuple[Any, Any]:
+    """The two elements of largest magnitude of every four along the rows of a matrix, for `matmul_sparse`.
+
+    Of a matrix that has at most two numbers other than zero among four nothing is lost; of others the rest is dropped.
+
+    Args:
+        a: (m, k), rows contiguous; f16, bf16, i8, fp8 or bf8.
+
+    Returns:
+        The elements (m, 2 ceil(k / 4)), and an index (m, ceil(k / 8)), i8, that says which they are.
+
+    Raises:
+        DeviceError, RequestError: as `matmul`.
+    """
+    call = Call(stream)
+    rows = call.read("a", a).require(ndim=2).rows()
+    keys: dict[str, object] = {
+        "m": rows.shape[0], "k": rows.shape[1], "dtype": rows.dtype, "stride": pitch_of(rows), "align": rows.base,
+    }  # fmt: skip
+    found = call.run("compress_sparse", keys, {"x": rows}, varying=("m",))
+    return found["a"].array, found["index"].array
+
+
+def matmul_sparse(
+    values: Any, index: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream: object = None
+) -> Any:
+    """a @ b, of a matrix a (m, k) that `compress_sparse` has made elements and an index of: sparse matrix instructions.
+
+    Args:
+        values: (m, 2 ceil(k / 4)) and index: (m, ceil(k / 8)), as `compress_sparse` returns them.
+        b: (k, n), rows or columns contiguous, of the type of values.
+        dtype: of the result, as for `matmul`.
+        out: (m, n), to be written.
+
+    Returns:
+        The product, or `out`.
+
+    Raises:
+        DeviceError, RequestError: as `matmul`; the chip has no sparse matrix instructions.
+    """
+    call = Call(stream)
+    left, right = call.read("values", values).require(ndim=2), call.read("b", b).require(ndim=2)
+    k, wanted = right.shape[0], _output(left.dtype, dtype)
+    if left.shape[1] != kept(k):
+        expected = f"{kept(k)} elements of rows of {k}"
+        raise DeviceError(f"values of shape {left.shape} and b of shape {right.shape}: expected {expected}")
+    right.require(dtype=left.dtype)
+    which = call.read("index", index).require(shape=(left.shape[0], index_bytes(k)), dtype="i8").rows()
+    layout, memories, pitches = _layout(left.rows(), right)
+    if layout[0] != "R":
+        raise DeviceError("values: rows are not contiguous; make a contiguous copy first")
+    keys: dict[str, object] = {
+        "m": left.shape[0], "n": right.shape[1], "k": k, "dtype": left.dtype, "out": wanted, "layout": layout,
+        **pitches, "ld_index": pitch_of(which),
+    }  # fmt: skip
+    result = call.out("out", out, (left.shape[0], right.shape[1]), wanted)
+    rows = None if result is None else result.rows()
+    keys |= {} if rows is None else {"ldc": pitch_of(rows)}
+    found = call.run("gemm_sparse", keys, {**memories, "index": which}, {"c": rows}, varying=("m",))["c"]
+    return out if out is not None else found.array
 
 
 def _matrix_product(

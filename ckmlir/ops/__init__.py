@@ -24,6 +24,8 @@ OPERATORS = {
     "gated_gemm": "ckmlir.ops.gemm.gated_gemm",
     "gemm_quant": "ckmlir.ops.gemm.gemm_quant",
     "gated_gemm_quant": "ckmlir.ops.gemm.gated_gemm_quant",
+    "gemm_sparse": "ckmlir.ops.gemm.gemm_sparse",
+    "compress_sparse": "ckmlir.ops.gemm.compress_sparse",
     "mx_gemm": "ckmlir.ops.gemm.mx_gemm",
     "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
     "batched_contraction": "ckmlir.ops.gemm.batched_contraction",

@@ -6,7 +6,8 @@ from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of, registers_of, string, text_of
 from ckmlir.dialect.distribution_maps import broadcast_map, register_map
 from ckmlir.dialect.lds_layout import LdsLayout
-from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.mma import INDEX_BYTES, Mma
+from ckmlir.dialect.mma_index import index_registers
 from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER, scale_registers
 from ckmlir.dialect.regions import sources_of
 from ckmlir.dialect.types import LdsType, TileType, tile_of
@@ -174,15 +175,17 @@ def split_redistribute(state: SplitState, op: ir.Operation) -> None:
 
 def split_mma(state: SplitState, op: ir.Operation) -> None:
     """One matrix instruction for every block of accumulators and step along K; K is the outer order."""
-    a, b, c, *scales = op.operands
+    a, b, c, *beside = op.operands
     mma = Mma.parse(text_of(op, "instruction"))
+    index, scales = (beside, []) if mma.instruction.sparse else ([], beside)
     instruction = string(mma.instruction.name)
     sources = [state.of(value) for value in (a, b)]
     factors = [
         _vector_scales(state, mma, operand, own, of_b=of_b)
         for operand, own, of_b in zip((a, b), scales, (False, True), strict=False)
     ]
-    held = mma.instruction.k_per_lane
+    places = [_vector_index(state, mma, a, own) for own in index]
+    held = mma.instruction.a_per_lane, mma.instruction.k_per_lane
     size = accumulator_registers(op)
     accumulators = state.of(c).rechunked(size)
     chunks = list(accumulators.chunks)
@@ -190,10 +193,11 @@ def split_mma(state: SplitState, op: ir.Operation) -> None:
     for step in sorted(steps, key=lambda fragment_: (fragment_.k, fragment_.m, fragment_.n)):
         home = step.c[0] // size
         left, right = sources[0].gather(step.a), sources[1].gather(step.b)
-        own = [found[vector[0] // held] for found, vector in zip(factors, (step.a, step.b), strict=False)]
+        own = [found[vector[0] // count] for found, vector, count in zip(factors, (step.a, step.b), held, strict=False)]
         if mma.transposed:
             left, right, own = right, left, own[::-1]
-        chunks[home] = fragment_compute.mfma(instruction, left, right, chunks[home], own)
+        named = [found[step.a[0] // held[0]] for found in places]
+        chunks[home] = fragment_compute.mfma(instruction, left, right, chunks[home], own, named)
     state.bind(op.results[0], Registers(chunks, size, accumulators.element))
 
 
@@ -207,6 +211,24 @@ def _vector_scales(
     together = next(size for size in (SCALES_OF_A_REGISTER, 2, 1) if source.count % size == 0)
     parts = [source.gather(range(start, start + together)) for start in range(0, source.count, together)]
     return [(parts[register // together], register % together) for register in found]
+
+
+def _vector_index(state: SplitState, mma: Mma, a: ir.Value, index: ir.Value) -> list[fragment_compute.Scale]:
+    """For each operand vector of a sparse A a register's worth of its index, and the byte at which its own begins."""
+    source = state.of(index)
+    found = index_registers(mma, tile_of(a).placed, tile_of(index).placed)
+    assert not isinstance(found, str)  # the verifier has asked
+    together = next(size for size in (INDEX_BYTES, 2, 1) if source.count % size == 0)
+    parts: dict[tuple[int, ...], ir.Value] = {}
+    places = []
+    for own in found:
+        first = own[0] // together * together
+        near, place = tuple(range(first, first + together)), own[0] - first
+        registers = near if near[place : place + len(own)] == own and place % len(own) == 0 else own
+        if registers not in parts:
+            parts[registers] = source.gather(registers)
+        places.append((parts[registers], registers.index(own[0])))
+    return places
 
 
 def accumulator_registers(op: ir.Operation) -> int:

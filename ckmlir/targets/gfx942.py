@@ -1,6 +1,7 @@
 """gfx942: CDNA3, AMD Instinct MI300A, MI300X and MI325X."""
 
 from ckmlir.targets import cdna
+from ckmlir.targets.mfma import sparse_cycles
 from ckmlir.targets.target import Target
 
 # Cycles: AMD matrix instruction calculator, CDNA3; they reproduce the published peaks of the MI300X.
@@ -14,6 +15,7 @@ MFMA_CYCLES = {
     "f64.16x16x4f64": 32, "f64.4x4x4f64": 16,
     **{f"f32.32x32x16.{a}.{b}": 32 for a in ("fp8", "bf8") for b in ("fp8", "bf8")},
     **{f"f32.16x16x32.{a}.{b}": 16 for a in ("fp8", "bf8") for b in ("fp8", "bf8")},
+    **sparse_cycles(16),
 }  # fmt: skip
 
 FEATURES = cdna.COMMON_FEATURES | {

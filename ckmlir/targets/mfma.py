@@ -1,4 +1,4 @@
-"""The matrix instructions (MFMA) of gfx9: shapes, types, and which lane holds which element.
+"""The matrix instructions (MFMA, SMFMAC) of gfx9: shapes, types, and which lane holds which element.
 
 One wave of 64 lanes multiplies A (m, k) by the transpose of B (n, k) and adds C (m, n), in `blocks` independent copies.
 The layouts are strings in the notation of tile distributions, over (m, k), (n, k) and (m, n), with a leading block
@@ -9,9 +9,13 @@ dimension where there are several blocks. They follow from the shape:
 - C: a lane holds groups of `group` consecutive rows of one column: 4, or 1 for f64.
 - f8f6f4 with 8-bit operands: a lane's 32 elements are two chunks of 16, half of K apart.
 
+Sparse instructions (SMFMAC) take two of every four elements of A along K: A is (m, k / 2), of which a lane holds half
+as many elements as of B, one behind the other. Two bits for each say which of the four it is. B lies as in dense
+instructions; where a lane has 32 bytes of B, these are two chunks of 16 bytes, half of K apart.
+
 Sources: AMD CDNA2, CDNA3 and CDNA4 instruction set architecture, chapter "Matrix Arithmetic Instructions"; AMD matrix
 instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator); the chunks of f8f6f4: Composable Kernel,
-blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk.
+blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk; the chunks of SMFMAC: test/sim/test_sparse_exactly.py says.
 """
 
 from dataclasses import dataclass
@@ -23,6 +27,10 @@ NARROW = ("fp8", "bf8", "fp6", "bf6", "fp4")
 """The operand types of the f8f6f4 instructions, in the order of their format codes (CBSZ and BLGP 0 to 4)."""
 ROCDL_FORMATS = {"fp8": "fp8_e4m3", "bf8": "fp8_e5m2", "fp6": "fp6_e2m3", "bf6": "fp6_e3m2", "fp4": "fp4_e2m1"}
 """The words for those types in the ROCDL dialect."""
+CHUNK_BYTES = 16
+"""What a lane holds of B together in a sparse instruction."""
+INDEXED = 4
+"""Elements of a sparse A whose places are a byte of the index: two bits each."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,13 +53,14 @@ class MfmaInstruction:
     b_type: str
     acc_type: str
     scaled: bool = False
+    sparse: bool = False
 
     @property
     def op(self) -> str:
         """The operation of the ROCDL dialect."""
         if self.scaled:
             return f"rocdl.mfma.scale.f32.{self.shape}.f8f6f4"
-        return f"rocdl.mfma.{self.name}"
+        return f"rocdl.{self.name}" if self.sparse else f"rocdl.mfma.{self.name}"
 
     @property
     def intrinsic(self) -> str:
@@ -62,7 +71,7 @@ class MfmaInstruction:
     def mnemonic(self) -> str:
         """What assemblers of gfx942 and gfx950 call it, unscaled."""
         name = self.name.removesuffix(f".{self.a}.{self.b}") if self.scaled else self.name
-        return f"v_mfma_{name.replace('.', '_')}"
+        return f"v_{'' if self.sparse else 'mfma_'}{name.replace('.', '_')}"
 
     @property
     def modifiers(self) -> str:
@@ -81,8 +90,13 @@ class MfmaInstruction:
 
     @property
     def k_per_lane(self) -> int:
-        """Elements of A, and of B, that one lane holds."""
+        """Elements of B, and of a dense A, that one lane holds."""
         return self.k // self.k_groups
+
+    @property
+    def a_per_lane(self) -> int:
+        """Elements of A that one lane holds."""
+        return self.k_per_lane // 2 if self.sparse else self.k_per_lane
 
     @property
     def acc_per_lane(self) -> int:
@@ -91,7 +105,9 @@ class MfmaInstruction:
 
     @property
     def a_layout(self) -> str:
-        """Distribution of A over (m, k)."""
+        """Distribution of A over (m, k); of a sparse one over (m, k / 2)."""
+        if self.sparse:
+            return f"m: {self.m}@lane.1, k: {self.k_groups}@lane.0 {self.a_per_lane}@y0"
         return self._operand_layout("m", self.m, self.a)
 
     @property
@@ -100,7 +116,11 @@ class MfmaInstruction:
         return self._operand_layout("n", self.n, self.b)
 
     def chunk(self, dtype: str) -> int:
-        """Consecutive elements of K that a lane holds of an operand of `dtype` before those of another lane."""
+        """Consecutive elements of K that a lane holds of an operand of `dtype`, B where A is sparse, before those of
+        another lane.
+        """
+        if self.sparse:
+            return min(self.k_per_lane, CHUNK_BYTES // _SPARSE_BYTES[dtype])
         return 16 if self.scaled and dtype in ("fp8", "bf8") else self.k_per_lane
 
     def _operand_layout(self, row: str, rows: int, dtype: str) -> str:
@@ -159,6 +179,29 @@ _NARROW_TYPES = {
 }  # fmt: skip
 
 
+_SPARSE_BYTES = {"f16": 2, "bf16": 2, "i8": 1, "fp8": 1, "bf8": 1}
+_SPARSE_PAIRS = [("f16", "f16"), ("bf16", "bf16"), ("i8", "i8"), *((a, b) for a in NARROW[:2] for b in NARROW[:2])]
+
+
+def _sparse_types(dtype: str, count: int) -> str:
+    """The MLIR type of so many elements; of the forms that gfx942 has, bf16 are integers."""
+    if dtype == "bf16":
+        return f"vector<{count}x{'i16' if count <= 8 else 'bf16'}>"
+    return f"vector<{count}xf16>" if dtype == "f16" else f"vector<{count // 4}xi32>"
+
+
+def _sparse(m: int, bytes_of_b: int, a: str, b: str) -> MfmaInstruction:
+    """The sparse instruction of a shape whose lanes hold so many bytes of B."""
+    held = bytes_of_b // _SPARSE_BYTES[b]
+    acc, k = "i32" if a == "i8" else "f32", held * LANES // m
+    name = f"smfmac.{acc}.{m}x{m}x{k}.{f'{a}.{b}' if a in NARROW else a}"
+    own = _sparse_types(a, held // 2)
+    if a == "bf16" and bytes_of_b > CHUNK_BYTES:
+        own = f"vector<{held // 2}xbf16>"
+    return MfmaInstruction(name, m, m, k, 1, a, b, acc, own, _sparse_types(b, held), _accumulators(acc, m, m, 1),
+                           sparse=True)  # fmt: skip
+
+
 def _accumulators(acc: str, m: int, n: int, blocks: int) -> str:
     count = m * n * blocks // LANES
     return f"vector<{count}x{acc}>" if count > 1 else acc
@@ -177,8 +220,20 @@ def _table() -> dict[str, MfmaInstruction]:
                 name = f"f32.{m}x{m}x{k}.f8f6f4.{a}.{b}"
                 types = _NARROW_TYPES[a], _NARROW_TYPES[b], _accumulators("f32", m, m, 1)
                 table[name] = MfmaInstruction(name, m, m, k, 1, a, b, "f32", *types, scaled=True)
+    for one in (_sparse(m, size, a, b) for size in (16, 32) for m in (32, 16) for a, b in _SPARSE_PAIRS):
+        table[one.name] = one
     return table
 
 
 INSTRUCTIONS: dict[str, MfmaInstruction] = _table()
 """Every matrix instruction by name; a target says which of them it has and how long each takes."""
+
+
+def sparse_cycles(bytes_of_b: int) -> dict[str, int]:
+    """The sparse instructions whose lanes hold so many bytes of B: 8 passes of 4 cycles for 32 x 32, 4 for 16 x 16
+    (LLVM, SISchedule.td; for gfx942 AMD's matrix instruction calculator has the same).
+    """
+    return {
+        name: 32 if one.m == 32 else 16 for name, one in INSTRUCTIONS.items()
+        if one.sparse and one.k_per_lane * _SPARSE_BYTES[one.b] == bytes_of_b
+    }  # fmt: skip

@@ -160,30 +160,34 @@ class Target:
             )
         return INSTRUCTIONS[name]
 
-    def mfmas(self, a: str, b: str | None = None) -> tuple[MfmaInstruction, ...]:
-        """The single-block matrix instructions for dtypes `a` and `b` (default: the same), fastest first."""
+    def mfmas(self, a: str, b: str | None = None, *, sparse: bool = False) -> tuple[MfmaInstruction, ...]:
+        """The single-block matrix instructions for dtypes `a` and `b` (default: the same), fastest first; of a sparse A
+        or of a dense one.
+        """
         found = [
             INSTRUCTIONS[name]
             for name in self.mfma_cycles
-            if INSTRUCTIONS[name].blocks == 1 and (INSTRUCTIONS[name].a, INSTRUCTIONS[name].b) == (a, b or a)
+            if INSTRUCTIONS[name].blocks == 1
+            and (INSTRUCTIONS[name].a, INSTRUCTIONS[name].b, INSTRUCTIONS[name].sparse) == (a, b or a, sparse)
         ]
         return tuple(sorted(found, key=lambda i: (self.mfma_cycles[i.name] / i.operations, i.scaled, -i.m)))
 
-    def find_mfma(self, shape: str, a: str, b: str | None = None) -> MfmaInstruction:
+    def find_mfma(self, shape: str, a: str, b: str | None = None, *, sparse: bool = False) -> MfmaInstruction:
         """The matrix instruction of `shape` ("32x32x8") for operands of dtypes `a` and `b` (default: the same).
 
         Raises:
             TargetError: the chip has none for these types, or not of this shape; the message lists those it has.
         """
         b = b or a
-        able = self.mfmas(a, b)
+        able = self.mfmas(a, b, sparse=sparse)
         if not able:
-            raise TargetError(self._no_types(a, b))
+            raise TargetError(self._no_types(a, b, sparse))
         for instruction in able:
             if instruction.shape == shape:
                 return instruction
         shapes = ", ".join(dict.fromkeys(instruction.shape for instruction in able))
-        raise TargetError(f"{self.name} has no {shape} MFMA for {a} x {b}; it has {shapes}")
+        which = "sparse MFMA" if sparse else "MFMA"
+        raise TargetError(f"{self.name} has no {shape} {which} for {a} x {b}; it has {shapes}")
 
     def mfma_rate(self, instruction: MfmaInstruction) -> float:
         """Operations that a compute unit does in a cycle with this instruction."""
@@ -192,11 +196,14 @@ class Target:
     def _some(self) -> list[str]:
         return [name for name in self.mfma_cycles if INSTRUCTIONS[name].blocks == 1][:4]
 
-    def _no_types(self, a: str, b: str) -> str:
+    def _no_types(self, a: str, b: str, sparse: bool) -> str:
         from ckmlir.targets import all_targets
 
-        owners = [target.name for target in all_targets() if target.mfmas(a, b)]
+        owners = [target.name for target in all_targets() if target.mfmas(a, b, sparse=sparse)]
         kind = f"{a} x {b}" if a != b else a
+        if sparse:
+            able = f"they start with {owners[0]}" if owners else "no chip has; operands are f16, bf16, i8, fp8, bf8"
+            return f"{self.name} has no sparse matrix instructions for {kind}; {able}"
         if not owners:
             return f"no chip has an MFMA for {kind}; operands are f16, bf16, f32, f64, xf32, i8, {', '.join(NARROW)}"
         where = f"start with {owners[0]}" if owners[-1] == "gfx950" else f"exist on {', '.join(owners)} only"

@@ -339,7 +339,7 @@ func.func @splat(%x: f16) {
 !acc = !ck.tile<[16, 16], f32, "?">
 func.func @mma_k(%a: !a, %b: !ck.tile<[16, 32], f16, "?">, %c: !acc) {
   // expected-error@+1 {{'ck.mma' K differs: a has 16, b has 32}}
-  %0 = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !ck.tile<[16, 32], f16, "?">, !acc) -> !acc
+  %0 = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !ck.tile<[16, 32], f16, "?">, !acc) -> !acc
   return
 }
 
@@ -349,7 +349,7 @@ func.func @mma_k(%a: !a, %b: !ck.tile<[16, 32], f16, "?">, %c: !acc) {
 !acc = !ck.tile<[16, 32], f32, "?">
 func.func @mma_accumulators(%a: !a, %c: !acc) {
   // expected-error@+1 {{'ck.mma' c must be [16, 16], not [16, 32]}}
-  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
+  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
   return
 }
 
@@ -359,7 +359,7 @@ func.func @mma_accumulators(%a: !a, %c: !acc) {
 !acc = !ck.tile<[16, 16], f32, "?">
 func.func @mma_result(%a: !a, %c: !acc) {
   // expected-error@+1 {{'ck.mma' the result has the accumulator's type}}
-  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !a
+  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !a
   return
 }
 
@@ -368,7 +368,7 @@ func.func @mma_result(%a: !a, %c: !acc) {
 !a = !ck.tile<[16], f16, "?">
 func.func @mma_rank(%a: !a) {
   // expected-error@+1 {{'ck.mma' operands are two-dimensional: a (m, k), b (n, k), c (m, n)}}
-  %0 = "ck.mma"(%a, %a, %a) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !a) -> !a
+  %0 = "ck.mma"(%a, %a, %a) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !a) -> !a
   return
 }
 
@@ -378,7 +378,7 @@ func.func @mma_rank(%a: !a) {
 !acc = !ck.tile<[16, 16], f32, "?">
 func.func @mma_unknown(%a: !a, %c: !acc) {
   // expected-error@+1 {{'ck.mma' there is no matrix instruction 'f32.17x17x17f16'; they are written like f32.32x32x8f16}}
-  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.17x17x17f16"} : (!a, !a, !acc) -> !acc
+  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.17x17x17f16"} : (!a, !a, !acc) -> !acc
   return
 }
 
@@ -388,7 +388,7 @@ func.func @mma_unknown(%a: !a, %c: !acc) {
 !acc = !ck.tile<[16, 16], f32, "?">
 func.func @mma_element(%a: !a, %c: !acc) {
   // expected-error@+1 {{'ck.mma' f32.16x16x16f16 takes f16 as a, not bf16}}
-  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
+  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
   return
 }
 
@@ -398,7 +398,7 @@ func.func @mma_element(%a: !a, %c: !acc) {
 !acc = !ck.tile<[16, 16], f32, "d0: 16@lane, d1: 4@lane 4@y0">
 func.func @mma_distribution(%a: !a, %c: !acc) {
   // expected-error@+1 {{'ck.mma' C (d0: 16@lane, d1: 4@lane 4@y0) does not lie as the instruction writes it}}
-  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
+  %0 = "ck.mma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !a, !acc) -> !acc
   return
 }
 

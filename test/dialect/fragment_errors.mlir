@@ -190,7 +190,7 @@ func.func @offset() {
 
 func.func @mfma_unknown(%a: vector<4xf16>, %c: vector<4xf32>) {
   // expected-error@+1 {{'ck.mfma' there is no matrix instruction 'f32.16x16x17f16'}}
-  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x17f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x17f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
   return
 }
 
@@ -198,7 +198,7 @@ func.func @mfma_unknown(%a: vector<4xf16>, %c: vector<4xf32>) {
 
 func.func @mfma_operand(%a: vector<4xf16>, %b: vector<8xf16>, %c: vector<4xf32>) {
   // expected-error@+1 {{'ck.mfma' f32.16x16x16f16 takes vector<4xf16>, not vector<8xf16>}}
-  %0 = "ck.mfma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<8xf16>, vector<4xf32>) -> vector<4xf32>
+  %0 = "ck.mfma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<8xf16>, vector<4xf32>) -> vector<4xf32>
   return
 }
 
@@ -206,7 +206,7 @@ func.func @mfma_operand(%a: vector<4xf16>, %b: vector<8xf16>, %c: vector<4xf32>)
 
 func.func @mfma_scalar(%a: f32, %c: vector<4xf32>) {
   // expected-error@+1 {{'ck.mfma' operands are vectors, not f32}}
-  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x4f32"} : (f32, f32, vector<4xf32>) -> vector<4xf32>
+  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x4f32"} : (f32, f32, vector<4xf32>) -> vector<4xf32>
   return
 }
 
@@ -214,7 +214,7 @@ func.func @mfma_scalar(%a: f32, %c: vector<4xf32>) {
 
 func.func @mfma_accumulators(%a: vector<4xf16>, %c: vector<16xf32>) {
   // expected-error@+1 {{'ck.mfma' f32.16x16x16f16 adds to vector<4xf32>, not vector<16xf32>}}
-  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
+  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
   return
 }
 
@@ -222,7 +222,7 @@ func.func @mfma_accumulators(%a: vector<4xf16>, %c: vector<16xf32>) {
 
 func.func @mfma_result(%a: vector<4xf16>, %c: vector<4xf32>) {
   // expected-error@+1 {{'ck.mfma' the result has the accumulator's type}}
-  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf16>
+  %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf16>
   return
 }
 

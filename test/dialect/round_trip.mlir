@@ -28,7 +28,7 @@ func.func @tiles(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %scale
   // CHECK: "ck.splat"(%{{.*}}) : (f32) -> !ck.tile<[16, 16], f32, "d0: 4@lane 4@y0, d1: 16@lane">
   %zero = "ck.splat"(%scale) : (f32) -> !acc
   // CHECK: "ck.mma"{{.*}} {instruction = "f32.16x16x16f16 k_pack=1", {{.*}}} : (!ck.tile<
-  %product = "ck.mma"(%operand, %operand, %zero) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!operand, !operand, !acc) -> !acc
+  %product = "ck.mma"(%operand, %operand, %zero) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!operand, !operand, !acc) -> !acc
   // CHECK: "ck.map"() ({
   // CHECK-NEXT: "ck.element"
   // CHECK: "ck.yield"
@@ -118,7 +118,7 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   // CHECK: "ck.copy_fragment"{{.*}} {distribution = "d0: 2@y0 8@lane, d1: 8@lane 2@y1", registers = array<i32: 0, 1>}
   "ck.copy_fragment"(%window, %lds) {distribution = "d0: 2@y0 8@lane, d1: 8@lane 2@y1", registers = array<i32: 0, 1>} : (!window, !lds) -> ()
   // CHECK: "ck.mfma"{{.*}} {instruction = "f32.16x16x16f16", {{.*}}}
-  %d = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+  %d = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.exchange"(%{{.*}}) {equal_below, mask = 4 : i64}
   %e = "ck.exchange"(%d) {mask = 4 : i64, equal_below} : (vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.half"(%{{.*}}) : (vector<4xf32>) -> vector<4xf32>

@@ -6,10 +6,12 @@ import pytest
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_maps import register_map
 from ckmlir.dialect.mma import ELEMENT_BITS, Mma
+from ckmlir.dialect.mma_index import index_over, index_registers
 from ckmlir.targets import TargetError, all_targets, get_target
 from ckmlir.targets.mfma import INSTRUCTIONS
 
-SINGLE_BLOCK = [name for name, instruction in INSTRUCTIONS.items() if instruction.blocks == 1]
+SINGLE_BLOCK = [name for name, one in INSTRUCTIONS.items() if one.blocks == 1 and not one.sparse]
+SPARSE = [name for name, one in INSTRUCTIONS.items() if one.sparse]
 
 
 # (row of A, k of A, row of C, column of C) by lane and register, as AMD's matrix instruction calculator prints them
@@ -105,6 +107,31 @@ def test_every_instruction_multiplies(name, transposed):
     mma = Mma(INSTRUCTIONS[name], transposed=transposed)
     waves, m, n, k = (1, 2), mma.m, 4 * mma.n, 2 * mma.k
     check_product(mma, mma.a_over(waves, m, k), mma.b_over(waves, n, k), mma.c_over(waves, m, n))
+
+
+@pytest.mark.parametrize("name", SPARSE)
+@pytest.mark.parametrize("pack", [1, 2, 4])
+def test_a_sparse_operand_meets_its_fours(name, pack):
+    """Every instruction's vectors of A are of the same elements along K as those of B that it takes, and the bytes of
+    the index lie beside A's elements."""
+    mma = Mma(INSTRUCTIONS[name], pack)
+    waves, m, n, k = (1, 2), 2 * mma.m, 4 * mma.n, 2 * mma.k
+    a, b, c = mma.a_over(waves, m, k), mma.b_over(waves, n, k), mma.c_over(waves, m, n)
+    index = index_over(mma, waves, m, k)
+    assert (a.lengths, b.lengths, index.lengths) == ((m, k // 2), (n, k), (m, k // 8))
+    assert mma.check(a, b, c) == [] and Mma.parse(str(mma)) == mma
+    of_lanes = [one.coordinates()[:, 0] for one in (a, b, index)]
+    bytes_of = index_registers(mma, a, index)
+    layouts = mma.instruction.a_layout, mma.instruction.b_layout
+    native_a, native_b = (Distribution.parse(layout).coordinates()[1, 0] for layout in layouts)
+    for step in mma.fragments(a, b, c):
+        kept, dense = of_lanes[0][1][:, step.a], of_lanes[1][1][:, step.b]
+        at = {int(place): int(of) for place, of in zip(native_b.ravel(), dense.ravel(), strict=True)}
+        for place, of in zip(native_a.ravel(), kept.ravel(), strict=True):
+            assert [at[place // 2 * 4 + one] for one in range(4)] == [of // 2 * 4 + one for one in range(4)]
+        own = bytes_of[step.a[0] // mma.instruction.a_per_lane]
+        assert (of_lanes[2][1][:, own] * 4 == kept[:, ::4]).all()
+        assert (of_lanes[2][0][:, own] == of_lanes[0][0][:, step.a[::4]]).all()
 
 
 @pytest.mark.parametrize("transposed", [False, True])

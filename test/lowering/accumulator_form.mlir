@@ -20,15 +20,15 @@ module attributes {ck.target = "gfx942"} {
     %z = arith.constant dense<0.0> : !acc
     cf.cond_br %some, ^loop(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
   ^loop(%c0: !acc, %c1: !acc, %c2: !acc, %c3: !acc, %c4: !acc, %c5: !acc, %c6: !acc, %c7: !acc, %c8: !acc):
-    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d1 = "ck.mfma"(%a, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d2 = "ck.mfma"(%a, %b, %c2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d3 = "ck.mfma"(%a, %b, %c3) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d4 = "ck.mfma"(%a, %b, %c4) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d5 = "ck.mfma"(%a, %b, %c5) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d6 = "ck.mfma"(%a, %b, %c6) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d7 = "ck.mfma"(%a, %b, %c7) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d8 = "ck.mfma"(%a, %b, %c8) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d1 = "ck.mfma"(%a, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d2 = "ck.mfma"(%a, %b, %c2) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d3 = "ck.mfma"(%a, %b, %c3) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d4 = "ck.mfma"(%a, %b, %c4) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d5 = "ck.mfma"(%a, %b, %c5) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d6 = "ck.mfma"(%a, %b, %c6) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d7 = "ck.mfma"(%a, %b, %c7) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d8 = "ck.mfma"(%a, %b, %c8) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     cf.cond_br %some, ^loop(%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7, %d8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end(%d0, %d1, %d2, %d3, %d4, %d5, %d6, %d7, %d8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
   ^end(%r0: !acc, %r1: !acc, %r2: !acc, %r3: !acc, %r4: !acc, %r5: !acc, %r6: !acc, %r7: !acc, %r8: !acc):
     %s = arith.addf %r0, %r8 : !acc
@@ -42,7 +42,7 @@ module attributes {ck.target = "gfx942"} {
     %z = arith.constant dense<0.0> : !acc
     cf.br ^loop(%z : !acc)
   ^loop(%c0: !acc):
-    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     cf.cond_br %some, ^loop(%d0 : !acc), ^end
   ^end:
     return
@@ -55,8 +55,8 @@ module attributes {ck.target = "gfx942"} {
     %z = arith.constant dense<0.0> : !acc
     cf.br ^loop(%z, %z, %z, %z, %z, %z, %z, %z, %z : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc)
   ^loop(%c0: !acc, %c1: !acc, %c2: !acc, %c3: !acc, %c4: !acc, %c5: !acc, %c6: !acc, %c7: !acc, %c8: !acc):
-    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
-    %d1 = "ck.mfma"(%a, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d0 = "ck.mfma"(%a, %b, %c0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d1 = "ck.mfma"(%a, %b, %c1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     %e1 = arith.mulf %d1, %by : !acc
     cf.cond_br %some, ^loop(%d0, %e1, %c2, %c3, %c4, %c5, %c6, %c7, %c8 : !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc, !acc), ^end
   ^end:

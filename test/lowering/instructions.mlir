@@ -6,7 +6,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-LABEL: llvm.func @mfma
   // CHECK: rocdl.mfma.f32.16x16x16f16 %{{.*}}, %{{.*}}, %{{.*}}, 0, 0, none : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
   func.func @mfma(%a: vector<4xf16>, %c: vector<4xf32>) attributes {ck.waves = 1 : i32} {
-    %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     return
   }
 
@@ -15,7 +15,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK: llvm.bitcast %{{.*}} : vector<8xi8> to i64
   // CHECK: rocdl.mfma.i32.16x16x32.i8
   func.func @mfma_i8(%a: vector<8xi8>, %c: vector<4xi32>) attributes {ck.waves = 1 : i32} {
-    %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "i32.16x16x32.i8"} : (vector<8xi8>, vector<8xi8>, vector<4xi32>) -> vector<4xi32>
+    %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "i32.16x16x32.i8"} : (vector<8xi8>, vector<8xi8>, vector<4xi32>) -> vector<4xi32>
     return
   }
 

@@ -36,7 +36,7 @@ module attributes {ck.target = "gfx942"} {
 module attributes {ck.target = "gfx90a"} {
   func.func @mfma(%a: vector<8xi8>, %c: vector<4xi32>) attributes {ck.waves = 1 : i32} {
     // expected-error@+1 {{gfx90a has no i32.16x16x32.i8; its matrix instructions for i8 x i8 are}}
-    %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "i32.16x16x32.i8"} : (vector<8xi8>, vector<8xi8>, vector<4xi32>) -> vector<4xi32>
+    %0 = "ck.mfma"(%a, %a, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "i32.16x16x32.i8"} : (vector<8xi8>, vector<8xi8>, vector<4xi32>) -> vector<4xi32>
     return
   }
 }

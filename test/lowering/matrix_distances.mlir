@@ -19,7 +19,7 @@ module attributes {ck.target = "gfx942"} {
     %z = arith.constant dense<0.0> : !acc
     cf.br ^loop(%z : !acc)
   ^loop(%c: !acc):
-    %d = "ck.mfma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d = "ck.mfma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     cf.cond_br %some, ^loop(%d : !acc), ^end(%d : !acc)
   ^end(%r: !acc):
     %s = arith.addf %r, %r : !acc
@@ -39,7 +39,7 @@ module attributes {ck.target = "gfx942"} {
     cf.br ^loop(%y : vector<4xf32>)
   ^loop(%p: vector<4xf32>):
     %q = arith.addf %p, %p : vector<4xf32>
-    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     %e = vector.extract_strided_slice %d {offsets = [0], sizes = [4], strides = [1]} : !acc to vector<4xf32>
     cf.cond_br %some, ^loop(%e : vector<4xf32>), ^end
   ^end:
@@ -55,7 +55,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK: arith.addf
   func.func @meeting(%a: !frag, %b: !frag, %some: i1) attributes {ck.waves = 4 : i32} {
     %z = arith.constant dense<0.0> : !acc
-    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     cf.cond_br %some, ^yes, ^no
   ^yes:
     cf.br ^meet(%d : !acc)
@@ -70,7 +70,7 @@ module attributes {ck.target = "gfx942"} {
   // CHECK-NOT: llvm.inline_asm
   func.func @on(%a: !frag, %b: !frag) attributes {ck.waves = 4 : i32} {
     %z = arith.constant dense<0.0> : !acc
-    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
+    %d = "ck.mfma"(%a, %b, %z) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.32x32x8f16"} : (!frag, !frag, !acc) -> !acc
     cf.br ^end(%d : !acc)
   ^end(%r: !acc):
     %s = arith.addf %r, %r : !acc

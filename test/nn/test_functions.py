@@ -157,6 +157,21 @@ def test_quantize(session: nn.Session, put: Put) -> None:
 
 
 @homes
+def test_sparse_products(session: nn.Session, put: Put) -> None:
+    a, b, bt = normal(20, 44), normal(44, 24), normal(24, 44)
+    values, index = nn.compress_sparse(put(a))
+    assert exact(values).shape == (20, 22) and exact(index).shape == (20, 6)
+    of_fours = np.sort(np.abs(exact(a)).reshape(20, 11, 4), axis=2)
+    pruned = np.where(np.abs(exact(a)) >= np.repeat(of_fours[:, :, 2], 4, axis=1), exact(a), 0)
+    found = nn.matmul_sparse(values, index, put(b), dtype="f32")
+    of_its_home(found, put)
+    assert_close(found, pruned @ exact(b))
+    assert_close(nn.matmul_sparse(values, index, put(bt).T), pruned @ exact(bt).T)
+    with pytest.raises(DeviceError, match="expected 24 elements of rows of 48"):
+        nn.matmul_sparse(values, index, put(normal(48, 24)))
+
+
+@homes
 @pytest.mark.parametrize("by", ["tensor", "row", "1x32", "128x128"])
 def test_quantize_and_back(session: nn.Session, put: Put, by: str) -> None:
     x = normal(2, 5, 40)

@@ -41,6 +41,8 @@ SHAPES: dict[str, list[Request]] = {
                    {"m": 65, "n": 70, "k": 40, "op": "relu(gate) * up"}],
     "gemm_quant": [{"m": 67, "n": 140, "k": 200}, {"m": 64, "n": 136, "k": 130, "b_scale": "1x64", "b_major": "rows"},
                    {"m": 65, "n": 70, "k": 40, "a_scale": "row", "b_scale": "column"}],
+    "gemm_sparse": [{"m": 67, "n": 140, "k": 200}, {"m": 64, "n": 70, "k": 71, "layout": "RRR", "ld_index": 11}],
+    "compress_sparse": [{"m": 33, "k": 100}, {"m": 9, "k": 1030, "lda": 520, "ld_index": 131}],
     "mx_gemm": [{"m": 67, "n": 140, "k": 200}, {"m": 65, "n": 70, "k": 40, "a_major": "rows", "b_major": "rows"}],
     "batched_gemm": [{"batch": (2, 3), "b_batch": 3, "m": 67, "n": 71, "k": 40}, {"batch": 2, "m": 1, "n": 1, "k": 1}],
     "batched_contraction": [{"g": (2,), "m": (3, 5), "n": (7,), "k": (4, 6)}, {"m": (64,), "n": (64,), "k": (64,)}],

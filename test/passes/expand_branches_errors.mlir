@@ -95,7 +95,7 @@ func.func @placed_one_by_one(%n: i32, %a: vector<4xf16>, %c: vector<16xf32>) att
       // expected-note@+1 {{it holds this}}
       %t = "ck.lds_read"(%l) {distribution = "d0: 64@lane", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
     } {ck.stage = "read"}
-    %d = "ck.mfma"(%a, %a, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "math", instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
+    %d = "ck.mfma"(%a, %a, %s) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "math", instruction = "f32.32x32x8f16"} : (vector<4xf16>, vector<4xf16>, vector<16xf32>) -> vector<16xf32>
     scf.yield %d : vector<16xf32>
   } {ck.schedule = "schedule s 1; order interleave"}
   return

@@ -109,7 +109,7 @@ func.func @mma(%x: f32, %y: f16) attributes {ck.waves = 1 : i32} {
   // CHECK: "ck.splat"(%{{.*}}) : (f32) -> !ck.tile<[16, 16], f32, "d0: 4@lane 4@y0, d1: 16@lane">
   %0 = "ck.splat"(%x) : (f32) -> !unknown
   %1 = "ck.splat"(%y) : (f16) -> !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
-  %2 = "ck.mma"(%1, %1, %0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"}
+  %2 = "ck.mma"(%1, %1, %0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"}
     : (!ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">, !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">, !unknown) -> !unknown
   %3 = "ck.map"() ({
     %a = "ck.element"(%2) : (!unknown) -> f32

@@ -13,10 +13,10 @@ func.func @no_product_first(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> ve
     %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
     "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
-    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
     %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
     %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>
@@ -42,10 +42,10 @@ func.func @unlisted(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf
     %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
     "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
-    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
     %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
     %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>
@@ -71,10 +71,10 @@ func.func @far(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf32> a
     %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
     "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
-    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
     %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
     %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>
@@ -100,10 +100,10 @@ func.func @wrapped(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf3
     %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
     "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
-    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
     %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
     %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>
@@ -129,10 +129,10 @@ func.func @no_chip(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf3
     %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
     "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
-    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
     %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
     %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>
@@ -158,10 +158,10 @@ func.func @no_such_piece(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vecto
     %l = "ck.lds_alloc"() {ck.stage = "fill", layout = "lengths 256 order 0 pitch 256", name = "k"} : () -> !lds
     "ck.lds_write"(%h, %l) {ck.stage = "fill", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf16>, !lds) -> ()
     %a = "ck.lds_read"(%l) {ck.stage = "read", distribution = "d0: 64@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (!lds) -> vector<4xf16>
-    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%a, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%a, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     %e0 = math.exp2 %c {ck.stage = "exp"} : vector<4xf32>
     %e1 = math.exp2 %x {ck.stage = "exp"} : vector<4xf32>
     %s0 = arith.addf %e0, %c {ck.stage = "exp"} : vector<4xf32>

@@ -9,7 +9,7 @@
 !sa = !ck.tile<[32, 8], f8E8M0FNU, "d0: 2@y0 16@lane.1, d1: 2@y1 4@lane.0">
 !sb = !ck.tile<[16, 8], f8E8M0FNU, "d0: 16@lane.1, d1: 2@y0 4@lane.0">
 
-// CHECK: "ck.mfma"(%{{.*}}, %{{.*}}, %{{.*}}, %[[SB:.*]], %[[SA:.*]]) {instruction = "f32.16x16x128.f8f6f4.bf8.fp8", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, scale_bytes = array<i32: 0, 0>} : (vector<32xf8E5M2>, vector<32xf8E4M3FN>, vector<4xf32>, vector<2xf8E8M0FNU>, vector<4xf8E8M0FNU>)
+// CHECK: "ck.mfma"(%{{.*}}, %{{.*}}, %{{.*}}, %[[SB:.*]], %[[SA:.*]]) {instruction = "f32.16x16x128.f8f6f4.bf8.fp8", operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, scale_bytes = array<i32: 0, 0>} : (vector<32xf8E5M2>, vector<32xf8E4M3FN>, vector<4xf32>, vector<2xf8E8M0FNU>, vector<4xf8E8M0FNU>)
 // CHECK: "ck.mfma"({{.*}}, %[[SB]], %[[SA]]){{.*}}scale_bytes = array<i32: 0, 2>
 // CHECK: "ck.mfma"({{.*}}, %[[SB]], %[[SA]]){{.*}}scale_bytes = array<i32: 1, 1>
 // CHECK: "ck.mfma"({{.*}}, %[[SB]], %[[SA]]){{.*}}scale_bytes = array<i32: 1, 3>
@@ -21,7 +21,7 @@ module attributes {ck.target = "gfx950"} {
     %c = "ck.splat"(%z) : (f32) -> !acc
     %sa = "ck.splat"(%s) : (f8E8M0FNU) -> !sa
     %sb = "ck.splat"(%s) : (f8E8M0FNU) -> !sb
-    %d = "ck.mma"(%a, %b, %c, %sa, %sb) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1>, instruction = "f32.16x16x128.f8f6f4.bf8.fp8 k_pack=1 transposed"}
+    %d = "ck.mma"(%a, %b, %c, %sa, %sb) {operandSegmentSizes = array<i32: 1, 1, 1, 1, 1, 0>, instruction = "f32.16x16x128.f8f6f4.bf8.fp8 k_pack=1 transposed"}
       : (!a, !b, !acc, !sa, !sb) -> !acc
     return
   }

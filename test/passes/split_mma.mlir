@@ -19,7 +19,7 @@ func.func @mma(%x: f16, %z: f32, %n: i32, %one: i32) attributes {ck.waves = 1 : 
   %b = "ck.splat"(%x) : (f16) -> !b
   %zero = "ck.splat"(%z) : (f32) -> !acc
   %sum = scf.for %i = %one to %n step %one iter_args(%c = %zero) -> (!acc) : i32 {
-    %next = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !b, !acc) -> !acc
+    %next = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1"} : (!a, !b, !acc) -> !acc
     scf.yield %next : !acc
   }
   return
@@ -35,7 +35,7 @@ func.func @transposed(%x: f16, %y: f16, %z: f32) attributes {ck.waves = 1 : i32}
   %a = "ck.splat"(%x) : (f16) -> !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
   %b = "ck.splat"(%y) : (f16) -> !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
   %c = "ck.splat"(%z) : (f32) -> !ck.tile<[16, 16], f32, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
-  %d = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1 transposed"}
+  %d = "ck.mma"(%a, %b, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, instruction = "f32.16x16x16f16 k_pack=1 transposed"}
     : (!ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">, !ck.tile<[16, 16], f16, "d0: 16@lane.1, d1: 4@lane.0 4@y0">, !ck.tile<[16, 16], f32, "d0: 16@lane.1, d1: 4@lane.0 4@y0">)
     -> !ck.tile<[16, 16], f32, "d0: 16@lane.1, d1: 4@lane.0 4@y0">
   return

@@ -38,6 +38,8 @@ def kernels_of(chip: str) -> Iterator[str]:
         one = INSTRUCTIONS[name]
         a, b, c = (llvm_type(type) for type in (one.a_type, one.b_type, one.acc_type))
         formats = [f"i32 {FORMATS[format]}" for format in (one.a, one.b)] if one.scaled else ["i32 0", "i32 0"]
+        if one.sparse:
+            formats = ["i32 %s", "i32 0"]
         rest = ", ".join([*formats, *(["i32 0, i32 %s, i32 0, i32 %s"] if one.scaled else ["i32 0"])])
         types = "i32, i32, i32, i32, i32, i32" if one.scaled else "i32, i32, i32"
         overload = "".join(f".v{type[1]}i32" for type in (a, b)) if one.scaled else ""

@@ -28,6 +28,8 @@ def kernel(number: int, name: str) -> str:
     if instruction.scaled:
         formats = f"{ROCDL_FORMATS[instruction.a]}, {ROCDL_FORMATS[instruction.b]}"
         call = f"{instruction.op} %a, %b, %c, {formats}, 0, %scale, 0, %scale : ({a}, {b}, {c}, i32, i32) -> {c}"
+    elif instruction.sparse:
+        call = f"{instruction.op} %a, %b, %c, %scale, 0, 0 : ({a}, {b}, {c}, i32) -> {c}"
     else:
         call = f"{instruction.op} %a, %b, %c, 0, 0, none : ({a}, {b}, {c}) -> {c}"
     return f"""
@@ -49,4 +51,4 @@ def test_the_chip_has_its_instructions(chip):
     module = f'module {{ gpu.module @m [#rocdl.target<O = 3, chip = "{chip}">] {{ {kernels} }} }}'
     done = subprocess.run([sys.executable, "-c", COMPILE], input=module, capture_output=True, text=True, timeout=120)
     assert done.returncode == 0, done.stderr[-2000:]
-    assert done.stdout.count("v_mfma_") >= len(names)
+    assert done.stdout.count("v_mfma_") + done.stdout.count("v_smfmac_") >= len(names)

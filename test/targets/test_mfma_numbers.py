@@ -35,13 +35,15 @@ def kernel(number: int, instruction: MfmaInstruction) -> str:
     if instruction.scaled:
         formats = f"{ROCDL_FORMATS[instruction.a]}, {ROCDL_FORMATS[instruction.b]}"
         call = f"{instruction.op} %a, %b, %c, {formats}, 0, %zero, 0, %zero : ({a}, {b}, {c}, i32, i32) -> {c}"
+    elif instruction.sparse:
+        call = f"{instruction.op} %a, %b, %c, %index, 0, 0 : ({a}, {b}, {c}, i32) -> {c}"
     else:
         call = f"{instruction.op} %a, %b, %c, 0, 0, none : ({a}, {b}, {c}) -> {c}"
-    pointers = ", ".join(f"%p{name}: !llvm.ptr<1>" for name in "abc")
+    pointers = ", ".join(f"%p{name}: !llvm.ptr<1>" for name in "abci")
     places = "\n".join(
         f"%at_{name} = llvm.getelementptr %p{name}[%lane] : "
         f"(!llvm.ptr<1>, i32) -> !llvm.ptr<1>, !llvm.array<{size} x i8>"
-        for name, size in (("a", nbytes(a)), ("b", nbytes(b)), ("c", nbytes(c)))
+        for name, size in (("a", nbytes(a)), ("b", nbytes(b)), ("c", nbytes(c)), ("i", 4))
     )
     return f"""
       llvm.func @k{number}({pointers}) attributes {{gpu.kernel, rocdl.kernel}} {{
@@ -51,6 +53,7 @@ def kernel(number: int, instruction: MfmaInstruction) -> str:
         %a = llvm.load %at_a {{alignment = 4}} : !llvm.ptr<1> -> {a}
         %b = llvm.load %at_b {{alignment = 4}} : !llvm.ptr<1> -> {b}
         %c = llvm.load %at_c {{alignment = 4}} : !llvm.ptr<1> -> {c}
+        %index = llvm.load %at_i : !llvm.ptr<1> -> i32
         %r = {call}
         llvm.store %r, %at_c {{alignment = 4}} : {c}, !llvm.ptr<1>
         llvm.return
@@ -88,13 +91,25 @@ def check(chip: str, number: int, instruction: MfmaInstruction, code: CodeObject
     blocks = (instruction.blocks,) if instruction.blocks > 1 else ()
     a = numbers(random, (*blocks, instruction.m, instruction.k), instruction.a, chip)
     b = numbers(random, (*blocks, instruction.n, instruction.k), instruction.b, chip)
+    held_of_a, index = a, np.zeros(LANES, np.uint32)
+    if instruction.sparse:
+        two = np.sort(np.argsort(random.random((instruction.m, instruction.k // 4, 4)), axis=2)[..., :2], axis=2)
+        places = two.reshape(instruction.m, instruction.k // 2)
+        columns = np.arange(instruction.k // 2) // 2 * 4 + places
+        held_of_a = np.take_along_axis(a, columns, axis=1)
+        a = np.zeros_like(a)
+        np.put_along_axis(a, columns, held_of_a, axis=1)
+        of_lanes = lanes_hold(instruction.a_layout, places)
+        index = (of_lanes.astype(np.uint64) << np.arange(0, 2 * of_lanes.shape[1], 2).astype(np.uint64)).sum(axis=1)
+        index = index.astype(np.uint32)
     c = numbers(random, (*blocks, instruction.m, instruction.n), instruction.acc, chip)
     simulator = Simulator(chip)
     held = lanes_hold(instruction.c_layout, c)
     memory = [
-        simulator.upload(packed(lanes_hold(instruction.a_layout, a), instruction.a)),
+        simulator.upload(packed(lanes_hold(instruction.a_layout, held_of_a), instruction.a)),
         simulator.upload(packed(lanes_hold(instruction.b_layout, b), instruction.b)),
         simulator.upload(np.ascontiguousarray(held)),
+        simulator.upload(index),
     ]
     simulator.launch(code, f"k{number}", (1, 1, 1), (LANES, 1, 1), memory)
     product = a.astype(np.float64) @ np.swapaxes(b.astype(np.float64), -1, -2) + c

@@ -69,7 +69,8 @@ def test_operand_types_hold_the_operands(name):
         count, _, element = type_.removeprefix("vector<").removesuffix(">").rpartition("x")
         return int(count) * widths[element] if type_.startswith("vector") else widths[type_]
 
-    assert bits(instruction.a_type) == instruction.k_per_lane * widths[instruction.a]
+    assert bits(instruction.a_type) == instruction.a_per_lane * widths[instruction.a]
+    assert instruction.a_per_lane * (1 + instruction.sparse) == instruction.k_per_lane
     assert bits(instruction.b_type) == instruction.k_per_lane * widths[instruction.b]
     assert bits(instruction.acc_type) == instruction.acc_per_lane * widths[instruction.acc]
 

@@ -45,10 +45,11 @@ def block_resources(spec: ContractionSpec) -> Resources:
     moving = operands = 0.0
     for tensor, place in (("a", 0), *[("b", 1)] * spec.products):
         rows, path = (m, n)[place], schedule.path_of(tensor)
-        own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
-        share = rows * k * size // threads  # bytes of a work-item on the way to LDS
+        held = 2 if tensor == "a" and spec.sparse else 1  # every how many elements along k there is one
+        own = rows // spec.waves[place] * size / held / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
+        share = rows * k * size // held // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            loop += schedule.buffers_of(tensor) * rows * k * size
+            loop += schedule.buffers_of(tensor) * rows * k * size // held
             operands += own * depth * (1 + schedule.ahead_of("from_lds"))
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":

@@ -35,7 +35,9 @@ SEEN = {
 def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
-    product = Mma.select(target, "x".join(map(str, spec.mfma)), spec.dtype, block_k=spec.piece, transposed=True)
+    # A sparse operand is the instruction's first.
+    shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
+    product = Mma.select(target, shape, spec.dtype, block_k=spec.piece, transposed=not sparse, sparse=sparse)
     walk = ALL_WALKS[spec.walk]
     operands_of, array_of = SEEN[spec.windows.partition(":")[0]]
     numbers = SCALARS if spec.op else ()

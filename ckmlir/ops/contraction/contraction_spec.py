@@ -97,6 +97,8 @@ class ContractionSpec(Spec):
         shuffled: columns of a tile of B in fragment order (`ckmlir.ops.contraction.shuffle`), 0 for a plain matrix.
         pad: the letters of m, n, k whose size need not be a multiple of the block.
         slices: parts of the block's rows and columns that the epilogue takes one after the other.
+        sparse: 0 where A is dense; else bytes of which both the length and the distance of the index's rows are
+            multiples (`ckmlir.ops.contraction.sparsity`).
         align: for A, B and C, elements of which both the leading dimension and the length of a row are multiples: the
             widest vector that is aligned and never crosses the end of a row (a power of two, at most 16 bytes).
     """
@@ -126,6 +128,7 @@ class ContractionSpec(Spec):
     pad: Algorithm[str]
     align: Algorithm[tuple[int, int, int]]
     scaling: tuple[str, ...] = ()
+    sparse: Annotated[int, Counts(bool)] = 0
 
     @property
     def name(self) -> str:
@@ -140,6 +143,7 @@ class ContractionSpec(Spec):
         parts += [self.windows.replace(":", "_")] * bool(self.windows)
         parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
         parts += [text.replace(":", "x") for text in self.scaling]
+        parts += [f"sparse{self.sparse}"] * (self.sparse > 0)
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         parts += [text.replace(":", "_") for text in self.rows]
         if self.op:
@@ -170,7 +174,12 @@ class ContractionSpec(Spec):
     @property
     def arrays(self) -> tuple[str, ...]:
         """All arrays in the order of kernel arguments."""
-        return (*self.tensors, *self.scales, *NAMES[: len(self.side)], *self.outputs)
+        return (*self.tensors, *self.index, *self.scales, *NAMES[: len(self.side)], *self.outputs)
+
+    @property
+    def index(self) -> tuple[str, ...]:
+        """The array that says which elements of A are kept, where A is sparse."""
+        return ("index",) if self.sparse else ()
 
     @property
     def piece(self) -> int:

@@ -182,14 +182,19 @@ def default_parts(blocks: int, steps: int, target: Target, step_bytes: int = 128
 
 
 def default_mfma(
-    block: tuple[int, int, int], waves: tuple[int, int], dtype: str, target: Target, columns: int = 0
+    block: tuple[int, int, int],
+    waves: tuple[int, int],
+    dtype: str,
+    target: Target,
+    columns: int = 0,
+    sparse: bool = False,
 ) -> tuple[int, int, int]:
     """The chip's fastest instruction of the largest shape that tiles a wave's part of the block, or of those
-    with so many `columns` if they are given.
+    with so many `columns` if they are given, or with a sparse A.
 
     Where none does, the nearest one, which `invalid_fields` then refuses with the reason.
     """
-    able = [one for one in target.mfmas(dtype) if columns in (0, one.n)]
+    able = [one for one in target.mfmas(dtype, sparse=sparse) if columns in (0, one.n)]
     fitting = [
         one for one in able
         if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0

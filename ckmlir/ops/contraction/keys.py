@@ -103,8 +103,10 @@ def expression_keys(default: str | None, products: int = 1) -> tuple[Key, ...]:
     )
 
 
-def read_problem(values: Mapping[str, Any], products: int = 1) -> Problem:
-    """The problem of keys that have been read. Raises RequestError where they do not fit each other."""
+def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | None = None) -> Problem:
+    """The problem of keys that have been read; of a sparse A with the distance of its index's rows. Raises RequestError
+    where they do not fit each other.
+    """
     dtype, op = values["dtype"], values.get("op") or ""
     out = values["out"] or (_computed_default(dtype) if op else OUTPUTS[dtype][0])
     computing = computing_type(dtype)
@@ -120,7 +122,7 @@ def read_problem(values: Mapping[str, Any], products: int = 1) -> Problem:
         values["m"], values["n"], values["k"], dtype, out, values["layout"], 0, 0, 0, products, op, (),
         values.get("alpha", 1.0), values.get("beta", 1.0), (), (), _shuffled(values),
         values.get("split_k"), values.get("reduction"), values["block"], values["wave"], values["mfma"],
-        values["epilogue"], values["schedule"],
+        values["epilogue"], values["schedule"], ld_index=ld_index,
     )  # fmt: skip
     if (problem.split_k or 1) > MOST_PARTS:
         raise RequestError(f"split_k={problem.split_k}: expected at most {MOST_PARTS}")

@@ -14,6 +14,7 @@ from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources_kernel import combined
+from ckmlir.ops.contraction.sparsity import kept
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.dtypes import find_dtype
 
@@ -38,6 +39,15 @@ class Matrix:
         return loaded
 
 
+@dataclass(frozen=True)
+class Kept(Matrix):
+    """Some rows of a sparse A (rows, kept(k)), of `depth` elements of K."""
+
+    def load(self, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return self.rows.load((k // 2,), (self.depth // 2,))
+
+
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     """A and the matrices B of a workgroup's block."""
     if spec.sources:
@@ -46,9 +56,10 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
             for name, row, letter in (("a", work.row, "m"), ("b", work.column, "n"))
         ]
     bm, bn, bk = spec.block
+    first = Kept if spec.sparse else Matrix
     names = zip(LDS_NAMES, spec.tensors[1:], strict=False)
     return [
-        Matrix("a", array(spec, work, "a").rows(work.row, bm), bk),
+        first("a", array(spec, work, "a").rows(work.row, bm), bk),
         *(Matrix(known_as, array(spec, work, name).rows(work.column, bn), bk) for known_as, name in names),
     ]
 
@@ -72,6 +83,8 @@ def array_view(
         return tensor_view(spec, name, pointer, given, sizes)
     if name == "a":
         pitch = given.lda.multiple_of(spec.align[0])
+        if spec.sparse:
+            return view(pointer, (m, kept(k).multiple_of(spec.align[0])), (pitch, 1))
         return _with_k_second(pointer, m, k, pitch, k_contiguous=spec.layout[0] == "R")
     if name in spec.tensors:
         pitch = given.ldb.multiple_of(spec.align[1])

@@ -80,8 +80,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         problem = asked.parted() if sink == "partial" else asked
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
-        piece = problem.piece(block[2], target)
-        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, problem.dtype, target, problem.shuffled)
+        piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
+        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, problem.dtype, target, problem.shuffled, sparse)
         epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes
@@ -112,6 +112,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             shuffled=problem.shuffled,
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
             align=problem.aligned(),
+            sparse=problem.index_align,
         )
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
@@ -136,6 +137,10 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             if given % needed:
                 why = f"rows of array {name} are aligned to {given} elements"
                 reasons.append(Reason("align", spec.align, why, f"expected at most {given} for {name}"))
+        own = problem.index_align
+        if bool(own) != bool(spec.sparse) or (own and own % spec.sparse):
+            why = f"rows of the index are aligned to {own} bytes" if own else "A is dense"
+            reasons.append(Reason("sparse", spec.sparse, why, f"expected {f'at most {own}' if own else 0}"))
         return reasons + list(_other_sides(problem, spec))
 
     def build(self, spec: ContractionSpec, target: Target) -> Kernel:

@@ -19,6 +19,7 @@ from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
+from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment
@@ -62,6 +63,7 @@ class Problem:
         scaling: the scales of A and the matrices B; () for none.
         merged: the dimensions of tensors that are seen as matrices; None for matrices.
         windows: the images that are seen as matrices; None for matrices.
+        ld_index: elements from one row of the index of a sparse A to the next; None where A is dense.
         partial: its outputs are the partial sums of one part (`parted`).
     """
 
@@ -95,6 +97,7 @@ class Problem:
     combine: tuple[str, ...] = ()
     scaling: tuple[Scale, ...] = ()
     windows: Windows | Residues | None = None
+    ld_index: int | None = None
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -141,7 +144,9 @@ class Problem:
         pitches = tuple(one.pitch for one in self.sources) or (self.lda, self.ldb)
         if self.windows is not None:
             pitches = self.windows.arguments(pitches)
-        return (*pitches, self.ldc, *(one.pitch for one in self.side), *(one.pitch for one in self.scaling))
+        of_index = () if self.ld_index is None else (self.ld_index,)
+        beside = (*(one.pitch for one in self.side), *(one.pitch for one in self.scaling))
+        return (*pitches, self.ldc, *beside, *of_index)
 
     def words(self) -> tuple[str, ...]:
         """How tensors lie, as a specification has it; () for matrices."""
@@ -158,7 +163,14 @@ class Problem:
         return output_names(self.products, partial=self.partial)
 
     @property
+    def index_align(self) -> int:
+        """Bytes that divide length and distance of the index's rows, as a specification has it; 0 for a dense A."""
+        return 0 if self.ld_index is None else alignment(1, self.ld_index, index_bytes(self.k))
+
+    @property
     def a_shape(self) -> tuple[int, int]:
+        if self.ld_index is not None:
+            return (self.m, kept(self.k))
         return (self.m, self.k) if self.layout[0] == "R" else (self.k, self.m)
 
     @property
@@ -233,7 +245,8 @@ class Problem:
         if self.merged is not None:
             return tuple(array.name for array in self.merged.arrays)
         scales, sides = (one.name for one in self.scaling), (one.name for one in self.side)
-        return (*self.operands, *scales, *sides, *self.outputs)
+        index = () if self.ld_index is None else ("index",)
+        return (*self.operands, *index, *scales, *sides, *self.outputs)
 
     def arrays(self) -> tuple[ArraySpec, ...]:
         """All arrays, by `names`."""
@@ -250,6 +263,7 @@ class Problem:
         )
         return (
             *(operands or self._matrices()),
+            *self._index(),
             *scales,
             *sides,
             *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
@@ -260,6 +274,11 @@ class Problem:
             self._array("a", self.a_shape, (self.lda, 1), self.stored, "in"),
             *(self._array(name, self.b_shape, (self.ldb, 1), self.stored, "in") for name in self.operands[1:]),
         )
+
+    def _index(self) -> tuple[ArraySpec, ...]:
+        if self.ld_index is None:
+            return ()
+        return (self._array("index", (self.m, index_bytes(self.k)), (self.ld_index, 1), "i8", "in"),)
 
     @property
     def asks_for_parts(self) -> bool:

@@ -16,6 +16,7 @@ from ckmlir.lang import Pointer, Scalar, Tile, View, cast, load, mma, slice_tile
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.scaling import ScaleSpec
+from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.mfma import SCALED_BLOCK
 
@@ -262,6 +263,8 @@ class BlockScales(Sums):
 def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumulation:
     """What the loop of a specification carries."""
     count = spec.products
+    if spec.sparse:
+        return Indexed(product, spec.waves, spec.block, index_view(spec, work), work.row)
     places = _places(spec, product, work, lambda one: one.group > 0)
     if not places:
         return Sums(product, spec.waves, spec.block, count)

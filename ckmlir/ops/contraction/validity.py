@@ -55,6 +55,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
         *_windows(spec),
         *_sources(spec),
         *_scaling(spec),
+        *_sparse(spec),
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
@@ -173,6 +174,19 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
+def _sparse(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether a sparse A is rows of a whole plain product."""
+    if not spec.sparse:
+        return
+    if spec.sparse not in (1, 2, 4, 8, 16):
+        yield Reason("sparse", spec.sparse, "not bytes that divide rows of the index", "expected 1|2|4|8|16")
+    if spec.layout[0] != "R":
+        yield Reason("layout", spec.layout, "a sparse A has the elements of rows", "expected RCR or RRR")
+    plain = not (spec.batch or spec.merged or spec.sources or spec.scaling or spec.windows)
+    if spec.walk != "grid" or spec.products > 1 or not plain:
+        yield Reason("sparse", spec.sparse, "a sparse A is of one plain product", "expected no batch and no table")
+
+
 def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """8-bit floats beside the products; for those the matrix instruction says whether the chip has them."""
     beside = [("side", SideSpec.parse(text).dtype) for text in spec.side]
@@ -229,9 +243,9 @@ def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
 
 def _matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     try:
-        target.find_mfma(by(spec.mfma), spec.dtype)
+        target.find_mfma(by(spec.mfma), spec.dtype, sparse=bool(spec.sparse))
     except TargetError as error:
-        no_dtype = not target.mfmas(spec.dtype)
+        no_dtype = not target.mfmas(spec.dtype, sparse=bool(spec.sparse))
         field, value = ("dtype", spec.dtype) if no_dtype else ("mfma", spec.mfma)
         message = str(error)
         why, _, right = message.partition("; ")

@@ -82,7 +82,7 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     sources = {one.name: one.dtype for one in map(SourceSpec.parse, spec.sources)}
     operands = sources or dict.fromkeys(spec.tensors, spec.stored)
     scales = {one.name: one.dtype for one in map(ScaleSpec.parse, spec.scaling)}
-    return {**operands, **scales, **sides, **dict.fromkeys(spec.outputs, spec.out)}
+    return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **sides, **dict.fromkeys(spec.outputs, spec.out)}
 
 
 def count_blocks(length: Scalar, step: int) -> Scalar:
@@ -113,6 +113,8 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
     """
     known = known_divisors(spec) if spec.merged else dict.fromkeys("mnk", 1)
     rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
+    if spec.sparse:
+        del rows[0]  # of what is kept: that every two of it are four of K says nothing of the last
     if spec.shuffled:
         del rows[1]  # rows of tiles, filled up
     if spec.merged:
