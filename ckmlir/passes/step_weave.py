@@ -125,8 +125,11 @@ def _finishing(matrix: list[ir.Operation], body: list[ir.Operation]) -> list[ir.
     handed = handed_on(body[0].block)
     for op in matrix:
         before = op.operands[2]
-        if producer(before) not in matrix:
-            begins = begins and source_of(before, body[0].block, handed)[1] == 0 and producer(before) not in body
+        maker = producer(before)
+        if maker is None:  # it goes round the loop as it is
+            begins, home[op.results[0]] = False, len(home)
+        elif maker not in matrix:
+            begins = begins and source_of(before, body[0].block, handed)[1] == 0 and maker not in body
             home[op.results[0]] = len(home)
         else:
             home[op.results[0]] = home[before]

@@ -10,7 +10,7 @@ arguments too: behind the strides come num_targets, context, window and full (i3
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any, ClassVar
 
@@ -27,8 +27,6 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.schedule_choice import order
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.request import Choice, Key
-from ckmlir.ops.schedules import parse as parse_schedule
-from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
 DTYPES = ("f16", "bf16", "f32")
@@ -61,9 +59,6 @@ class HstuAttention(FmhaFwd):
         """The last places, which attend to most, come first under a causal mask."""
         dealt = order("causal" if keys_of(problem).causal else "none")
         return [replace(one, order=dealt) for one in super().proposals(problem, target)]
-
-    def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
-        return super().validate(spec, target) or list(_woven(spec))
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         group = {"mode": "group", "seqlens_q": (1024, 500), "targets": (20, 5)}
@@ -103,14 +98,6 @@ def keys_of(problem: Problem) -> HstuKeys:
     (found,) = key_parts(problem)
     assert isinstance(found, HstuKeys)
     return found
-
-
-def _woven(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    """Woven steps begin their sums, or change them; SiLU weights carry them on as they are."""
-    for field, text in spec.loops.items() if Silu.name in spec.parts else ():
-        if parse_schedule(text).order == "weave":
-            why = "it is woven, and sums of SiLU weights go round the loop as they are"
-            yield Reason(field, getattr(spec, field), why, "expected qr, or weights=softmax")
 
 
 def _gated(problem: Problem) -> bool:
