@@ -8,6 +8,7 @@ import pytest
 from operator_runner import agree
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.packing import unpack_values
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -18,6 +19,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {}),
     ("gfx950", {"block": "128x128", "out": "bf8", "major": "rows", "stride": 304}),
     ("gfx950", {"block": "1x32", "scales": "e8m0"}),
+    ("gfx950", {"block": "1x32", "scales": "e8m0", "out": "fp4", "n": 300}),
+    ("gfx90a", {"block": "1x64", "scales": "e8m0", "out": "fp6", "n": 300, "dtype": "bf16", "stride": 301}),
+    ("gfx942", {"block": "128x128", "scales": "e8m0", "out": "bf6", "n": 132, "major": "rows", "qstride": 140}),
     ("gfx942", {"block": "1x32", "scales": "e8m0", "out": "bf8", "major": "rows", "dtype": "f32"}),
     ("gfx90a", {"block": "1x64", "out": "i8", "dtype": "bf16", "qstride": 301}),
     ("gfx942", {"m": 1, "n": 1, "block": "128x128"}),
@@ -31,11 +35,11 @@ def test_blocks(chip: str, keys: dict[str, Any]) -> None:
     agree("quantize_blocks", chip, **{"m": 140, "n": 300, **keys})
 
 
-@pytest.mark.parametrize("scales", ["f32", "e8m0"])
-def test_special_values(scales: str) -> None:
+@pytest.mark.parametrize(("scales", "out"), [("f32", "bf8"), ("e8m0", "bf8"), ("e8m0", "fp4"), ("e8m0", "bf6")])
+def test_special_values(scales: str, out: str) -> None:
     """Zeros, NaN alone and among others, infinities, denormals, and the ends of the range."""
     target = get_target("gfx950")
-    problem = QUANTIZE.problem(m=10, n=32, block="1x32", scales=scales, dtype="f32", out="bf8")
+    problem = QUANTIZE.problem(m=10, n=32, block="1x32", scales=scales, dtype="f32", out=out)
     arrays = QUANTIZE.inputs(problem, target, seed=1)
     x = arrays["x"]
     x[0], x[1], x[2, 3], x[3, 3], x[4, 3] = 0, np.nan, np.nan, np.inf, -np.inf
@@ -59,9 +63,23 @@ def test_the_reference_by_hand() -> None:
     np.testing.assert_array_equal(powers["q"][0, 32:35], np.array([112, 192, 320]).astype(ml_dtypes.float8_e4m3fn))
 
 
+def test_packed_elements_by_hand() -> None:
+    """3.4 * 2^5 is 3 times a power of two, of which fp4 knows 1, 1.5, 2, 3, 4 and 6; too large ones saturate."""
+    x = np.zeros((1, 32), np.float32)
+    x[0, :5] = np.array([6.9, 3.4, 2.5, -0.25, -0.26]) * 32
+    keys = {"m": 1, "n": 32, "dtype": "f32", "block": "1x32", "scales": "e8m0", "out": "fp4"}
+    found = QUANTIZE.expected(QUANTIZE.problem(**keys), {"x": x}, get_target("gfx950"))
+    assert found["scale"] == 32
+    np.testing.assert_array_equal(unpack_values(found["q"], "fp4")[0, :5], [6, 3, 2, -0.0, -0.5])
+
+
 def test_what_is_refused() -> None:
-    with pytest.raises(RequestError, match="powers of two are scales of 8-bit floats; expected out=fp8 or bf8"):
+    with pytest.raises(RequestError, match="powers of two are scales of floats; expected another out than i8"):
         QUANTIZE.problem(scales="e8m0", out="i8")
+    with pytest.raises(RequestError, match="scales=f32: fp4 has powers of two as scales; expected e8m0"):
+        QUANTIZE.problem(out="fp4")
+    with pytest.raises(RequestError, match="n=6: rows of q are whole bytes, which 4 elements of fp6 share"):
+        QUANTIZE.problem(out="fp6", scales="e8m0", n=6)
     with pytest.raises(RequestError, match="qstride=9: a row has 10 elements; expected at least that"):
         QUANTIZE.problem(n=10, qstride=9)
     target = get_target("gfx90a")

@@ -84,7 +84,10 @@ class Cast(MapOperator):
         return {"y": Tolerance(0.0, 0.0, f"bytes of {dtype}, each element rounded once", bytes_of(lost, dtype))}
 
     def examples(self) -> Sequence[Mapping[str, object]]:
-        return [{"dtype": dtype, "out": out} for dtype in TYPES for out in TYPES if dtype != out]
+        pairs = [(dtype, out) for dtype in TENSOR_TYPES for out in TENSOR_TYPES if dtype != out]
+        for packed in PACKED_TYPES:
+            pairs += [("bf16", packed), (packed, "bf16")]
+        return [{"dtype": dtype, "out": out} for dtype, out in pairs]
 
 
 OPERATOR = Cast()

@@ -1,29 +1,35 @@
-"""quantize_blocks: a matrix in fp8, bf8 or i8 with a scale for each block: q = x / scale, rounded to the nearest even.
+"""quantize_blocks: a matrix in fp8, bf8, i8, fp4, fp6 or bf6 with a scale for each block: q = x / scale, rounded to the
+nearest even.
 
 Blocks are 1 row of 32, 64 or 128 elements, or 128 x 128; the last ones may be smaller. Scales of f32 are the largest
 magnitude of the block over the largest number of q's type, at least 2^-126, as in `ops/rows/quantization.py`. Scales of
 e8m0 are the power of two below that magnitude over the one below the largest number (OCP Microscaling Formats, 6.3), at
-least 2^-127; what is then too large saturates. NaN is left out of the maximum, and becomes 0 as i8.
+least 2^-127; what is then too large saturates. NaN is left out of the maximum, and becomes 0 as i8; packed elements
+(fp4, fp6, bf6), which take powers of two only, have none, and nothing is promised of it.
 
-Arrays: x (m, n); q (m, n); scale (rows, groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of
-128 x 128, as many as m has. `gemm_quant` and `mx_gemm` take q and scale as they are.
+Arrays: x (m, n); q (m, n), of packed elements their bytes (`ckmlir.ops.packing`), which rows fill; scale (rows,
+groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128, as many as m has. `gemm_quant`
+and, of 8-bit floats, `mx_gemm` take q and scale as they are.
 
-Kernel arguments: the arrays; m, n, the strides of x and q, elements from one row of scale to the next (i32). Grid:
+Kernel arguments: the arrays; m, n, the strides of x and q (of packed elements in bytes), elements from one row of
+scale to the next (i32). Grid:
 tiles across, tiles down.
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
+from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scaling import MAJORS, POWERS
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
+from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
@@ -32,7 +38,7 @@ from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-OUT = ("fp8", "bf8", "i8")
+OUT = ("fp8", "bf8", "i8", *PACKED_TYPES)
 BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
 SCALES = ("f32", POWERS)
 WAVES = 4
@@ -90,7 +96,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
     """See the module's text."""
 
     name = "quantize_blocks"
-    summary = "a matrix in fp8, bf8 or i8 with a scale, or a power of two, for each block"
+    summary = "a matrix in 8, 6 or 4 bits with a scale, or a power of two, for each block"
     spec_type = QuantizeBlocksSpec
     keys = (
         Integer("m", 256, "rows"),
@@ -112,7 +118,16 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
                 raise RequestError(f"{name}={strides[-1]}: a row has {n} elements; expected at least that")
         choices = [values[name] for name in ("dtype", "out", "block", "scales", "major")]
         if values["scales"] == POWERS and values["out"] == "i8":
-            raise RequestError("scales=e8m0: powers of two are scales of 8-bit floats; expected out=fp8 or bf8")
+            raise RequestError("scales=e8m0: powers of two are scales of floats; expected another out than i8")
+        packing = find_dtype(values["out"]).packing
+        if packing is not None and values["scales"] != POWERS:
+            raise RequestError(f"scales=f32: {values['out']} has powers of two as scales; expected e8m0")
+        for name, size in (("n", n), ("qstride", strides[1])):
+            if packing is not None and n and size % packing.elements:
+                raise RequestError(
+                    f"{name}={size}: rows of q are whole bytes, which {packing.elements} elements of {values['out']} "
+                    f"share; expected a multiple of {packing.elements}"
+                )
         return Problem(values["m"], n, *choices, *strides)
 
     def spec(self, problem: Problem, target: Target) -> QuantizeBlocksSpec:
@@ -124,7 +139,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
     def validate(self, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, dtype=FLOATS, out=OUT, block=tuple(BLOCKS), scales=SCALES, major=MAJORS))
         if spec.out in OUT[:2] and not target.has("fp8_convert"):
-            reasons.append(Reason("out", spec.out, target.lacks("fp8_convert"), "expected i8"))
+            reasons.append(Reason("out", spec.out, target.lacks("fp8_convert"), "expected i8, or a packed type"))
         return reasons
 
     def mismatches(self, problem: Problem, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
@@ -141,15 +156,19 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         requests = [
             {"dtype": dtype, "out": out, "block": block, "scales": scales}
             for dtype in FLOATS for out in OUT for block in BLOCKS for scales in SCALES
-            if scales == "f32" or (block == "1x32" and out != "i8")
+            if (scales == "f32" and out not in PACKED_TYPES) or (
+                scales != "f32" and block == "1x32" and out != "i8" and (out not in PACKED_TYPES or dtype == "bf16")
+            )
         ]  # fmt: skip
         specs = [self.spec(self.problem(**request), target) for request in requests]
         return [spec for spec in specs if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
+        kind, n = find_dtype(problem.out), problem.n
+        length, pitch = (n, problem.qstride) if not n else (kind.size(n), kind.size(problem.qstride))
         return (
             array_spec("x", (problem.m, problem.n), problem.dtype, "in", problem.stride),
-            array_spec("q", (problem.m, problem.n), problem.out, "out", problem.qstride),
+            array_spec("q", (problem.m, length), problem.out, "out", pitch),
             array_spec("scale", problem.scale_shape, problem.scales, "out"),
         )
 
@@ -163,9 +182,10 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         by_block = _scales(problem, arrays["x"], target)
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = arrays["x"].astype(np.float64) / _over(problem, by_block)
+        values = _divided(problem, arrays["x"], by_block)
         scale = by_block if problem.major == "k" else by_block.T
+        if problem.out in PACKED_TYPES:
+            return {"q": pack_values(values, problem.out), "scale": scale}
         return {"q": rounded(problem.out, target, values), "scale": scale}
 
     def tolerances(
@@ -174,10 +194,12 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         """Powers of two are exact, and so is what is divided by them. A scale in f32 is off by two roundings, its
         inverse and the product with it by two more: q may differ where that crosses a step of its rounding.
         """
+        values = _divided(problem, arrays["x"], _scales(problem, arrays["x"], target))
         if problem.scales == POWERS:
-            return {name: Tolerance(0.0, 0.0, "powers of two are exact") for name in ("q", "scale")}
-        with np.errstate(invalid="ignore", over="ignore"):
-            values = arrays["x"].astype(np.float64) / _over(problem, _scales(problem, arrays["x"], target))
+            exact = Tolerance(0.0, 0.0, "powers of two are exact")
+            if problem.out not in PACKED_TYPES:
+                return {"q": exact, "scale": exact}
+            return {"q": replace(exact, unspecified=bytes_of(np.isnan(values), problem.out)), "scale": exact}
         error = np.nan_to_num(np.abs(values), nan=0.0, posinf=0.0) * 6 * UNIT
         return {
             "q": rounded_tolerance(problem.out, target, values, error),
@@ -189,14 +211,16 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
             return NOTHING
         rows, columns = spec.tile
         pitch = max(problem.scale_shape[1], 1)
-        scalars = map(np.int32, (problem.m, problem.n, problem.stride, problem.qstride, pitch))
+        qstride = find_dtype(problem.out).size(problem.qstride)
+        scalars = map(np.int32, (problem.m, problem.n, problem.stride, qstride, pitch))
         grid = (ceil_div(problem.n, columns), ceil_div(problem.m, rows), 1)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "q", "scale", *scalars))
 
 
 def largest_exponent(out: str, target: Target) -> int:
     """Of the power of two at or below that."""
-    return int(np.floor(np.log2(largest(out, target))))
+    most = PACKED[out].largest if out in PACKED else largest(out, target)
+    return int(np.floor(np.log2(most)))
 
 
 def _scales(problem: Problem, x: Array, target: Target) -> Array:
@@ -211,6 +235,13 @@ def _scales(problem: Problem, x: Array, target: Target) -> Array:
     exponents = np.frexp(np.clip(amax, 2.0**LEAST_POWER, 2.0**128))[1] - 1 - largest_exponent(problem.out, target)
     powers: Array = np.ldexp(1.0, np.maximum(exponents, LEAST_POWER))
     return powers
+
+
+def _divided(problem: Problem, x: Array, by_block: Array) -> Array:
+    """The elements over their scales."""
+    with np.errstate(invalid="ignore", over="ignore"):
+        values: Array = x.astype(np.float64) / _over(problem, by_block)
+    return values
 
 
 def _over(problem: Problem, by_block: Array) -> Array:

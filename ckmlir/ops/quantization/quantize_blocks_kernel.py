@@ -6,6 +6,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import (
     Kernel,
     Tile,
@@ -16,6 +17,7 @@ from ckmlir.lang import (
     kernel,
     load,
     maximum,
+    pack,
     ptr,
     reduce_max,
     store,
@@ -34,7 +36,9 @@ STORED = {"f32": "f32", "e8m0": "i8"}
 
 def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
-    arguments: dict[str, Any] = {"x": ptr(spec.dtype), "q": ptr(spec.out), "scale": ptr(STORED[spec.scales])}
+    packing = PACKED.get(spec.out)
+    octets = "i8" if packing is not None else spec.out
+    arguments: dict[str, Any] = {"x": ptr(spec.dtype), "q": ptr(octets), "scale": ptr(STORED[spec.scales])}
     arguments.update(dict.fromkeys(("m", "n", "stride", "qstride", "pitch"), i32))
     rows, columns = spec.tile
     shared = BLOCKS[spec.block][0]
@@ -42,21 +46,29 @@ def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
 
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
     def quantize_blocks(given: Any) -> None:
-        n, stride, qstride = (one.multiple_of(spec.align) for one in (given.n, given.stride, given.qstride))
+        vector = max(spec.align, packing.elements if packing is not None else 1)
+        n, stride = given.n.multiple_of(vector), given.stride.multiple_of(spec.align)
+        qstride = given.qstride.multiple_of(packing.size(vector) if packing is not None else vector)
         group, row = workgroup_id(0), workgroup_id(1) * rows
         # Blocks, rows of a block, columns: rows are one dimension or the other.
         tile = (1, rows, columns) if shared > 1 else (rows, 1, columns)
-        lengths = (1, given.m, n) if shared > 1 else (given.m, 1, n)
-        place = (0, row, group * columns) if shared > 1 else (row, 0, group * columns)
+        lengths = (1, given.m) if shared > 1 else (given.m, 1)
+        place = (0, row) if shared > 1 else (row, 0)
 
-        def window(pointer: Any, pitch: Any) -> Any:
-            return view(pointer, lengths, (pitch, pitch, 1)).pad(*tile).window(tile, place)
+        def window(pointer: Any, pitch: Any, size: Any = lambda elements: elements) -> Any:
+            """A block of an array, of whose columns there are so many units."""
+            whole, part, at = (*lengths, size(n)), (*tile[:2], size(columns)), (*place, group * size(columns))
+            return view(pointer, whole, (pitch, pitch, 1)).pad(*part).window(part, at)
 
-        x = cast(load(window(given.x, stride), coalesced(tile, WAVES, 2, spec.align)), "f32")
+        def in_bytes(elements: Any) -> Any:
+            return elements // packing.elements * packing.bytes if packing is not None else elements
+
+        x = cast(load(window(given.x, stride), coalesced(tile, WAVES, 2, vector)), "f32")
         amax = reduce_max(reduce_max(absolute(x), 2), 1)
         stored, inverse = scales_of(spec, target, amax)
         factor = stretch(stretch(inverse, 1, tile[1]), 2, columns)
-        store(cast(x * factor, spec.out), window(given.q, qstride))
+        q = cast(x * factor, spec.out) if packing is None else pack(x * factor, spec.out)
+        store(q, window(given.q, qstride, in_bytes))
         count, groups = (given.m + (shared - 1)) // shared, (n + (columns - 1)) // columns
         strides = (given.pitch, 1) if spec.major == "k" else (1, given.pitch)
         seen = view(given.scale, (count, groups), strides).freeze(1, group).pad(amax.lengths[0])
