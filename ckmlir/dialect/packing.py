@@ -1,8 +1,8 @@
 """Elements of fewer bits than a byte: how many of them share bytes, and how a tile of bytes lies as one of elements.
 
 Memory, LDS and registers hold such elements as bytes (i8). The lowest bits of the first byte are the first element:
-two elements of fp4 (e2m1) in a byte, four of fp6 (e2m3) or bf6 (e3m2) in three (CDNA4 ISA, "Data formats"). Elements
-follow each other along the last dimension of a tile.
+two elements of fp4 (e2m1) or i4 in a byte, four of fp6 (e2m3) or bf6 (e3m2) in three (CDNA4 ISA, "Data formats"; CK
+Tile's pk_int4 of quantised products). Elements follow each other along the last dimension of a tile.
 """
 
 from __future__ import annotations
@@ -15,10 +15,11 @@ from ckmlir.dialect.distribution import REGISTER, Distribution
 
 @dataclass(frozen=True)
 class Packing:
-    """A format of small floats: a sign, an exponent and a mantissa, neither infinities nor NaN.
+    """A format of small floats: a sign, an exponent and a mantissa, neither infinities nor NaN; or of integers.
 
     Attributes:
-        exponent, mantissa: bits of each.
+        exponent, mantissa: bits of each; without an exponent the format is two's complement, and the mantissa has all
+            bits but the sign's.
         bias: of the exponent.
     """
 
@@ -30,6 +31,11 @@ class Packing:
     def bits(self) -> int:
         """Of an element."""
         return 1 + self.exponent + self.mantissa
+
+    @property
+    def is_integer(self) -> bool:
+        """Whether elements are integers."""
+        return self.exponent == 0
 
     @property
     def elements(self) -> int:
@@ -44,6 +50,8 @@ class Packing:
     @property
     def largest(self) -> float:
         """The largest number."""
+        if self.is_integer:
+            return float((1 << self.mantissa) - 1)
         return (2.0 - 2.0**-self.mantissa) * 2.0 ** ((1 << self.exponent) - 1 - self.bias)
 
     def count(self, bytes_: int) -> int:
@@ -69,8 +77,8 @@ class Packing:
         return elements // self.elements * self.bytes
 
 
-PACKED = {"fp4": Packing(2, 1, 1), "fp6": Packing(2, 3, 1), "bf6": Packing(3, 2, 3)}
-"""The packed element types by name (OCP Microscaling Formats, 5.3: e2m1, e2m3, e3m2)."""
+PACKED = {"fp4": Packing(2, 1, 1), "fp6": Packing(2, 3, 1), "bf6": Packing(3, 2, 3), "i4": Packing(0, 3, 0)}
+"""The packed element types by name (OCP Microscaling Formats, 5.3: e2m1, e2m3, e3m2), and integers from -8 to 7."""
 
 
 def elements_over(bytes_: Distribution, packing: Packing) -> Distribution:

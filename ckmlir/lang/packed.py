@@ -10,8 +10,8 @@ from ckmlir.lang.values import Tile
 
 @located
 def unpack(tile: Tile, name: str) -> Tile:
-    """The packed elements (fp4, fp6, bf6) in a tile of bytes as f32, exactly; they follow each other along the last
-    dimension, two of fp4 a byte, four of fp6 or bf6 in three.
+    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, exactly; they follow each other along the
+    last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
 
     Raises:
         TracingError: no such format, or a tile that does not hold whole elements.
@@ -25,7 +25,7 @@ def unpack(tile: Tile, name: str) -> Tile:
 
 @located
 def pack(tile: Tile, name: str) -> Tile:
-    """A tile of f32 as bytes that hold packed elements (fp4, fp6, bf6), rounded to nearest even.
+    """A tile of f32 as bytes that hold packed elements (fp4, fp6, bf6, i4), rounded to nearest even.
 
     What is too large becomes the largest number. The formats have no NaN: it becomes some number.
 

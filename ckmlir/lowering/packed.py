@@ -3,6 +3,7 @@
 Both ways are exact, or rounded to nearest even; what is too large saturates. Arithmetic takes a code's fields to where
 f32 has them, in an exponent that is too small by a constant, which a multiplication makes up for; denormals of the
 format are denormals of f32 there. Back, adding and subtracting a power of two rounds at the format's last place.
+Integers are cut out of words with their sign, and converted.
 """
 
 from __future__ import annotations
@@ -32,6 +33,8 @@ def lower_unpack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     name = text_of(op, "format")
     packing, source = PACKED[name], op.operands[0]
     count, words = packing.count(int(source.type.shape[0])), _words(source)
+    if packing.is_integer:
+        return [_integers(packing, words, count)]
     if state.target.has(SCALED) and packing.bits == 4:
         return [_unpacked_pairs(words, count)]
     if state.target.has(SCALED) and count == BLOCK:
@@ -44,7 +47,9 @@ def lower_pack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     name = text_of(op, "format")
     packing, source = PACKED[name], op.operands[0]
     bytes_ = int(op.results[0].type.shape[0])
-    if state.target.has(SCALED) and packing.bits == 4:
+    if packing.is_integer:
+        words = _joined(packing, _integer_codes(packing, source))
+    elif state.target.has(SCALED) and packing.bits == 4:
         words = _packed_pairs(source)
     elif state.target.has(SCALED) and vectors.length_of(source) == BLOCK:
         words = _packed_block(name, source)
@@ -110,6 +115,28 @@ def _decoded(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Valu
         found.append(arith.ori(sign, small))
     small = bitcast(vectors.from_elements(found), _f32s(count))
     return value("arith.mulf", small.type, [small, _splat_float(2.0 ** (BIAS - packing.bias), count)])
+
+
+def _integers(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
+    """Fields moved to the top of a word and back, which spreads their signs."""
+    above = WORD - packing.bits
+    found = []
+    for number in range(count):
+        word, place = divmod(packing.bits * number, WORD)
+        found.append(arith.shrsi(_shifted(words[word], above - place), _constant(above)))
+    return value("arith.sitofp", _f32s(count), [vectors.from_elements(found)])
+
+
+def _integer_codes(packing: Packing, source: ir.Value) -> list[ir.Value]:
+    """The codes of all elements, each in a word, rounded to nearest even and saturated."""
+    length = vectors.length_of(source)
+    limits = [_splat_float(one, length) for one in (packing.largest, -packing.largest - 1)]
+    whole = value("math.roundeven", source.type, [source])
+    whole = value("arith.minnumf", source.type, [whole, limits[0]])
+    whole = value("arith.maxnumf", source.type, [whole, limits[1]])
+    codes = value("arith.fptosi", vectors.vector_type(length, _i32()), [whole])
+    codes = arith.andi(codes, _splat((1 << packing.bits) - 1, length))
+    return [vectors.element(codes, place) for place in range(length)]
 
 
 def _encoded(packing: Packing, source: ir.Value) -> list[ir.Value]:

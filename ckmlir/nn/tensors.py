@@ -54,8 +54,8 @@ def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None
     """An array with elements of another type, rounded to nearest, saturated where the type is narrow.
 
     Args:
-        dtype: of the result; of fp4, fp6 and bf6 it is an array of bytes (`ckmlir.ops.packing`).
-        packed: what the bytes of x (uint8) hold, where they do: fp4, fp6 or bf6.
+        dtype: of the result; of fp4, fp6, bf6 and i4 it is an array of bytes (`ckmlir.ops.packing`).
+        packed: what the bytes of x (uint8) hold, where they do: fp4, fp6, bf6 or i4.
 
     Raises DeviceError and RequestError where there is no such conversion.
     """

@@ -26,6 +26,7 @@ OPERATORS = {
     "gated_gemm_quant": "ckmlir.ops.gemm.gated_gemm_quant",
     "gemm_sparse": "ckmlir.ops.gemm.gemm_sparse",
     "compress_sparse": "ckmlir.ops.gemm.compress_sparse",
+    "gemm_int4": "ckmlir.ops.gemm.gemm_int4",
     "mx_gemm": "ckmlir.ops.gemm.mx_gemm",
     "batched_gemm": "ckmlir.ops.gemm.batched_gemm",
     "batched_contraction": "ckmlir.ops.gemm.batched_contraction",

@@ -1,6 +1,6 @@
 """Element types of operators: their names, sizes and precisions, and the NumPy types that hold them.
 
-"fp4" is e2m1, "fp6" e2m3 and "bf6" e3m2, of which arrays hold bytes.
+"fp4" is e2m1, "fp6" e2m3, "bf6" e3m2 and "i4" an integer from -8 to 7, of which arrays hold bytes.
 
 "fp8" is e4m3 and "bf8" is e5m2 in the flavour of the chip: FNUZ on gfx942, OCP on gfx950 (CDNA3 and CDNA4 ISA
 documents, "8-bit floating point"). So their NumPy type depends on the target; that of every other dtype does not.
@@ -89,14 +89,16 @@ ADDRESS = Dtype("i64", 8)
 """Of tables in memory that hold addresses; no operator computes with it."""
 POWER = Dtype("e8m0", 1)
 """A power of two, 2^-127 to 2^127, or NaN: the scale of a block (OCP Microscaling Formats, 5.4.1)."""
-_PACKED = tuple(Dtype(name, 1, one.mantissa, 1 - one.bias) for name, one in PACKED.items())
+_PACKED = tuple(
+    Dtype(name, 1) if one.is_integer else Dtype(name, 1, one.mantissa, 1 - one.bias) for name, one in PACKED.items()
+)
 _ASIDE = {one.name: one for one in (ADDRESS, POWER, *_PACKED)}
 
 TENSOR_TYPES = tuple(name for name in DTYPES if name != "f64")
 """What operators take that compute in f32, or move elements of up to 4 bytes."""
 
 PACKED_TYPES = tuple(PACKED)
-"""Small floats of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""
+"""Elements of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""
 
 _NUMPY: dict[str, Any] = {
     "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,

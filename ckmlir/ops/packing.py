@@ -1,4 +1,4 @@
-"""Arrays of packed elements: bytes (uint8) that hold two fp4 (e2m1), or parts of four fp6 (e2m3) or bf6 (e3m2).
+"""Arrays of packed elements: bytes (uint8) that hold two fp4 (e2m1) or i4, or parts of four fp6 (e2m3) or bf6 (e3m2).
 
 Elements follow each other along the last dimension, the first in the lowest bits (CDNA4 ISA, "Data formats"); strides
 and shapes of such arrays are in bytes.
@@ -20,6 +20,7 @@ _ONE_A_BYTE: dict[str, Any] = {
     "fp4": ml_dtypes.float4_e2m1fn,
     "fp6": ml_dtypes.float6_e2m3fn,
     "bf6": ml_dtypes.float6_e3m2fn,
+    "i4": ml_dtypes.int4,
 }
 
 
@@ -33,6 +34,9 @@ def pack_values(values: Array, dtype: str) -> Array:
     """
     packed_shape("values", values.shape, dtype)
     with np.errstate(invalid="ignore"):
+        if PACKED[dtype].is_integer:  # NumPy truncates and wraps around
+            largest = PACKED[dtype].largest
+            values = np.clip(np.nan_to_num(np.rint(values), nan=0.0), -largest - 1, largest)
         codes = values.astype(_ONE_A_BYTE[dtype]).view(np.uint8)
     return pack_codes(codes, dtype)
 

@@ -12,7 +12,7 @@ from ckmlir.passes.split_state import SplitState
 
 Conversion = Callable[[ir.Value, str], ir.Value]
 
-AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24}
+AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24, "i4": 16}
 """Bytes of a conversion, at most: a vector of memory's, and what instructions for six bits convert."""
 
 

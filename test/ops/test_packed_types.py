@@ -22,8 +22,9 @@ KINDS: dict[str, Any] = {
     "fp4": ml_dtypes.float4_e2m1fn,
     "fp6": ml_dtypes.float6_e2m3fn,
     "bf6": ml_dtypes.float6_e3m2fn,
+    "i4": ml_dtypes.int4,
 }
-BITS = {"fp4": 4, "fp6": 6, "bf6": 6}
+BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "i4": 4}
 formats = pytest.mark.parametrize("dtype", KINDS)
 chips = pytest.mark.parametrize("chip", CHIPS)
 
@@ -40,7 +41,9 @@ def run(chip: str, keys: dict[str, object], x: Any = None) -> Any:
 
 
 def numbers_of(dtype: str) -> Any:
-    """Every number of a format, by its code: the definition of OCP Microscaling Formats, 5.3, by itself."""
+    """Every number of a format, by its code: the definition of OCP Microscaling Formats, 5.3; integers."""
+    if dtype == "i4":
+        return np.array([*range(8), *range(-8, 0)], np.float32)
     mantissa, bias = {"fp4": (1, 1), "fp6": (3, 1), "bf6": (2, 3)}[dtype]
     found = []
     for code in range(1 << BITS[dtype]):
@@ -97,7 +100,10 @@ def test_ties_go_to_even_and_what_is_large_saturates(dtype: str, chip: str) -> N
     distance = np.abs(exact[None, :] - size[:, None])
     nearest = [min(range(len(exact)), key=lambda code: (row[code], code & 1)) for row in distance]
     assert (unpack_codes(y, dtype)[0] == nearest).all()
-    assert (unpack_codes(y, dtype)[1] == np.array(nearest) + len(exact)).all()
+    if dtype == "i4":  # two's complement
+        assert (unpack_values(y, dtype)[1] == np.clip(np.rint(x[1]), -8, 7)).all()
+    else:
+        assert (unpack_codes(y, dtype)[1] == np.array(nearest) + len(exact)).all()
 
 
 CASES: list[tuple[str, str, dict[str, object]]] = [
@@ -111,6 +117,9 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     ("fp6", "f16", {"shape": (3, 5, 40), "strides": (44, 400, 1), "align": 2}),
     ("fp4", "fp4", {"shape": (0, 6)}),
     ("bf16", "bf6", {"shape": (6, 0)}),
+    ("i4", "i8", {"shape": (3, 70)}),
+    ("i32", "i4", {"shape": (3, 70)}),
+    ("fp6", "i4", {"shape": (3, 5, 40), "strides": (44, 400, 1), "align": 2}),
 ]
 
 
@@ -123,7 +132,7 @@ def test_arrays_of_bytes(dtype: str, out: str, keys: dict[str, object]) -> None:
 @pytest.mark.full
 @chips
 @formats
-@pytest.mark.parametrize("other", ["f16", "bf16", "f32", "i8", "i32", "fp4", "fp6", "bf6"])
+@pytest.mark.parametrize("other", ["f16", "bf16", "f32", "i8", "i32", *KINDS])
 def test_all_pairs(dtype: str, other: str, chip: str) -> None:
     for shape in ((3, 1024), (5, 36), (257, 4), (1, 20)):
         run(chip, {"dtype": dtype, "out": other, "shape": shape})
@@ -148,11 +157,11 @@ def test_functions_of_arrays() -> None:
     with nn.Session("gfx950"):
         x = np.linspace(-7, 7, 96, dtype=np.float32).reshape(3, 32)
         for dtype, kind in KINDS.items():
-            packed = nn.cast(x, dtype)
+            packed, rounded = nn.cast(x, dtype), np.rint(x) if dtype == "i4" else x.astype(kind)
             assert packed.dtype == np.uint8
             assert packed.shape == (3, 4 * BITS[dtype])
-            assert np.array_equal(nn.cast(packed, "f16", packed=dtype), x.astype(kind).astype(np.float16))
-        with pytest.raises(DeviceError, match="bytes may hold fp4, fp6, bf6; say which"):
+            assert np.array_equal(nn.cast(packed, "f16", packed=dtype), rounded.astype(np.float16))
+        with pytest.raises(DeviceError, match="bytes may hold fp4, fp6, bf6, i4; say which"):
             nn.cast(packed, "f32")
         with pytest.raises(DeviceError, match="fp4 lies in bytes, uint8, not in float32"):
             nn.cast(x, "f32", packed="fp4")

@@ -14,7 +14,8 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
-from ckmlir.ops.operator import alignment
+from ckmlir.ops.operator import alignment, ceil_div
+from ckmlir.ops.packing import unpack_values
 from ckmlir.ops.precision import PRECISIONS, through_jumps
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
@@ -25,11 +26,15 @@ MOST = 4
 """Arrays that an operand may be made of; CK Tile's example has two."""
 NAMES = {operand: tuple(f"{operand}{place}" for place in range(MOST)) for operand in "ab"}
 TYPES = ("f16", "bf16", "f32", "f64", "fp8", "bf8", "i8", "i32")
+INTEGERS = "i4"
+"""4-bit integers, two in a byte: only of a matrix whose elements follow each other along k. Its array counts bytes."""
 ROWS = {"a": "m", "b": "n"}
 """What an operand has beside k."""
 FORMS = ("along_k", "across_k", "each_k", "each_row", "scalar")
 """A matrix whose elements follow each other along k, or across it; one number for each k, for each row (of A, or
 column of B), or for all."""
+GROUPS = {f"group_of_{length}": length for length in (32, 64, 128)}
+"""More forms: a number for each row and so many elements of k."""
 
 
 @dataclass(frozen=True)
@@ -38,8 +43,9 @@ class Source:
 
     Attributes:
         name: `a0`, `b1`, …
-        form: of `FORMS`.
-        pitch: of a matrix the elements from one row of memory to the next; else the distance of neighbours.
+        form: of `FORMS`, or `GROUPS`.
+        pitch: of a matrix, and of groups, the elements from one row of memory to the next; else the distance of
+            neighbours.
     """
 
     name: str
@@ -58,14 +64,18 @@ class Source:
 
     def shape(self, rows: int, k: int) -> tuple[int, ...]:
         """Of the array; `rows` of A, or columns of B."""
+        if self.dtype == INTEGERS:
+            return (rows, k // 2)
         if self.is_matrix:
             # B's rows in memory are k where elements follow each other across it, and A's likewise.
             return (rows, k) if self.form == "along_k" else (k, rows)
+        if self.form in GROUPS:
+            return (rows, ceil_div(k, GROUPS[self.form]))
         return {"each_k": (k,), "each_row": (rows,), "scalar": (1,)}[self.form]
 
     def strides(self) -> tuple[int, ...]:
         """Of the array, in elements."""
-        return (self.pitch, 1) if self.is_matrix else (self.pitch,)
+        return (self.pitch, 1) if self.is_matrix or self.form in GROUPS else (self.pitch,)
 
     def aligned(self, rows: int, k: int) -> int:
         """The widest aligned vector along a row that never crosses its end, in elements."""
@@ -77,8 +87,12 @@ class Source:
         """What a kernel has to know of it, as `ContractionSpec.sources` has it."""
         return f"{self.name}:{self.dtype}:{self.form}:{self.aligned(rows, k)}"
 
-    def over(self, array: Array) -> Array:
+    def over(self, array: Array, k: int) -> Array:
         """Its elements as they meet those of the operand (rows, k)."""
+        if self.dtype == INTEGERS:
+            return unpack_values(array, INTEGERS)
+        if self.form in GROUPS:
+            return np.repeat(array, GROUPS[self.form], axis=1)[:, :k]
         places: dict[str, Array] = {"across_k": array.T, "each_row": array.reshape(-1, 1)}
         return places.get(self.form, array)
 
@@ -96,13 +110,23 @@ class SourceSpec:
     def parse(text: str) -> SourceSpec:
         """The inverse of `Source.described`. Raises ValueError for other texts."""
         name, dtype, form, align = text.split(":")
-        if dtype not in TYPES or form not in FORMS or name not in NAMES.get(name[:1], ()):
+        if dtype not in (*TYPES, INTEGERS) or form not in (*FORMS, *GROUPS) or name not in NAMES.get(name[:1], ()):
             raise ValueError(text)
         return SourceSpec(name, dtype, form, int(align))
 
     @property
     def is_matrix(self) -> bool:
         return self.form in ("along_k", "across_k")
+
+    @property
+    def element(self) -> str:
+        """What memory counts in."""
+        return "i8" if self.dtype == INTEGERS else self.dtype
+
+    @property
+    def multiple(self) -> int:
+        """Of which the length of its rows is one, in elements."""
+        return 2 * self.align if self.dtype == INTEGERS else self.align
 
 
 def read_sources(
@@ -160,7 +184,7 @@ def combined(
     """The operand (rows, k) before it is rounded, and how far what is computed may be from it."""
     precision = PRECISIONS[computing]
     expression = parse(op, tuple(one.name for one in sources))
-    values = {one.name: one.over(arrays[one.name]).astype(np.float64) for one in sources}
+    values = {one.name: one.over(arrays[one.name], shape[1]).astype(np.float64) for one in sources}
     found = evaluate_exactly(expression, values, precision=precision)
     given = {one.name: Bounded(values[one.name], _conversion(one, values[one.name])) for one in sources}
     error = bounded_error(expression, given, precision)

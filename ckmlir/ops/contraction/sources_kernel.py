@@ -6,9 +6,9 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from ckmlir.lang import Pointer, Scalar, Tile, View, cast, inside, load, stretch, view, where
+from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, load, stretch, unpack, view, where
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
-from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, SourceSpec
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
@@ -21,6 +21,7 @@ class Combined:
         name: what schedules call it in LDS.
         op: the expression of its arrays.
         views: of every array, padded to whole tiles.
+        size: the product's k.
         ragged: whether the last step of the loop goes beyond k, where the expression of nothing need not be zero.
     """
 
@@ -32,6 +33,7 @@ class Combined:
     row: Scalar
     dtype: str
     computing: str
+    size: Scalar
     ragged: bool
 
     def load(self, k: Scalar) -> dict[str, Tile]:
@@ -39,24 +41,32 @@ class Combined:
         (rows, depth), found = self.lengths, {}
         places = {"each_k": ((depth,), (k,)), "each_row": ((rows,), (self.row,)), "scalar": ((rows,), (self.row,))}
         for source in sorted(self.sources, key=lambda one: not one.is_matrix):
+            seen = self.views[source.name]
             lengths, origin = places.get(source.form, (self.lengths, (self.row, k)))
-            found[source.name] = load(self.views[source.name].window(lengths, origin))
+            if source.dtype == INTEGERS:
+                lengths, origin = (rows, depth // 2), (self.row, k // 2)
+            elif source.form in GROUPS:
+                last = (self.size + (GROUPS[source.form] - 1)) // GROUPS[source.form] - 1
+                seen = seen.freeze(1, (k // GROUPS[source.form]).minimum(last)).pad(rows)
+                lengths, origin = (rows,), (self.row,)
+            found[source.name] = load(seen.window(lengths, origin))
         return found
 
     def prepared(self, loaded: Mapping[str, Tile], k: Scalar) -> Tile:
         """The expression of the tiles, rounded; zero beyond k."""
+        if [(one.name, one.dtype) for one in self.sources] == [(self.op, self.dtype)]:
+            return loaded[self.op]  # as it is, with the zeros that a view has beyond its end
         rows, depth = self.lengths
         variables = {}
         for source in self.sources:
-            wide = cast(loaded[source.name], self.computing)
+            narrow = loaded[source.name]
+            wide = unpack(narrow, INTEGERS) if source.dtype == INTEGERS else cast(narrow, self.computing)
             if not source.is_matrix:
                 wide = stretch(wide, 0, rows) if source.form == "each_k" else stretch(wide, 1, depth)
             variables[source.name] = wide
         found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing)
-        matrix = next(source.name for source in self.sources if source.is_matrix)
         if self.ragged:
-            there = inside(self.views[matrix].window(self.lengths, (self.row, k)))
-            found = where(there, found, 0.0)
+            found = where(coordinates(found, 1) < self.size - k, found, 0.0)
         return cast(found, self.dtype)
 
 
@@ -71,12 +81,16 @@ def combined(
     views = {one.name: _view(one, at[one.name], getattr(given, f"ld_{one.name}"), lengths, rows, k) for one in sources}
     op = spec.combine["ab".index(operand)]
     computing = computing_type(spec.dtype)
-    return Combined(known_as, op, sources, views, lengths, row, spec.stored, computing, "k" in spec.pad)
+    return Combined(known_as, op, sources, views, lengths, row, spec.stored, computing, k, "k" in spec.pad)
 
 
 def _view(
     source: SourceSpec, pointer: Pointer, pitch: Scalar, lengths: tuple[int, int], rows: Scalar, k: Scalar
 ) -> View:
+    if source.dtype == INTEGERS:
+        return view(pointer, (rows, k // 2), (pitch.multiple_of(source.align), 1)).pad(lengths[0], lengths[1] // 2)
+    if source.form in GROUPS:
+        return view(pointer, (rows, (k + (GROUPS[source.form] - 1)) // GROUPS[source.form]), (pitch, 1))
     if source.form == "along_k":
         return view(pointer, (rows, k), (pitch.multiple_of(source.align), 1)).pad(*lengths)
     if source.form == "across_k":

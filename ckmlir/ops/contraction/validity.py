@@ -25,7 +25,7 @@ from ckmlir.ops.contraction.contraction_spec import (
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
 from ckmlir.ops.contraction.windows import parse_windows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
@@ -141,6 +141,10 @@ def _sources(spec: ContractionSpec) -> Iterator[Reason]:
         return
     if spec.walk != "grid" or spec.batch or spec.merged or spec.shuffled or spec.products > 1:
         yield Reason("sources", spec.sources, "they make one plain product", "expected no batch and no table")
+    for form in sorted({one.form for one in map(SourceSpec.parse, spec.sources)} & GROUPS.keys()):
+        if GROUPS[form] % spec.block[2]:
+            why = f"steps of {spec.block[2]} along K take more than a group of {GROUPS[form]}, or a part of the next"
+            yield Reason("block", spec.block, why, f"expected a divisor of {GROUPS[form]} along K")
     schedule = SCHEDULES.get(spec.schedule)
     if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in "ab"):
         why = "arrays are combined in registers, and this schedule goes past them"

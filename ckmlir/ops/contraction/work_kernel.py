@@ -79,7 +79,7 @@ class Walk(Protocol):
 def element_types(spec: ContractionSpec) -> dict[str, str]:
     """Of every array, by name."""
     sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
-    sources = {one.name: one.dtype for one in map(SourceSpec.parse, spec.sources)}
+    sources = {one.name: one.element for one in map(SourceSpec.parse, spec.sources)}
     operands = sources or dict.fromkeys(spec.tensors, spec.stored)
     scales = {one.name: one.dtype for one in map(ScaleSpec.parse, spec.scaling)}
     return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **sides, **dict.fromkeys(spec.outputs, spec.out)}
@@ -123,7 +123,7 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
         rows = {2: "n"}  # sources say of themselves what they are aligned to
     for source in map(SourceSpec.parse, spec.sources):
         letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
-        known[letter] = max(known[letter], source.align)
+        known[letter] = max(known[letter], source.multiple)
     for operand, letter in rows.items():
         known[letter] = max(known[letter], spec.align[operand])
     for letter, length in zip("mnk", spec.block, strict=True):

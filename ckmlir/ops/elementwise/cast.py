@@ -1,7 +1,7 @@
 """cast: y = x in another element type: rounded to nearest even; i8, i32 and floats of 8 bits and fewer saturate, NaN
 becomes 0 in integers.
 
-Arrays: x (shape) and y (shape), at any strides. Of packed elements (fp4, fp6, bf6) arrays hold bytes, as
+Arrays: x (shape) and y (shape), at any strides. Of packed elements (fp4, fp6, bf6, i4) arrays hold bytes, as
 `ckmlir.ops.packing` says; their elements follow each other along the last dimension, and so do those of the other
 array then. These formats have no NaN: of what it becomes nothing is promised.
 """

@@ -1,0 +1,119 @@
+"""gemm_int4: C = op(A·B) of floats A and 4-bit integers B with scales, which become floats on their way into LDS.
+
+    B[n, k] = (integer[n, k] - zero[n, k // group]) * scale[n, k // group]
+
+in f32, rounded to `dtype`, in which products are taken. Integers are from -8 to 7, two in a byte, the first of two
+along k in the low half (CK Tile's pk_int4; example 18_flatmm, a16w4). Scales and, where `zeros` asks for them, zero
+points are of groups of 32, 64 or 128 elements along k; the last group may be shorter.
+
+Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, b1 (n, groups) scales, b2 (n, groups) zero points, of `scale`;
+D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero point is not finite, or their product
+beyond `dtype`, nothing is promised of the column.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import MEDIUM, SMALL, Plan
+from ckmlir.ops.contraction.keys import (
+    PLAN_KEYS,
+    SIZES,
+    SPLIT_KEYS,
+    TYPE_KEYS,
+    check_sizes,
+    expression_keys,
+    read_problem,
+)
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, Source
+from ckmlir.ops.gemm.gemm_multi_abd import GemmMultiABD
+from ckmlir.ops.operator import ArraySpec, ceil_div
+from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
+from ckmlir.targets import Target
+
+DTYPES = ("f16", "bf16")
+SCALES = ("f16", "bf16", "f32")
+LENGTHS = {f"1x{length}": form for form, length in GROUPS.items()}
+
+
+class GemmInt4(GemmMultiABD):
+    """See the module's text."""
+
+    name = "gemm_int4"
+    summary = "C = op(A·B) of floats A and 4-bit integers B with scales and zero points of groups along K"
+    keys = (
+        *SIZES,
+        Choice("dtype", "f16", "of A", DTYPES),
+        *(key for key in TYPE_KEYS if key.name == "out"),
+        Choice("b_scale", "1x128", "columns of B, and elements along K, that share a scale", tuple(LENGTHS)),
+        Choice("scale", None, "type of scales and zero points; by default dtype", SCALES),
+        Flag("zeros", False, "each group has a zero point"),
+        Pitch("lda", None, "elements from one row of array a0 to the next", minimum=1, of=("k",)),
+        Pitch("ldb", None, "bytes from one row of array b0 to the next", minimum=1, of=("k",)),
+        Pitch("ld_scale", None, "elements from one row of b1, and of b2, to the next", minimum=1),
+        Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
+        *PLAN_KEYS,
+        *SPLIT_KEYS,
+        *expression_keys(None),
+    )
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        problem = read_problem({**values, "layout": "RCR", "ldb": None})
+        k, form = problem.k, LENGTHS[values["b_scale"]]
+        if k % 2:
+            raise RequestError(f"k={k}: two integers share a byte; expected an even number")
+        bare = (
+            Source("a0", problem.dtype, "along_k", problem.lda),
+            Source("b0", INTEGERS, "along_k", _pitch("ldb", values["ldb"], k // 2)),
+            *(
+                Source(name, values["scale"] or problem.dtype, form,
+                       _pitch("ld_scale", values["ld_scale"], ceil_div(k, GROUPS[form])))
+                for name in ("b1", "b2")[: 1 + values["zeros"]]
+            ),
+        )  # fmt: skip
+        combine = ("a0", "(b0 - b2) * b1" if values["zeros"] else "b0 * b1")
+        return check_sizes(replace(problem, sources=bare, combine=combine))
+
+    def planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
+        """Steps of the loop are no longer than a group, unless the request says how long they are."""
+        group = min(GROUPS[one.form] for one in asked.sources if one.form in GROUPS)
+        if asked.block is None:
+            plan = plan._replace(block=(*plan.block[:2], min(plan.block[2], group)))
+        return super().planned(asked, plan, sink, target)
+
+    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.dtype == INTEGERS:
+            return generator.integers(0, 256, array.shape, dtype=np.uint8)
+        if array.name == "b1":
+            return generator.uniform(0.125, 0.5, array.shape)
+        if array.name == "b2":
+            return generator.integers(-4, 5, array.shape)
+        return super()._values(problem, array, generator)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        problems = [
+            self.problem(m=size, n=size, k=1024, dtype=dtype, zeros=zeros)
+            for dtype in DTYPES
+            for size in (SMALL, 8 * MEDIUM)
+            for zeros in (0, 1)
+        ]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _pitch(key: str, given: int | None, row: int) -> int:
+    """The distance of rows. Raises RequestError for one that is shorter than a row."""
+    pitch = max(row, 1) if given is None else given
+    if pitch < row:
+        raise RequestError(f"{key}={pitch}: a row has {row}; expected at least that")
+    return pitch
+
+
+OPERATOR = GemmInt4()

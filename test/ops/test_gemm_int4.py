@@ -1,0 +1,90 @@
+"""Products with 4-bit integers and scales of groups: numbers on every chip, the reference against its definition, what
+a step of the loop takes, schedules, registers, and what is refused.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS, agree
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.ops.request import RequestError
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.targets import get_target
+
+INT4 = find_operator("gemm_int4")
+RAGGED = {"m": 70, "n": 90, "k": 300}
+CASES: list[tuple[str, dict[str, Any]]] = [
+    ("gfx942", {}),
+    ("gfx90a", {"dtype": "bf16", "zeros": 1, "b_scale": "1x64", "scale": "f32"}),
+    ("gfx950", {"b_scale": "1x32", "zeros": 1, "ldb": 151, "ld_scale": 13, "lda": 333, "ldc": 91}),
+    ("gfx942", {"k": 512, "dtype": "bf16", "op": "silu(acc + d0)", "d_kind": "row", "out": "f32"}),
+    ("gfx90a", {"k": 1022, "split_k": 3, "n": 33, "m": 1}),
+    ("gfx950", {"k": 2, "m": 5, "n": 1, "zeros": 1}),
+    ("gfx942", {"k": 0, "m": 5, "n": 7}),
+    ("gfx942", {"m": 0}),
+]
+
+
+@pytest.mark.parametrize(("chip", "keys"), CASES)
+def test_products(chip: str, keys: dict[str, Any]) -> None:
+    agree("gemm_int4", chip, **{**RAGGED, **keys})
+
+
+@pytest.mark.parametrize("zeros", [0, 1])
+def test_the_reference_is_the_product_of_what_integers_stand_for(zeros: int) -> None:
+    """Element by element from the bytes."""
+    problem = INT4.problem(m=3, n=5, k=70, b_scale="1x32", zeros=zeros, out="f32")
+    arrays = INT4.inputs(problem, get_target("gfx942"), seed=2)
+    assert arrays["b0"].shape == (5, 35) and arrays["b1"].shape == (5, 3)
+    b = np.zeros((5, 70))
+    for row, k in np.ndindex(5, 70):
+        code = int(arrays["b0"][row, k // 2]) >> 4 * (k % 2) & 15
+        number = code - 16 if code > 7 else code
+        zero = float(arrays["b2"][row, k // 32]) if zeros else 0.0
+        b[row, k] = (number - zero) * float(arrays["b1"][row, k // 32])
+    wanted = arrays["a0"].astype(np.float64) @ b.T
+    np.testing.assert_allclose(INT4.reference(problem, arrays)["c"], wanted, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("chip", CHIPS)
+def test_schedules_are_proved(chip: str) -> None:
+    target = get_target(chip)
+    spec = INT4.spec(INT4.problem(**RAGGED, zeros=1), target)
+    bench = Workbench.of(INT4, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+def test_a_step_is_within_a_group() -> None:
+    target = get_target("gfx942")
+    assert [INT4.spec(INT4.problem(b_scale=f"1x{group}"), target).block[2] for group in (32, 64, 128)] == [32, 64, 64]
+    spec = INT4.spec(INT4.problem(b_scale="1x32", block="64x64x64"), target)
+    assert "take more than a group of 32" in str(INT4.validate(spec, target)[0])
+
+
+@pytest.mark.parametrize(
+    "chip", [pytest.param(chip, marks=() if chip == "gfx942" else pytest.mark.full) for chip in CHIPS]
+)
+def test_no_listed_kernel_spills(chip: str) -> None:
+    target = get_target(chip)
+    for spec in INT4.kernels(target)[:: 1 if chip != "gfx942" else 3]:
+        kernel = compile_kernel(INT4, spec, target)
+        found = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (found.vgpr_spill_count, found.private_segment_size) == (0, 0), spec.name
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"k": 33}, "k=33: two integers share a byte; expected an even number"),
+    ({"ldb": 149}, "ldb=149: a row has 150; expected at least that"),
+    ({"ld_scale": 2}, "ld_scale=2: a row has 3; expected at least that"),
+    ({"b_scale": "1x16"}, "b_scale=1x16: expected 1x32|1x64|1x128"),
+    ({"dtype": "i8"}, "dtype=i8: expected f16|bf16"),
+])  # fmt: skip
+def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        INT4.problem(**{**RAGGED, **keys})
+    assert words in str(refused.value)
