@@ -33,6 +33,7 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx942", {**FEW, "dtype": "fp8", "sparsity": 0.3, "sink": 1, "soft_cap": 5}),
     ("gfx950", {**FEW, "sparsity": 0, "pv_threshold": 4}),
     ("gfx90a", {**GROUP, "lists": "list", "sparsity": 0.7, "block_k": 64}),
+    ("gfx942", {"h": 1, "sq": 70, "sk": 100, "d": 224, "block_q": 64, "v_layout": "columns"}),
     ("gfx950", {"h": 1, "sq": 70, "sk": 128, "d": 256, "block_q": 64, "k_strides": (65536, 272, 272)}),
     ("gfx942", {"h": 1, "sq": 100, "sk": 0, "d": 32, "lse": 1}),
     ("gfx90a", {"h": 1, "sq": 1, "sk": 1, "d": 32, "lse": 1}),

@@ -173,6 +173,10 @@ def _whole_edge(spec: FmhaFwdSpec) -> Iterator[Reason]:
         yield Reason("edge", spec.edge, "without a mask no block of keys is cut where all are whole", "expected none")
 
 
+PADDING = 128
+"""A part of V, at most, that rows are longer by in LDS where V is read across them, against bank conflicts."""
+
+
 def _exchanged(spec: FmhaFwdSpec) -> int:
     """Bytes of LDS that waves side by side along keys take to exchange P, and the rows' maxima and sums (f32)."""
     queries, keys = spec.block
@@ -197,6 +201,8 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     output, scores = (queries * columns // threads for columns in (spec.dv_tile, keys))
     tiles = (queries * (keys * v_size + spec.d_tile * size) * spec.along_keys + moving) // threads // 4
     lds = _exchanged(spec) + sum(schedule.buffers_of(tensor) * held for tensor, held in shared.items())
+    if spec.v_columns:
+        lds += schedule.buffers_of("v") * shared["v"] // PADDING
     if schedule.order == "weave":
         # Of K and V as far as reads lead, scores of two blocks of keys, what is loaded beside what is written to LDS.
         operand = 2 * schedule.lead * spec.mfma[1] * spec.mfma[2] * size // target.wave_size // 4
