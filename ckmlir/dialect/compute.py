@@ -20,6 +20,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_index import PLACES, index_registers
 from ckmlir.dialect.mma_scales import scale_registers
+from ckmlir.dialect.packing import PACKED
 from ckmlir.dialect.scalars import dtype_of
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
@@ -247,14 +248,18 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
             mma.instruction.sparse == (len(index) == 1),
             f"{mma.instruction.name} {'needs the index of a' if mma.instruction.sparse else 'takes no index'}",
         )
-        of_a = a.lengths[1] * (1 + len(index))
-        expect(of_a == b.lengths[1], f"K differs: a has {of_a}, b has {b.lengths[1]}")
+        depths = [
+            PACKED[dtype].count(tile.lengths[1]) if dtype in PACKED else tile.lengths[1]
+            for tile, dtype in ((a, mma.a_dtype), (b, mma.b_dtype))
+        ]
+        of_a = depths[0] * (1 + len(index))
+        expect(of_a == depths[1], f"K differs: a has {of_a}, b has {depths[1]}")
         expect(
             c.lengths == (a.lengths[0], b.lengths[0]),
             f"c must be {[a.lengths[0], b.lengths[0]]}, not {list(c.lengths)}",
         )
         for name, tile, dtype in (("a", a, mma.a_dtype), ("b", b, mma.b_dtype), ("c", c, mma.acc_dtype)):
-            wanted = dtype.removeprefix("x")  # xf32 computes with f32
+            wanted = "i8" if dtype in PACKED else dtype.removeprefix("x")  # bytes; xf32 computes with f32
             expect(
                 dtype_of(tile.element) == wanted,
                 f"{mma.instruction.name} takes {wanted} as {name}, not {tile.element}",
@@ -263,8 +268,8 @@ class MmaOp(Ck.Operation, name="mma", traits=[ext.Pure]):
             problems = mma.check(a.distribution, b.distribution, c.distribution)
             expect(not problems, "; ".join(problems))
         expect(len(scales) in (0, 2), "scales are of both operands, or of none")
-        for name, tile, own in zip("ab", (a, b), scales, strict=False):
-            _check_scales(mma, name, tile, own)
+        for name, tile, depth, own in zip("ab", (a, b), depths, scales, strict=False):
+            _check_scales(mma, name, tile, depth, own)
         for own in index:
             _check_index(mma, a, own)
 
@@ -279,11 +284,11 @@ def _check_index(mma: Mma, a: TileType, index: TileType) -> None:
         expect(not isinstance(found, str), str(found))
 
 
-def _check_scales(mma: Mma, name: str, tile: TileType, scales: TileType) -> None:
-    """Check that a tile of block scales is one for a (or b)."""
+def _check_scales(mma: Mma, name: str, tile: TileType, depth: int, scales: TileType) -> None:
+    """Check that a tile of block scales is one for a (or b), which is so deep."""
     expect(mma.instruction.scaled, f"{mma.instruction.name} has no block scales")
     expect(dtype_of(scales.element) == "e8m0", f"the scales of {name} are e8m0, not {scales.element}")
-    wanted = (tile.lengths[0], tile.lengths[1] // SCALED_BLOCK)
+    wanted = (tile.lengths[0], depth // SCALED_BLOCK)
     expect(scales.lengths == wanted, f"the scales of {name} are {list(wanted)}, not {list(scales.lengths)}")
     if tile.distribution and scales.distribution:
         found = scale_registers(mma, tile.distribution, scales.distribution, of_b=name == "b")

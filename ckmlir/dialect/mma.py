@@ -10,11 +10,17 @@ permutation of K is right as long as A and B use the same one. Two parameters ch
   or 32x32 instruction do, so that the result of one product (the probabilities of attention) is an operand of the
   next without leaving its lane.
 
+`spread` is for instructions that scale blocks of K: of so many of them each takes every so-manieth block, so that a
+lane has neighbouring blocks, and the scales of those neighbouring bytes.
+
 `transposed` swaps the operands: the instruction computes the transpose of C, and the accumulators that follow each
 other in a lane are neighbours along n instead of m.
 
 Of a sparse instruction A (m, k / 2) has the elements that are kept, two of every four along K; K counts those of B.
 Operands are never swapped, and a lane's vectors follow each other along K (`k_chunk` 0).
+
+Of packed elements (fp4, fp6, bf6) a tile holds the bytes: lengths and distributions of operands are then those of bytes
+along K, all others count elements.
 
 Waves are numbered row by row over (m, n). The iterations of a wave come first in the registers of an operand, rows
 before K (A: m then k, B: n then k, C: m then n), then the operand vectors; a vector is a run of consecutive
@@ -32,8 +38,10 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Coordinates, Distribution, Factor
+from ckmlir.dialect.packing import PACKED, elements_over
+from ckmlir.dialect.spreading import spread
 from ckmlir.targets import MfmaInstruction, Target
-from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, LANES
+from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, LANES, SCALED_BLOCK
 
 ELEMENT_BITS = {
     "f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16,
@@ -66,6 +74,7 @@ class Mma:
     k_pack: int = 1
     k_chunk: int = 0
     transposed: bool = False
+    spread: int = 1
 
     def __post_init__(self) -> None:
         if self.instruction.blocks != 1:
@@ -78,6 +87,9 @@ class Mma:
             raise ValueError(f"{self.instruction.name} scales blocks of K, so k_pack must be 1")
         if self.instruction.sparse and (self.transposed or self.k_chunk):
             raise ValueError(f"{self.instruction.name} takes a sparse A first, in its own order of K")
+        if self.spread < 1 or (self.spread > 1 and not self.instruction.scaled):
+            name = self.instruction.name
+            raise ValueError(f"spread {self.spread} of {name}: blocks are those that it scales; expected 1")
         held = self.k_pack * self.instruction.k_per_lane
         native = {self.k_pack * self.instruction.chunk(dtype) for dtype in (self.instruction.a, self.instruction.b)}
         if native == {self.k_chunk}:
@@ -182,12 +194,19 @@ class Mma:
         layout = Distribution.parse(self.instruction.c_layout)
         return layout.permute((1, 0)) if self.transposed else layout
 
+    def _deep(self, operand: Distribution, dtype: str) -> Distribution:
+        """Of `spread` operand vectors."""
+        if self.spread == 1:
+            return operand
+        return spread(operand, PACKED[dtype].size(SCALED_BLOCK) if dtype in PACKED else SCALED_BLOCK, self.spread)
+
     def _operand(self, rows: int, dtype: str) -> Distribution:
         if self.instruction.sparse and self.instruction.chunk(dtype) < self.instruction.k_per_lane:
             return self._in_halves(rows, self.instruction.chunk(dtype))
         chunk = self.k_chunk or self.k_pack * self.instruction.chunk(dtype)
         chunks = self.k_pack * self.instruction.k_per_lane // chunk
-        k = (Factor(chunks, REGISTER, 0), Factor(self.instruction.k_groups, LANE, 0), Factor(chunk, REGISTER, 1))
+        held = PACKED[dtype].size(chunk) if dtype in PACKED else chunk
+        k = (Factor(chunks, REGISTER, 0), Factor(self.instruction.k_groups, LANE, 0), Factor(held, REGISTER, 1))
         return Distribution((), ((Factor(rows, LANE, 1),), k))
 
     def _in_halves(self, rows: int, chunk: int) -> Distribution:
@@ -211,15 +230,15 @@ class Mma:
         Raises:
             ValueError: the tile is not a multiple of what the waves take at once.
         """
-        return self.over_rows(self.a, waves, m, k)
+        return self.over_rows(self._deep(self.a, self.a_dtype), waves, m, k)
 
     def over_rows(self, part: Distribution, waves: tuple[int, int], m: int, k: int) -> Distribution:
         """`part`, of one wave's rows of A and one operand vector, as `a_over` has it."""
         _multiple("m", m, waves[0], self.m)
-        _multiple("k", k, 1, self.k)
+        _multiple("k", k, 1, self.k * self.spread)
         rows = (Factor(m // (waves[0] * self.m), REGISTER, 0), Factor(waves[0], WAVE, 0))
-        outer = Distribution((Factor(waves[1], WAVE, 1),), (rows, (Factor(k // self.k, REGISTER, 1),)))
-        return outer.embed(part)
+        steps = (Factor(k // (self.k * self.spread), REGISTER, 1),)
+        return Distribution((Factor(waves[1], WAVE, 1),), (rows, steps)).embed(part)
 
     def b_over(self, waves: tuple[int, int], n: int, k: int) -> Distribution:
         """B (n, k) over `waves` (along m, along n): each column of waves holds its columns, copied along m.
@@ -228,10 +247,10 @@ class Mma:
             ValueError: the tile is not a multiple of what the waves take at once.
         """
         _multiple("n", n, waves[1], self.n)
-        _multiple("k", k, 1, self.k)
+        _multiple("k", k, 1, self.k * self.spread)
         columns = (Factor(n // (waves[1] * self.n), REGISTER, 0), Factor(waves[1], WAVE, 1))
-        outer = Distribution((Factor(waves[0], WAVE, 0),), (columns, (Factor(k // self.k, REGISTER, 1),)))
-        return outer.embed(self.b)
+        steps = (Factor(k // (self.k * self.spread), REGISTER, 1),)
+        return Distribution((Factor(waves[0], WAVE, 0),), (columns, steps)).embed(self._deep(self.b, self.b_dtype))
 
     def c_over(self, waves: tuple[int, int], m: int, n: int) -> Distribution:
         """C (m, n) over `waves` (along m, along n).
@@ -270,22 +289,25 @@ class Mma:
 
     def __str__(self) -> str:
         chunk = f" k_chunk={self.k_chunk}" if self.k_chunk else ""
+        chunk += f" spread={self.spread}" if self.spread > 1 else ""
         return f"{self.instruction.name} k_pack={self.k_pack}{chunk}{' transposed' if self.transposed else ''}"
 
     @staticmethod
     @lru_cache(maxsize=1024)
     def parse(text: str) -> Mma:
-        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4` and `transposed`.
+        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4`, `spread=4` and `transposed`.
 
         Raises:
             ValueError: malformed text or an unknown instruction.
         """
-        match = re.fullmatch(r"\s*([\w.]+)(?:\s+k_pack=(\d+))?(?:\s+k_chunk=(\d+))?(\s+transposed)?\s*", text)
+        numbers = "".join(rf"(?:\s+{name}=(\d+))?" for name in ("k_pack", "k_chunk", "spread"))
+        match = re.fullmatch(rf"\s*([\w.]+){numbers}(\s+transposed)?\s*", text)
         if match is None:
-            raise ValueError(f"'{text}' is not 'instruction k_pack=2 [k_chunk=4] [transposed]'")
+            raise ValueError(f"'{text}' is not 'instruction k_pack=2 [k_chunk=4] [spread=4] [transposed]'")
         if match[1] not in INSTRUCTIONS:
             raise ValueError(f"there is no matrix instruction '{match[1]}'; they are written like f32.32x32x8f16")
-        return Mma(INSTRUCTIONS[match[1]], int(match[2] or 1), int(match[3] or 0), bool(match[4]))
+        pack, chunk, apart = int(match[2] or 1), int(match[3] or 0), int(match[4] or 1)
+        return Mma(INSTRUCTIONS[match[1]], pack, chunk, bool(match[5]), apart)
 
 
 def _multiple(name: str, length: int, waves: int, unit: int) -> None:
@@ -302,13 +324,19 @@ class OperandVectors:
     rows: Coordinates
     ks: Coordinates
 
-    def registers(self, vector: int) -> tuple[int, ...]:
-        return tuple(range(vector * self.size, (vector + 1) * self.size))
+    def registers(self, vector: int, dtype: str) -> tuple[int, ...]:
+        """Those of a tile, which holds bytes of packed elements."""
+        size = PACKED[dtype].size(self.size) if dtype in PACKED else self.size
+        return tuple(range(vector * size, (vector + 1) * size))
 
 
 @lru_cache(maxsize=1024)
 def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Problems, or else the fragments."""
+    try:
+        a, b = (of_elements(tile, dtype) for tile, dtype in ((a, mma.a_dtype), (b, mma.b_dtype)))
+    except ValueError as problem:
+        return (str(problem),), ()
     problems = _shape_problems(a, b, c, 2 if mma.instruction.sparse else 1)
     if problems:
         return tuple(problems), ()
@@ -323,6 +351,15 @@ def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple
     if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
         return tuple(found), ()
     return _pair(mma, first, second, accumulators, b.lengths[1])
+
+
+def of_elements(tile: Distribution, dtype: str) -> Distribution:
+    """How the elements of an operand lie; a tile holds the bytes of packed ones.
+
+    Raises:
+        ValueError: a lane does not hold all bytes that elements share.
+    """
+    return elements_over(tile, PACKED[dtype]) if dtype in PACKED else tile
 
 
 def _native_operand(mma: Mma, *, transposed: bool) -> str:
@@ -414,7 +451,8 @@ def _pair(
                 ), ()
             covered.append(first.ks[vector])
             place = order[0][row], order[1][column], index
-            fragments.append(Fragment(*place, first.registers(vector), second.registers(partner), registers))
+            operands = first.registers(vector, mma.a_dtype), second.registers(partner, mma.b_dtype)
+            fragments.append(Fragment(*place, *operands, registers))
         summed = np.sort(np.concatenate(covered, axis=1), axis=1)
         if summed.shape[1] != depth or (summed != np.arange(depth)).any():
             return (f"the {depth} values of K are not summed exactly once",), ()

@@ -13,7 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
-from ckmlir.dialect.mma import Mma, operand_vectors
+from ckmlir.dialect.mma import Mma, of_elements, operand_vectors
 from ckmlir.targets.mfma import LANES, SCALED_BLOCK
 
 SCALES_OF_A_REGISTER = 4
@@ -28,12 +28,14 @@ def scales_over(mma: Mma, waves: tuple[int, int], rows: int, k: int, *, of_b: bo
     if not mma.instruction.scaled:
         raise ValueError(f"{mma.instruction.name} has no block scales")
     side, unit = (1, mma.n) if of_b else (0, mma.m)
-    if rows % (waves[side] * unit) or k % mma.k:
-        raise ValueError(f"{rows} x {k} is not a multiple of {waves[side] * unit} x {mma.k}")
+    deep = mma.k * mma.spread
+    if rows % (waves[side] * unit) or k % deep:
+        raise ValueError(f"{rows} x {k} is not a multiple of {waves[side] * unit} x {deep}")
     own = (Factor(rows // (waves[side] * unit), REGISTER, 0), Factor(waves[side], WAVE, side))
-    outer = Distribution((Factor(waves[1 - side], WAVE, 1 - side),), (own, (Factor(k // mma.k, REGISTER, 1),)))
+    outer = Distribution((Factor(waves[1 - side], WAVE, 1 - side),), (own, (Factor(k // deep, REGISTER, 1),)))
     blocks = mma.instruction.k // SCALED_BLOCK
-    return outer.embed(Distribution((), ((Factor(unit, LANE, 1),), (Factor(blocks, LANE, 0),))))
+    held = (Factor(blocks, LANE, 0), Factor(mma.spread, REGISTER, 0))
+    return outer.embed(Distribution((), ((Factor(unit, LANE, 1),), held)))
 
 
 @lru_cache(maxsize=256)
@@ -44,6 +46,7 @@ def scale_registers(mma: Mma, operand: Distribution, scales: Distribution, *, of
     what = "B" if of_b else "A"
     if not mma.instruction.scaled:
         return f"{mma.instruction.name} has no block scales"
+    operand = of_elements(operand, mma.b_dtype if of_b else mma.a_dtype)
     lengths = (operand.lengths[0], operand.lengths[1] // SCALED_BLOCK)
     if scales.lengths != lengths:
         return f"the scales of {what} {list(operand.lengths)} are {list(lengths)}, not {list(scales.lengths)}"

@@ -41,6 +41,16 @@ class Dtype:
         return PACKED.get(self.name)
 
     @property
+    def bits(self) -> int:
+        """Of an element."""
+        return 8 * self.bytes if self.packing is None else self.packing.bits
+
+    @property
+    def step(self) -> int:
+        """Bits between elements, for sizes that are powers of two: those of an element, or the power of two above."""
+        return 1 << (self.bits - 1).bit_length()
+
+    @property
     def widest(self) -> int:
         """The most elements that an access of 16 bytes takes, a power of two."""
         if self.packing is None:

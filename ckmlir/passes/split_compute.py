@@ -185,7 +185,6 @@ def split_mma(state: SplitState, op: ir.Operation) -> None:
         for operand, own, of_b in zip((a, b), scales, (False, True), strict=False)
     ]
     places = [_vector_index(state, mma, a, own) for own in index]
-    held = mma.instruction.a_per_lane, mma.instruction.k_per_lane
     size = accumulator_registers(op)
     accumulators = state.of(c).rechunked(size)
     chunks = list(accumulators.chunks)
@@ -193,10 +192,10 @@ def split_mma(state: SplitState, op: ir.Operation) -> None:
     for step in sorted(steps, key=lambda fragment_: (fragment_.k, fragment_.m, fragment_.n)):
         home = step.c[0] // size
         left, right = sources[0].gather(step.a), sources[1].gather(step.b)
-        own = [found[vector[0] // count] for found, vector, count in zip(factors, (step.a, step.b), held, strict=False)]
+        own = [found[vector[0] // len(vector)] for found, vector in zip(factors, (step.a, step.b), strict=False)]
         if mma.transposed:
             left, right, own = right, left, own[::-1]
-        named = [found[step.a[0] // held[0]] for found in places]
+        named = [found[step.a[0] // len(step.a)] for found in places]
         chunks[home] = fragment_compute.mfma(instruction, left, right, chunks[home], own, named)
     state.bind(op.results[0], Registers(chunks, size, accumulators.element))
 
@@ -208,7 +207,8 @@ def _vector_scales(
     source = state.of(scales)
     found = scale_registers(mma, tile_of(operand).placed, tile_of(scales).placed, of_b=of_b)
     assert not isinstance(found, str)  # the verifier has asked
-    together = next(size for size in (SCALES_OF_A_REGISTER, 2, 1) if source.count % size == 0)
+    loaded = source.chunk if source.chunk > 1 else source.count  # what memory brought together stays together
+    together = next(size for size in (SCALES_OF_A_REGISTER, 2, 1) if loaded % size == 0)
     parts = [source.gather(range(start, start + together)) for start in range(0, source.count, together)]
     return [(parts[register // together], register % together) for register in found]
 

@@ -5,8 +5,9 @@ import pytest
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_maps import register_map
-from ckmlir.dialect.mma import ELEMENT_BITS, Mma
+from ckmlir.dialect.mma import ELEMENT_BITS, Mma, of_elements
 from ckmlir.dialect.mma_index import index_over, index_registers
+from ckmlir.dialect.packing import PACKED
 from ckmlir.targets import TargetError, all_targets, get_target
 from ckmlir.targets.mfma import INSTRUCTIONS
 
@@ -79,10 +80,13 @@ def instruction_product(instruction, a, b, c):
 
 def tile_product(mma, a, b, c, left, right):
     """left @ right.T by the instructions that `fragments` lists, each wave from its own registers."""
-    held = [matrix[tuple(tile.coordinates())] for tile, matrix in ((a, left), (b, right))]
+    types = mma.a_dtype, mma.b_dtype
+    lies = [of_elements(tile, dtype) for tile, dtype in zip((a, b), types, strict=True)]
+    held = [matrix[tuple(tile.coordinates())] for tile, matrix in zip(lies, (left, right), strict=True)]
     accumulators = np.zeros((c.waves, c.lanes, c.registers), np.int64)
     for fragment in mma.fragments(a, b, c):
-        operands = held[0][:, :, list(fragment.a)], held[1][:, :, list(fragment.b)]
+        registers = [_elements(*pair) for pair in zip((fragment.a, fragment.b), types, strict=True)]
+        operands = held[0][:, :, registers[0]], held[1][:, :, registers[1]]
         first, second = operands[::-1] if mma.transposed else operands
         registers = list(fragment.c)
         for wave in range(c.waves):
@@ -94,10 +98,19 @@ def tile_product(mma, a, b, c, left, right):
     return result
 
 
+def _elements(registers, dtype):
+    """Of an operand vector, which is one of bytes where elements share them."""
+    if dtype not in PACKED:
+        return list(registers)
+    count = PACKED[dtype].count
+    return list(range(count(registers[0]), count(registers[-1] + 1)))
+
+
 def check_product(mma, a, b, c):
     assert mma.check(a, b, c) == []
     rng = np.random.default_rng(0)
-    left, right = rng.integers(-8, 8, a.lengths), rng.integers(-8, 8, b.lengths)
+    lengths = of_elements(a, mma.a_dtype).lengths, of_elements(b, mma.b_dtype).lengths
+    left, right = (rng.integers(-8, 8, length) for length in lengths)
     assert (tile_product(mma, a, b, c, left, right) == left @ right.T).all()
 
 
@@ -243,12 +256,12 @@ def test_check_says_what_is_wrong(a, b, c, words):
 
 def test_mixed_widths_keep_their_own_order_of_k():
     mixed = Mma(INSTRUCTIONS["f32.16x16x128.f8f6f4.fp8.fp4"])
-    assert (
-        str(mixed.a) == "d0: 16@lane.1, d1: 2@y0 4@lane.0 16@y1" and str(mixed.b) == "d0: 16@lane.1, d1: 4@lane.0 32@y0"
-    )
-    same = Mma(INSTRUCTIONS["f32.16x16x128.f8f6f4.fp8.fp4"])
-    swapped = mixed.b_over((1, 1), 16, 128)
-    assert "number K differently" in mixed.check(swapped, swapped, same.c_over((1, 1), 16, 16))[0]
+    assert str(mixed.a) == "d0: 16@lane.1, d1: 2@y0 4@lane.0 16@y1"
+    assert str(mixed.b) == "d0: 16@lane.1, d1: 4@lane.0 16@y0"  # bytes, of two elements each
+    swapped = Distribution.parse("d0: 16@lane.1, d1: 4@lane.0 32@y0")
+    own = mixed.b_over((1, 1), 16, 128)
+    assert "number K differently" in mixed.check(swapped, own, mixed.c_over((1, 1), 16, 16))[0]
+    assert "they differ in k" in mixed.check(own, own, mixed.c_over((1, 1), 16, 16))[0]
 
 
 @pytest.mark.parametrize("name", ["f32.32x32x8f16", "f32.16x16x128.f8f6f4.fp8.fp8", "f64.16x16x4f64"])

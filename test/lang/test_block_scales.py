@@ -3,6 +3,7 @@
 Elements are multiples of 1/2 and scales small powers of two, so that every product and sum is exact in f32 too.
 """
 
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +14,9 @@ from kernel_runner import compile_traced
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import scale_registers, scales_over
+from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import Kernel, TracingError, kernel, load, mma, ptr, store, view, zeros
+from ckmlir.ops.packing import pack_values
 from ckmlir.targets import get_target
 
 GFX950 = get_target("gfx950")
@@ -21,21 +24,28 @@ TYPES = {"fp8": ml_dtypes.float8_e4m3fn, "bf8": ml_dtypes.float8_e5m2}
 CASES = [
     (shape, a, b, transposed)
     for shape in ("16x16x128", "32x32x64")
-    for a, b, transposed in (("fp8", "fp8", False), ("bf8", "fp8", True), ("fp8", "bf8", False))
+    for a, b, transposed in (
+        ("fp8", "fp8", False), ("bf8", "fp8", True), ("fp8", "bf8", False), ("fp4", "fp4", True), ("fp8", "fp4", False),
+        ("fp4", "bf8", True), ("fp6", "fp6", False), ("fp6", "fp4", True), ("fp8", "bf6", False), ("bf6", "fp8", True),
+    )
 ]
 WAVES = (2, 1)
 
 
 def scaled_product(one: Mma, m: int, n: int, k: int) -> Kernel:
     """C = (A * scales) · (B * scales)ᵀ, one tile."""
-    names = {"a": ptr(one.a_dtype), "b": ptr(one.b_dtype), "sa": ptr("e8m0"), "sb": ptr("e8m0"), "c": ptr("f32")}
+    bytes_ = {"fp4": "i8", "fp6": "i8", "bf6": "i8"}
+    types = [bytes_.get(name, name) for name in (one.a_dtype, one.b_dtype)]
+    names = {"a": ptr(types[0]), "b": ptr(types[1]), "sa": ptr("e8m0"), "sb": ptr("e8m0"), "c": ptr("f32")}
 
     @kernel("scaled", target=GFX950, waves=2, arguments=names)
     def scaled(given: Any) -> None:
         def tile(pointer: Any, rows: int, depth: int, lies: Any) -> Any:
             return load(view(pointer, (rows, depth), (depth, 1)).window((rows, depth), (0, 0)), lies)
 
-        a, b = tile(given.a, m, k, one.a_over(WAVES, m, k)), tile(given.b, n, k, one.b_over(WAVES, n, k))
+        depths = [PACKED[name].size(k) if name in PACKED else k for name in (one.a_dtype, one.b_dtype)]
+        a = tile(given.a, m, depths[0], one.a_over(WAVES, m, k))
+        b = tile(given.b, n, depths[1], one.b_over(WAVES, n, k))
         scales = (
             tile(given.sa, m, k // 32, scales_over(one, WAVES, m, k)),
             tile(given.sb, n, k // 32, scales_over(one, WAVES, n, k, of_b=True)),
@@ -56,14 +66,16 @@ def exact(values: npt.NDArray[Any], scales: npt.NDArray[Any]) -> npt.NDArray[np.
 def test_products(shape: str, a: str, b: str, transposed: bool) -> None:
     one = Mma.select(GFX950, shape, a, b, transposed=transposed)
     assert (one.a_dtype, one.b_dtype) == (a, b)
+    one = replace(one, spread=2 if a == b else 1)
     m, n, k = 4 * one.m, 2 * one.n, 2 * one.k  # several scales in a register, of both dimensions
     random = np.random.default_rng(11)
-    left, right = ((random.integers(-4, 5, (rows, k)) / 2).astype(TYPES[t]) for rows, t in ((m, a), (n, b)))
+    left, right = ((random.integers(-4, 5, (rows, k)) / 2).astype(np.float32) for rows in (m, n))
     sa, sb = (random.integers(124, 131, (rows, k // 32)).astype(np.uint8) for rows in (m, n))
     sa[1, 0] = 255
     compiled = compile_traced(scaled_product(one, m, n, k))
     assert "v_mfma_scale" in compiled.assembly
-    found = compiled.run(left, right, sa, sb, np.zeros((m, n), np.float32), checks="all")[-1]
+    stored = [pack_values(x, t) if t in PACKED else x.astype(TYPES[t]) for x, t in ((left, a), (right, b))]
+    found = compiled.run(*stored, sa, sb, np.zeros((m, n), np.float32), checks="all")[-1]
     expected = exact(left, sa) @ exact(right, sb).T
     assert np.isnan(expected[1]).all() and not np.isnan(np.delete(expected, 1, axis=0)).any()
     np.testing.assert_array_equal(found, expected)

@@ -1,5 +1,6 @@
 """Products with powers of two as scales: by the matrix instruction where the chip has it, by scaled sums elsewhere."""
 
+import itertools
 from typing import Any
 
 import ml_dtypes
@@ -10,6 +11,8 @@ from checked_runs import compiled
 from operator_runner import agree
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype, numpy_dtype
+from ckmlir.ops.packing import pack_codes, unpack_values
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -24,6 +27,15 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"schedule": "compv4", "op": "relu(acc) + d0", "d_kind": "row"}),
     ("gfx950", {"shuffled": 32, "schedule": "preshuffle", "k": 70}),
     ("gfx950", {"k": 0}),
+    ("gfx950", {"dtype": "fp4"}),
+    ("gfx950", {"dtype": "fp4", "b_dtype": "fp8", "k": 256, "op": "relu(acc) + d0", "d_kind": "row"}),
+    ("gfx950", {"dtype": "bf8", "b_dtype": "fp4", "k": 384, "ldb": 400, "ld_scale_a": 13, "mfma": "16x16x128"}),
+    ("gfx950", {"dtype": "fp6"}),
+    ("gfx950", {"dtype": "fp6", "b_dtype": "fp4", "a_major": "rows", "schedule": "compv3", "block": "64x64x128"}),
+    ("gfx950", {"dtype": "fp8", "b_dtype": "bf6", "lda": 320, "out": "f32", "schedule": "compv4"}),
+    ("gfx950", {"dtype": "fp4", "m": 256, "n": 256, "k": 512, "schedule": "async", "block": "128x128x256"}),
+    ("gfx950", {"dtype": "fp4", "m": 1, "n": 1, "k": 2}),
+    ("gfx950", {"dtype": "bf6", "k": 0}),
     ("gfx942", {"m": 1, "n": 1, "k": 1}),
 ]
 
@@ -70,6 +82,65 @@ def test_the_instruction_scales() -> None:
     assert "v_pk_fma_f32" in asked & sums
     metadata = compiled("mx_gemm", keys, "gfx950").kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+
+
+COMMON = (("fp4", "fp4"), ("fp8", "fp4"), ("bf6", "fp4"))
+PAIRS = [
+    pair if pair in COMMON else pytest.param(*pair, marks=pytest.mark.full)
+    for pair in itertools.product(("fp8", "bf8", "fp6", "bf6", "fp4"), repeat=2)
+]
+
+
+@pytest.mark.parametrize("shape", ["16x16x128", "32x32x64"])
+@pytest.mark.parametrize(("a", "b"), PAIRS)
+def test_every_pair_of_formats_is_exact(a: str, b: str, shape: str) -> None:
+    """Numbers whose products and sums f32 holds, every code of 4 and 6 bits among them, against exact arithmetic."""
+    target = get_target("gfx950")
+    keys = {"m": 64, "n": 64, "k": 256, "dtype": a, "b_dtype": b, "out": "f32", "mfma": shape}
+    problem = MX.problem(**keys)
+    random, arrays = np.random.default_rng(5), {}
+    exact = {}
+    for name, dtype in (("a", a), ("b", b)):
+        codes = np.tile(np.arange(64), 256).reshape(64, 256) * (1 if dtype in PACKED_TYPES else 0)
+        random.shuffle(codes)
+        if dtype in PACKED_TYPES:
+            arrays[name] = pack_codes((codes % (1 << find_dtype(dtype).bits)).astype(np.uint8), dtype)
+            exact[name] = unpack_values(arrays[name], dtype).astype(np.float64)
+        else:
+            arrays[name] = random.integers(-4, 5, (64, 256)).astype(numpy_dtype(dtype, target))
+            exact[name] = arrays[name].astype(np.float64)
+        powers = random.integers(-1, 2, (64, 8))
+        arrays[f"scale_{name}"] = np.exp2(powers).astype(ml_dtypes.float8_e8m0fnu)
+        exact[name] = exact[name] * np.repeat(np.exp2(powers), 32, axis=1)
+    result = run_operator(MX, problem, arrays, target, open_device("sim", target, checks="all"))
+    np.testing.assert_array_equal(result.outputs["c"].astype(np.float64), exact["a"] @ exact["b"].T)
+
+
+def test_scales_come_four_at_a_time() -> None:
+    """Where rows of scales are whole dwords; every instruction takes one of the four."""
+    keys = (("m", 256), ("n", 256), ("k", 512), ("dtype", "fp4"), ("block", (128, 128, 256)))
+    found = [one.mnemonic for one in compiled("mx_gemm", keys, "gfx950").instructions]
+    assert "buffer_load_dword" in found and "buffer_load_ubyte" not in found
+
+
+@pytest.mark.parametrize(
+    ("keys", "words"),
+    [
+        ({"dtype": "fp4", "k": 33}, "k=33: rows of A are whole bytes, which 2 elements of fp4 share"),
+        ({"b_dtype": "fp6", "k": 64, "ldb": 70}, "ldb=70: rows of B are whole bytes, which 4 elements of fp6 share"),
+        ({"dtype": "fp4", "layout": "CCR"}, "elements of fp4 share bytes along k, along which A has to be contiguous"),
+        ({"dtype": "fp4", "shuffled": 16}, "fragment order is of elements of whole bytes, A has fp4"),
+    ],
+)
+def test_packed_rows_are_whole_bytes(keys: dict[str, object], words: str) -> None:
+    with pytest.raises(RequestError, match=words):
+        MX.problem(**keys)
+
+
+def test_packed_types_need_gfx950() -> None:
+    target = get_target("gfx942")
+    reasons = MX.validate(MX.spec(MX.problem(dtype="fp4"), target), target)
+    assert "gfx942 has no fp4 MFMA (fp4 matrix instructions start with gfx950)" in str(reasons[0])
 
 
 def test_what_is_refused() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from fractions import Fraction
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.scaling import ScaleSpec
@@ -35,27 +36,30 @@ def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
 def block_resources(spec: ContractionSpec) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
     m, n, k = spec.block
-    size = find_dtype(spec.stored).bytes
+    sizes = [Fraction(one.bits, 8) for one in spec.held]
     threads = spec.wave_count * WAVE_SIZE
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
-    vector = max(spec.mfma[2], tile_depth(spec.mfma[1], size))  # a lane reads 16 bytes
+    reads = [tile_depth(spec.mfma[1], one.bytes) for one in spec.held if one.packing is None]
+    vector = max(spec.mfma[2], *reads, 0)  # a lane reads 16 bytes
     depth = min(k, 2 * vector) if schedule.order != "source" else k
     loop = loads = 0
     moving = operands = 0.0
     for tensor, place in (("a", 0), *[("b", 1)] * spec.products):
-        rows, path = (m, n)[place], schedule.path_of(tensor)
-        held = 2 if tensor == "a" and spec.sparse else 1  # every how many elements along k there is one
-        own = rows // spec.waves[place] * size / held / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
-        share = rows * k * size // held // threads  # bytes of a work-item on the way to LDS
+        rows, path, size = (m, n)[place], schedule.path_of(tensor), sizes[place]
+        if tensor == "a" and spec.sparse:
+            size /= 2  # every how many elements along k there is one
+        own = float(rows // spec.waves[place] * size / WAVE_SIZE / 4)  # registers of a wave's part, one deep along k
+        share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
-            loop += schedule.buffers_of(tensor) * rows * k * size // held
+            loop += int(schedule.buffers_of(tensor) * rows * k * size)
             operands += own * depth * (1 + schedule.ahead_of("from_lds"))
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
-            for width, align in _loaded(spec, tensor, size):
-                moving += sets * share // size * width // 4
-                loads += share // size * width // min(16, align * width)
+            for width, align in _loaded(spec, tensor):
+                elements = share // spec.held[place].bytes
+                moving += sets * elements * width // 4
+                loads += elements * width // min(16, align * width)
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k
     scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
@@ -77,8 +81,9 @@ def block_resources(spec: ContractionSpec) -> Resources:
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
 
 
-def _loaded(spec: ContractionSpec, operand: str, size: int) -> list[tuple[int, int]]:
+def _loaded(spec: ContractionSpec, operand: str) -> list[tuple[int, int]]:
     """Bytes of an element and alignment of each array that a loop loads for A or a matrix B."""
     sources = [SourceSpec.parse(text) for text in spec.sources if text[0] == operand]
     found = [(find_dtype(one.dtype).bytes, one.align) for one in sources if one.is_matrix]
-    return found or [(size, spec.align["ab".index(operand)])]
+    place = "ab".index(operand)
+    return found or [(spec.held[place].bytes, spec.align[place])]

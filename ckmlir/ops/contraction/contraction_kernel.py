@@ -1,9 +1,11 @@
 """The kernels of the contraction family as tile code: a walk through blocks of C, and what is done for each."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from types import SimpleNamespace
 
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Tile, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
@@ -36,8 +38,10 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
     # A sparse operand is the instruction's first.
-    shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
-    product = Mma.select(target, shape, spec.dtype, block_k=spec.piece, transposed=not sparse, sparse=sparse)
+    shape, other, sparse = "x".join(map(str, spec.mfma)), spec.b_dtype or None, bool(spec.sparse)
+    product = Mma.select(target, shape, spec.dtype, other, block_k=spec.piece, transposed=not sparse, sparse=sparse)
+    if spec.scaled_by_instruction and not spec.shuffled:
+        product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
     walk = ALL_WALKS[spec.walk]
     operands_of, array_of = SEEN[spec.windows.partition(":")[0]]
     numbers = SCALARS if spec.op else ()

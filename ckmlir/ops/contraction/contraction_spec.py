@@ -9,9 +9,12 @@ from typing import Annotated
 
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.dtypes import PACKED_TYPES, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
+PACKED_OUTPUTS = dict.fromkeys(PACKED_TYPES, ("bf16", "f16", "f32"))
+"""The same of packed input dtypes, which only products with block scales take."""
 OUTPUTS = {
     "f16": ("f16", "f32"),
     "bf16": ("bf16", "f32"),
@@ -87,6 +90,7 @@ class ContractionSpec(Spec):
         sources: the arrays that A and B are made of, each as `name:dtype:form:align`
             (`ckmlir.ops.contraction.sources`), and `combine` the expressions of both; () where A and B are arrays.
         scaling: the scales of A and the matrices B, as `ckmlir.ops.contraction.scaling` writes them; () for none.
+        b_dtype: of the matrices B where it is not that of A; "": the same.
         walk: of `WALKS`.
         rows: arrays whose rows do not follow each other in a block, each as `name:word` of `ROWS`; those of the walk
             "experts" alone.
@@ -127,8 +131,9 @@ class ContractionSpec(Spec):
     shuffled: int
     pad: Algorithm[str]
     align: Algorithm[tuple[int, int, int]]
-    scaling: tuple[str, ...] = ()
+    scaling: Annotated[tuple[str, ...], Counts(without_alignment)] = ()
     sparse: Annotated[int, Counts(bool)] = 0
+    b_dtype: str = ""
 
     @property
     def name(self) -> str:
@@ -136,6 +141,7 @@ class ContractionSpec(Spec):
             self.operator, self.dtype, self.out, self.layout.lower(), by(self.block), f"waves{by(self.waves)}",
             f"mfma{by(self.mfma)}", self.epilogue, self.schedule, f"align{by(self.align)}",
         ]  # fmt: skip
+        parts += [f"by_{self.b_dtype}"] * bool(self.b_dtype)
         parts += [f"shuffled{self.shuffled}"] * (self.shuffled > 0)
         parts += [f"products{self.products}"] * (self.products > 1)
         parts += [f"batch{self.batch}"] * (self.batch > 0)
@@ -155,6 +161,11 @@ class ContractionSpec(Spec):
     def stored(self) -> str:
         """What A and the matrices B hold."""
         return stored_type(self.dtype)
+
+    @property
+    def held(self) -> tuple[Dtype, Dtype]:
+        """What A, and the matrices B, hold."""
+        return stored_kinds(self.dtype, self.b_dtype)
 
     @property
     def accumulators(self) -> tuple[str, ...]:
@@ -242,6 +253,11 @@ def accumulator_type(dtype: str) -> str:
 def stored_type(dtype: str) -> str:
     """What arrays of an input dtype hold."""
     return STORED.get(dtype, dtype)
+
+
+def stored_kinds(dtype: str, b_dtype: str) -> tuple[Dtype, Dtype]:
+    """What A, and the matrices B, hold; "" of B: the same."""
+    return find_dtype(stored_type(dtype)), find_dtype(stored_type(b_dtype or dtype))
 
 
 def computing_type(dtype: str) -> str:

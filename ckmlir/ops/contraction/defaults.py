@@ -149,10 +149,10 @@ def default_slices(
         computed: by an expression: parts then take no more registers than there is room for, either.
     """
     rows, columns, depth = plan.block
-    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), _bytes(dtype)
+    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), _bits(dtype)
     sides = (("a", rows), *[("b", columns)] * products)
     loop = sum(
-        schedule.buffers_of(tensor) * length * depth * size
+        schedule.buffers_of(tensor) * length * depth * size // 8
         for tensor, length in sides
         if schedule.path_of(tensor) != "straight"
     )
@@ -184,7 +184,7 @@ def default_parts(blocks: int, steps: int, target: Target, step_bytes: int = 128
 def default_mfma(
     block: tuple[int, int, int],
     waves: tuple[int, int],
-    dtype: str,
+    types: tuple[str, str],
     target: Target,
     columns: int = 0,
     sparse: bool = False,
@@ -194,13 +194,13 @@ def default_mfma(
 
     Where none does, the nearest one, which `invalid_fields` then refuses with the reason.
     """
-    able = [one for one in target.mfmas(dtype, sparse=sparse) if columns in (0, one.n)]
+    able = [one for one in target.mfmas(*types, sparse=sparse) if columns in (0, one.n)]
     fitting = [
         one for one in able
         if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0
     ]  # fmt: skip
     if not able:
-        return 32, 32, 16 // _bytes(dtype)
+        return 32, 32, _elements(16, types[0])
     best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
     return best.m, best.n, best.k
 
@@ -212,7 +212,7 @@ def _low(wish: Wish, target: Target) -> list[tuple[tuple[int, int, int], tuple[i
     """
     if not 0 < wish.m <= SMALL or wish.n <= SMALL or wish.arrays > 2 or wish.waves or wish.schedule:
         return []
-    depth, rows = LOW_BYTES // _bytes(wish.dtype), 16 if wish.m <= 32 else 32
+    depth, rows = _elements(LOW_BYTES, wish.dtype), 16 if wish.m <= 32 else 32
     steps, filling = ceil_div(wish.k, depth), LOW_COLUMNS[-1]
     for columns in LOW_COLUMNS:
         blocks = ceil_div(wish.m, rows) * ceil_div(wish.n, columns) * wish.batch
@@ -243,7 +243,7 @@ def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
     Those hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two operands
     that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
     """
-    bits8, deepest = _bytes(wish.dtype) == 1, _depth(SMALL, schedule, wish.dtype, target)
+    bits8, deepest = _bits(wish.dtype) <= 8, _depth(SMALL, schedule, wish.dtype, target)
     transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
     ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
     return (
@@ -267,7 +267,7 @@ def _pays_turns(wish: Wish, target: Target) -> bool:
     """
     if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2:
         return False
-    if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or _bytes(wish.dtype) > 2:
+    if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or _bits(wish.dtype) > 16:
         return False
     depth = _depth(LARGE, PING_PONG, wish.dtype, target)
     if any(not size or size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, depth))):
@@ -302,7 +302,7 @@ def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     bank conflicts.
     """
     plan, (rows, columns) = parse_schedule(SCHEDULES[schedule]), FOUR_WAVES
-    depth = 128 // _bytes(dtype)
+    depth = _elements(128, dtype)
     access = target.wave_size * VECTOR_BYTES
     lds = 0.0
     for tensor, sharing in (("a", columns), ("b", rows)):
@@ -314,14 +314,19 @@ def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     return bool(able) and lds >= 2 * MEDIUM * MEDIUM * depth / target.mfma_rate(able[0])
 
 
-def _bytes(dtype: str) -> int:
-    """Of an element of A or B in memory and LDS."""
-    return find_dtype(stored_type(dtype)).bytes
+def _bits(dtype: str) -> int:
+    """Of an element of A or B in memory and LDS, as a power of two."""
+    return find_dtype(stored_type(dtype)).step
+
+
+def _elements(bytes_: int, dtype: str) -> int:
+    """Elements of A or B in so many bytes, a power of two."""
+    return 8 * bytes_ // _bits(dtype)
 
 
 def _depth(size: int, schedule: str, dtype: str, target: Target) -> int:
     """Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit."""
     plan = parse_schedule(SCHEDULES[schedule])
     buffers = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight")
-    depth = 128 // _bytes(dtype)
+    depth = _elements(128, dtype)
     return depth if buffers * size * 128 <= target.lds_bytes else depth // 2

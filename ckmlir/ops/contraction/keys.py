@@ -10,6 +10,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     EPILOGUES,
     LAYOUTS,
     OUTPUTS,
+    PACKED_OUTPUTS,
     PRESHUFFLE,
     SCALARS,
     accumulator_names,
@@ -108,12 +109,13 @@ def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | N
     where they do not fit each other.
     """
     dtype, op = values["dtype"], values.get("op") or ""
-    out = values["out"] or (_computed_default(dtype) if op else OUTPUTS[dtype][0])
+    outputs = {**OUTPUTS, **PACKED_OUTPUTS}[dtype]
+    out = values["out"] or (_computed_default(dtype) if op else outputs[0])
     computing = computing_type(dtype)
     computed = COMPUTED[computing]
-    if not op and out not in OUTPUTS[dtype]:
+    if not op and out not in outputs:
         also = f"; with an expression, such as op=acc, {', '.join(computed)}" if out in computed else ""
-        raise RequestError(f"out={out}: dtype={dtype} gives {' or '.join(OUTPUTS[dtype])}{also}")
+        raise RequestError(f"out={out}: dtype={dtype} gives {' or '.join(outputs)}{also}")
     if op and out not in computed:
         raise RequestError(
             f"out={out}: of dtype={dtype} an expression is computed in {computing}; expected {'|'.join(computed)}"

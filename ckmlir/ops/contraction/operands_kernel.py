@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+from ckmlir.dialect.packing import Packing
 from ckmlir.lang import Pointer, Scalar, Tile, View, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
@@ -16,7 +17,7 @@ from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources_kernel import combined
 from ckmlir.ops.contraction.sparsity import kept
 from ckmlir.ops.contraction.work_kernel import Work
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import Dtype, find_dtype
 
 LDS_NAMES = ("b", "up")
 """What schedules call the matrices B."""
@@ -48,6 +49,18 @@ class Kept(Matrix):
         return self.rows.load((k // 2,), (self.depth // 2,))
 
 
+@dataclass(frozen=True)
+class PackedMatrix(Matrix):
+    """The same of packed elements: a matrix of their bytes."""
+
+    packing: Packing
+
+    def load(self, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        size = self.packing.size(self.depth)
+        return self.rows.load((in_bytes(k, self.packing).multiple_of(size),), (size,))
+
+
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     """A and the matrices B of a workgroup's block."""
     if spec.sources:
@@ -56,12 +69,23 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
             for name, row, letter in (("a", work.row, "m"), ("b", work.column, "n"))
         ]
     bm, bn, bk = spec.block
-    first = Kept if spec.sparse else Matrix
     names = zip(LDS_NAMES, spec.tensors[1:], strict=False)
+    a, b = spec.held
+    rows = array(spec, work, "a").rows(work.row, bm)
     return [
-        first("a", array(spec, work, "a").rows(work.row, bm), bk),
-        *(Matrix(known_as, array(spec, work, name).rows(work.column, bn), bk) for known_as, name in names),
+        Kept("a", rows, bk) if spec.sparse else _matrix("a", rows, bk, a),
+        *(_matrix(known_as, array(spec, work, name).rows(work.column, bn), bk, b) for known_as, name in names),
     ]
+
+
+def _matrix(name: str, rows: Rows, depth: int, kind: Dtype) -> Matrix:
+    return Matrix(name, rows, depth) if kind.packing is None else PackedMatrix(name, rows, depth, kind.packing)
+
+
+def in_bytes(elements: Scalar, packing: Packing) -> Scalar:
+    """Bytes of so many packed elements, which fill them."""
+    found: Scalar = elements // packing.elements * packing.bytes
+    return found
 
 
 def array(spec: ContractionSpec, work: Work, name: str) -> Array:
@@ -85,12 +109,12 @@ def array_view(
         pitch = given.lda.multiple_of(spec.align[0])
         if spec.sparse:
             return view(pointer, (m, kept(k).multiple_of(spec.align[0])), (pitch, 1))
-        return _with_k_second(pointer, m, k, pitch, k_contiguous=spec.layout[0] == "R")
+        return _with_k_second(pointer, m, _depth(spec, 0, k), pitch, k_contiguous=spec.layout[0] == "R")
     if name in spec.tensors:
         pitch = given.ldb.multiple_of(spec.align[1])
         if spec.shuffled:
             return shuffled_view(pointer, n, k, pitch, spec.shuffled, find_dtype(spec.stored).bytes)
-        return _with_k_second(pointer, n, k, pitch, k_contiguous=spec.layout[1] == "C")
+        return _with_k_second(pointer, n, _depth(spec, 1, k), pitch, k_contiguous=spec.layout[1] == "C")
     if name in spec.outputs:
         return view(pointer, (m, n), (given.ldc.multiple_of(spec.align[2]), 1))
     side, pitch = SideSpec.parse(spec.side[NAMES.index(name)]), getattr(given, f"ld_{name}")
@@ -99,6 +123,12 @@ def array_view(
     if side.kind == "column":
         return view(pointer, (m,), (pitch,))
     return view(pointer, (n,), (1 if side.kind == "row" else 0,))
+
+
+def _depth(spec: ContractionSpec, place: int, k: Scalar) -> Scalar:
+    """The length of rows along K, of A or B: of packed elements in bytes."""
+    packing = spec.held[place].packing
+    return k if packing is None else in_bytes(k, packing).multiple_of(spec.align[place])
 
 
 def _with_k_second(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, k_contiguous: bool) -> View:

@@ -31,6 +31,7 @@ from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflo
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div, require_reachable
+from ckmlir.ops.packing import pack_values
 from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import Reason, unlike
@@ -81,13 +82,15 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
-        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, problem.dtype, target, problem.shuffled, sparse)
+        types = (problem.dtype, problem.b_dtype or problem.dtype)
+        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, problem.shuffled, sparse)
         epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes
         return ContractionSpec(
             operator=self.name,
             dtype=problem.dtype,
+            b_dtype=problem.b_dtype,
             out=problem.out,
             layout=problem.layout,
             products=problem.products,
@@ -122,9 +125,9 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         reasons = list(_other_parts(problem, spec))
         problem = problem.parted() if spec.sink == "partial" else problem
         reasons += list(unlike(
-            spec, operator=self.name, dtype=problem.dtype, out=problem.out, layout=problem.layout,
+            spec, operator=self.name, dtype=problem.dtype, b_dtype=problem.b_dtype, out=problem.out,
+            layout=problem.layout,
             products=problem.products, op=problem.op, walk="grid", combine=problem.combine, merged=problem.words(),
-            scaling=tuple(one.described for one in problem.scaling),
             batch=len(problem.batch), windows=problem.windows_word,
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,
@@ -157,13 +160,17 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         if array.name not in problem.operands:
             return moved_values(array, generator)
         shuffled = array.name != "a" and problem.shuffled > 0
-        shape = (problem.n, problem.k) if shuffled else array.shape
         values: Array
+        kind = problem.held[array.name != "a"]
+        shape = (problem.n, problem.k) if shuffled else array.shape
+        if kind.packing is not None:
+            values = generator.standard_normal((shape[0], kind.packing.count(shape[1])), dtype=np.float32)
+            return pack_values(values, kind.name)
         if problem.dtype == "i8":
             values = generator.integers(-128, 128, shape, dtype=np.int16)
         else:
             values = generator.standard_normal(shape, dtype=np.float32)
-        return arrange(values, problem.shuffled, find_dtype(problem.stored).bytes) if shuffled else values
+        return arrange(values, problem.shuffled, kind.bytes) if shuffled else values
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """C in float64 before it is rounded; exactly in i32 (sums beyond its range wrap around, as in the matrix
@@ -334,7 +341,7 @@ def parts_of(problem: Problem, length: int) -> int:
 
 def _default_parts(problem: Problem, block: tuple[int, int, int], target: Target) -> int:
     blocks = ceil_div(problem.m, block[0]) * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
-    step_bytes = block[2] * find_dtype(problem.stored).bytes
+    step_bytes = block[2] * max(one.step for one in problem.held) // 8
     return default_parts(blocks, ceil_div(problem.k, block[2]), target, step_bytes)
 
 
@@ -367,6 +374,9 @@ def _other_sides(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
     if not _covered(problem.described_side(), spec.side):
         expected = f"expected {problem.described_side()}"
         yield Reason("side", spec.side, "the kernel takes other D tensors", expected)
+    scales = tuple(one.described for one in problem.scaling)
+    if not _covered(scales, spec.scaling):
+        yield Reason("scaling", spec.scaling, "the kernel takes other scales", f"expected {scales}")
     if not _covered(problem.described_sources(), spec.sources):
         expected = f"expected {problem.described_sources()}"
         yield Reason("sources", spec.sources, "the kernel makes A and B of other arrays", expected)

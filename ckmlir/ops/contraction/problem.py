@@ -11,6 +11,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     computing_type,
     operand_names,
     output_names,
+    stored_kinds,
     stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.merged import Merged
@@ -21,8 +22,8 @@ from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.ops.contraction.windows import Windows
-from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import ArraySpec, alignment
+from ckmlir.ops.dtypes import Dtype, find_dtype
+from ckmlir.ops.operator import ArraySpec, alignment, ceil_div
 from ckmlir.targets import Target
 
 REDUCTIONS = {"workspace": "partial", "atomic": "atomic"}
@@ -64,6 +65,7 @@ class Problem:
         merged: the dimensions of tensors that are seen as matrices; None for matrices.
         windows: the images that are seen as matrices; None for matrices.
         ld_index: elements from one row of the index of a sparse A to the next; None where A is dense.
+        b_dtype: of the matrices B where it is not that of A; "": the same.
         partial: its outputs are the partial sums of one part (`parted`).
     """
 
@@ -98,6 +100,7 @@ class Problem:
     scaling: tuple[Scale, ...] = ()
     windows: Windows | Residues | None = None
     ld_index: int | None = None
+    b_dtype: str = ""
 
     @property
     def operands(self) -> tuple[str, ...]:
@@ -117,7 +120,7 @@ class Problem:
     def piece(self, depth: int, target: Target) -> int:
         """Elements along K, of a step of so many, that are multiplied before their sums are scaled."""
         powers = bool(self.scaling) and all(one.is_power for one in self.scaling)
-        scaling = any(one.scaled and depth % one.k == 0 for one in target.mfmas(self.dtype))
+        scaling = any(one.scaled and depth % one.k == 0 for one in target.mfmas(self.dtype, self.b_dtype or None))
         if powers and scaling and self.mfma is None:
             return depth
         return min([depth, *(one.group for one in self.scaling if one.group)])
@@ -126,6 +129,11 @@ class Problem:
     def stored(self) -> str:
         """What A and the matrices B hold."""
         return stored_type(self.dtype)
+
+    @property
+    def held(self) -> tuple[Dtype, Dtype]:
+        """What A, and the matrices B, hold."""
+        return stored_kinds(self.dtype, self.b_dtype)
 
     @property
     def computing(self) -> str:
@@ -141,7 +149,7 @@ class Problem:
         """How rows lie, as kernels take it: pitches; or lengths and strides of tensors."""
         if self.merged is not None:
             return self.merged.arguments(self.names)
-        pitches = tuple(one.pitch for one in self.sources) or (self.lda, self.ldb)
+        pitches = tuple(one.pitch for one in self.sources) or self._pitches
         if self.windows is not None:
             pitches = self.windows.arguments(pitches)
         of_index = () if self.ld_index is None else (self.ld_index,)
@@ -168,6 +176,15 @@ class Problem:
         return 0 if self.ld_index is None else alignment(1, self.ld_index, index_bytes(self.k))
 
     @property
+    def _pitches(self) -> tuple[int, int]:
+        """As kernels take them: of packed elements in bytes, of which rows without elements have some."""
+        a, b = (
+            pitch if one.packing is None else ceil_div(pitch, one.packing.elements) * one.packing.bytes
+            for one, pitch in zip(self.held, (self.lda, self.ldb), strict=True)
+        )
+        return a, b
+
+    @property
     def a_shape(self) -> tuple[int, int]:
         if self.ld_index is not None:
             return (self.m, kept(self.k))
@@ -187,9 +204,9 @@ class Problem:
 
     def aligned(self) -> tuple[int, int, int]:
         """Of A, all B and C the widest aligned vector that never crosses the end of a row, in elements."""
-        a, out = find_dtype(self.stored).bytes, find_dtype(self.out).bytes
+        (a, b), out = (one.bytes for one in self.held), find_dtype(self.out).bytes
         if self.merged is not None:
-            sizes = {"a": a, "b": a, "c": out}
+            sizes = {"a": a, "b": b, "c": out}
             widest = {
                 name: self.merged.aligned(name, size, self.batch_of(name).strides) for name, size in sizes.items()
             }
@@ -206,9 +223,10 @@ class Problem:
             widest_vector = 16 // a
             return min(widths["a"], widest_vector), min(widths["b"], widest_vector), alignment(out, self.ldc, self.n)
         matrices = [stride for name in self.operands[1:] for stride in self.batch_of(name).strides]
+        (lda, ldb), lengths = self._pitches, [one.shape[-1] for one in self._matrices()[:2]]
         return (
-            alignment(a, self.lda, self.a_shape[1], *self.batch_of("a").strides),
-            alignment(a, self.ldb, self.b_shape[1], *matrices),
+            alignment(a, lda, lengths[0], *self.batch_of("a").strides),
+            alignment(b, ldb, lengths[1], *matrices),
             alignment(out, self.ldc, self.n, *self.batch_of(self.outputs[0]).strides),
         )
 
@@ -217,7 +235,7 @@ class Problem:
         """Of the widest load that the rows of all matrices allow."""
         if not self.sources:
             a, b, _ = self.aligned()
-            return min(a, b) * find_dtype(self.stored).bytes
+            return min(a * self.held[0].bytes, b * self.held[1].bytes)
         return min(
             one.aligned(self._rows(one), self.k) * find_dtype(one.dtype).bytes for one in self.sources if one.is_matrix
         )
@@ -270,9 +288,11 @@ class Problem:
         )
 
     def _matrices(self) -> tuple[ArraySpec, ...]:
+        (a, b), (lda, ldb) = self.held, self._pitches
+        of_a, of_b = (_in_memory(shape, one) for shape, one in ((self.a_shape, a), (self.b_shape, b)))
         return (
-            self._array("a", self.a_shape, (self.lda, 1), self.stored, "in"),
-            *(self._array(name, self.b_shape, (self.ldb, 1), self.stored, "in") for name in self.operands[1:]),
+            self._array("a", of_a, (lda, 1), a.name, "in"),
+            *(self._array(name, of_b, (ldb, 1), b.name, "in") for name in self.operands[1:]),
         )
 
     def _index(self) -> tuple[ArraySpec, ...]:
@@ -304,3 +324,8 @@ class Problem:
     def _array(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, role: str) -> ArraySpec:
         batch = self.batch_of(name)
         return ArraySpec(name, (*batch.shape, *shape), dtype, role, (*batch.strides, *strides))
+
+
+def _in_memory(shape: tuple[int, int], kind: Dtype) -> tuple[int, int]:
+    """The shape of an array: of packed elements in bytes."""
+    return shape if kind.packing is None else (shape[0], kind.size(shape[1]))

@@ -34,6 +34,7 @@ class ScaleSpec:
         rows, group: rows and elements along K that share a scale; 0: all.
         major: of `MAJORS`.
         dtype: of `DTYPES`.
+        align: elements of which both the distance and the length of rows of the array are multiples.
     """
 
     operand: str
@@ -41,22 +42,23 @@ class ScaleSpec:
     group: int
     major: str
     dtype: str
+    align: int
 
     @staticmethod
     def parse(text: str) -> ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
-        operand, rows, group, major, dtype = text.split(":")
-        found = ScaleSpec(operand, int(rows), int(group), major, dtype)
+        operand, rows, group, major, dtype, align = text.split(":")
+        found = ScaleSpec(operand, int(rows), int(group), major, dtype, int(align))
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS or major not in MAJORS:
             raise ValueError(text)
-        if dtype not in DTYPES:
+        if dtype not in DTYPES or found.align < 1:
             raise ValueError(text)
         return found
 
     @property
     def described(self) -> str:
         """As `ContractionSpec.scaling` has it."""
-        return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{self.dtype}"
+        return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{self.dtype}:{self.align}"
 
     @property
     def name(self) -> str:

@@ -47,7 +47,7 @@ class Place:
     def groups(self) -> Scalar:
         """Groups along K, the last of which may be shorter."""
         found: Scalar = (self.k + (self.spec.group - 1)) // self.spec.group
-        return found
+        return found.multiple_of(self.spec.align) if self.spec.major == "k" else found
 
     def group(self, k: Scalar, piece: int) -> Scalar:
         """The group of the elements `piece` behind k; the last one for what lies beyond it, where A and B are zero."""
@@ -57,7 +57,8 @@ class Place:
     def matrix(self) -> View:
         """The scales of every row and group."""
         count = (self.size + (self.spec.rows - 1)) // self.spec.rows
-        by_row, by_group = (self.pitch, 1) if self.spec.major == "k" else (1, self.pitch)
+        pitch = self.pitch.multiple_of(self.spec.align)
+        by_row, by_group = (pitch, 1) if self.spec.major == "k" else (1, pitch)
         if self.spec.rows == 1:
             return view(self.pointer, (count, self.groups), (by_row, by_group))
         lengths = (count, self.spec.rows, self.groups)

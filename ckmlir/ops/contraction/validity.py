@@ -13,6 +13,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     MOST_DIMENSIONS,
     NARROWEST_COPY,
     OUTPUTS,
+    PACKED_OUTPUTS,
     PRESHUFFLE,
     ROWS,
     SCALARS,
@@ -41,10 +42,12 @@ from ckmlir.targets import Target, TargetError
 
 def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
-    outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else OUTPUTS.get(spec.dtype, (spec.out,))
+    types = {**OUTPUTS, **PACKED_OUTPUTS}
+    outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else types.get(spec.dtype, (spec.out,))
     reasons = [
         *not_a_choice(
-            spec, dtype=tuple(OUTPUTS), out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
+            spec, dtype=tuple(types), b_dtype=("", *types), out=outputs,
+            layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
             walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
         ),
         *not_powers_of_two(spec, "block", "waves", "align", "slices"),
@@ -158,7 +161,7 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     try:
         scales = [ScaleSpec.parse(text) for text in spec.scaling]
     except ValueError as error:
-        yield Reason("scaling", spec.scaling, f"{error} are no scales", "expected such as a:1:128:k")
+        yield Reason("scaling", spec.scaling, f"{error} are no scales", "expected such as a:1:128:k:f32:1")
         return
     if spec.walk != "grid" or spec.sink != "store" or spec.batch or spec.merged or spec.sources:
         yield Reason("scaling", spec.scaling, "scales are of one whole product of matrices", "expected no batch")
@@ -247,9 +250,9 @@ def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
 
 def _matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     try:
-        target.find_mfma(by(spec.mfma), spec.dtype, sparse=bool(spec.sparse))
+        target.find_mfma(by(spec.mfma), spec.dtype, spec.b_dtype or None, sparse=bool(spec.sparse))
     except TargetError as error:
-        no_dtype = not target.mfmas(spec.dtype, sparse=bool(spec.sparse))
+        no_dtype = not target.mfmas(spec.dtype, spec.b_dtype or None, sparse=bool(spec.sparse))
         field, value = ("dtype", spec.dtype) if no_dtype else ("mfma", spec.mfma)
         message = str(error)
         why, _, right = message.partition("; ")
@@ -275,13 +278,14 @@ def _slices(spec: ContractionSpec) -> Iterator[Reason]:
 
 
 def _alignment(spec: ContractionSpec) -> Iterator[Reason]:
-    for place, dtype in enumerate((spec.stored, spec.stored, spec.out)):
-        widest = 16 // find_dtype(dtype).bytes
+    for place, kind in enumerate((*spec.held, find_dtype(spec.out))):
+        widest = 16 // kind.bytes
         if spec.align[place] > widest:
             why = f"a vector of {'ABC'[place]} is wider than 16 bytes"
             yield Reason("align", spec.align, why, f"expected at most {widest} elements there")
-    schedule, size = parse_schedule(spec.schedule_text), find_dtype(spec.stored).bytes
+    schedule = parse_schedule(spec.schedule_text)
     for place, tensor in enumerate("ab"):
+        size = spec.held[place].bytes
         if schedule.path_of(tensor) == "direct" and spec.align[place] * size < NARROWEST_COPY:
             why = (
                 f"rows of {'AB'[place]} are aligned to {spec.align[place] * size} bytes, copies to LDS take 4 at least"
@@ -294,6 +298,15 @@ def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
     if spec.products > 1 and not spec.shuffled and parse_schedule(spec.schedule_text).path_of("b") == "straight":
         why = "two products take plain matrices through LDS"
         yield Reason("schedule", spec.schedule, why, "expected another schedule")
+    packed = [one for one in spec.held if one.packing is not None]
+    if packed and (spec.shuffled or spec.layout[:2] != "RC" or spec.sources or spec.merged or spec.windows):
+        why = f"elements of {packed[0].name} share bytes along k"
+        yield Reason("layout", spec.layout, why, "expected RCR and plain matrices")
+        return
+    if packed and not spec.scaled_by_instruction:
+        why = f"{packed[0].name} is multiplied by instructions that scale blocks, and this one does not"
+        yield Reason("mfma", spec.mfma, why, "expected 16x16x128 or 32x32x64")
+        return
     if not spec.shuffled:
         if spec.schedule == PRESHUFFLE:
             right = f"expected {spec.mfma[1]}, or schedule=straight"

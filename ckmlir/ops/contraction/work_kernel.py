@@ -80,7 +80,8 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     """Of every array, by name."""
     sides = {name: SideSpec.parse(text).dtype for name, text in zip(NAMES, spec.side, strict=False)}
     sources = {one.name: one.element for one in map(SourceSpec.parse, spec.sources)}
-    operands = sources or dict.fromkeys(spec.tensors, spec.stored)
+    a, b = ("i8" if one.packing else one.name for one in spec.held)
+    operands = sources or {name: a if name == "a" else b for name in spec.tensors}
     scales = {one.name: one.dtype for one in map(ScaleSpec.parse, spec.scaling)}
     return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **sides, **dict.fromkeys(spec.outputs, spec.out)}
 
@@ -125,7 +126,8 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
         letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
         known[letter] = max(known[letter], source.multiple)
     for operand, letter in rows.items():
-        known[letter] = max(known[letter], spec.align[operand])
+        packing = spec.held[operand].packing if operand < 2 else None  # rows of packed elements are counted in bytes
+        known[letter] = max(known[letter], spec.align[operand] if packing is None else packing.elements)
     for letter, length in zip("mnk", spec.block, strict=True):
         if letter not in spec.pad:
             known[letter] = length

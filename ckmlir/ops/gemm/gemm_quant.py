@@ -38,7 +38,8 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import matrices
 from ckmlir.ops.contraction.scaling import MAJORS, Scale
 from ckmlir.ops.contraction.tolerance import magnitudes
-from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import ArraySpec, alignment
 from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Pitch, RequestError
 from ckmlir.targets import Target
@@ -142,18 +143,20 @@ def scale_of(
     operand: str, shared: tuple[int, int], values: Mapping[str, Any], rows: int, k: int, dtype: str = "f32"
 ) -> Scale:
     """The scales of an operand. Raises RequestError for a pitch that is shorter than a row of the array."""
-    bare = Scale(operand, *shared, values[f"{operand}_major"], dtype, 1)
+    bare = Scale(operand, *shared, values[f"{operand}_major"], dtype, 1, 1)
     least = max(bare.shape(rows, k)[-1], 1) if bare.group else 1
     key = f"ld_{bare.name}"
     pitch = least if values[key] is None else values[key]
     if pitch < least:
         raise RequestError(f"{key}={pitch}: rows of array {bare.name} have {least} elements; expected at least that")
-    return replace(bare, pitch=pitch)
+    # A lane takes several scales only where the instruction scales, and where they follow each other along K.
+    wide = bare.is_power and bare.major == "k"
+    return replace(bare, pitch=pitch, align=alignment(find_dtype(dtype).bytes, pitch, least) if wide else 1)
 
 
 def _plain(problem: Problem) -> Problem:
     """The product of two matrices (m, k) and (n, k), which are scaled."""
-    return replace(problem, dtype="f32", layout="RCR", lda=problem.k, ldb=problem.k, scaling=(), shuffled=0)
+    return replace(problem, dtype="f32", b_dtype="", layout="RCR", lda=problem.k, ldb=problem.k, scaling=(), shuffled=0)
 
 
 def _scaled(problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:

@@ -1,10 +1,12 @@
 """mx_gemm: C = op(scaled A · scaled B) with a power of two for every 32 elements along K, CK Tile's example 42.
 
-A and B are of 8-bit floats, their scales e8m0 (OCP Microscaling Formats): code c is 2^(c - 127), 255 is NaN. gfx950's
-matrix instructions scale their operands by themselves. Elsewhere, or with an instruction that does not, sums of 32
-products are scaled and added in f32, which is as exact.
+A and B are of 8-bit floats, or packed ones of 6 or 4 bits (fp4, fp6, bf6), each of a type of its own; their scales are
+e8m0 (OCP Microscaling Formats): code c is 2^(c - 127), 255 is NaN. gfx950's matrix instructions scale their operands by
+themselves. Elsewhere, or with an instruction that does not, sums of 32 products are scaled and added in f32, which is
+as exact; packed elements, and two types, only gfx950 multiplies.
 
-Arrays: a, b as in `gemm`; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one
+Arrays: a, b as in `gemm`, of packed elements their bytes (`ckmlir.ops.packing`), which rows along K fill; lda and ldb
+count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one
 maybe less; with `a_major=rows` (groups, m). Then D tensors, c.
 
 Kernel arguments: as in `gemm_quant`.
@@ -19,29 +21,33 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import PLAN_KEYS, SHUFFLED, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import POWERS
+from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype
 from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_KEYS, GemmQuant, scale_of
 from ckmlir.ops.operator import ArraySpec
-from ckmlir.ops.request import Choice
+from ckmlir.ops.request import Choice, RequestError
 from ckmlir.targets import Target
 from ckmlir.targets.mfma import SCALED_BLOCK
 
-DTYPES = ("fp8", "bf8")
+DTYPES = ("fp8", "bf8", *PACKED_TYPES)
 LARGEST_EXPONENT = 3
+LISTED = (("fp8", "fp8"), ("bf8", "bf8"), ("fp6", "fp6"), ("fp4", "fp4"), ("fp8", "fp4"))
+"""Types of A and B whose kernels are listed."""
 
 
 class MxGemm(GemmQuant):
     """See the module's text."""
 
     name = "mx_gemm"
-    summary = "C = op(A·B) of 8-bit floats with a power of two for every 32 elements along K"
+    summary = "C = op(A·B) of floats of 8, 6 and 4 bits with a power of two for every 32 elements along K"
     keys = (
         *SIZES,
-        Choice("dtype", "fp8", "of A and B", DTYPES),
+        Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),
+        Choice("b_dtype", None, "of B; default: dtype", DTYPES),
         *RESULT_KEYS,
         *SCALE_KEYS,
         *PLAN_KEYS,
@@ -50,7 +56,9 @@ class MxGemm(GemmQuant):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = read_problem(values)
+        a, b = values["dtype"], values["b_dtype"] or values["dtype"]
+        _check_packed(values, (a, b))
+        problem = replace(read_problem(values), b_dtype="" if a == b else b)
         shared = (1, SCALED_BLOCK)
         scaling = (
             scale_of("a", shared, values, problem.m, problem.k, POWERS),
@@ -64,9 +72,32 @@ class MxGemm(GemmQuant):
         return np.exp2(generator.integers(-LARGEST_EXPONENT, LARGEST_EXPONENT + 1, array.shape))
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
-        problems = [self.problem(m=size, n=size, k=1024, dtype=one) for one in DTYPES for size in (SMALL, 8 * MEDIUM)]
+        sizes = [{"m": size, "n": size, "k": 1024} for size in (SMALL, 8 * MEDIUM)]
+        problems = [self.problem(**size, dtype=a, b_dtype=b) for a, b in LISTED for size in sizes]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _check_packed(values: Mapping[str, Any], types: tuple[str, str]) -> None:
+    """Raise RequestError where packed elements do not fill the bytes of rows along K."""
+    for operand, dtype, letter in zip("ab", types, "RC", strict=True):
+        packing = find_dtype(dtype).packing
+        if packing is None:
+            continue
+        layout, matrix = values["layout"], operand.upper()
+        if layout["ab".index(operand)] != letter:
+            raise RequestError(
+                f"layout={layout}: elements of {dtype} share bytes along k, along which {matrix} has to be contiguous; "
+                "expected RCR"
+            )
+        if values["shuffled"] or values["schedule"] == PRESHUFFLE:
+            raise RequestError(f"shuffled: fragment order is of elements of whole bytes, {matrix} has {dtype}")
+        for key in ("k", f"ld{operand}"):
+            if (values[key] or 0) % packing.elements:
+                raise RequestError(
+                    f"{key}={values[key]}: rows of {matrix} are whole bytes, which {packing.elements} elements of "
+                    f"{dtype} share; expected a multiple of {packing.elements}"
+                )
 
 
 OPERATOR = MxGemm()

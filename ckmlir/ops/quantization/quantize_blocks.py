@@ -9,7 +9,7 @@ least 2^-127; what is then too large saturates. NaN is left out of the maximum, 
 
 Arrays: x (m, n); q (m, n), of packed elements their bytes (`ckmlir.ops.packing`), which rows fill; scale (rows,
 groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128, as many as m has. `gemm_quant`
-and, of 8-bit floats, `mx_gemm` take q and scale as they are.
+and `mx_gemm` take q and scale as they are.
 
 Kernel arguments: the arrays; m, n, the strides of x and q (of packed elements in bytes), elements from one row of
 scale to the next (i32). Grid:
