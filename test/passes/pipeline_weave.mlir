@@ -129,10 +129,10 @@ func.func @carried(%n: i32, %x: vector<4xf32>, %h: vector<4xf16>) -> vector<4xf3
   %zero = arith.constant 0 : i32
   %one = arith.constant 1 : i32
   %r:2 = scf.for %i = %zero to %n step %one iter_args(%c = %x, %d = %x) -> (vector<4xf32>, vector<4xf32>) : i32 {
-    %m0 = "ck.mfma"(%h, %h, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m1 = "ck.mfma"(%h, %h, %d) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m2 = "ck.mfma"(%h, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
-    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m0 = "ck.mfma"(%h, %h, %c) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m1 = "ck.mfma"(%h, %h, %d) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m2 = "ck.mfma"(%h, %h, %m0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %m3 = "ck.mfma"(%h, %h, %m1) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "product", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
     scf.yield %m2, %m3 : vector<4xf32>, vector<4xf32>
   } {ck.schedule = "schedule s 1; order weave; step product; lead 1; elements 4; fences products"}
   return %r#0 : vector<4xf32>
