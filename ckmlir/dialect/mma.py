@@ -38,7 +38,8 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Coordinates, Distribution, Factor
-from ckmlir.dialect.packing import PACKED, elements_over
+from ckmlir.dialect.operand_vectors import OperandVectors, accumulator_bases, of_all_four, of_elements, operand_vectors
+from ckmlir.dialect.packing import PACKED
 from ckmlir.dialect.spreading import spread
 from ckmlir.targets import MfmaInstruction, Target
 from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, LANES, SCALED_BLOCK
@@ -316,20 +317,6 @@ def _multiple(name: str, length: int, waves: int, unit: int) -> None:
         raise ValueError(f"{name} = {length} is not a multiple of {waves * unit} ({by})")
 
 
-@dataclass(frozen=True, slots=True)
-class OperandVectors:
-    """Operand vectors of a distribution: [vector, wave] base row, [vector, wave, k position] coordinate along K."""
-
-    size: int
-    rows: Coordinates
-    ks: Coordinates
-
-    def registers(self, vector: int, dtype: str) -> tuple[int, ...]:
-        """Those of a tile, which holds bytes of packed elements."""
-        size = PACKED[dtype].size(self.size) if dtype in PACKED else self.size
-        return tuple(range(vector * size, (vector + 1) * size))
-
-
 @lru_cache(maxsize=1024)
 def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Problems, or else the fragments."""
@@ -344,38 +331,18 @@ def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple
     of_a = mma.instruction.a_per_lane
     first = operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), of_a)
     if mma.instruction.sparse and not isinstance(first, str):
-        first = _spread(first, str(a))
+        first = of_all_four(first, str(a))
     second = operand_vectors("B", b, Distribution.parse(_native_operand(mma, transposed=True)), size)
-    accumulators = _accumulator_bases(c, mma.c)
+    accumulators = accumulator_bases(c, mma.c)
     found = [result for result in (first, second, accumulators) if isinstance(result, str)]
     if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
         return tuple(found), ()
     return _pair(mma, first, second, accumulators, b.lengths[1])
 
 
-def of_elements(tile: Distribution, dtype: str) -> Distribution:
-    """How the elements of an operand lie; a tile holds the bytes of packed ones.
-
-    Raises:
-        ValueError: a lane does not hold all bytes that elements share.
-    """
-    return elements_over(tile, PACKED[dtype]) if dtype in PACKED else tile
-
-
 def _native_operand(mma: Mma, *, transposed: bool) -> str:
     """The layout in which the instruction takes the tile's A (or B)."""
     return mma.instruction.b_layout if mma.transposed != transposed else mma.instruction.a_layout
-
-
-def _spread(vectors: OperandVectors, tile: str) -> OperandVectors | str:
-    """The vectors of a sparse A with the coordinates along K of all elements that they stand for: four for every two,
-    whichever of them these are. A sentence where two that belong together do not follow each other.
-    """
-    first = vectors.ks[:, :, ::2]
-    if (first % 2).any() or (vectors.ks[:, :, 1::2] != first + 1).any():
-        return f"A ({tile}) does not hold the two elements that are kept of four beside each other"
-    fours = (2 * first[..., None] + np.arange(4)).reshape(*vectors.ks.shape[:2], -1)
-    return replace(vectors, ks=fours)
 
 
 def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int) -> list[str]:
@@ -392,44 +359,11 @@ def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int
     return problems
 
 
-def operand_vectors(what: str, tile: Distribution, native: Distribution, size: int) -> OperandVectors | str:
-    """The operand vectors of a tile; a sentence when its lanes hold other rows than the instruction expects."""
-    if tile.registers % size:
-        return f"{what} has {tile.registers} registers a lane, the instruction takes {size} at a time"
-    count = tile.registers // size
-    rows, ks = tile.coordinates().reshape(2, tile.waves, LANES, count, size)
-    lane_rows, lane_ks = native.coordinates()[:, 0]  # [lane, register]
-    bases = rows - lane_rows[None, :, None, :]
-    if (bases != bases[:, :1, :, :1]).any():
-        return f"{what} ({tile}) gives lanes other rows than the instruction takes ({native})"
-    positions = np.full((count, tile.waves, native.lengths[1]), -1, dtype=np.int64)
-    by_vector = ks.transpose(2, 0, 1, 3)
-    positions[:, :, lane_ks] = by_vector
-    if (positions[:, :, lane_ks] != by_vector).any():
-        return (
-            f"{what} ({tile}): lanes that hold the same part of K for the instruction disagree about which part it is"
-        )
-    return OperandVectors(size, bases[:, 0, :, 0].T, positions)
-
-
-def _accumulator_bases(tile: Distribution, native: Distribution) -> Coordinates | str:
-    """[2, vector, wave] origins of the accumulator blocks; a sentence when they lie otherwise than written."""
-    if tile.registers % native.registers:
-        return f"C has {tile.registers} registers a lane, the instruction makes {native.registers} at a time"
-    count = tile.registers // native.registers
-    coordinates = tile.coordinates().reshape(2, tile.waves, LANES, count, native.registers)
-    bases = coordinates - native.coordinates()[:, 0][:, None, :, None, :]
-    if (bases != bases[:, :, :1, :, :1]).any():
-        return f"C ({tile}) does not lie as the instruction writes it ({native})"
-    origins: Coordinates = bases[:, :, 0, :, 0].transpose(0, 2, 1)
-    return origins
-
-
 def _pair(
     mma: Mma, first: OperandVectors, second: OperandVectors, accumulators: Coordinates, depth: int
 ) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Match accumulator blocks with the vectors of A in their rows and those of B in their columns, K by K."""
-    a_by_row, b_by_row = _by_row(first), _by_row(second)
+    a_by_row, b_by_row = first.by_row(), second.by_row()
     per_block = mma.c.registers
     order = {key: index for index, key in enumerate(a_by_row)}, {key: index for index, key in enumerate(b_by_row)}
     fragments: list[Fragment] = []
@@ -457,14 +391,6 @@ def _pair(
         if summed.shape[1] != depth or (summed != np.arange(depth)).any():
             return (f"the {depth} values of K are not summed exactly once",), ()
     return (), tuple(sorted(fragments))
-
-
-def _by_row(vectors: OperandVectors) -> dict[bytes, list[int]]:
-    """The vectors by their base row in every wave, in order of their registers."""
-    groups: dict[bytes, list[int]] = {}
-    for vector, rows in enumerate(vectors.rows):
-        groups.setdefault(rows.tobytes(), []).append(vector)
-    return groups
 
 
 def _shorten(ks: npt.NDArray[np.int64]) -> str:

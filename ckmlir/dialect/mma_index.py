@@ -13,7 +13,8 @@ from functools import lru_cache
 import numpy as np
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.mma import Mma, operand_vectors
+from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.operand_vectors import operand_vectors
 from ckmlir.targets.mfma import INDEXED
 
 PLACES = 8

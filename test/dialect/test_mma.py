@@ -5,8 +5,9 @@ import pytest
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_maps import register_map
-from ckmlir.dialect.mma import ELEMENT_BITS, Mma, of_elements
+from ckmlir.dialect.mma import ELEMENT_BITS, Mma
 from ckmlir.dialect.mma_index import index_over, index_registers
+from ckmlir.dialect.operand_vectors import of_elements
 from ckmlir.dialect.packing import PACKED
 from ckmlir.targets import TargetError, all_targets, get_target
 from ckmlir.targets.mfma import INSTRUCTIONS
