@@ -107,6 +107,9 @@ _ASIDE = {one.name: one for one in (ADDRESS, POWER, *_PACKED)}
 TENSOR_TYPES = tuple(name for name in DTYPES if name != "f64")
 """What operators take that compute in f32, or move elements of up to 4 bytes."""
 
+PACKED_FLOATS = tuple(name for name, one in PACKED.items() if not one.is_integer)
+"""Small floats of which several share bytes: those that microscaling formats have."""
+
 PACKED_TYPES = tuple(PACKED)
 """Elements of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""
 

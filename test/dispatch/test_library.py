@@ -109,6 +109,8 @@ class Device:
     properties = DeviceProperties("an account", "gfx942", 304, 64, 65536, 1024)
     def load(self, code): return SimpleNamespace(code=code)
     def unload(self, module): pass
+    def allocate(self, size): raise AssertionError
+    def free(self, memory): raise AssertionError
     def prepare(self, module, kernel, grid, block, arguments):
         assert module.code[:4] == b"\\x7fELF"
         return lambda memories, stream: launched.append((kernel, grid, memories))

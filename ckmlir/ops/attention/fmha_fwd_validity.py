@@ -194,7 +194,7 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     name, value = ("block", spec.block) if field == "schedule" else (field, spec.edge)
     shared = {"k": keys * spec.d_tile * size, "v": keys * spec.dv_tile * v_size}
     moving = sum(
-        held * max(schedule.ahead_of(f"load_{tensor}"), 1)
+        held * max(schedule.ahead_of(f"load_{tensor}") - schedule.ahead_of(f"{tensor}_lds"), 1)
         for tensor, held in shared.items()
         if schedule.path_of(tensor) == "through"
     )

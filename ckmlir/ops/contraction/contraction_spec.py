@@ -9,11 +9,11 @@ from typing import Annotated
 
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
-from ckmlir.ops.dtypes import PACKED_TYPES, Dtype, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
-PACKED_OUTPUTS = dict.fromkeys(PACKED_TYPES, ("bf16", "f16", "f32"))
+PACKED_OUTPUTS = dict.fromkeys(PACKED_FLOATS, ("bf16", "f16", "f32"))
 """The same of packed input dtypes, which only products with block scales take."""
 OUTPUTS = {
     "f16": ("f16", "f32"),

@@ -26,14 +26,14 @@ from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import PLAN_KEYS, SHUFFLED, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import POWERS
-from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_KEYS, GemmQuant, scale_of
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, RequestError
 from ckmlir.targets import Target
 from ckmlir.targets.mfma import SCALED_BLOCK
 
-DTYPES = ("fp8", "bf8", *PACKED_TYPES)
+DTYPES = ("fp8", "bf8", *PACKED_FLOATS)
 LARGEST_EXPONENT = 3
 LISTED = (("fp8", "fp8"), ("bf8", "bf8"), ("fp6", "fp6"), ("fp4", "fp4"), ("fp8", "fp4"))
 """Types of A and B whose kernels are listed."""

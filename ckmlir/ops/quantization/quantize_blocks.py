@@ -27,7 +27,7 @@ import numpy as np
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scaling import MAJORS, POWERS
-from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
@@ -38,7 +38,7 @@ from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-OUT = ("fp8", "bf8", "i8", *PACKED_TYPES)
+OUT = ("fp8", "bf8", "i8", *PACKED_FLOATS)
 BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
 SCALES = ("f32", POWERS)
 WAVES = 4
@@ -156,8 +156,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         requests = [
             {"dtype": dtype, "out": out, "block": block, "scales": scales}
             for dtype in FLOATS for out in OUT for block in BLOCKS for scales in SCALES
-            if (scales == "f32" and out not in PACKED_TYPES) or (
-                scales != "f32" and block == "1x32" and out != "i8" and (out not in PACKED_TYPES or dtype == "bf16")
+            if (scales == "f32" and out not in PACKED_FLOATS) or (
+                scales != "f32" and block == "1x32" and out != "i8" and (out not in PACKED_FLOATS or dtype == "bf16")
             )
         ]  # fmt: skip
         specs = [self.spec(self.problem(**request), target) for request in requests]
@@ -184,7 +184,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         by_block = _scales(problem, arrays["x"], target)
         values = _divided(problem, arrays["x"], by_block)
         scale = by_block if problem.major == "k" else by_block.T
-        if problem.out in PACKED_TYPES:
+        if problem.out in PACKED_FLOATS:
             return {"q": pack_values(values, problem.out), "scale": scale}
         return {"q": rounded(problem.out, target, values), "scale": scale}
 
@@ -197,7 +197,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         values = _divided(problem, arrays["x"], _scales(problem, arrays["x"], target))
         if problem.scales == POWERS:
             exact = Tolerance(0.0, 0.0, "powers of two are exact")
-            if problem.out not in PACKED_TYPES:
+            if problem.out not in PACKED_FLOATS:
                 return {"q": exact, "scale": exact}
             return {"q": replace(exact, unspecified=bytes_of(np.isnan(values), problem.out)), "scale": exact}
         error = np.nan_to_num(np.abs(values), nan=0.0, posinf=0.0) * 6 * UNIT
