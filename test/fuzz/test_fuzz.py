@@ -22,8 +22,8 @@ from trial import FAILED, REFUSED, RIGHT
 from ckmlir.ops import OPERATORS
 
 SEED = 20
-TRIALS = 480 // len(OPERATORS)
-"""Of each operator: all operators' take about two minutes of one core."""
+TRIALS = 300 // len(OPERATORS)
+"""Of each operator: all operators' take about a minute of one core."""
 LEAST_RUN = 0.25
 """Share of the trials of an operator that have to run: a fuzz that refuses everything finds nothing."""
 

@@ -21,7 +21,7 @@ from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 ALL = parse_checks("all")
-STEP = 41
+STEP = 83
 """One case in so many runs by default."""
 Request = dict[str, Any]
 
