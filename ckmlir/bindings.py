@@ -54,7 +54,7 @@ def choose() -> str:
     """The name of the package, a key of PACKAGES. Raises BindingsError where there is none."""
     forced = os.environ.get("CKMLIR_BINDINGS")
     if forced is not None and forced not in PACKAGES:
-        raise BindingsError(f"CKMLIR_BINDINGS={forced}: there is no such choice; it is one of {', '.join(PACKAGES)}")
+        raise BindingsError(f"CKMLIR_BINDINGS={forced}: expected one of {', '.join(PACKAGES)}")
     for name in [forced] if forced else PACKAGES:
         _defer_wheel(PACKAGES[name])
         if _is_complete(PACKAGES[name]):

@@ -214,7 +214,7 @@ def compile_module(
         keep, print_after: as `compile_kernel`.
 
     Raises:
-        CkmlirError: there is no kernel or no chip in it, or `begin` is no row of the pipeline.
+        CkmlirError: the module has no kernel or names no chip, or `begin` is not a row of the pipeline.
         PipelineFailure: a pass refuses the program.
         CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
     """
@@ -232,7 +232,7 @@ def compile_module(
         if chip is None:
             raise CkmlirError('no chip is named: expected one gpu.module with #rocdl.target<chip = "…">')
         if not names:
-            raise CkmlirError("there is no kernel in its gpu.module")
+            raise CkmlirError("its gpu.module has no kernel")
         arguments = argument_names(module)
         steps = PIPELINE[rows.index(begin) if begin else 0 :]
         run = run_pipeline(module, steps, print_after=print_after, keep=keep, dump_on_failure=False)

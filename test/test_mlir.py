@@ -87,7 +87,7 @@ def test_upstream_dialects_are_imported_on_demand(context: ir.Context) -> None:
         mlir.nothing  # noqa: B018
 
 
-@pytest.mark.parametrize(("choice", "message"), [("other", "no such choice"), ("mlir", "no MLIR Python bindings")])
+@pytest.mark.parametrize(("choice", "message"), [("other", "=other: expected"), ("mlir", "no MLIR Python bindings")])
 def test_forced_bindings_that_are_not_there(choice: str, message: str) -> None:
     if choice == "mlir" and mlir.BINDINGS == "mlir":
         pytest.skip("the genuine bindings are installed")

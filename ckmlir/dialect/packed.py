@@ -68,7 +68,7 @@ def packing_of(op: Any) -> Packing:
     """The format that an operation names; ValueError in words where there is none."""
     name = text_of(op, "format")
     if name not in PACKED:
-        raise ValueError(f"there is no packed format '{name}'; they are {', '.join(PACKED)}")
+        raise ValueError(f"'{name}' is not a packed format; they are {', '.join(PACKED)}")
     return PACKED[name]
 
 

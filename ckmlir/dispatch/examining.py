@@ -28,9 +28,9 @@ STEP = 256
 FEW = 2
 """What is less than a step (batches, heads, also sizes that are small) becomes this if it may."""
 SMALL_BYTES = 1 << 20
-"""Of all arrays: what is no more stays as it is."""
+"""Requests whose arrays have at most so many bytes in all keep their sizes."""
 MOST_BYTES = 1 << 26
-"""What is more after all takes the simulator too long."""
+"""Requests whose arrays have more, with all sizes reduced, would take the simulator too long."""
 
 
 @dataclass(frozen=True)

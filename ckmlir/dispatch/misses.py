@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from ckmlir.dispatch.json_lines import append, read
-from ckmlir.dispatch.policies import read_key, request_of
+from ckmlir.dispatch.policies import given_keys, read_key, request_of
 from ckmlir.dispatch.reading import SCHEMA, fields_of
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
@@ -36,8 +36,7 @@ class Asked(NamedTuple):
     @staticmethod
     def of(operator: Operator[Any, Any], keys: Mapping[str, object], target: Target) -> Asked:
         """A request in the form in which all that say the same are equal. Raises RequestError as `read_key`."""
-        _, _, *given = request_of(operator, keys, target)
-        return Asked(operator, dict(given), target)  # type: ignore[arg-type]  # pairs
+        return Asked(operator, given_keys(operator, keys), target)
 
     @property
     def request(self) -> tuple[object, ...]:

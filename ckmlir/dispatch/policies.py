@@ -115,12 +115,17 @@ def request_of(operator: Operator[Any, Any], keys: Mapping[str, object], target:
 
     Two requests that say the same in other words are equal. Raises RequestError as `Operator.problem`.
     """
-    given = []
-    for name, value in keys.items():
-        read, key = read_key(operator, name, value), key_of(operator, name)
+    return (operator.name, target.name, *given_keys(operator, keys).items())
+
+
+def given_keys(operator: Operator[Any, Any], keys: Mapping[str, object]) -> dict[str, str]:
+    """The keys that are not their defaults, as text, sorted by name. Raises RequestError as `read_key`."""
+    given = {}
+    for name in sorted(keys):
+        read, key = read_key(operator, name, keys[name]), key_of(operator, name)
         if read != key.default:
-            given.append((name, key.text(read)))
-    return (operator.name, target.name, *sorted(given))
+            given[name] = key.text(read)
+    return given
 
 
 def read_key(operator: Operator[Any, Any], name: str, value: object) -> object:

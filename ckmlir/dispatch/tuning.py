@@ -80,7 +80,7 @@ def tunable(asked: Asked) -> tuple[Any, Spec]:
     operator, keys, target = asked
     problem = operator.problem(**keys)
     if operator.writes_nothing(problem):
-        raise RequestError(f"{operator.name}: there is nothing to launch, so there is no time to tune")
+        raise RequestError(f"{operator.name}: nothing is launched; expected outputs with elements")
     spec: Spec = operator.spec(problem, target)
     require_valid(operator, spec, target)
     return problem, spec
@@ -179,8 +179,10 @@ class Tuning:
                 self._add(replace(record, refused=str(answer)))
             elif answer.microseconds is not None:
                 us = answer.microseconds
-                numbers = {"median_us": us, "low_us": us, "high_us": us, "spread_us": 0.0, "samples": 0}
-                self._add(replace(record, **numbers, clock_mhz=answer.clock_mhz, checked=answer.checked))  # type: ignore[arg-type]
+                self._add(replace(
+                    record, median_us=us, low_us=us, high_us=us, spread_us=0.0, samples=0, clock_mhz=answer.clock_mhz,
+                    checked=answer.checked,
+                ))  # fmt: skip
 
         return list(zip(kernels, self.workers.call(tasks, note), strict=True))
 

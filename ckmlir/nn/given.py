@@ -215,7 +215,7 @@ def _dtype(what: str, dtype: Any, target: Target, packed: str | None = None) -> 
     name = dtype if isinstance(dtype, str) else dtype.name
     if packed is not None:
         if packed not in PACKED_TYPES:
-            raise DeviceError(f"{what}: {packed!r} is no packed type; expected {', '.join(PACKED_TYPES)}")
+            raise DeviceError(f"{what}: {packed!r} is not a packed type; expected {', '.join(PACKED_TYPES)}")
         if name != "uint8":
             raise DeviceError(f"{what}: {packed} lies in bytes, uint8, not in {name}")
         return packed

@@ -159,7 +159,7 @@ class Queues:
         self._host_function_thread = threading.get_ident()
         try:
             function()
-        except Exception as error:
+        except Exception as error:  # of the caller's function, which may raise anything
             raise DeviceError(f"a host function raised {type(error).__name__}: {error}") from error
         finally:
             self._host_function_thread = None

@@ -32,7 +32,7 @@ class PlugIn:
             raise self._defect(f"solve gave {type(found).__name__}, expected a Solution with a Schedule")
         try:
             why = objection(problem, found.schedule)
-        except Exception as error:
+        except Exception as error:  # whatever a plug-in's schedule makes the judge stumble over
             why = f"{type(error).__name__}: {error}"
         if why:
             raise self._defect(f"the schedule that it found is not legal: {why}")
@@ -46,7 +46,7 @@ class PlugIn:
             raise SchedulingError(f"scheduler {self.name}: {error}") from error
         except CkmlirError:
             raise
-        except Exception as error:
+        except Exception as error:  # of the plug-in's code, which may raise anything
             raise self._defect(f"it stopped with {type(error).__name__}: {error}") from error
 
     def _defect(self, what: str) -> plug_ins.PlugInError:

@@ -13,7 +13,7 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from operator_runner import CHIPS
+from operator_runner import CHIPS, checked
 from test_fmha_fwd_edges import Number
 
 from ckmlir.ops import find_operator
@@ -23,7 +23,7 @@ from ckmlir.ops.attention.parts.hstu_keys import HstuKeys
 from ckmlir.ops.attention.problem import Place
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
-from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime import run_operator
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
@@ -122,15 +122,7 @@ def test_spans_take_every_key(
 
 def run(chip: str, keys: Keys, more: dict[str, Any] | None = None) -> dict[str, Any]:
     """Outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = HSTU.problem(**keys)
-    arrays = {**HSTU.inputs(problem, target, seed=7), **(more or {})}
-    HSTU.check_inputs(problem, arrays)
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(HSTU, problem, arrays, target, device)
-    comparisons = check_outputs(HSTU, problem, arrays, result.outputs, target)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
+    return checked("hstu_attention", chip, keys, more)
 
 
 @pytest.mark.parametrize(

@@ -9,12 +9,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, checked
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
-from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime import run_operator
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
@@ -54,15 +54,7 @@ WIDE = [
 
 def run(chip: str, keys: Keys, more: dict[str, Any] | None = None) -> dict[str, Any]:
     """Outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = SPARSE.problem(**keys)
-    arrays = {**SPARSE.inputs(problem, target, seed=7), **(more or {})}
-    SPARSE.check_inputs(problem, arrays)
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(SPARSE, problem, arrays, target, device)
-    comparisons = check_outputs(SPARSE, problem, arrays, result.outputs, target)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
+    return checked("sparse_attention", chip, keys, more)
 
 
 @pytest.mark.parametrize(

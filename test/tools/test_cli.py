@@ -245,4 +245,4 @@ def test_bindings_that_do_not_exist_are_one_line(monkeypatch: pytest.MonkeyPatch
     command = [sys.executable, "-m", "ckmlir.tools.cli", *["run", "softmax", "m=1", "n=8", "--arch", "gfx942"]]
     done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
     assert done.returncode == 2
-    assert done.stderr == "ckmlir: error: CKMLIR_BINDINGS=foo: there is no such choice; it is one of mlir, flydsl\n"
+    assert done.stderr == "ckmlir: error: CKMLIR_BINDINGS=foo: expected one of mlir, flydsl\n"

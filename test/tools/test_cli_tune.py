@@ -60,7 +60,7 @@ def test_a_miss_that_cannot_be_tuned_leaves_the_others(capsys: pytest.CaptureFix
     out, err = capsys.readouterr()
     assert out.startswith("copy m=9 n=16 on gfx950: ")
     assert "gemm dtype=fp8 on gfx90a: " in err and "gfx90a has no fp8 MFMA" in err
-    assert "softmax m=0 on gfx942: " in err and "there is nothing to launch" in err
+    assert "softmax m=0 on gfx942: " in err and "nothing is launched" in err
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def test_a_miss_that_cannot_be_tuned_leaves_the_others(capsys: pytest.CaptureFix
         (["tune", "softmax", "q=1", "--arch", "gfx942"], "softmax has no key q; "),
         (["tune", "gemm", "dtype=fp8", "--arch", "gfx90a"], "gfx90a has no fp8 MFMA"),
         (["tune", "gemm", "k=64", "lda=8", "--arch", "gfx942"], "gemm: lda=8: rows of array a have 64 elements"),
-        (["tune", "softmax", "m=0", "--arch", "gfx942"], "there is nothing to launch"),
+        (["tune", "softmax", "m=0", "--arch", "gfx942"], "nothing is launched"),
         ([*SOFTMAX, "--budget", "-1"], "-1 is not a number of seconds"),
         ([*SOFTMAX, "--finalists", "0"], "0 is not a whole number from 1 to 1000"),
         ([*SOFTMAX, "--on", "there"], "--on there: expected local, or dask://host:port"),

@@ -207,7 +207,8 @@ def _sequence(costs: Pointer, count: Scalar, cost: Scalar) -> Scalar:
 
 def dq_of_head(spec: Any, given: Any, q: Side, head: Scalar) -> Pointer:
     """Where dQ of a sequence's head begins in packed arrays (batches, heads, rows, d) of f32."""
-    return given.dq_parts.offset(_in_dq(spec, given, q, head))  # type: ignore[no-any-return]
+    begin: Pointer = given.dq_parts.offset(_in_dq(spec, given, q, head))
+    return begin
 
 
 def _in_dq(spec: Any, given: Any, q: Side, head: Scalar) -> Scalar:
@@ -224,4 +225,5 @@ def slot_of_head(
     own = given.by_block.equals(0).select(workgroup, numbered)
     elements = given.first_own + own.to("i64") * given.own_stride
     distance = (behind > 0).select(elements, _in_dq(spec, given, q, head))
-    return given.dq_parts.offset(distance.multiple_of(spec.row_multiple))  # type: ignore[no-any-return]
+    begin: Pointer = given.dq_parts.offset(distance.multiple_of(spec.row_multiple))
+    return begin

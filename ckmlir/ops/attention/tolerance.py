@@ -20,6 +20,8 @@ from ckmlir.targets import Target
 
 FIRST_ORDER = 0.25
 """Error of an exponent up to which the exponential's is proportional."""
+SCALINGS = 4
+"""Roundings of a score by scales in memory: of those of a query and a key, of their product, and with the score."""
 MOST_ERROR = 60.0
 """Error of an exponent up to which the exponential of what should not be positive is a number."""
 RELEVANT = 120.0
@@ -31,13 +33,14 @@ def fmha_tolerances(
 ) -> dict[str, Tolerance]:
     """Tolerances of o and lse; u is f32's unit roundoff, every sum is over f32 products.
 
-    A score s = scale·q·k has error E = (d + 12) u scale |q| |k|, by Euclidean lengths: d products, the scalings and
-    the exponent's argument; to which parts that change scores, or join the sum, add theirs, for keys whose weight is
-    not below e^-RELEVANT of the largest. The exponential, the running maximum's rescaling of every block of 32 keys and
-    the row sum add r = 2 (sk / 32 + 8) u, relative; so a weight has the relative error 2 E + r, and P, rounded to the
-    dtype towards zero at worst, up to 2 unit roundoffs more, and the absolute error of underflow, which dividing by the
-    row sum does not enlarge since that is at least one; where matrix instructions take denormals for zero, that is the
-    smallest normal number. With p the exact weights:
+    A score s = scale·q·k has error E = (d + 8) u scale |q| |k|, by Euclidean lengths: d products, the scaling and the
+    exponent's argument, and SCALINGS u more where scales in memory are a part; to which parts that change scores, or
+    join the sum, add theirs, for keys whose weight is not below e^-RELEVANT of the largest. The exponential, the
+    running maximum's rescaling of every block of 32 keys and the row sum add r = 2 (sk / 32 + 8) u, relative; so a
+    weight has the relative error 2 E + r, and P, rounded to the dtype towards zero at worst, up to 2 unit roundoffs
+    more, and the absolute error of underflow, which dividing by the row sum does not enlarge since that is at least
+    one; where matrix instructions take denormals for zero, that is the smallest normal number. With p the exact
+    weights:
 
         O    (2 E + r + 2 u_dtype) sum p|v| + sk underflow max|v| + u_out |o|
         LSE  E + r + 4 u |lse|
@@ -106,6 +109,7 @@ def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -
         least: numbers below this count as zero in matrix instructions.
     """
     u = find_dtype("f32").unit_roundoff
+    roundings = problem.d + 8 + (SCALINGS if scale_parts(problem) else 0)
     error, free, free_o = (np.full(lse_shape(problem), start) for start in (0.0, True, True))
     heads: dict[tuple[int, int], tuple[Array, float, bool]] = {}
     for place in problem.places(arrays, REFERENCE_ROWS):
@@ -116,7 +120,7 @@ def _score_errors(problem: Problem, arrays: Mapping[str, Array], least: float) -
             heads[where] = key, float(_lengths(key).max(initial=0.0)), not np.isfinite(value).all()
         key, longest, unbounded = heads[where]
         query = problem.queries_of(place, arrays)
-        lse_rows(problem, error, place)[:] = (problem.d + 12) * u * problem.score_scale * _lengths(query) * longest
+        lse_rows(problem, error, place)[:] = roundings * u * problem.score_scale * _lengths(query) * longest
         found = _overflowing(problem, query, key)
         if least:
             found |= _infinite_times_denormal(query, key, least)

@@ -32,6 +32,7 @@ from ckmlir.ops.operator import (
     require_reachable,
 )  # fmt: skip
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32
+from ckmlir.ops.quantization.blocks import BLOCKS, scale_shape
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
@@ -42,9 +43,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 DTYPES = ("fp8", "bf8", "i8")
 SCALES = ("f32", POWERS)
-BLOCKS = {
-    "tensor": (1, 128), "row": (1, 128), "1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128),
-}  # fmt: skip
+SHARED = {"tensor": (1, 128), "row": (1, 128), **BLOCKS}
 """What shares a scale -> rows and columns of a block; those of the tensor and of a row have distances of 0."""
 WIDTH, ROWS = 512, 8
 """A workgroup's tile of single rows: 16 elements of each work-item."""
@@ -71,17 +70,11 @@ class Problem:
     align: int
 
     @property
-    def blocks(self) -> tuple[int, int]:
-        """Blocks down and across."""
-        rows, columns = BLOCKS[self.block]
-        return ceil_div(self.m, rows), ceil_div(self.n, columns)
-
-    @property
     def scale_shape(self) -> tuple[int, ...]:
         """Of the array of scales."""
         if self.block in ("tensor", "row"):
             return (1,) if self.block == "tensor" else (self.m,)
-        return self.blocks if self.major == "k" else self.blocks[::-1]
+        return scale_shape(self.m, self.n, self.block, self.major)
 
     @property
     def scale_strides(self) -> tuple[int, int]:
@@ -135,7 +128,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         Integer("n", 1024, "elements of a row"),
         Choice("dtype", "fp8", "of q", DTYPES),
         Choice("out", "f16", "of y", FLOATS),
-        Choice("block", "tensor", "what shares a scale; of blocks rows x columns", tuple(BLOCKS)),
+        Choice("block", "tensor", "what shares a scale; of blocks rows x columns", tuple(SHARED)),
         Choice("scales", "f32", "numbers, or powers of two", SCALES),
         Choice("major", "k", "along what scales of blocks follow each other: the rows, or the columns", MAJORS),
         Pitch("stride", None, "of the rows of q, in elements; by default n"),
@@ -169,7 +162,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         size = find_dtype(problem.out).bytes
         vector = alignment(size, problem.n, problem.stride, problem.ystride, base // size)
         return DequantizeSpec(
-            problem.dtype, problem.out, problem.scales, *BLOCKS[problem.block], vector, base
+            problem.dtype, problem.out, problem.scales, *SHARED[problem.block], vector, base
         )  # fmt: skip
 
     def validate(self, spec: DequantizeSpec, target: Target) -> list[Reason]:
@@ -177,12 +170,12 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         if spec.dtype in DTYPES[:2] and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"
             reasons.append(Reason("dtype", spec.dtype, why, "expected i8, or a chip from gfx942 on"))
-        if (spec.rows, spec.columns) not in BLOCKS.values():
+        if (spec.rows, spec.columns) not in SHARED.values():
             reasons.append(Reason("rows", spec.rows, f"there are no blocks with {spec.columns} columns", "expected 1"))
         return reasons
 
     def mismatches(self, problem: Problem, spec: DequantizeSpec, target: Target) -> list[Reason]:
-        rows, columns = BLOCKS[problem.block]
+        rows, columns = SHARED[problem.block]
         code = {"dtype": problem.dtype, "out": problem.out, "scales": problem.scales, "rows": rows, "columns": columns}
         reasons, own = list(unlike(spec, **code)), self.spec(problem, target)
         for name, divides in (("vector", own.vector), ("base", own.base)):
@@ -194,7 +187,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
     def kernels(self, target: Target) -> list[DequantizeSpec]:
         requests = [
             {"dtype": dtype, "out": out, "block": block, "scales": scales}
-            for dtype in DTYPES for out in FLOATS for block in BLOCKS for scales in SCALES
+            for dtype in DTYPES for out in FLOATS for block in SHARED for scales in SCALES
         ]  # fmt: skip
         specs = dict.fromkeys(self.spec(self.problem(**request), target) for request in requests)
         return [spec for spec in specs if not self.validate(spec, target)]
@@ -218,7 +211,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """The products in float64, infinite where f32 has them so."""
-        rows, columns = BLOCKS[problem.block]
+        rows, columns = SHARED[problem.block]
         scale = arrays["scale"].astype(np.float64)
         if problem.block in ("tensor", "row"):
             every = scale[:, None]

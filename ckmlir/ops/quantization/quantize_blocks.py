@@ -31,6 +31,7 @@ from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
+from ckmlir.ops.quantization.blocks import BLOCKS, scale_shape
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
@@ -39,7 +40,6 @@ from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 OUT = ("fp8", "bf8", "i8", *PACKED_FLOATS)
-BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
 SCALES = ("f32", POWERS)
 WAVES = 4
 ELEMENTS = 4096
@@ -64,9 +64,7 @@ class Problem:
     @property
     def scale_shape(self) -> tuple[int, int]:
         """Of the array of scales."""
-        rows, columns = BLOCKS[self.block]
-        found = ceil_div(self.m, rows), ceil_div(self.n, columns)
-        return found if self.major == "k" else (found[1], found[0])
+        return scale_shape(self.m, self.n, self.block, self.major)
 
 
 @dataclass(frozen=True)

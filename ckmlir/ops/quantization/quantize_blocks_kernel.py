@@ -26,7 +26,8 @@ from ckmlir.lang import (
     where,
     workgroup_id,
 )  # fmt: skip
-from ckmlir.ops.quantization.quantize_blocks import BLOCKS, WAVES, QuantizeBlocksSpec, largest_exponent
+from ckmlir.ops.quantization.blocks import BLOCKS
+from ckmlir.ops.quantization.quantize_blocks import WAVES, QuantizeBlocksSpec, largest_exponent
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest
 from ckmlir.targets import Target
 
