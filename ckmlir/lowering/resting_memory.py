@@ -6,7 +6,7 @@ come out in another order, as the heap happens to be (llvm/llvm-project pull req
 UniformityInfo entries on instruction erase"; the LLVM of the pinned bindings is older). The code computes the same,
 but is not the same bytes.
 
-The remedy is a stock of free pieces of just that size, made before the backend runs: glibc takes from the oldest
+The remedy is a stock of free pieces of just those sizes, made before the backend runs: glibc takes from the oldest
 (malloc/malloc.c, "Small bins": first in, first out; the few pieces a thread keeps for itself are full of the stock's
 when the backend starts), so that what is freed during a pass lies at the far end of a queue. Nothing is wrong where
 another allocator is used, or the stock runs out: then only the order of sums may vary again.
@@ -21,8 +21,9 @@ from functools import cache
 from itertools import repeat
 from typing import Any
 
-INSTRUCTION_BYTES = 136
-"""What LLVM asks for a binary operator: 72 bytes and two uses of 32, the size that malloc's piece of 144 holds."""
+INSTRUCTION_BYTES = (104, 136)
+"""What LLVM asks for a cast and for a binary operator: 72 bytes, and 32 a use. Sums have both as their terms: products,
+and indices that are widened to 64 bits."""
 PIECES_PER_OPERATION = 3
 LEAST_PIECES, LEAST_WITH_BRANCHES = 256, 1024
 """From trials with a heap in disorder: a quarter of the operations is too little for a GEMM, 500 for a small loop that
@@ -45,7 +46,7 @@ def resting_memory(operations: int, branches: bool) -> Iterator[None]:
         return
     allocate, free = heap
     stock = max(LEAST_WITH_BRANCHES if branches else LEAST_PIECES, PIECES_PER_OPERATION * operations)
-    pieces = list(map(allocate, repeat(INSTRUCTION_BYTES, 2 * stock)))
+    pieces = [piece for size in INSTRUCTION_BYTES for piece in map(allocate, repeat(size, 2 * stock))]
     for piece in pieces[::2]:  # the other half keeps free pieces from being joined
         free(piece)
     free(allocate(SORTED_FROM))

@@ -26,6 +26,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"k": 1022, "split_k": 3, "n": 33, "m": 1}),
     ("gfx950", {"k": 2, "m": 5, "n": 1, "zeros": 1}),
     ("gfx942", {"k": 0, "m": 5, "n": 7}),
+    ("gfx942", {"k": 2048, "m": 5, "n": 7, "split_k": 4, "reduction": "atomic", "out": "f32"}),
     ("gfx942", {"m": 0}),
 ]
 

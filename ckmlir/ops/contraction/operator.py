@@ -219,13 +219,16 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         reference: Array,
         target: Target,
         moved: Array | float = 0.0,
+        added: int | None = None,
     ) -> Tolerance:
-        """`moved` is how far sums are off, since A and B are."""
+        """`moved` is how far sums are off, since A and B are; `added` how many parts of them memory adds up, by default
+        those of the kernel that `problem` has.
+        """
         spoilt = spoilt_columns(problem, arrays)
         flushes = problem.dtype in ("f16", "bf16") and not target.has("mfma_denormals")
         flushed = find_dtype(problem.dtype).least_normal if flushes else 0.0
         pairs = matrices(problem, arrays)
-        added = self._most_parts(problem, target) if problem.reduction == "atomic" else 1
+        added = self._added(problem, target) if added is None else added
         if not problem.op:
             found = gemm_tolerance(*pairs[0], reference, problem.out, problem.dtype, flushed, added)
             return widened(found, moved, spoilt)
@@ -247,6 +250,10 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             error = np.where(overflowing_parts(sizes, reference, added, problem.out), np.inf, error)
         what = f"sums of {problem.k} products as CK Tile bounds them, then {problem.op} in {problem.computing}"
         return output_tolerance(np.where(spoilt, np.inf, error), problem.out, what, target)
+
+    def _added(self, problem: Problem, target: Target) -> int:
+        """Parts that are added up in the output's own type."""
+        return self._most_parts(problem, target) if problem.reduction == "atomic" else 1
 
     def _most_parts(self, problem: Problem, target: Target) -> int:
         """Parts that memory adds up at most."""

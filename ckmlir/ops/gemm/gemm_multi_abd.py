@@ -110,13 +110,15 @@ class GemmMultiABD(ContractionOperator):
         reference: Array,
         target: Target,
         moved: Array | float = 0.0,
+        added: int | None = None,
     ) -> Tolerance:
         """As of any product, and what it makes of the errors of A and B: these differ from the reference's by a step of
         the rounding where it is nearer than the error of the expression.
         """
         (a, a_error), (b, b_error) = (_rounded(problem, name, arrays, target) for name in "ab")
         moved = moved_sums(a, a_error, b, b_error)
-        return super()._tolerance(_plain(problem), {**arrays, "a": a, "b": b}, reference, target, moved)
+        added = self._added(problem, target) if added is None else added
+        return super()._tolerance(_plain(problem), {**arrays, "a": a, "b": b}, reference, target, moved, added)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         problems = [

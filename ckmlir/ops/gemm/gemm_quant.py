@@ -113,6 +113,7 @@ class GemmQuant(ContractionOperator):
         reference: Array,
         target: Target,
         moved: Array | float = 0.0,
+        added: int | None = None,
     ) -> Tolerance:
         """As of any product, and `ROUNDINGS` more of every term; a product of scales may become zero where f32 has no
         normal number so small.
@@ -127,7 +128,7 @@ class GemmQuant(ContractionOperator):
             with np.errstate(over="ignore", invalid="ignore"):
                 beyond = np.logical_or.outer(np.isinf(rows), np.isinf(columns)) | (np.outer(rows, columns) >= OVERFLOW)
             worst = np.maximum(worst, np.where(beyond, np.inf, error))
-        return super()._tolerance(_plain(problem), scaled, reference, target, worst + moved)
+        return super()._tolerance(_plain(problem), scaled, reference, target, worst + moved, added)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         specs = []

@@ -118,6 +118,7 @@ class GemmSparse(ContractionOperator):
         reference: Array,
         target: Target,
         moved: Array | float = 0.0,
+        added: int | None = None,
     ) -> Tolerance:
         """As of the product of the matrix that has zeros where A has nothing. Of columns of B with what is not a finite
         number only sums without an expression are compared: those that such an element takes part in are as they are,
@@ -130,7 +131,7 @@ class GemmSparse(ContractionOperator):
         if strange.any():
             stored = arrays["b"]
             dense["b"] = np.where(np.isfinite(stored.astype(np.float64)), stored, np.zeros_like(stored))
-        found = super()._tolerance(problem, dense, reference, target, moved)
+        found = super()._tolerance(problem, dense, reference, target, moved, added)
         strays = ~np.isfinite(arrays["a"].astype(np.float64)) & (_columns(problem, arrays) >= problem.k)
         spoilt = spoilt | strays.any(axis=1, keepdims=True)
         free: Array = np.broadcast_to(np.asarray(found.unspecified) | spoilt, reference.shape)
