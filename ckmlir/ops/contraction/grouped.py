@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
@@ -12,7 +12,6 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.keys import check_sizes, read_problem
 from ckmlir.ops.contraction.operator import part_length, parts_of
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import Problem
@@ -92,9 +91,11 @@ class GroupedProblem:
         return (*self.live, *self.products)[0]
 
 
-def read_products(values: Mapping[str, Any], each: Sequence[str]) -> tuple[Problem, ...]:
-    """The products of keys of which those in `each` have a number for each; `m` has a default. Raises RequestError
-    naming the key, or the product, that does not fit.
+def read_products(
+    values: Mapping[str, Any], each: Sequence[str], read: Callable[[Mapping[str, Any]], Problem]
+) -> tuple[Problem, ...]:
+    """The products of keys of which those in `each` have a number for each; `m` has a default. `read` makes a problem
+    of the keys of one. Raises RequestError naming the key, or the product, that does not fit.
     """
     given = {name: values[name] for name in each if values[name] is not None}
     count = max(map(len, given.values()))
@@ -108,7 +109,7 @@ def read_products(values: Mapping[str, Any], each: Sequence[str]) -> tuple[Probl
     for number in range(count):
         own = {name: numbers[number % len(numbers)] for name, numbers in given.items()}
         try:
-            products.append(check_sizes(read_problem({**values, **own})))
+            products.append(read({**values, **own}))
         except RequestError as error:
             raise RequestError(f"product {number}: {error}" if count > 1 else str(error)) from None
     return tuple(products)
@@ -204,3 +205,9 @@ def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target,
 def narrowest(alignments: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Of several alignments, array by array, what all have."""
     return tuple(math.gcd(*column) for column in zip(*alignments, strict=True))
+
+
+def least_aligned(described: Sequence[tuple[str, ...]]) -> tuple[str, ...]:
+    """The same of arrays that are described alike, each by a text that ends with what it is aligned to."""
+    widths = narrowest([[int(text.rpartition(":")[2]) for text in one] for one in described])
+    return tuple(f"{text.rpartition(':')[0]}:{width}" for text, width in zip(described[0], widths, strict=True))

@@ -141,8 +141,8 @@ def batched(problem: Problem, batch: tuple[int, ...], values: Mapping[str, Any])
     Raises RequestError for shapes that do not broadcast and strides that do not fit.
     """
     batches = []
-    for name in ("a", *problem.operands[1:], *(one.name for one in problem.side), "c"):
-        array = next(one for one in problem.arrays() if one.name == name)
+    for array in problem.arrays():
+        name = array.name
         shape = values.get(f"{name}_batch") or batch
         shape = (1,) * (len(batch) - len(shape)) + shape
         if len(shape) != len(batch) or any(own not in (1, whole) for own, whole in zip(shape, batch, strict=True)):

@@ -56,12 +56,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
-        wish = Wish(
-            problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
-            problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-            len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
-        )  # fmt: skip
-        for plan in plans(wish, target):
+        for plan in plans(wish_of(problem, target), target):
             for sink in _sinks(problem, plan.block, target):
                 yield self.planned(problem, plan, sink, target)
 
@@ -178,16 +173,18 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         """
         c = np.zeros((*problem.batch, problem.m, problem.n), np.int32 if problem.out == "i32" else np.float64)
         for place in np.ndindex(*problem.batch):
-            here = arrays_at(problem, arrays, place)
-            products = [product(*pair, problem.dtype) for pair in matrices(problem, here)]
-            if problem.op:
-                variables = {**dict(zip(problem.accumulators, products, strict=True)), **beside(problem, here)}
-                precision = PRECISIONS[problem.computing]
-                c[place] = evaluate_exactly(expression_of(problem), variables, precision=precision)
-            else:
-                # Exact for i8: |c| < k * 2^14 < 2^53.
-                c[place] = products[0].astype(np.int64).astype(np.int32) if problem.out == "i32" else products[0]
+            c[place] = self._outcome(problem, arrays_at(problem, arrays, place))
         return {"c": c}
+
+    def _outcome(self, problem: Problem, arrays: Mapping[str, Array]) -> Array:
+        """C of one product of the batch, from its arrays."""
+        products = [product(*pair, problem.dtype) for pair in matrices(problem, arrays)]
+        if problem.op:
+            variables = {**dict(zip(problem.accumulators, products, strict=True)), **beside(problem, arrays)}
+            precision = PRECISIONS[problem.computing]
+            return np.asarray(evaluate_exactly(expression_of(problem), variables, precision=precision))
+        # Exact for i8: |c| < k * 2^14 < 2^53.
+        return products[0].astype(np.int64).astype(np.int32) if problem.out == "i32" else products[0]
 
     def expected(self, problem: Problem, arrays: Mapping[str, Array], target: Target) -> dict[str, Array]:
         c = self.reference(problem, arrays)["c"]
@@ -307,6 +304,15 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             parts_of(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
         )
         return tuple(Workspace(name, size) for name in parted.outputs)
+
+
+def wish_of(problem: Problem, target: Target) -> Wish:
+    """What a problem says of its plan."""
+    return Wish(
+        problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
+        problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
+        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
+    )  # fmt: skip
 
 
 def _magnitudes_of_parts(

@@ -163,8 +163,8 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     except ValueError as error:
         yield Reason("scaling", spec.scaling, f"{error} are no scales", "expected such as a:1:128:k:f32:1")
         return
-    if spec.walk != "grid" or spec.sink != "store" or spec.batch or spec.merged or spec.sources:
-        yield Reason("scaling", spec.scaling, "scales are of one whole product of matrices", "expected no batch")
+    if spec.walk not in ("grid", "table", "persistent") or spec.sink != "store" or spec.merged or spec.sources:
+        yield Reason("scaling", spec.scaling, "scales are of whole products of matrices", "expected split_k=1")
     for group in sorted({one.group for one in scales if one.group}):
         if group > spec.block[2]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"

@@ -105,6 +105,8 @@ def align_of(spec: ContractionSpec, name: str) -> int:
         return SourceSpec.parse(spec.sources[spec.tensors.index(name)]).align
     if name in spec.tensors:
         return spec.align[0 if name == "a" else 1]
+    if name in spec.scales:
+        return ScaleSpec.parse(spec.scaling[spec.scales.index(name)]).align
     return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
 
 

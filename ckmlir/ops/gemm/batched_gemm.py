@@ -13,7 +13,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ckmlir.ops.contraction.contraction_spec import MOST_BATCH_DIMENSIONS, ContractionSpec
+from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PITCHES,
@@ -21,7 +22,6 @@ from ckmlir.ops.contraction.keys import (
     SIZES,
     SPLIT_KEYS,
     TYPE_KEYS,
-    batched,
     check_sizes,
     expression_keys,
     read_problem,
@@ -29,19 +29,7 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import NAMES
-from ckmlir.ops.request import Key, Numbers, RequestError
-from ckmlir.ops.tensors.keys import Broadcast
 from ckmlir.targets import Target
-
-
-def _batch_keys(name: str) -> tuple[Key, ...]:
-    dims = MOST_BATCH_DIMENSIONS
-    strides = Numbers(f"{name}_batch_strides", None, f"of array {name}'s batch dimensions, in elements", most=dims)
-    if name == "c":
-        return (strides,)
-    help = f"array {name}'s own batch dimensions; by default batch"
-    return (Broadcast(f"{name}_batch", None, help, dims, 1, of="batch", otherwise="batch"), strides)
-
 
 ARRAYS = ("a", "b", *NAMES, "c")
 
@@ -52,24 +40,18 @@ class BatchedGemm(ContractionOperator):
     name = "batched_gemm"
     summary = "C[i] = A[i]·B[i] over a batch of up to three dimensions, with strides and broadcasting"
     keys = (
-        Numbers("batch", (4,), "dimensions of the batch", most=MOST_BATCH_DIMENSIONS),
+        BATCH,
         *SIZES,
         *TYPE_KEYS,
         *PITCHES,
-        *(key for name in ARRAYS for key in _batch_keys(name)),
+        *batch_keys(ARRAYS),
         *PLAN_KEYS,
         *SPLIT_KEYS,
         *expression_keys(None),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        single = check_sizes(read_problem(values))
-        there = {"a", "b", "c", *(one.name for one in single.side)}
-        for name in ARRAYS:
-            unused = [key.name for key in _batch_keys(name) if values[key.name] is not None]
-            if unused and name not in there:
-                raise RequestError(f"{unused[0]}: op={single.op or 'acc'} has no D tensor {name}")
-        return batched(single, values["batch"], values)
+        return read_batch(check_sizes(read_problem(values)), ARRAYS, values)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         problems = [

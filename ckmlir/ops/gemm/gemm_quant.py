@@ -102,9 +102,9 @@ class GemmQuant(ContractionOperator):
             return super()._values(problem, array, generator)
         return np.exp2(generator.uniform(-3, 3, array.shape)).astype(np.float32)
 
-    def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
+    def _outcome(self, problem: Problem, arrays: Mapping[str, Array]) -> Array:
         """That of the product of the scaled matrices, which are not rounded."""
-        return super().reference(_plain(problem), _scaled(problem, arrays))
+        return super()._outcome(_plain(problem), _scaled(problem, arrays))
 
     def _tolerance(
         self,

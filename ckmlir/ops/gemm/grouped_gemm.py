@@ -24,7 +24,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -35,7 +35,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     LAYOUTS,
     ContractionSpec,
 )  # fmt: skip
-from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
+from ckmlir.ops.contraction.defaults import LARGE, plans
 from ckmlir.ops.contraction.grouped import (
     TABLE,
     ForEach,
@@ -45,6 +45,7 @@ from ckmlir.ops.contraction.grouped import (
     all_arrays,
     arrays_of,
     blocks_of,
+    least_aligned,
     named,
     narrowest,
     packed_table,
@@ -55,7 +56,7 @@ from ckmlir.ops.contraction.grouped import (
     table_shape,
 )
 from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
-from ckmlir.ops.contraction.operator import real_type, require_rows
+from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows, wish_of
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
@@ -79,7 +80,6 @@ EACH = (
     PitchForEach("ldc", None, "elements from one row of each c to the next", 1, of=("n",)),
     ForEach("split_k", (1,), "parts of each product's sums, computed by workgroups of their own", 1),
 )
-"""The keys that have a number for each product."""
 PLACES = tuple(
     key
     for name in "abc"
@@ -92,14 +92,25 @@ PLACES = tuple(
 )
 """The keys of arrays that hold matrices of all products."""
 TABLES = ("host", "device")
+LAUNCH_KEYS = (
+    Flag("persistent", None, "whether workgroups stay and take block after block; by default where that is faster"),
+    Choice("table", "host", "where the table of products comes from: packed on the host, or an input", TABLES),
+)
 
 
 class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
-    """See the module's text."""
+    """See the module's text.
+
+    Attributes:
+        single: the operator of each product.
+        each: the keys that have a number for each product.
+    """
 
     name = "grouped_gemm"
     summary = "C_i = A_i·B_i for products of different sizes in one launch, from a table in memory"
     spec_type = ContractionSpec
+    single: ClassVar[ContractionOperator] = GEMM
+    each: ClassVar[tuple[ForEach, ...]] = EACH
     keys = (
         *EACH,
         *PLACES,
@@ -112,13 +123,12 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
             "atomics in C",
             tuple(REDUCTIONS),
         ),
-        Flag("persistent", None, "whether workgroups stay and take block after block; by default where that is faster"),
-        Choice("table", "host", "where the table of products comes from: packed on the host, or an input", TABLES),
+        *LAUNCH_KEYS,
         *expression_keys(None),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> GroupedProblem:
-        products = read_products(values, [key.name for key in EACH])
+        products = read_products(values, [key.name for key in self.each], self.single._problem)
         problem = GroupedProblem(products, values["persistent"], values["table"] == "device", _shared(values, products))
         if values["c_at"] and any((one.split_k or 1) > 1 for one in products):
             raise RequestError("c_at: parts of sums are added in arrays of each product; expected split_k=1")
@@ -131,14 +141,15 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     def spec(self, problem: GroupedProblem, target: Target) -> ContractionSpec:
         """The first plan that the chip can run, as for one product as large as the largest lengths."""
         live, own = problem.live or problem.products, problem.any
-        widths = [width * find_dtype(own.stored).bytes for one in live for width in one.aligned()[:2]]
-        wish = Wish(
-            max(one.m for one in live), max(one.n for one in live), max(one.k for one in live), own.dtype, own.layout,
-            min(widths), own.schedule, own.block, own.waves, len(own.operands),
+        wish = wish_of(own, target)._replace(
+            m=max(one.m for one in live), n=max(one.n for one in live), k=max(one.k for one in live),
+            load_bytes=min(one.load_bytes for one in live),
         )  # fmt: skip
         # Large blocks leave few registers, and not all sizes are multiples of them.
         found = [plan for plan in plans(wish, target) if own.block or plan.block[0] < LARGE]
-        candidates = (self._common([GEMM.planned(one, plan, _sink(problem), target) for one in live]) for plan in found)
+        candidates = (
+            self._common([self.single.planned(one, plan, _sink(problem), target) for one in live]) for plan in found
+        )
         spec = first_valid(candidates, lambda one: self.validate(one, target))
         return replace(spec, walk="persistent" if self._stays(problem, spec, target) else "table")
 
@@ -146,12 +157,13 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         """The kernel for all products whose own kernels differ only in what divides sizes."""
         pad = "".join(letter for letter in "mnk" if any(letter in one.pad for one in specs))
         align = narrowest([one.align for one in specs])
-        aligned = narrowest([[int(text.rpartition(":")[2]) for text in one.side] for one in specs])
-        side = tuple(f"{text.rpartition(':')[0]}:{width}" for text, width in zip(specs[0].side, aligned, strict=True))
-        first = specs[0]
-        return replace(
-            first, operator=self.name, walk="table", pad=pad, align=(align[0], align[1], align[2]), side=side
+        side, scaling = (
+            least_aligned(texts) for texts in ([one.side for one in specs], [one.scaling for one in specs])
         )
+        return replace(
+            specs[0], operator=self.name, walk="table", pad=pad, align=(align[0], align[1], align[2]), side=side,
+            scaling=scaling,
+        )  # fmt: skip
 
     def _stays(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> bool:
         if problem.persistent is not None:
@@ -178,9 +190,9 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
             reasons += unlike(spec, sink=_sink(problem))
         if spec.walk == "grid":
             reasons.append(Reason("walk", spec.walk, "the kernel is another one", "expected table or persistent"))
-        single = replace(spec, operator=GEMM.name, walk="grid")
+        single = replace(spec, operator=self.single.name, walk="grid")
         for one in problem.live:
-            reasons += GEMM.mismatches(replace(one, split_k=None, reduction=None), single, target)
+            reasons += self.single.mismatches(replace(one, split_k=None, reduction=None), single, target)
         return list(dict.fromkeys(reasons))
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
@@ -197,7 +209,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         return [spec for spec in specs if not self.validate(spec, target)]
 
     def build(self, spec: ContractionSpec, target: Target) -> Any:
-        return GEMM.build(spec, target)
+        return self.single.build(spec, target)
 
     # -- what is queued ----------------------------------------------------------------------------------------------
 
@@ -261,9 +273,9 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         if array.name == TABLE:
             return np.zeros(array.shape, np.int64)
         if array.name in (one.name for one in problem.shared):
-            return GEMM._values(problem.products[0], array, generator)
+            return self.single._values(problem.products[0], array, generator)
         name, number = split_name(array.name)
-        return GEMM._values(problem.products[number], replace(array, name=name), generator)
+        return self.single._values(problem.products[number], replace(array, name=name), generator)
 
     def placed(self, problem: GroupedProblem, target: Target, addresses: Mapping[str, int]) -> Mapping[str, Array]:
         """The table, where it is an input."""
@@ -276,7 +288,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         return _gathered(
             problem,
             [
-                GEMM.reference(one, arrays_of(problem, number, arrays))["c"]
+                self.single.reference(one, arrays_of(problem, number, arrays))["c"]
                 for number, one in enumerate(problem.products)
             ],
         )
@@ -285,7 +297,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         return _gathered(
             problem,
             [
-                GEMM.expected(one, arrays_of(problem, number, arrays), target)["c"]
+                self.single.expected(one, arrays_of(problem, number, arrays), target)["c"]
                 for number, one in enumerate(problem.products)
             ],
         )
@@ -301,7 +313,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         found = []
         for number, one in enumerate(problem.products):
             given = arrays_of(problem, number, {**arrays, **reference})
-            found.append(GEMM.tolerances(one, given, {"c": given["c"]}, target)["c"])
+            found.append(self.single.tolerances(one, given, {"c": given["c"]}, target)["c"])
         if not any(one.name == "c" for one in problem.shared):
             return {named("c", number): one for number, one in enumerate(found)}
         shapes = [(one.m, one.n) for one in problem.products]
@@ -315,7 +327,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
 
     def flops(self, problem: GroupedProblem) -> int:
         """A multiplication and an addition for each product."""
-        return sum(GEMM.flops(one) for one in problem.products)
+        return sum(self.single.flops(one) for one in problem.products)
 
 
 def _shared(values: Mapping[str, Any], products: Sequence[Problem]) -> tuple[Shared, ...]:

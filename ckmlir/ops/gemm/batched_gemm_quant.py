@@ -1,0 +1,50 @@
+"""batched_gemm_quant: C[i] = op(scaled A[i] · scaled B[i]) of quantised matrices, for every place i of a batch.
+
+The product is that of `gemm_quant`, the batch that of `batched_gemm`: arrays have the batch's dimensions before their
+own, scales too; `a_batch`, `b_batch`, `scale_a_batch`, `scale_b_batch`, `d0_batch` … are broadcast to `batch`, so that
+products may share a matrix with its scales, or have scales of their own for one matrix.
+
+Kernel arguments: as in `gemm_quant`; then the lengths of the batch's dimensions but the first, and for every array the
+strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
+from ckmlir.ops.contraction.keys import SHUFFLED
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.gemm.gemm_quant import COMBINATIONS, GemmQuant
+from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
+from ckmlir.targets import Target
+
+ARRAYS = ("a", "b", "scale_a", "scale_b", *NAMES, "c")
+
+
+class BatchedGemmQuant(GemmQuant):
+    """See the module's text."""
+
+    name = "batched_gemm_quant"
+    summary = "C[i] = op(A[i]·B[i]) of fp8, bf8 or i8 with scales, over a batch with strides and broadcasting"
+    keys = (BATCH, *(key for key in GEMM_QUANT.keys if key is not SHUFFLED), *batch_keys(ARRAYS))
+
+    def _problem(self, values: Mapping[str, Any]) -> Problem:
+        return read_batch(super()._problem(values), ARRAYS, values)
+
+    def kernels(self, target: Target) -> list[ContractionSpec]:
+        problems = [
+            self.problem(batch=(8,), m=size, n=size, k=512, dtype=dtype, a_scale=a_scale, b_scale=b_scale)
+            for dtype in ("fp8", "i8")
+            for a_scale, b_scale in COMBINATIONS
+            for size in (SMALL, 8 * MEDIUM)
+        ]
+        specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
+        return [spec for spec in specs if not self.validate(spec, target)]
+
+
+OPERATOR = BatchedGemmQuant()

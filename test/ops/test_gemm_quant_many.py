@@ -1,0 +1,79 @@
+"""Quantised products in batches and in groups: scales of each product and scales that products share, ragged and empty
+products, workgroups that stay; and what is refused."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+import pytest
+from operator_runner import CHIPS, agree
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.gemm.gemm_quant import A_SCALES, B_SCALES, DTYPES
+from ckmlir.ops.request import RequestError
+from ckmlir.targets import get_target
+
+BATCHED, GROUPED = "batched_gemm_quant", "grouped_gemm_quant"
+RAGGED: dict[str, dict[str, Any]] = {
+    BATCHED: {"batch": "2x2", "m": 9, "n": 140, "k": 200},
+    GROUPED: {"m": "67,0,5", "n": "140,8,1", "k": "200,8,0"},
+}
+CASES: list[tuple[str, str, dict[str, Any]]] = [
+    ("gfx942", BATCHED, {"b_scale": "1x64", "b_major": "rows", "scale_a_batch_strides": "100x37", "dtype": "bf8"}),
+    ("gfx942", GROUPED, {"b_scale": "1x128", "a_major": "rows", "persistent": 1}),
+    ("gfx950", BATCHED, {"b_batch": 2, "scale_b_batch": 2}),
+    ("gfx90a", BATCHED, {"dtype": "i8", "a_scale": "row", "b_scale": "column", "scale_b_batch": 1, "out": "f32"}),
+    ("gfx950", GROUPED, {"ld_scale_a": "2,3,4", "op": "relu(acc + d0)", "d_kind": "row", "table": "device"}),
+    ("gfx90a", GROUPED, {"dtype": "i8", "a_scale": "row", "b_scale": "tensor", "a_at": "0,16384,32768"}),
+]
+BY_DEFAULT = 2
+"""The first of them run by default."""
+
+
+def marked() -> Iterator[Any]:
+    for number, (chip, name, keys) in enumerate(CASES):
+        marks = [pytest.mark.full] if number >= BY_DEFAULT else []
+        yield pytest.param(chip, name, keys, marks=marks, id=f"{chip}-{name}-{number}")
+
+
+@pytest.mark.parametrize(("chip", "name", "keys"), list(marked()))
+def test_products(chip: str, name: str, keys: dict[str, Any]) -> None:
+    agree(name, chip, **{**RAGGED[name], **keys})
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("a_scale", A_SCALES)
+@pytest.mark.parametrize("b_scale", B_SCALES)
+@pytest.mark.parametrize("name", RAGGED)
+def test_all_scales(chip: str, dtype: str, a_scale: str, b_scale: str, name: str) -> None:
+    if get_target(chip).fp8 is None and dtype != "i8":
+        pytest.skip(f"{chip} has no 8-bit floating point")
+    agree(name, chip, **RAGGED[name], dtype=dtype, a_scale=a_scale, b_scale=b_scale)
+
+
+def test_each_place_has_its_own_scales() -> None:
+    """The reference of a batch is that of its products one by one."""
+    batch, single = find_operator(BATCHED), find_operator("gemm_quant")
+    target = get_target("gfx942")
+    problem = batch.problem(batch="2x3", b_batch=3, m=3, n=130, k=140)
+    arrays = batch.inputs(problem, target, seed=5)
+    assert arrays["scale_a"].shape == (2, 3, 3, 2) and arrays["b"].shape == (1, 3, 130, 140)
+    whole, one = batch.reference(problem, arrays)["c"], single.problem(m=3, n=130, k=140)
+    for i, j in np.ndindex(2, 3):
+        of_b = {"b": arrays["b"][0, j], "scale_b": arrays["scale_b"][i, j]}
+        own = single.reference(one, {"a": arrays["a"][i, j], "scale_a": arrays["scale_a"][i, j], **of_b})
+        assert np.array_equal(whole[i, j], own["c"])
+
+
+@pytest.mark.parametrize(("name", "keys", "words"), [
+    (BATCHED, {"scale_b_batch": 3}, "scale_b_batch=1x3: does not broadcast to batch=2x2"),
+    (BATCHED, {"ld_scale_a": 1}, "ld_scale_a=1: rows of array scale_a have 2 elements; expected at least that"),
+    (GROUPED, {"ld_scale_a": "2,2"}, "ld_scale_a: 2 numbers for 3 products; expected 1 or 3"),
+    (GROUPED, {"ld_scale_a": 1}, "product 0: ld_scale_a=1: rows of array scale_a have 2 elements; expected at least"),
+])  # fmt: skip
+def test_what_is_refused(name: str, keys: dict[str, Any], words: str) -> None:
+    with pytest.raises(RequestError) as refused:
+        find_operator(name).problem(**{**RAGGED[name], **keys})
+    assert words in str(refused.value)
