@@ -67,6 +67,18 @@ def test_each_place_has_its_own_scales() -> None:
         assert np.array_equal(whole[i, j], own["c"])
 
 
+def test_what_f32_cannot_hold_between_is_left_open() -> None:
+    """A sum times one scale that is too large, and an infinity times a product of scales that may be 0; no more."""
+    operator, target = find_operator("gemm_quant"), get_target("gfx950")
+    problem = operator.problem(m=4, n=2, k=1, dtype="bf8", a_scale="row", b_scale="column")
+    arrays = operator.inputs(problem, target, seed=1)
+    arrays["a"][:, 0], arrays["b"][:, 0] = (2.0, np.inf, 2.0, 1.0), 2.0
+    arrays["scale_a"][:], arrays["scale_b"][:] = (1e-3, 1e-30, 1.0, 1.0), (3e38, 1e-10)
+    expected = operator.expected(problem, arrays, target)
+    found = operator.tolerances(problem, arrays, expected, target)["c"]
+    assert found.unspecified.tolist() == [[True, False], [True, True], [True, False], [True, False]]
+
+
 @pytest.mark.parametrize(("name", "keys", "words"), [
     (BATCHED, {"scale_b_batch": 3}, "scale_b_batch=1x3: does not broadcast to batch=2x2"),
     (BATCHED, {"ld_scale_a": 1}, "ld_scale_a=1: rows of array scale_a have 2 elements; expected at least that"),

@@ -11,6 +11,7 @@ from checked_runs import compiled
 from operator_runner import agree
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.scale_tiles import tile_scales, tiled_shape, untile_scales
 from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype, numpy_dtype
 from ckmlir.ops.packing import pack_codes, unpack_values
 from ckmlir.ops.request import RequestError
@@ -37,6 +38,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"dtype": "fp4", "m": 1, "n": 1, "k": 2}),
     ("gfx950", {"dtype": "bf6", "k": 0}),
     ("gfx942", {"m": 1, "n": 1, "k": 1}),
+    ("gfx942", {"a_major": "tiles", "b_major": "rows", "dtype": "bf8"}),
+    ("gfx950", {"dtype": "fp4", "a_major": "tiles", "b_major": "tiles", "ld_scale_a": 192}),
+    ("gfx950", {"dtype": "fp6", "a_major": "tiles", "b_major": "tiles", "mfma": "16x16x128"}),
 ]
 
 
@@ -123,6 +127,38 @@ def test_scales_come_four_at_a_time() -> None:
     keys = (("m", 256), ("n", 256), ("k", 512), ("dtype", "fp4"), ("block", (128, 128, 256)))
     found = [one.mnemonic for one in compiled("mx_gemm", keys, "gfx950").instructions]
     assert "buffer_load_dword" in found and "buffer_load_ubyte" not in found
+
+
+def test_tiles_of_scales_are_dwords() -> None:
+    """For any number of groups; rows of nine bytes are loaded one by one."""
+    keys = (("m", 256), ("n", 256), ("k", 288), ("dtype", "fp4"))
+    plain = {one.mnemonic for one in compiled("mx_gemm", keys, "gfx950").instructions}
+    tiled = (*keys, ("a_major", "tiles"), ("b_major", "tiles"))
+    found = {one.mnemonic for one in compiled("mx_gemm", tiled, "gfx950").instructions}
+    assert "buffer_load_ubyte" in plain and "buffer_load_dword" in found and "buffer_load_ubyte" not in found
+
+
+@pytest.mark.parametrize("shape", [(1, 1), (16, 4), (33, 9), (0, 3), (3, 0)])
+def test_tiles_hold_the_scales(shape: tuple[int, int]) -> None:
+    codes = np.random.default_rng(1).integers(0, 255, shape).astype(np.uint8)
+    tiled = tile_scales(codes)
+    assert tiled.shape == tiled_shape(*shape)
+    whole = untile_scales(tiled)
+    np.testing.assert_array_equal(whole[: shape[0], : shape[1]], codes)
+    assert not whole[shape[0] :].any() and not whole[:, shape[1] :].any()
+    for row, group in itertools.islice(np.ndindex(*shape), 0, None, 7):
+        across = tiled.shape[1] // 64  # CK Tile: (rows / 16, K / 128, 16) of four scales each
+        dword = ((row // 16) * across + group // 4) * 16 + row % 16
+        assert tiled.reshape(-1)[4 * dword + group % 4] == codes[row, group]
+
+
+def test_not_a_number_in_the_last_tile_leaves_the_row_open() -> None:
+    target = get_target("gfx950")
+    problem = MX.problem(m=2, n=1, k=32, a_major="tiles")
+    arrays = MX.inputs(problem, target, seed=1)
+    arrays["scale_a"].view(np.uint8)[0, 1] = 255  # of row 0 and the group behind K
+    expected = MX.expected(problem, arrays, target)
+    assert MX.tolerances(problem, arrays, expected, target)["c"].unspecified.tolist() == [[True], [False]]
 
 
 @pytest.mark.parametrize(

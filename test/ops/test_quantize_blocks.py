@@ -25,6 +25,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"block": "1x32", "scales": "e8m0", "out": "bf8", "major": "rows", "dtype": "f32"}),
     ("gfx90a", {"block": "1x64", "out": "i8", "dtype": "bf16", "qstride": 301}),
     ("gfx942", {"m": 1, "n": 1, "block": "128x128"}),
+    ("gfx942", {"block": "1x32", "scales": "e8m0", "out": "fp4", "m": 17, "major": "tiles"}),
     ("gfx950", {"m": 0}),
     ("gfx950", {"n": 0}),
 ]
@@ -78,6 +79,8 @@ def test_what_is_refused() -> None:
         QUANTIZE.problem(scales="e8m0", out="i8")
     with pytest.raises(RequestError, match="scales=f32: fp4 has powers of two as scales; expected e8m0"):
         QUANTIZE.problem(out="fp4")
+    with pytest.raises(RequestError, match="major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0"):
+        QUANTIZE.problem(major="tiles", block="1x64", scales="e8m0")
     with pytest.raises(RequestError, match="n=6: rows of q are whole bytes, which 4 elements of fp6 share"):
         QUANTIZE.problem(out="fp6", scales="e8m0", n=6)
     with pytest.raises(RequestError, match="qstride=9: a row has 10 elements; expected at least that"):

@@ -12,11 +12,14 @@ from dataclasses import dataclass
 import numpy as np
 
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.scale_tiles import tiled_shape, untile_scales
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 MAJORS = ("k", "rows")
 """Along what the scales of groups follow each other in memory: along K; along rows of A (columns of B)."""
+TILED = "tiles"
+"""The same of powers of two for each row: in tiles (`ckmlir.ops.contraction.scale_tiles`)."""
 ROWS, GROUPS = (0, 1, 128), (0, 32, 64, 128)
 """Rows, and elements along K, that share a scale; 0: all."""
 POWERS = "e8m0"
@@ -32,7 +35,7 @@ class ScaleSpec:
     Attributes:
         operand: a, b, gate or up.
         rows, group: rows and elements along K that share a scale; 0: all.
-        major: of `MAJORS`.
+        major: of `MAJORS`, or `TILED`.
         dtype: of `DTYPES`.
         align: elements of which both the distance and the length of rows of the array are multiples.
     """
@@ -49,7 +52,9 @@ class ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
         operand, rows, group, major, dtype, align = text.split(":")
         found = ScaleSpec(operand, int(rows), int(group), major, dtype, int(align))
-        if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS or major not in MAJORS:
+        if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS:
+            raise ValueError(text)
+        if major not in MAJORS and not (major == TILED and found.is_power):
             raise ValueError(text)
         if dtype not in DTYPES or found.align < 1:
             raise ValueError(text)
@@ -80,6 +85,8 @@ class ScaleSpec:
         if not self.group:
             return (along_rows,)
         groups = ceil_div(k, self.group)
+        if self.major == TILED:
+            return tiled_shape(rows, groups)
         return (along_rows, groups) if self.major == "k" else (groups, along_rows)
 
 
@@ -94,16 +101,26 @@ class Scale(ScaleSpec):
         return (self.pitch, 1) if self.group else (1,)
 
     def _by_row(self, array: Array, rows: int) -> Array:
-        """The scales of every row."""
+        """The scales of every row, with those that fill tiles up."""
+        if self.major == TILED:
+            return untile_scales(array)[:rows].astype(np.float64)
         found = array.reshape(-1, 1) if not self.group else array if self.major == "k" else array.T
         return np.repeat(found.astype(np.float64), self.rows or rows, axis=0)[:rows]
 
     def largest(self, array: Array, rows: int, k: int) -> Array:
         """The largest magnitude among the scales of every row: NaN left out, but infinite for NaN where k is 0, so that
-        no product has it.
+        no product has it, and where NaN fills the last tile up, which the zeros of A or B there meet.
         """
-        found: Array = np.fmax.reduce(np.abs(self._by_row(array, rows)), axis=1, initial=0.0)
+        by_row = self._by_row(array, rows)
+        found: Array = np.fmax.reduce(np.abs(by_row), axis=1, initial=0.0)
+        if self.major == TILED:
+            return np.where(np.isfinite(by_row[:, ceil_div(k, self.group) :]).all(axis=1), found, np.inf)
         return found if k or self.group else np.where(np.isfinite(array).all(), found, np.inf)
+
+    def least(self, array: Array, rows: int) -> Array:
+        """The smallest magnitude among the scales of every row, NaN left out."""
+        found: Array = np.fmin.reduce(np.abs(self._by_row(array, rows)), axis=1, initial=np.inf)
+        return found
 
     def over(self, array: Array, rows: int, k: int) -> Array:
         """The scale of every element of the operand (rows, k)."""

@@ -15,7 +15,8 @@ from ckmlir.dialect.mma_scales import scales_over
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, load, mma, slice_tile, stretch, to_lds, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.scaling import ScaleSpec
+from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
+from ckmlir.ops.contraction.scaling import TILED, ScaleSpec
 from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.mfma import SCALED_BLOCK
@@ -58,6 +59,8 @@ class Place:
         """The scales of every row and group."""
         count = (self.size + (self.spec.rows - 1)) // self.spec.rows
         pitch = self.pitch.multiple_of(self.spec.align)
+        if self.spec.major == TILED:
+            return tiled_view(self.pointer, count, self.groups, pitch)
         by_row, by_group = (pitch, 1) if self.spec.major == "k" else (1, pitch)
         if self.spec.rows == 1:
             return view(self.pointer, (count, self.groups), (by_row, by_group))

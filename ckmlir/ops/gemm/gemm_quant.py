@@ -10,7 +10,8 @@ Arrays: a, b as in `gemm`; scale_a, scale_b (f32): (1), (rows), or (rows, groups
 B, or 128 of them; with `a_major=rows` (groups, rows). Then D tensors, c.
 
 Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, scale_a, scale_b (i32); then
-as in `gemm`. Nothing is promised where a scale is infinite, or products of both scales are in f32.
+as in `gemm`. Nothing is promised where a scale is infinite, or in f32 the product of both scales, or of one and the sum
+that it scales; nor of infinities in A or B where the product of both is less than f32's normal numbers, which may be 0.
 """
 
 from __future__ import annotations
@@ -59,12 +60,15 @@ RESULT_KEYS = (
     Choice("out", "bf16", "of C; types of 8 bits saturate", COMPUTED["f32"]),
     Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
 )
-SCALE_KEYS = (
-    Choice("a_major", "k", "along what scales of groups of A follow each other", MAJORS),
-    Choice("b_major", "k", "along what those of B do; rows: along its columns", MAJORS),
+SCALE_PITCHES = (
     *PITCHES,
     Pitch("ld_scale_a", None, "elements from one row of array scale_a to the next", minimum=1, of=("m", "k")),
     Pitch("ld_scale_b", None, "elements from one row of array scale_b to the next", minimum=1, of=("n", "k")),
+)
+SCALE_KEYS = (
+    Choice("a_major", "k", "along what scales of groups of A follow each other", MAJORS),
+    Choice("b_major", "k", "along what those of B do; rows: along its columns", MAJORS),
+    *SCALE_PITCHES,
 )
 
 
@@ -127,6 +131,9 @@ class GemmQuant(ContractionOperator):
             columns = one.largest(arrays[one.name], problem.n, problem.k)
             with np.errstate(over="ignore", invalid="ignore"):
                 beyond = np.logical_or.outer(np.isinf(rows), np.isinf(columns)) | (np.outer(rows, columns) >= OVERFLOW)
+                beyond |= magnitudes(a, b) * np.maximum.outer(rows, columns) >= OVERFLOW
+                least = np.outer(of_a.least(arrays[of_a.name], problem.m), one.least(arrays[one.name], problem.n))
+                beyond |= (least < LEAST_NORMAL) & ~np.isfinite(a.astype(np.float64) @ b.astype(np.float64))
             worst = np.maximum(worst, np.where(beyond, np.inf, error))
         return super()._tolerance(_plain(problem), scaled, reference, target, worst + moved, added)
 
@@ -151,7 +158,7 @@ def scale_of(
     if pitch < least:
         raise RequestError(f"{key}={pitch}: rows of array {bare.name} have {least} elements; expected at least that")
     # A lane takes several scales only where the instruction scales, and where they follow each other along K.
-    wide = bare.is_power and bare.major == "k"
+    wide = bare.is_power and bare.major != "rows"
     return replace(bare, pitch=pitch, align=alignment(find_dtype(dtype).bytes, pitch, least) if wide else 1)
 
 

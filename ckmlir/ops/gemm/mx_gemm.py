@@ -7,7 +7,8 @@ as exact; packed elements, and two types, only gfx950 multiplies.
 
 Arrays: a, b as in `gemm`, of packed elements their bytes (`ckmlir.ops.packing`), which rows along K fill; lda and ldb
 count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one
-maybe less; with `a_major=rows` (groups, m). Then D tensors, c.
+maybe less; with `a_major=rows` (groups, m); with `a_major=tiles` in tiles of 16 rows and 4 groups, which instructions
+load best (`ckmlir.ops.contraction.scale_tiles`): nothing is promised where NaN fills them up. Then D tensors, c.
 
 Kernel arguments: as in `gemm_quant`.
 """
@@ -25,15 +26,16 @@ from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import PLAN_KEYS, SHUFFLED, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.scaling import POWERS
+from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
-from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_KEYS, GemmQuant, scale_of
+from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_PITCHES, GemmQuant, scale_of
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, RequestError
 from ckmlir.targets import Target
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 DTYPES = ("fp8", "bf8", *PACKED_FLOATS)
+ORDERS = (*MAJORS, TILED)
 LARGEST_EXPONENT = 3
 LISTED = (("fp8", "fp8"), ("bf8", "bf8"), ("fp6", "fp6"), ("fp4", "fp4"), ("fp8", "fp4"))
 """Types of A and B whose kernels are listed."""
@@ -49,7 +51,9 @@ class MxGemm(GemmQuant):
         Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),
         Choice("b_dtype", None, "of B; default: dtype", DTYPES),
         *RESULT_KEYS,
-        *SCALE_KEYS,
+        Choice("a_major", "k", "along what scales of A follow each other, or in tiles of 16 rows x 128 of K", ORDERS),
+        Choice("b_major", "k", "along what those of B do; rows: along its columns", ORDERS),
+        *SCALE_PITCHES,
         *PLAN_KEYS,
         SHUFFLED,
         *expression_keys("acc"),

@@ -8,12 +8,12 @@ least 2^-127; what is then too large saturates. NaN is left out of the maximum, 
 (fp4, fp6, bf6), which take powers of two only, have none, and nothing is promised of it.
 
 Arrays: x (m, n); q (m, n), of packed elements their bytes (`ckmlir.ops.packing`), which rows fill; scale (rows,
-groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128, as many as m has. `gemm_quant`
-and `mx_gemm` take q and scale as they are.
+groups), or with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128, as many as m has; powers of
+two of 1 x 32 also in tiles, filled up with 2^-127 (`ckmlir.ops.contraction.scale_tiles`). `gemm_quant` and `mx_gemm`
+take q and scale as they are.
 
 Kernel arguments: the arrays; m, n, the strides of x and q (of packed elements in bytes), elements from one row of
-scale to the next (i32). Grid:
-tiles across, tiles down.
+scale to the next (i32). Grid: tiles across, tiles down.
 """
 
 from __future__ import annotations
@@ -26,8 +26,9 @@ import numpy as np
 
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.scaling import MAJORS, POWERS
-from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
+from ckmlir.ops.contraction.scale_tiles import GROUPS, tile_scales
+from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype, numpy_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
@@ -39,6 +40,7 @@ from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
 
+ORDERS = (*MAJORS, TILED)
 OUT = ("fp8", "bf8", "i8", *PACKED_FLOATS)
 SCALES = ("f32", POWERS)
 WAVES = 4
@@ -103,7 +105,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         Choice("out", "fp8", "of q", OUT),
         Choice("block", "1x128", "rows x columns that share a scale", tuple(BLOCKS)),
         Choice("scales", "f32", "of scales: numbers, or powers of two", SCALES),
-        Choice("major", "k", "along what scales follow each other: along the rows of x, or from row to row", MAJORS),
+        Choice("major", "k", "along what scales follow each other: the rows of x, from row to row, in tiles", ORDERS),
         Pitch("stride", None, "of the rows of x, in elements; by default n"),
         Pitch("qstride", None, "of the rows of q, in elements; by default n"),
     )
@@ -117,6 +119,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         choices = [values[name] for name in ("dtype", "out", "block", "scales", "major")]
         if values["scales"] == POWERS and values["out"] == "i8":
             raise RequestError("scales=e8m0: powers of two are scales of floats; expected another out than i8")
+        if values["major"] == TILED and (values["scales"] != POWERS or values["block"] != "1x32"):
+            raise RequestError("major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0 block=1x32")
         packing = find_dtype(values["out"]).packing
         if packing is not None and values["scales"] != POWERS:
             raise RequestError(f"scales=f32: {values['out']} has powers of two as scales; expected e8m0")
@@ -135,7 +139,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         )  # fmt: skip
 
     def validate(self, spec: QuantizeBlocksSpec, target: Target) -> list[Reason]:
-        reasons = list(not_a_choice(spec, dtype=FLOATS, out=OUT, block=tuple(BLOCKS), scales=SCALES, major=MAJORS))
+        reasons = list(not_a_choice(spec, dtype=FLOATS, out=OUT, block=tuple(BLOCKS), scales=SCALES, major=ORDERS))
         if spec.out in OUT[:2] and not target.has("fp8_convert"):
             reasons.append(Reason("out", spec.out, target.lacks("fp8_convert"), "expected i8, or a packed type"))
         return reasons
@@ -182,6 +186,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         by_block = _scales(problem, arrays["x"], target)
         values = _divided(problem, arrays["x"], by_block)
         scale = by_block if problem.major == "k" else by_block.T
+        if problem.major == TILED:
+            scale = tile_scales(by_block.astype(numpy_dtype(POWERS, target)))
         if problem.out in PACKED_FLOATS:
             return {"q": pack_values(values, problem.out), "scale": scale}
         return {"q": rounded(problem.out, target, values), "scale": scale}
@@ -211,7 +217,10 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         pitch = max(problem.scale_shape[1], 1)
         qstride = find_dtype(problem.out).size(problem.qstride)
         scalars = map(np.int32, (problem.m, problem.n, problem.stride, qstride, pitch))
-        grid = (ceil_div(problem.n, columns), ceil_div(problem.m, rows), 1)
+        groups = ceil_div(problem.n, columns)
+        if problem.major == TILED:
+            groups = ceil_div(groups, GROUPS) * GROUPS  # what fills the last tile up is written as well
+        grid = (groups, ceil_div(problem.m, rows), 1)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "q", "scale", *scalars))
 
 

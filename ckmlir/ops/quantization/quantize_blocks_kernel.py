@@ -26,6 +26,8 @@ from ckmlir.lang import (
     where,
     workgroup_id,
 )  # fmt: skip
+from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
+from ckmlir.ops.contraction.scaling import TILED
 from ckmlir.ops.quantization.blocks import BLOCKS
 from ckmlir.ops.quantization.quantize_blocks import WAVES, QuantizeBlocksSpec, largest_exponent
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest
@@ -71,8 +73,12 @@ def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
         q = cast(x * factor, spec.out) if packing is None else pack(x * factor, spec.out)
         store(q, window(given.q, qstride, in_bytes))
         count, groups = (given.m + (shared - 1)) // shared, (n + (columns - 1)) // columns
-        strides = (given.pitch, 1) if spec.major == "k" else (1, given.pitch)
-        seen = view(given.scale, (count, groups), strides).freeze(1, group).pad(amax.lengths[0])
+        if spec.major == TILED:
+            seen = tiled_view(given.scale, count, groups, given.pitch)
+        else:
+            strides = (given.pitch, 1) if spec.major == "k" else (1, given.pitch)
+            seen = view(given.scale, (count, groups), strides)
+        seen = seen.freeze(1, group).pad(amax.lengths[0])
         store(stored, seen.window(amax.lengths, (row // shared,)))
 
     return quantize_blocks
