@@ -175,6 +175,12 @@ def test_packed_rows_are_whole_bytes(keys: dict[str, object], words: str) -> Non
         MX.problem(**keys)
 
 
+def test_rows_that_copies_to_lds_do_not_fill_are_refused() -> None:
+    target = get_target("gfx950")
+    reason, _ = MX.validate(MX.spec(MX.problem(dtype="fp6", schedule="async_wide"), target), target)
+    assert "rows of A have 96 bytes in the block, which a wave's copies to LDS do not fill" in str(reason)
+
+
 def test_packed_types_need_gfx950() -> None:
     target = get_target("gfx942")
     reasons = MX.validate(MX.spec(MX.problem(dtype="fp4"), target), target)

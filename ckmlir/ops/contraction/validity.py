@@ -38,6 +38,7 @@ from ckmlir.ops.tensors.expression import check_f64, parse
 from ckmlir.ops.tensors.linearity import is_linear
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 from ckmlir.targets import Target, TargetError
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
@@ -291,6 +292,10 @@ def _alignment(spec: ContractionSpec) -> Iterator[Reason]:
                 f"rows of {'AB'[place]} are aligned to {spec.align[place] * size} bytes, copies to LDS take 4 at least"
             )
             yield Reason("schedule", spec.schedule, why, "expected rows of a multiple of 4 bytes, or another schedule")
+        row, copied = spec.held[place].size(spec.block[2]), WAVE_SIZE * NARROWEST_COPY
+        if schedule.path_of(tensor) == "direct" and row % copied and row & (row - 1):
+            why = f"rows of {'AB'[place]} have {row} bytes in the block, which a wave's copies to LDS do not fill"
+            yield Reason("schedule", spec.schedule, why, "expected a schedule that loads, such as compv3")
 
 
 def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
