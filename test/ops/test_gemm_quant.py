@@ -24,8 +24,23 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"dtype": "i8", "a_scale": "row", "b_scale": "column", "op": "relu(acc + d0)", "d_kind": "row"}),
     ("gfx950", {"dtype": "bf8", "a_scale": "tensor", "b_scale": "tensor", "out": "fp8", "layout": "CRR"}),
     ("gfx942", {"a_scale": "row", "ld_scale_a": 9, "schedule": "preshuffle", "mfma": "16x16x32"}),
+    ("gfx942", {"b_dtype": "i4"}),
     ("gfx942", {"a_scale": "1x64", "k": 900, "schedule": "mem6_interwave"}),  # 5 and 7 sets of registers
 ]
+
+
+INT4: list[tuple[str, dict[str, Any]]] = [
+    ("gfx90a", {"dtype": "i8", "b_scale": "1x32", "ldb": 320}),
+    ("gfx950", {"dtype": "bf8", "a_scale": "row", "b_scale": "column", "schedule": "compv4"}),
+    ("gfx950", {"b_scale": "1x64", "b_major": "rows", "out": "fp8", "k": 640}),
+    ("gfx942", {"k": 0}),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("chip", "keys"), INT4)
+def test_integers_of_4_bits(chip: str, keys: dict[str, Any]) -> None:
+    agree("gemm_quant", chip, **{**RAGGED, "b_dtype": "i4", **keys})
 
 
 @pytest.mark.parametrize(("chip", "keys"), CASES)
@@ -56,6 +71,8 @@ def test_the_reference_is_the_product_of_scaled_numbers() -> None:
     ({"ld_scale_a": 2}, "ld_scale_a=2: rows of array scale_a have 3 elements; expected at least that"),
     ({"b_major": "rows", "ld_scale_b": 1}, "ld_scale_b=1: rows of array scale_b have 2 elements"),
     ({"a_scale": "128x128"}, "a_scale=128x128: expected tensor|row|1x32|1x64|1x128"),
+    ({"b_dtype": "i4", "k": 301}, "k=301: rows of B are whole bytes, which 2 elements of i4 share; expected a"),
+    ({"b_dtype": "i4", "layout": "RRR"}, "elements of i4 share bytes along k, along which B has to be contiguous"),
     ({"op": "d0"}, "it does not depend on the product"),
 ])  # fmt: skip
 def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
@@ -67,6 +84,7 @@ def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(("keys", "words"), [
     ({"block": "64x64x64"}, "steps of 64 along K are less than a group of scales; expected 128 or more along K"),
     ({"b_scale": "1x32", "mfma": "32x32x64"}, "a group of scales is 32 elements along K; expected an instruction of"),
+    ({"b_dtype": "i4", "schedule": "async"}, "A and B become fp8 in registers, and this schedule goes past them"),
     ({"b_scale": "1x128", "schedule": "async"}, "scales of columns go through registers to LDS"),
 ])  # fmt: skip
 def test_what_a_chip_cannot_run(keys: dict[str, Any], words: str) -> None:

@@ -51,6 +51,21 @@ def test_products(chip: str, keys: dict[str, Any]) -> None:
     agree("mx_gemm", chip, **{**RAGGED, **keys})
 
 
+CONVERTED: list[tuple[str, dict[str, Any]]] = [
+    ("gfx90a", {"dtype": "bf6", "ldb": 320, "m": 33, "n": 40}),
+    ("gfx942", {"dtype": "fp6", "b_dtype": "fp8", "b_major": "tiles", "m": 33, "n": 40}),
+    ("gfx90a", {"dtype": "fp4", "k": 0}),
+    ("gfx942", {"dtype": "fp4", "b_dtype": "bf8", "k": 70, "op": "relu(acc) + d0", "d_kind": "row"}),
+    ("gfx942", {"dtype": "fp4", "m": 200, "n": 256, "k": 512, "schedule": "compv4", "out": "f32"}),
+]
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("chip", "keys"), CONVERTED)
+def test_products_of_what_the_chip_does_not_multiply(chip: str, keys: dict[str, Any]) -> None:
+    agree("mx_gemm", chip, **{**RAGGED, **keys})
+
+
 def run(chip: str, arrays: dict[str, npt.NDArray[Any]], **keys: Any) -> npt.NDArray[Any]:
     """What a product comes to, compared with the reference."""
     target = get_target(chip)
@@ -90,36 +105,56 @@ def test_the_instruction_scales() -> None:
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
-COMMON = (("fp4", "fp4"), ("fp8", "fp4"), ("bf6", "fp4"))
+TYPES = ("fp8", "bf8", "fp6", "bf6", "fp4")
+SHAPES = [("gfx950", "16x16x128"), ("gfx950", "32x32x64"), ("gfx942", None), ("gfx90a", None)]
+COMMON = {("gfx950", "16x16x128"): (("fp4", "fp4"), ("bf6", "fp4")), ("gfx950", "32x32x64"): (("fp8", "fp4"),),
+          ("gfx942", None): (("bf8", "fp6"),), ("gfx90a", None): ()}  # fmt: skip
+"""The pairs that run by default."""
 PAIRS = [
-    pair if pair in COMMON else pytest.param(*pair, marks=pytest.mark.full)
-    for pair in itertools.product(("fp8", "bf8", "fp6", "bf6", "fp4"), repeat=2)
+    pytest.param(chip, shape, a, b, marks=[] if (a, b) in COMMON[chip, shape] else pytest.mark.full)
+    for (chip, shape), a, b in itertools.product(SHAPES, TYPES, TYPES)
+    if chip != "gfx90a" or {a, b} <= set(PACKED_TYPES)
 ]
 
 
-@pytest.mark.parametrize("shape", ["16x16x128", "32x32x64"])
-@pytest.mark.parametrize(("a", "b"), PAIRS)
-def test_every_pair_of_formats_is_exact(a: str, b: str, shape: str) -> None:
+@pytest.mark.parametrize(("chip", "shape", "a", "b"), PAIRS)
+def test_every_pair_of_formats_is_exact(chip: str, shape: str | None, a: str, b: str) -> None:
     """Numbers whose products and sums f32 holds, every code of 4 and 6 bits among them, against exact arithmetic."""
-    target = get_target("gfx950")
-    keys = {"m": 64, "n": 64, "k": 256, "dtype": a, "b_dtype": b, "out": "f32", "mfma": shape}
+    target = get_target(chip)
+    size = 64 if chip == "gfx950" else 16
+    keys: dict[str, Any] = {"m": size, "n": size, "k": 256, "dtype": a, "b_dtype": b, "out": "f32", "mfma": shape}
     problem = MX.problem(**keys)
     random, arrays = np.random.default_rng(5), {}
     exact = {}
     for name, dtype in (("a", a), ("b", b)):
-        codes = np.tile(np.arange(64), 256).reshape(64, 256) * (1 if dtype in PACKED_TYPES else 0)
-        random.shuffle(codes)
+        codes = np.tile(np.arange(64), 4 * size).reshape(size, 256) * (1 if dtype in PACKED_TYPES else 0)
+        codes = random.permuted(codes, axis=1)
         if dtype in PACKED_TYPES:
             arrays[name] = pack_codes((codes % (1 << find_dtype(dtype).bits)).astype(np.uint8), dtype)
             exact[name] = unpack_values(arrays[name], dtype).astype(np.float64)
         else:
-            arrays[name] = random.integers(-4, 5, (64, 256)).astype(numpy_dtype(dtype, target))
+            arrays[name] = random.integers(-4, 5, (size, 256)).astype(numpy_dtype(dtype, target))
             exact[name] = arrays[name].astype(np.float64)
-        powers = random.integers(-1, 2, (64, 8))
+        powers = random.integers(-1, 2, (size, 8))
         arrays[f"scale_{name}"] = np.exp2(powers).astype(ml_dtypes.float8_e8m0fnu)
         exact[name] = exact[name] * np.repeat(np.exp2(powers), 32, axis=1)
     result = run_operator(MX, problem, arrays, target, open_device("sim", target, checks="all"))
     np.testing.assert_array_equal(result.outputs["c"].astype(np.float64), exact["a"] @ exact["b"].T)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("dtype", ["fp8", "bf8"])
+def test_every_code_of_8_bits_becomes_f16_exactly(dtype: str) -> None:
+    """NaN and denormals as well."""
+    target = get_target("gfx942")
+    codes = np.arange(256, dtype=np.uint8).reshape(256, 1).view(numpy_dtype(dtype, target))
+    problem = MX.problem(m=256, n=1, k=2, dtype=dtype, b_dtype="fp4", out="f32")
+    arrays = MX.inputs(problem, target, seed=1)
+    arrays["a"][:, :1], arrays["a"][:, 1:] = codes, np.zeros_like(codes)
+    arrays["b"][:] = 0x22  # 1 and 1
+    arrays["scale_a"].view(np.uint8)[:] = arrays["scale_b"].view(np.uint8)[:] = 127
+    result = run_operator(MX, problem, arrays, target, open_device("sim", target))
+    np.testing.assert_array_equal(result.outputs["c"], codes.astype(np.float32))
 
 
 def test_scales_come_four_at_a_time() -> None:
@@ -179,12 +214,6 @@ def test_rows_that_copies_to_lds_do_not_fill_are_refused() -> None:
     target = get_target("gfx950")
     reason, _ = MX.validate(MX.spec(MX.problem(dtype="fp6", schedule="async_wide"), target), target)
     assert "rows of A have 96 bytes in the block, which a wave's copies to LDS do not fill" in str(reason)
-
-
-def test_packed_types_need_gfx950() -> None:
-    target = get_target("gfx942")
-    reasons = MX.validate(MX.spec(MX.problem(dtype="fp4"), target), target)
-    assert "gfx942 has no fp4 MFMA (fp4 matrix instructions start with gfx950)" in str(reasons[0])
 
 
 def test_what_is_refused() -> None:

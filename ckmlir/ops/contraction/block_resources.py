@@ -36,11 +36,11 @@ def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
 def block_resources(spec: ContractionSpec) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
     m, n, k = spec.block
-    sizes = [Fraction(one.bits, 8) for one in spec.held]
+    sizes = [Fraction(one.bits, 8) for one in spec.in_lds]
     threads = spec.wave_count * WAVE_SIZE
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
-    reads = [tile_depth(spec.mfma[1], one.bytes) for one in spec.held if one.packing is None]
+    reads = [tile_depth(spec.mfma[1], one.bytes) for one in spec.in_lds if one.packing is None]
     vector = max(spec.mfma[2], *reads, 0)  # a lane reads 16 bytes
     depth = min(k, 2 * vector) if schedule.order != "source" else k
     loop = loads = 0
@@ -57,7 +57,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
             for width, align in _loaded(spec, tensor):
-                elements = share // spec.held[place].bytes
+                elements = share // spec.in_lds[place].bytes
                 moving += sets * elements * width // 4
                 loads += elements * width // min(16, align * width)
         elif path == "straight":

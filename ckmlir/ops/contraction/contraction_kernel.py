@@ -38,8 +38,8 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
     # A sparse operand is the instruction's first.
-    shape, other, sparse = "x".join(map(str, spec.mfma)), spec.b_dtype or None, bool(spec.sparse)
-    product = Mma.select(target, shape, spec.dtype, other, block_k=spec.piece, transposed=not sparse, sparse=sparse)
+    shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
+    product = Mma.select(target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse)
     if spec.scaled_by_instruction and not spec.shuffled:
         product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
     walk = ALL_WALKS[spec.walk]

@@ -91,6 +91,8 @@ class ContractionSpec(Spec):
             (`ckmlir.ops.contraction.sources`), and `combine` the expressions of both; () where A and B are arrays.
         scaling: the scales of A and the matrices B, as `ckmlir.ops.contraction.scaling` writes them; () for none.
         b_dtype: of the matrices B where it is not that of A; "": the same.
+        taken: the type that A and B become, exactly, on their way to LDS, and in which they are multiplied; "": what
+            they are.
         walk: of `WALKS`.
         rows: arrays whose rows do not follow each other in a block, each as `name:word` of `ROWS`; those of the walk
             "experts" alone.
@@ -134,6 +136,7 @@ class ContractionSpec(Spec):
     scaling: Annotated[tuple[str, ...], Counts(without_alignment)] = ()
     sparse: Annotated[int, Counts(bool)] = 0
     b_dtype: str = ""
+    taken: str = ""
 
     @property
     def name(self) -> str:
@@ -141,7 +144,7 @@ class ContractionSpec(Spec):
             self.operator, self.dtype, self.out, self.layout.lower(), by(self.block), f"waves{by(self.waves)}",
             f"mfma{by(self.mfma)}", self.epilogue, self.schedule, f"align{by(self.align)}",
         ]  # fmt: skip
-        parts += [f"by_{self.b_dtype}"] * bool(self.b_dtype)
+        parts += [f"by_{self.b_dtype}"] * bool(self.b_dtype) + [f"as_{self.taken}"] * bool(self.taken)
         parts += [f"shuffled{self.shuffled}"] * (self.shuffled > 0)
         parts += [f"products{self.products}"] * (self.products > 1)
         parts += [f"batch{self.batch}"] * (self.batch > 0)
@@ -166,6 +169,16 @@ class ContractionSpec(Spec):
     def held(self) -> tuple[Dtype, Dtype]:
         """What A, and the matrices B, hold."""
         return stored_kinds(self.dtype, self.b_dtype)
+
+    @property
+    def multiplied(self) -> tuple[str, str]:
+        """The types of A, and of the matrices B, that the matrix instruction takes."""
+        return self.taken or self.dtype, self.taken or self.b_dtype or self.dtype
+
+    @property
+    def in_lds(self) -> tuple[Dtype, Dtype]:
+        """What LDS holds of A, and of the matrices B."""
+        return stored_kinds(*self.multiplied)
 
     @property
     def accumulators(self) -> tuple[str, ...]:

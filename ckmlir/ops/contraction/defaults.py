@@ -10,7 +10,8 @@ import itertools
 import math
 from typing import NamedTuple
 
-from ckmlir.ops.contraction.contraction_spec import accumulator_type, stored_type
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, accumulator_type, stored_type
+from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
@@ -93,6 +94,15 @@ class Wish(NamedTuple):
     arrays: int = 2
     batch: int = 1
     partial: bool = False
+
+
+def wish_of(problem: Problem, target: Target) -> Wish:
+    """What a problem says of its plan."""
+    return Wish(
+        problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
+        problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
+        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
+    )  # fmt: skip
 
 
 def plans(wish: Wish, target: Target) -> list[Plan]:

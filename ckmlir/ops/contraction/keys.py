@@ -167,6 +167,28 @@ def check_sizes(problem: Problem) -> Problem:
     return problem
 
 
+def check_packed(values: Mapping[str, Any], types: tuple[str, str]) -> None:
+    """Raise RequestError where packed elements do not fill the bytes of rows along K."""
+    for operand, dtype, letter in zip("ab", types, "RC", strict=True):
+        packing = find_dtype(dtype).packing
+        if packing is None:
+            continue
+        layout, matrix = values["layout"], operand.upper()
+        if layout["ab".index(operand)] != letter:
+            raise RequestError(
+                f"layout={layout}: elements of {dtype} share bytes along k, along which {matrix} has to be contiguous; "
+                "expected RCR"
+            )
+        if values["shuffled"] or values["schedule"] == PRESHUFFLE:
+            raise RequestError(f"shuffled: fragment order is of elements of whole bytes, {matrix} has {dtype}")
+        for key in ("k", f"ld{operand}"):
+            if (values[key] or 0) % packing.elements:
+                raise RequestError(
+                    f"{key}={values[key]}: rows of {matrix} are whole bytes, which {packing.elements} elements of "
+                    f"{dtype} share; expected a multiple of {packing.elements}"
+                )
+
+
 def _check_parts(problem: Problem) -> Problem:
     """The problem, if kernels count to the outputs of a part that it asks for. Raises RequestError."""
     if problem.asks_for_parts and problem.parted().part_outputs > MAXIMUM_SIZE:

@@ -6,8 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.packing import Packing
-from ckmlir.lang import Pointer, Scalar, Tile, View, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, cast, unpack, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
@@ -19,6 +21,8 @@ from ckmlir.ops.contraction.sparsity import kept
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.ops.dtypes import Dtype, find_dtype
 
+DWORD = 4
+"""Bytes; so many groups of bytes are whole dwords."""
 LDS_NAMES = ("b", "up")
 """What schedules call the matrices B."""
 
@@ -51,14 +55,38 @@ class Kept(Matrix):
 
 @dataclass(frozen=True)
 class PackedMatrix(Matrix):
-    """The same of packed elements: a matrix of their bytes."""
+    """The same of packed elements: a matrix of their bytes, which `lies` deals out."""
 
     packing: Packing
+    lies: Distribution | None = None
 
     def load(self, k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
         size = self.packing.size(self.depth)
-        return self.rows.load((in_bytes(k, self.packing).multiple_of(size),), (size,))
+        return self.rows.load((in_bytes(k, self.packing).multiple_of(size),), (size,), self.lies)
+
+
+@dataclass(frozen=True)
+class Converted:
+    """A matrix whose elements become others on their way to LDS."""
+
+    matrix: Matrix
+    kind: Dtype
+    taken: str
+
+    @property
+    def name(self) -> str:
+        """See `loop_kernel.Operand`."""
+        return self.matrix.name
+
+    def load(self, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        return self.matrix.load(k)
+
+    def prepared(self, loaded: Tile, k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        wide = cast(loaded, "f32") if self.kind.packing is None else unpack(loaded, self.kind.name)
+        return cast(wide, self.taken)
 
 
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
@@ -73,13 +101,27 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     a, b = spec.held
     rows = array(spec, work, "a").rows(work.row, bm)
     return [
-        Kept("a", rows, bk) if spec.sparse else _matrix("a", rows, bk, a),
-        *(_matrix(known_as, array(spec, work, name).rows(work.column, bn), bk, b) for known_as, name in names),
+        Kept("a", rows, bk) if spec.sparse else _matrix(spec, "a", rows, bm, a),
+        *(_matrix(spec, known_as, array(spec, work, name).rows(work.column, bn), bn, b) for known_as, name in names),
     ]
 
 
-def _matrix(name: str, rows: Rows, depth: int, kind: Dtype) -> Matrix:
-    return Matrix(name, rows, depth) if kind.packing is None else PackedMatrix(name, rows, depth, kind.packing)
+def _matrix(spec: ContractionSpec, name: str, rows: Rows, count: int, kind: Dtype) -> Operand:
+    depth, packing = spec.block[2], kind.packing
+    converted = spec.taken not in ("", kind.name)
+    if packing is None:
+        found = Matrix(name, rows, depth)
+    else:
+        found = PackedMatrix(name, rows, depth, packing, _whole(spec, packing, count) if converted else None)
+    return Converted(found, kind, spec.taken) if converted else found
+
+
+def _whole(spec: ContractionSpec, packing: Packing, rows: int) -> Distribution | None:
+    """Bytes of a block such that a lane has all that elements share: dwords of groups of three."""
+    if packing.bytes == 1:
+        return None
+    groups = coalesced((rows, packing.size(spec.block[2]) // packing.bytes), spec.wave_count, 1, DWORD)
+    return groups.expand(2, packing.bytes).join(1)
 
 
 def in_bytes(elements: Scalar, packing: Packing) -> Scalar:

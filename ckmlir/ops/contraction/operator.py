@@ -12,15 +12,15 @@ import numpy as np
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
-from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import (
     Plan,
-    Wish,
     default_epilogue,
     default_mfma,
     default_parts,
     default_slices,
     plans,
+    wish_of,
 )  # fmt: skip
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
@@ -77,7 +77,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         schedule, block, waves = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
-        types = (problem.dtype, problem.b_dtype or problem.dtype)
+        taken = problem.taken(target)
+        types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
         mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, problem.shuffled, sparse)
         epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
         computed = bool(problem.op) or problem.dtype == "f64"
@@ -85,7 +86,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         return ContractionSpec(
             operator=self.name,
             dtype=problem.dtype,
-            b_dtype=problem.b_dtype,
+            b_dtype=problem.b_dtype, taken=taken,
             out=problem.out,
             layout=problem.layout,
             products=problem.products,
@@ -160,7 +161,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         shape = (problem.n, problem.k) if shuffled else array.shape
         if kind.packing is not None:
             values = generator.standard_normal((shape[0], kind.packing.count(shape[1])), dtype=np.float32)
-            return pack_values(values, kind.name)
+            return pack_values(4 * values if kind.packing.is_integer else values, kind.name)
         if problem.dtype == "i8":
             values = generator.integers(-128, 128, shape, dtype=np.int16)
         else:
@@ -304,15 +305,6 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             parts_of(problem, part_length(problem, spec, target)) * parted.part_outputs * find_dtype(parted.out).bytes
         )
         return tuple(Workspace(name, size) for name in parted.outputs)
-
-
-def wish_of(problem: Problem, target: Target) -> Wish:
-    """What a problem says of its plan."""
-    return Wish(
-        problem.m, problem.n, problem.k, problem.dtype, problem.layout, problem.load_bytes,
-        problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
-    )  # fmt: skip
 
 
 def _magnitudes_of_parts(

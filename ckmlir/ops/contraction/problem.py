@@ -19,7 +19,7 @@ from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
-from ckmlir.ops.contraction.sources import Source
+from ckmlir.ops.contraction.sources import INTEGERS, Source
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import Dtype, find_dtype
@@ -116,6 +116,16 @@ class Problem:
         """Whether steps have partial sums, which are scaled before they are added."""
         deepest = max((one.group for one in self.scaling), default=0)
         return deepest > 0 and self.piece(2 * deepest, target) <= deepest
+
+    def taken(self, target: Target) -> str:
+        """The type that elements become on their way to LDS, which holds all of them exactly: that of A for integers of
+        4 bits; f16 where the chip does not multiply what has powers of two as scales; "" where they stay what they are.
+        """
+        if self.b_dtype == INTEGERS:
+            return self.dtype
+        powers = bool(self.scaling) and all(one.is_power for one in self.scaling)
+        known = all(one.packing is not None or target.fp8 is not None for one in self.held)
+        return "f16" if powers and known and not target.mfmas(self.dtype, self.b_dtype or None) else ""
 
     def piece(self, depth: int, target: Target) -> int:
         """Elements along K, of a step of so many, that are multiplied before their sums are scaled."""

@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Protocol
 
+from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.reach import NEAR
 from ckmlir.lang import Scalar, Tile, View, Window, atomic_add, gather, load, scatter, scatter_add, store
 
@@ -15,8 +16,10 @@ Amount = Scalar | int
 class Rows(Protocol):
     """Some rows of an array of one dimension or two; what lies outside is zero, and dropped."""
 
-    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
-        """Their elements, in two dimensions those of so many columns from a column on."""
+    def load(
+        self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
+    ) -> Tile:
+        """Their elements, in two dimensions those of so many columns from a column on; `lies`: over lanes and waves."""
 
     def store(self, tile: Tile, *origin: Amount) -> None:
         """Write them, from a column on."""
@@ -74,9 +77,11 @@ class Following:
     row: Scalar
     count: int
 
-    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+    def load(
+        self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
+    ) -> Tile:
         """See `Rows`."""
-        return load(self._window(origin, lengths))
+        return load(self._window(origin, lengths), lies)
 
     def store(self, tile: Tile, *origin: Amount) -> None:
         """See `Rows`."""
@@ -100,9 +105,11 @@ class Listed:
     view: View
     index: Tile
 
-    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+    def load(
+        self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
+    ) -> Tile:
         """See `Rows`."""
-        return gather(self._window(origin, lengths), self.index, 0, reach=NEAR)
+        return gather(self._window(origin, lengths), self.index, 0, lies, reach=NEAR)
 
     def store(self, tile: Tile, *origin: Amount) -> None:
         """See `Rows`."""

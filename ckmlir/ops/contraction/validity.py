@@ -26,7 +26,7 @@ from ckmlir.ops.contraction.contraction_spec import (
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
+from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, SourceSpec
 from ckmlir.ops.contraction.windows import parse_windows
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import RequestError
@@ -47,7 +47,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else types.get(spec.dtype, (spec.out,))
     reasons = [
         *not_a_choice(
-            spec, dtype=tuple(types), b_dtype=("", *types), out=outputs,
+            spec, dtype=tuple(types), b_dtype=("", *types, INTEGERS), taken=("", spec.dtype, "f16"), out=outputs,
             layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
             walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
         ),
@@ -251,9 +251,9 @@ def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
 
 def _matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     try:
-        target.find_mfma(by(spec.mfma), spec.dtype, spec.b_dtype or None, sparse=bool(spec.sparse))
+        target.find_mfma(by(spec.mfma), *spec.multiplied, sparse=bool(spec.sparse))
     except TargetError as error:
-        no_dtype = not target.mfmas(spec.dtype, spec.b_dtype or None, sparse=bool(spec.sparse))
+        no_dtype = not target.mfmas(*spec.multiplied, sparse=bool(spec.sparse))
         field, value = ("dtype", spec.dtype) if no_dtype else ("mfma", spec.mfma)
         message = str(error)
         why, _, right = message.partition("; ")
@@ -308,7 +308,11 @@ def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
         why = f"elements of {packed[0].name} share bytes along k"
         yield Reason("layout", spec.layout, why, "expected RCR and plain matrices")
         return
-    if packed and not spec.scaled_by_instruction:
+    if spec.taken:
+        if {parse_schedule(spec.schedule_text).path_of(tensor) for tensor in "ab"} != {"through"}:
+            why = f"A and B become {spec.taken} in registers, and this schedule goes past them"
+            yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
+    elif packed and not spec.scaled_by_instruction:
         why = f"{packed[0].name} is multiplied by instructions that scale blocks, and this one does not"
         yield Reason("mfma", spec.mfma, why, "expected 16x16x128 or 32x32x64")
         return

@@ -8,8 +8,9 @@ from functools import reduce
 from operator import mul
 from types import SimpleNamespace
 
+from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Pointer, Scalar, Tile, View, load, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
@@ -34,11 +35,13 @@ class DealtOut(Following):
     vector: int
     along: int
 
-    def load(self, origin: Sequence[Amount] = (), lengths: Sequence[int] = ()) -> Tile:
+    def load(
+        self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
+    ) -> Tile:
         """See `Rows`."""
         others = (1 - self.along, AT_ONCE)
         dealt = coalesced((self.count, *lengths), self.waves, self.along, self.vector, lanes_first=others)
-        return load(self._window(origin, lengths), dealt)
+        return super().load(origin, lengths, lies or dealt)
 
 
 @dataclass(frozen=True)

@@ -6,8 +6,12 @@ group along K (`1x128`, `128x128`). Groups begin at multiples of their length; t
 group are scaled and added in f32, scales of all of K are applied at the end: `acc` in `op` is the product of the scaled
 matrices, in f32.
 
-Arrays: a, b as in `gemm`; scale_a, scale_b (f32): (1), (rows), or (rows, groups), rows being those of A, or columns of
-B, or 128 of them; with `a_major=rows` (groups, rows). Then D tensors, c.
+With `b_dtype=i4` B is of integers from -8 to 7, two in a byte, the first of two along K in the low half (CK Tile's
+pk_int4), which 8-bit types hold exactly: they become `dtype` on their way to LDS.
+
+Arrays: a, b as in `gemm`, of i4 its bytes (n, k / 2), ldb counting elements; scale_a, scale_b (f32): (1), (rows), or
+(rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups, rows). Then D
+tensors, c.
 
 Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, scale_a, scale_b (i32); then
 as in `gemm`. Nothing is promised where a scale is infinite, or in f32 the product of both scales, or of one and the sum
@@ -30,6 +34,7 @@ from ckmlir.ops.contraction.keys import (
     PLAN_KEYS,
     SHUFFLED,
     SIZES,
+    check_packed,
     check_sizes,
     expression_keys,
     read_problem,
@@ -38,6 +43,7 @@ from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import matrices
 from ckmlir.ops.contraction.scaling import MAJORS, Scale
+from ckmlir.ops.contraction.sources import INTEGERS
 from ckmlir.ops.contraction.tolerance import magnitudes
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment
@@ -84,7 +90,8 @@ class GemmQuant(ContractionOperator):
     products: ClassVar[int] = 1
     keys = (
         *SIZES,
-        Choice("dtype", "fp8", "of A and B", DTYPES),
+        Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),
+        Choice("b_dtype", None, "of B: i4, integers of 4 bits, which become dtype on their way to LDS", (INTEGERS,)),
         *RESULT_KEYS,
         Choice("a_scale", "1x128", "of all of A, each row, or each row and so much of K", tuple(A_SCALES)),
         Choice("b_scale", "128x128", "of all of B, each column, or so many columns and so much of K", tuple(B_SCALES)),
@@ -95,7 +102,9 @@ class GemmQuant(ContractionOperator):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = read_problem(values, self.products)
+        other = values["b_dtype"] or ""
+        check_packed(values, (values["dtype"], other or values["dtype"]))
+        problem = replace(read_problem(values, self.products), b_dtype=other)
         of_a = scale_of("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k)
         of_b = scale_of("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k)
         scaling = (of_a, *(replace(of_b, operand=name) for name in problem.operands[1:]))

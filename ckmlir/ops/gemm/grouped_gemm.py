@@ -35,7 +35,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     LAYOUTS,
     ContractionSpec,
 )  # fmt: skip
-from ckmlir.ops.contraction.defaults import LARGE, plans
+from ckmlir.ops.contraction.defaults import LARGE, plans, wish_of
 from ckmlir.ops.contraction.grouped import (
     TABLE,
     ForEach,
@@ -56,7 +56,7 @@ from ckmlir.ops.contraction.grouped import (
     table_shape,
 )
 from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
-from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows, wish_of
+from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS

@@ -3,7 +3,8 @@
 A and B are of 8-bit floats, or packed ones of 6 or 4 bits (fp4, fp6, bf6), each of a type of its own; their scales are
 e8m0 (OCP Microscaling Formats): code c is 2^(c - 127), 255 is NaN. gfx950's matrix instructions scale their operands by
 themselves. Elsewhere, or with an instruction that does not, sums of 32 products are scaled and added in f32, which is
-as exact; packed elements, and two types, only gfx950 multiplies.
+as exact; what the chip does not multiply, packed elements and on gfx942 two of them or of 8 bits, becomes f16 on its
+way to LDS, which holds all of them.
 
 Arrays: a, b as in `gemm`, of packed elements their bytes (`ckmlir.ops.packing`), which rows along K fill; lda and ldb
 count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one
@@ -22,15 +23,23 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
-from ckmlir.ops.contraction.keys import PLAN_KEYS, SHUFFLED, SIZES, check_sizes, expression_keys, read_problem
+from ckmlir.ops.contraction.keys import (
+    PLAN_KEYS,
+    SHUFFLED,
+    SIZES,
+    check_packed,
+    check_sizes,
+    expression_keys,
+    read_problem,
+)
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
-from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS
 from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_PITCHES, GemmQuant, scale_of
 from ckmlir.ops.operator import ArraySpec
-from ckmlir.ops.request import Choice, RequestError
+from ckmlir.ops.request import Choice
 from ckmlir.targets import Target
 from ckmlir.targets.mfma import SCALED_BLOCK
 
@@ -61,7 +70,7 @@ class MxGemm(GemmQuant):
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         a, b = values["dtype"], values["b_dtype"] or values["dtype"]
-        _check_packed(values, (a, b))
+        check_packed(values, (a, b))
         problem = replace(read_problem(values), b_dtype="" if a == b else b)
         shared = (1, SCALED_BLOCK)
         scaling = (
@@ -80,28 +89,6 @@ class MxGemm(GemmQuant):
         problems = [self.problem(**size, dtype=a, b_dtype=b) for a, b in LISTED for size in sizes]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
-
-
-def _check_packed(values: Mapping[str, Any], types: tuple[str, str]) -> None:
-    """Raise RequestError where packed elements do not fill the bytes of rows along K."""
-    for operand, dtype, letter in zip("ab", types, "RC", strict=True):
-        packing = find_dtype(dtype).packing
-        if packing is None:
-            continue
-        layout, matrix = values["layout"], operand.upper()
-        if layout["ab".index(operand)] != letter:
-            raise RequestError(
-                f"layout={layout}: elements of {dtype} share bytes along k, along which {matrix} has to be contiguous; "
-                "expected RCR"
-            )
-        if values["shuffled"] or values["schedule"] == PRESHUFFLE:
-            raise RequestError(f"shuffled: fragment order is of elements of whole bytes, {matrix} has {dtype}")
-        for key in ("k", f"ld{operand}"):
-            if (values[key] or 0) % packing.elements:
-                raise RequestError(
-                    f"{key}={values[key]}: rows of {matrix} are whole bytes, which {packing.elements} elements of "
-                    f"{dtype} share; expected a multiple of {packing.elements}"
-                )
 
 
 OPERATOR = MxGemm()
