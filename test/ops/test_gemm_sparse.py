@@ -81,6 +81,16 @@ def test_only_what_is_kept_counts(dtype: str) -> None:
     np.testing.assert_array_equal(np.isnan(c[ordinary, 3]), named[ordinary])
 
 
+@pytest.mark.parametrize(("chip", "keys", "block"), [
+    ("gfx950", {"dtype": "fp8"}, (128, 128, 256)),  # half the rows of A, and LDS is the limit
+    ("gfx950", {"dtype": "fp8", "lda": 516}, (128, 128, 128)),  # narrow loads
+    ("gfx942", {"dtype": "f16"}, (256, 256, 64)),  # the matrix cores are
+])  # fmt: skip
+def test_deep_steps_where_lds_is_the_limit(chip: str, keys: dict[str, Any], block: tuple[int, int, int]) -> None:
+    target = get_target(chip)
+    assert GEMM.spec(GEMM.problem(m=4096, n=4096, k=1024, **keys), target).block == block
+
+
 def test_the_index_is_read_as_dwords_where_it_can_be() -> None:
     """A lane's bytes of the index for several instructions follow each other."""
     for chip, dtype in (("gfx942", "f16"), ("gfx942", "i8"), ("gfx950", "bf16"), ("gfx950", "i8")):

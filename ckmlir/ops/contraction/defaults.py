@@ -33,6 +33,10 @@ WITHOUT_REGISTERS = "ping_pong_async"
 """What large blocks are left with where the matrix instruction's own vectors take the registers of tiles that are on
 their way: those go straight to LDS. By the model on gfx950, fp8 of 4096 x 4096 x 4096: 70 % of the peak, 63 % with
 `PREFERRED` and 128 x 128."""
+NARROWEST_FOR_DEEP = 8
+"""Bytes of a load below which deep steps of 8-bit types spill, since there are so many loads."""
+PREFERRED_DEEP, DEEP_BYTES = "compv3", 256
+"""The schedule of deep steps, and their bytes of B along K; see `_pays_deep`."""
 NARROWEST_FOR_TWO_STEPS = 4
 """Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
 and scalar registers do not hold them twice."""
@@ -79,6 +83,7 @@ class Wish(NamedTuple):
         load_bytes: of the widest load that the rows of both A and B allow.
         batch: products like it in the same launch.
         partial: whether a step has accumulators of its own, whose sums are scaled before they are added.
+        sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
     """
 
@@ -94,6 +99,7 @@ class Wish(NamedTuple):
     arrays: int = 2
     batch: int = 1
     partial: bool = False
+    sparse: bool = False
 
 
 def wish_of(problem: Problem, target: Target) -> Wish:
@@ -102,6 +108,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
+        problem.ld_index is not None,
     )  # fmt: skip
 
 
@@ -121,6 +128,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         found = [Plan(name, wish.block, wish.waves or default_waves(name)) for name in schedules]
     else:
         found = [Plan(name, *low) for low in _low(wish, target) for name in schedules]
+        if _pays_deep(wish, target):
+            found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, _elements(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         if _pays_turns(wish, target):
             found.append(Plan(PING_PONG, (LARGE, LARGE, _depth(LARGE, PING_PONG, wish.dtype, target)), EIGHT_WAVES))
         last = (WITHOUT_REGISTERS,) * _pays_copies(wish, target)
@@ -285,6 +294,19 @@ def _pays_turns(wish: Wish, target: Target) -> bool:
     if _bound_by_lds(PREFERRED[0], "f16", target):
         return False
     return _filled(wish, LARGE, target) >= _filled(wish, MEDIUM, target)
+
+
+def _pays_deep(wish: Wish, target: Target) -> bool:
+    """Whether steps of `DEEP_BYTES` of B pay: A is sparse, so that its rows are half as long, and LDS rather than the
+    matrix cores is the limit. Two workgroups a compute unit then wait for half as many barriers, and for half as many
+    cache lines of the index.
+
+    By the model on gfx950, 4096 x 4096 x 4096 in cycles of a dense product, of the rule for dense ones and of this: f16
+    163260, 176749, 153032; fp8 94313, 109613, 82197. On gfx942 f16 285233, 185820, 268253.
+    """
+    open_ = wish.sparse and wish.schedule is None and wish.waves in (None, FOUR_WAVES)
+    deep = wish.k >= 2 * _elements(DEEP_BYTES, wish.dtype) and min(wish.m, wish.n) > SMALL
+    return open_ and deep and wish.load_bytes >= NARROWEST_FOR_DEEP and _bound_by_lds(PREFERRED[0], wish.dtype, target)
 
 
 def _filled(wish: Wish, size: int, target: Target) -> float:
