@@ -8,6 +8,8 @@ y = nn.linear(x, weight, bias, activation="gelu")
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
+from ckmlir.nn.experts import fused_experts, moe
+from ckmlir.nn.grouped import grouped_matmul
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.session import Session, asarray, current, empty, use
@@ -31,10 +33,13 @@ __all__ = [
     "elementwise",
     "embedding",
     "empty",
+    "fused_experts",
+    "grouped_matmul",
     "layer_norm",
     "linear",
     "matmul",
     "matmul_sparse",
+    "moe",
     "permute",
     "quantize",
     "reduce",

@@ -41,7 +41,7 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
     if left.shape[-1] != right.shape[-2]:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: {_sums(left, right)}")
     right.require(dtype=left.dtype)
-    wanted = _output(left.dtype, dtype)
+    wanted = output_type(left.dtype, dtype)
     if right.ndim == 2 and left.ndim > 2:
         shape = (*left.shape[:-1], right.shape[-1])
         result = call.out("out", out, shape, wanted)
@@ -189,13 +189,13 @@ def matmul_sparse(
     """
     call = Call(stream)
     left, right = call.read("values", values).require(ndim=2), call.read("b", b).require(ndim=2)
-    k, wanted = right.shape[0], _output(left.dtype, dtype)
+    k, wanted = right.shape[0], output_type(left.dtype, dtype)
     if left.shape[1] != kept(k):
         expected = f"{kept(k)} elements of rows of {k}"
         raise DeviceError(f"values of shape {left.shape} and b of shape {right.shape}: expected {expected}")
     right.require(dtype=left.dtype)
     which = call.read("index", index).require(shape=(left.shape[0], index_bytes(k)), dtype="i8").rows()
-    layout, memories, pitches = _layout(left.rows(), right)
+    layout, memories, pitches = layout_of(left.rows(), right)
     if layout[0] != "R":
         raise DeviceError("values: rows are not contiguous; make a contiguous copy first")
     keys: dict[str, object] = {
@@ -219,7 +219,7 @@ def _matrix_product(
     sides: dict[str, Given] | None = None,
 ) -> Given:
     """C (m, n) of A (m, k) and B (k, n), each with contiguous rows or columns."""
-    layout, memories, pitches = _layout(a, b)
+    layout, memories, pitches = layout_of(a, b)
     asked: dict[str, object] = {
         "m": a.shape[0], "n": b.shape[1], "k": a.shape[1], "dtype": a.dtype, "out": dtype, "layout": layout,
         **pitches, **(keys or {}),
@@ -236,7 +236,7 @@ def _batched_product(
 ) -> Given:
     if len(batch) > MOST_BATCH:
         raise DeviceError(f"a batch of {len(batch)} dimensions; expected at most {MOST_BATCH}")
-    layout, memories, pitches = _layout(a, b)
+    layout, memories, pitches = layout_of(a, b)
     asked: dict[str, object] = {
         "batch": batch, "m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1], "dtype": a.dtype, "out": dtype,
         "layout": layout, **pitches,
@@ -257,7 +257,7 @@ def _batched_product(
     return call.run("batched_gemm", asked, found, {"c": out}, varying=varying)["c"]
 
 
-def _layout(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, object]]:
+def layout_of(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]]:
     """The layout of both, the views of their memory, and the pitches. Matrices are the last two dimensions.
 
     Raises DeviceError where neither rows nor columns are contiguous.
@@ -267,7 +267,7 @@ def _layout(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, object
         "a": a if forms[0] == "R" else _transposed(a),
         "b": b if forms[1] == "R" else _transposed(b),
     }
-    pitches: dict[str, object] = {}
+    pitches: dict[str, int] = {}
     for name, one in memories.items():
         rows, length = one.shape[-2:]
         empty = 0 in one.shape
@@ -285,7 +285,8 @@ def _transposed(matrix: Given) -> Given:
     return matrix.strided((*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]))
 
 
-def _output(dtype: str, asked: str | None) -> str:
+def output_type(dtype: str, asked: str | None) -> str:
+    """The type of a product of elements of `dtype`. Raises DeviceError for elements that are not multiplied."""
     if dtype not in OUTPUTS:
         raise DeviceError(f"a: there are no products of {dtype}; expected {', '.join(OUTPUTS)}")
     return OUTPUTS[dtype][0] if asked is None else dtype_name("dtype", asked)

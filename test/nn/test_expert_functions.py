@@ -1,0 +1,142 @@
+"""Layers of experts and products of groups, as functions on arrays, against loops in NumPy, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+import pytest
+from common import HOMES, Array, assert_close, exact, normal, softmax
+
+from ckmlir import nn
+from ckmlir.runtime.device import DeviceError
+
+homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
+Put = Callable[[Array], Any]
+E, TOPK, HIDDEN, INTER = 4, 2, 32, 48
+
+
+def layer(x: Array, gate: Array, up: Array | None, down: Array, weights: Array, ids: Array) -> Array:
+    """Token by token, with silu."""
+    y = np.zeros((len(x), down.shape[1]))
+    for token, slot in np.ndindex(*ids.shape):
+        if 0 <= (expert := ids[token, slot]) < len(gate):
+            g = exact(gate[expert]) @ exact(x[token])
+            h = g / (1 + np.exp(-g)) * (1 if up is None else exact(up[expert]) @ exact(x[token]))
+            y[token] += weights[token, slot] * (exact(down[expert]) @ h)
+    return y
+
+
+def matrices(experts: int = E) -> tuple[Array, Array, Array]:
+    return normal(experts, INTER, HIDDEN) / 4, normal(experts, INTER, HIDDEN) / 4, normal(experts, HIDDEN, INTER) / 4
+
+
+@homes
+@pytest.mark.parametrize("gated", [True, False])
+def test_a_layer_from_logits_on(session: nn.Session, put: Put, gated: bool) -> None:
+    x, logits = normal(2, 3, HIDDEN), normal(2, 3, E)
+    gate, up, down = matrices()
+    found = nn.moe(put(x), put(gate), put(up) if gated else None, put(down), put(logits), TOPK, renormalize=True)
+    scores = softmax(exact(logits).reshape(-1, E))
+    ids = np.argsort(-scores, axis=1, kind="stable")[:, :TOPK]
+    weights = np.take_along_axis(scores, ids, 1)
+    weights /= weights.sum(1, keepdims=True)
+    expected = layer(x.reshape(-1, HIDDEN), gate, up if gated else None, down, weights, ids)
+    assert found.shape == x.shape
+    assert_close(found, expected.reshape(x.shape), factor=8)
+
+
+@homes
+def test_a_layer_from_a_routing_on(session: nn.Session, put: Put) -> None:
+    x, (gate, up, down) = normal(5, HIDDEN), matrices()
+    ids = np.array([[0, 3], [1, 1], [2, -1], [7, 0], [3, 2]], np.int32)
+    weights = np.abs(normal(5, TOPK, dtype="f32"))
+    out = put(np.zeros((5, HIDDEN), np.float16))
+    assert nn.fused_experts(*map(put, (x, gate, up, down, weights, ids)), out=out) is out
+    assert_close(out, layer(x, gate, up, down, weights, ids), factor=8)
+
+
+def test_a_share_of_the_experts(session: nn.Session) -> None:
+    x, (gate, up, down) = normal(5, HIDDEN), matrices(2)
+    ids = np.array([[0, 3], [1, 1], [2, 0], [3, 0], [3, 2]], np.int32)
+    weights = np.abs(normal(5, TOPK, dtype="f32"))
+    mask = np.array([0, 1, 0, 1], np.int32)
+    found = nn.fused_experts(x, gate, up, down, weights, ids, experts=4, expert_mask=mask)
+    local = np.array([-1, 0, -1, 1])[ids]
+    assert_close(found, layer(x, gate, up, down, weights, local), factor=8)
+
+
+def test_experts_of_8_bits(session: nn.Session) -> None:
+    generator = np.random.default_rng(5)
+    x = generator.integers(-9, 9, (3, HIDDEN)).astype(np.int8)
+    shapes = ((E, INTER, HIDDEN), (E, INTER, HIDDEN), (E, HIDDEN, INTER))
+    gate, up, down = (generator.integers(-9, 9, shape).astype(np.int8) for shape in shapes)
+    sizes = {"x_scale": (3,), "gate_scale": (E, INTER), "up_scale": (E, INTER), "down_scale": (E, HIDDEN)}
+    scales = {name: generator.uniform(0.02, 0.04, shape).astype(np.float32) for name, shape in sizes.items()}
+    scales["smooth"] = np.ones((E, INTER), np.float32)
+    ids, weights = np.array([[0, 1], [2, 3], [1, 0]], np.int32), np.full((3, 2), 0.5, np.float32)
+    found = exact(nn.fused_experts(x, gate, up, down, weights, ids, scales=scales))
+    named = {"gate": gate, "up": up, "down": down}
+    parts = (exact(one) * scales[f"{name}_scale"][..., None] for name, one in named.items())
+    expected = layer(exact(x) * scales["x_scale"][:, None], *parts, weights, ids)
+    assert np.abs(found - expected).max() <= 0.05 * np.abs(expected).max()  # i8 between the products
+
+
+def test_what_layers_refuse(session: nn.Session) -> None:
+    x, (gate, up, down) = normal(5, HIDDEN), matrices()
+    ids, weights, logits = np.zeros((5, 2), np.int32), np.zeros((5, 2), np.float32), normal(5, E)
+    with pytest.raises(DeviceError, match=r"down: shape \(4, 48, 32\); expected \(4, 32, 48\)"):
+        nn.moe(x, gate, up, gate, logits, 2)
+    with pytest.raises(DeviceError, match="activation=swish: expected one of"):
+        nn.moe(x, gate, up, down, logits, 2, activation="swish")
+    with pytest.raises(DeviceError, match="router_logits: 4 rows for 5 tokens"):
+        nn.moe(x, gate, up, down, logits[:4], 2)
+    with pytest.raises(DeviceError, match="gate: matrices of 4 experts, there are 8; expected expert_mask"):
+        nn.fused_experts(x, gate, up, down, weights, ids, experts=8)
+    with pytest.raises(DeviceError, match="scales: smooth for f16; expected none"):
+        nn.fused_experts(x, gate, up, down, weights, ids, scales={"smooth": weights})
+    with pytest.raises(DeviceError, match="topk_ids: elements are f32; expected i32"):
+        nn.fused_experts(x, gate, up, down, weights, weights)
+    with pytest.raises(DeviceError, match=r"gate: strides .* make a contiguous copy first"):
+        nn.moe(nn.asarray(x), *(nn.asarray(one).permute(0, 2, 1) for one in (down, down, gate)), nn.asarray(logits), 2)
+
+
+@homes
+def test_products_of_a_list(session: nn.Session, put: Put) -> None:
+    shapes = ((7, 16, 9), (0, 16, 4), (33, 8, 5), (3, 0, 2))
+    a, b = [normal(m, k) for m, k, _ in shapes], [normal(k, n) for _, k, n in shapes]
+    for found, left, right in zip(nn.grouped_matmul([*map(put, a)], [*map(put, b)]), a, b, strict=True):
+        assert_close(found, exact(left) @ exact(right))
+
+
+@homes
+def test_products_of_groups_of_rows(session: nn.Session, put: Put) -> None:
+    a, b, offs = normal(20, 16), normal(4, 16, 24), [5, 5, 17, 20]
+    expected = np.concatenate([exact(a[s:e]) @ exact(one) for s, e, one in zip([0, *offs], offs, b)])
+    assert_close(nn.grouped_matmul(put(a), put(b), offs), expected)
+    assert_close(nn.grouped_matmul(put(a), put(b), np.array(offs, np.int32), dtype="f32"), expected)
+    assert nn.grouped_matmul(put(a[:0]), put(b), [0] * 4).shape == (0, 24)
+
+
+def test_products_of_views(session: nn.Session) -> None:
+    a, b = normal(20, 32), normal(2, 24, 16)
+    wide, out = nn.asarray(a)[:, :16], nn.asarray(np.zeros((20, 40), np.float16))
+    found = nn.grouped_matmul(wide, nn.asarray(b).permute(0, 2, 1), [8, 20], out=out[:, :24])
+    expected = np.concatenate([exact(a[:8, :16]) @ exact(b[0]).T, exact(a[8:, :16]) @ exact(b[1]).T])
+    assert_close(found, expected)
+    assert not out[:, 24:].numpy().any()
+
+
+def test_what_products_of_groups_refuse(session: nn.Session) -> None:
+    a, b = normal(20, 16), normal(2, 16, 24)
+    with pytest.raises(DeviceError, match=r"offs: \[12, 8\]; expected numbers that ascend to 20"):
+        nn.grouped_matmul(a, b, [12, 8])
+    with pytest.raises(DeviceError, match="expected 2 whole numbers, one a group"):
+        nn.grouped_matmul(a, b, [20])
+    with pytest.raises(DeviceError, match="expected sequences of matrices"):
+        nn.grouped_matmul(a, b)
+    with pytest.raises(DeviceError, match="1 and 2 matrices; expected as many"):
+        nn.grouped_matmul([a], [*b])
+    with pytest.raises(DeviceError, match="no product"):
+        nn.grouped_matmul([a], [a])
