@@ -7,6 +7,7 @@ y = nn.linear(x, weight, bias, activation="gelu")
 
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
+from ckmlir.nn.attention_gradients import attention_backward
 from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
 from ckmlir.nn.experts import fused_experts, moe
 from ckmlir.nn.grouped import grouped_matmul
@@ -20,6 +21,7 @@ __all__ = [
     "Session",
     "asarray",
     "attention",
+    "attention_backward",
     "attention_varlen",
     "cast",
     "compress_sparse",

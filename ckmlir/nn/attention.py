@@ -55,25 +55,14 @@ def attention(
         RequestError: the operator refuses the sizes.
     """
     call = Call(stream)
-    if layout not in ("bshd", "bhsd"):
-        raise DeviceError(f"layout={layout}: expected bshd or bhsd")
-    arrays = {name: call.read(name, one).require(ndim=4) for name, one in (("q", q), ("k", k), ("v", v))}
-    sequence, head = layout.index("s"), layout.index("h")
-    query, key, value = (one.shape for one in arrays.values())
-    if not (query[0] == key[0] == value[0] and key[sequence] == value[sequence] and key[head] == value[head]):
-        raise DeviceError(f"q {query}, k {key}, v {value}: expected as many batches, keys and heads in k and v")
-    keys: dict[str, object] = {
-        "b": query[0], "h": query[head], "hk": key[head], "sq": query[sequence], "sk": key[sequence], "layout": layout,
-        **_common(arrays, causal, window, scale, softcap, return_lse),
-    }  # fmt: skip
-    order = (0, head, sequence)
-    keys |= {f"{name}_strides": tuple(one.strides[dim] for dim in order) for name, one in arrays.items() if _lies(one)}
+    arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
+    keys |= {"lse": return_lse, "soft_cap": softcap or None}
+    query, value = arrays["q"].shape, arrays["v"].shape
     result = call.out("out", out, (*query[:3], value[3]), arrays["q"].dtype)
-    if result is not None and _lies(result):
-        keys["o_strides"] = tuple(result.strides[dim] for dim in order)
-    slopes = _slopes(call, alibi_slopes, query[head], keys)
-    inputs = {**{name: _packed_channels(one) for name, one in arrays.items()}, "slopes": slopes}
-    found = call.run("fmha_fwd", keys, inputs, {"o": result}, varying=VARYING)
+    if result is not None:
+        keys |= strides_key("o", strides_of(result, layout))
+    slopes = slopes_of(call, alibi_slopes, query[layout.index("h")], keys)
+    found = call.run("fmha_fwd", keys, {**arrays, "slopes": slopes}, {"o": result}, varying=VARYING)
     o = out if out is not None else found["o"].array
     return (o, found["lse"].array) if return_lse else o
 
@@ -119,7 +108,7 @@ def attention_varlen(
     keys: dict[str, object] = {
         "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd",
         **{f"seqlens_{side}": tuple(np.diff(one).tolist()) for side, one in starts.items()},
-        **_common(arrays, causal, window, scale, softcap, return_lse),
+        **_common(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None,
     }  # fmt: skip
     inputs: dict[str, Given | None] = {}
     for name, one in arrays.items():
@@ -134,16 +123,47 @@ def attention_varlen(
             keys["o_strides"] = (result.shape[0] * result.strides[0], result.strides[1], result.strides[0])
     for side, numbers in starts.items():
         inputs[f"seqstart_{side}"] = _beside(call, arrays["q"], np.asarray(numbers, np.int32))
-    inputs["slopes"] = _slopes(call, alibi_slopes, query[1], keys)
+    inputs["slopes"] = slopes_of(call, alibi_slopes, query[1], keys)
     found = call.run("fmha_fwd", keys, inputs, {"o": written})
     o = out if out is not None else found["o"].reshaped(*query[:2], value[2]).array
     return (o, found["lse"].array) if return_lse else o
 
 
+def read_batches(
+    call: Call, given: Sequence[Any], causal: bool, window: Sequence[int], scale: float | None, layout: str
+) -> tuple[dict[str, Given], dict[str, object]]:
+    """q, k and v of batches, and the keys that follow from them. Raises DeviceError where they do not fit."""
+    if layout not in ("bshd", "bhsd"):
+        raise DeviceError(f"layout={layout}: expected bshd or bhsd")
+    arrays = {name: call.read(name, one).require(ndim=4) for name, one in zip("qkv", given, strict=True)}
+    sequence, head = layout.index("s"), layout.index("h")
+    query, key, value = (one.shape for one in arrays.values())
+    if not (query[0] == key[0] == value[0] and key[sequence] == value[sequence] and key[head] == value[head]):
+        raise DeviceError(f"q {query}, k {key}, v {value}: expected as many batches, keys and heads in k and v")
+    keys: dict[str, object] = {
+        "b": query[0], "h": query[head], "hk": key[head], "sq": query[sequence], "sk": key[sequence], "layout": layout,
+        **_common(arrays, causal, window, scale),
+    }  # fmt: skip
+    for name, one in arrays.items():
+        keys |= strides_key(name, strides_of(_packed_channels(one), layout))
+    return arrays, keys
+
+
+def strides_of(array: Given, layout: str) -> tuple[int, ...] | None:
+    """From one batch, head and row to the next, where it matters how an array lies."""
+    order = (0, layout.index("h"), layout.index("s"))
+    return tuple(array.strides[dim] for dim in order) if _lies(array) else None
+
+
+def strides_key(name: str, strides: tuple[int, ...] | None) -> dict[str, object]:
+    """The key that says how an array lies, if any."""
+    return {} if strides is None else {f"{name}_strides": strides}
+
+
 def _common(
-    arrays: dict[str, Given], causal: bool, window: Sequence[int], scale: float | None, softcap: float, lse: bool
+    arrays: dict[str, Given], causal: bool, window: Sequence[int], scale: float | None
 ) -> dict[str, object]:
-    """The keys that both functions have."""
+    """The keys that all functions have."""
     q, k, v = arrays.values()
     for one in (k, v):
         one.require(dtype=q.dtype)
@@ -153,12 +173,12 @@ def _common(
     right = 0 if causal else right
     mask = "none" if (left, right) == UNBOUNDED else f"window_bottom_right:{left},{right}"
     return {
-        "d": q.shape[-1], "dv": v.shape[-1], "dtype": q.dtype, "mask": mask, "lse": lse, "scale": scale,
-        "soft_cap": softcap or None,
+        "d": q.shape[-1], "dv": v.shape[-1], "dtype": q.dtype, "mask": mask, "scale": scale,
     }  # fmt: skip
 
 
-def _slopes(call: Call, slopes: Any, heads: int, keys: dict[str, object]) -> Given | None:
+def slopes_of(call: Call, slopes: Any, heads: int, keys: dict[str, object]) -> Given | None:
+    """ALiBi's slopes, noted among the keys."""
     if slopes is None:
         return None
     keys["alibi"] = "head"

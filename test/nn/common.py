@@ -7,6 +7,7 @@ from typing import Any
 
 import ml_dtypes
 import numpy as np
+import pytest
 
 from ckmlir import nn
 
@@ -39,8 +40,15 @@ def on_host(array: Array) -> Array:
     return array
 
 
+def as_tensor(array: Array) -> Any:
+    """A tensor of PyTorch on the host."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: its tensors are not given")
+    return torch.from_numpy(np.ascontiguousarray(array))
+
+
 HOMES: dict[str, Callable[[Array], Any]] = {"NumPy": on_host, "device": nn.asarray}
 """How a test's array is given: as it is, or as an array of the device."""
+WITH_TENSORS = {**HOMES, "PyTorch": as_tensor}
 
 
 def softmax(scores: Array) -> Array:

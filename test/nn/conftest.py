@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 from ckmlir import nn
@@ -27,3 +28,11 @@ def session(device_session: nn.Session) -> Iterator[nn.Session]:
     token = _current.set(device_session)
     yield device_session
     _current.reset(token)
+
+
+@pytest.fixture(autouse=True)
+def numbers_of_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    """What a test draws does not depend on which tests ran before it."""
+    import common
+
+    monkeypatch.setattr(common, "RANDOM", np.random.default_rng(3))

@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import HOMES, Array, assert_close, exact, normal, softmax
+from common import WITH_TENSORS, Array, assert_close, exact, normal, softmax
 
 from ckmlir import nn
 from ckmlir.runtime.device import DeviceError
 
-homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
+homes = pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
 Put = Callable[[Array], Any]
 E, TOPK, HIDDEN, INTER = 4, 2, 32, 48
 

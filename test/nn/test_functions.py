@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import HOMES, Array, assert_close, exact, normal, on_host, softmax
+from common import HOMES, WITH_TENSORS, Array, as_tensor, assert_close, exact, normal, on_host, softmax
 
 from ckmlir import nn
 from ckmlir.ops.request import RequestError
@@ -16,13 +16,16 @@ from ckmlir.runtime.device import DeviceError
 
 Put = Callable[[Array], Any]
 homes_and_types = pytest.mark.parametrize(
-    ("put", "dtype"), [(on_host, "f16"), (nn.asarray, "bf16"), (nn.asarray, "f32")], ids=["NumPy", "bf16", "f32"]
+    ("put", "dtype"),
+    [(on_host, "f16"), (nn.asarray, "bf16"), (nn.asarray, "f32"), (as_tensor, "f16")],
+    ids=["NumPy", "bf16", "f32", "PyTorch"],
 )
 homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
+with_tensors = pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
 
 
 def of_its_home(found: Any, put: Put) -> None:
-    assert isinstance(found, nn.Array if put is nn.asarray else np.ndarray)
+    assert isinstance(found, type(put(normal(1))))
 
 
 # -- products ----------------------------------------------------------------------------------------------------------
@@ -34,7 +37,7 @@ def test_linear(session: nn.Session, put: Put, dtype: str) -> None:
     expected = exact(x) @ exact(weight).T
     found = nn.linear(put(x), put(weight))
     of_its_home(found, put)
-    assert found.dtype == x.dtype
+    assert found.dtype == put(x).dtype
     assert_close(found, expected, dtype)
     relu = np.maximum(expected + exact(bias), 0) + exact(residual)
     found = nn.linear(put(x), put(weight), put(bias), "relu", residual=put(residual))
@@ -50,7 +53,7 @@ def test_linear_of_any_number_of_rows(session: nn.Session, rows: tuple[int, ...]
     assert_close(nn.linear(nn.asarray(x), nn.asarray(weight)), exact(x) @ exact(weight).T)
 
 
-@homes
+@with_tensors
 @pytest.mark.parametrize(
     ("a", "b"),
     [((7, 16), (16, 9)), ((3, 1, 7, 16), (2, 16, 9)), ((4, 7, 16), (16, 9)), ((16, 8), (3, 8, 5)), ((1, 1), (1, 1))],
@@ -87,7 +90,7 @@ def test_other_output_types(session: nn.Session) -> None:
     assert (found == i8.astype(int) @ i8.astype(int)).all()
 
 
-@homes
+@with_tensors
 def test_swiglu(session: nn.Session, put: Put) -> None:
     x, gate, up = normal(3, 5, 32), normal(24, 32), normal(24, 32)
     inner = exact(x) @ exact(gate).T
@@ -129,7 +132,7 @@ def test_norms_of_views(session: nn.Session) -> None:
         nn.softmax(nn.asarray(normal(2, 3, 4, 8))[:, :2, 1:3])
 
 
-@homes
+@with_tensors
 def test_softmax_and_choice(session: nn.Session, put: Put) -> None:
     x = normal(2, 5, 33)
     assert_close(nn.softmax(put(x), scale=0.5), softmax(exact(x) / 2))
@@ -246,7 +249,7 @@ def test_attention_of_projections_in_one_array(session: nn.Session) -> None:
     assert_close(found, np.concatenate(wanted))
 
 
-@homes
+@with_tensors
 def test_attention_of_sequences(session: nn.Session, put: Put) -> None:
     starts, key_starts = [0, 7, 7, 20], [0, 3, 10, 27]
     q, k, v = normal(20, 4, 32), normal(27, 2, 32), normal(27, 2, 32)
@@ -260,6 +263,27 @@ def test_attention_of_sequences(session: nn.Session, put: Put) -> None:
 
 
 # -- tensors -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
+def test_gradients_of_attention(session: nn.Session, layout: str) -> None:
+    def turned(one: Array) -> Array:
+        return one.transpose(0, 2, 1, 3) if layout == "bshd" else one
+
+    q, k, v, do = (np.ascontiguousarray(turned(normal(1, heads, 20, 32))) for heads in (4, 2, 2, 4))
+    o, lse = nn.attention(q, k, v, return_lse=True, layout=layout)
+    found = nn.attention_backward(*map(nn.asarray, (do, q, k, v, o, lse)), layout=layout, deterministic=True)
+    queries, g = (turned(exact(one)) for one in (q, do))
+    keys, values = (np.repeat(turned(exact(one)), 2, axis=1) for one in (k, v))
+    p = softmax(queries @ keys.swapaxes(2, 3) / np.sqrt(32))
+    dp = g @ values.swapaxes(2, 3)
+    ds = p * (dp - (p * dp).sum(-1, keepdims=True)) / np.sqrt(32)
+    wanted = ds @ keys, ds.swapaxes(2, 3) @ queries, p.swapaxes(2, 3) @ g
+    for number, (own, one) in enumerate(zip(found, wanted, strict=True)):
+        shared = one if number == 0 else one.reshape(1, 2, 2, 20, 32).sum(2)
+        assert_close(own, turned(shared), factor=4)
+    with pytest.raises(DeviceError, match=r"softmax_lse: shape \(1, 4, 19\); expected \(1, 4, 20\)"):
+        nn.attention_backward(do, q, k, v, o, lse[..., :19], layout=layout)
 
 
 @homes

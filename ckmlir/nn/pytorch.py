@@ -1,0 +1,203 @@
+"""Functions on arrays as operators of PyTorch: `import ckmlir.nn.pytorch`, then `torch.ops.ckmlir.linear(x, weight)`.
+
+Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `linear` (without an
+activation) and `matmul` have gradients. Kernels run on the session of `nn.use`; on tensors of a GPU in PyTorch's
+current stream. Arguments, results and errors are those of the functions of the same names in `ckmlir.nn`, with what
+PyTorch's schemas can say: `attention` always returns the logarithms as well.
+"""
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from ckmlir import nn
+
+torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
+
+NAMESPACE = "ckmlir"
+PRODUCTS = {torch.float8_e4m3fn: torch.float16, torch.float8_e4m3fnuz: torch.float16, torch.float8_e5m2: torch.float16,
+            torch.float8_e5m2fnuz: torch.float16, torch.int8: torch.int32}  # fmt: skip
+"""Elements whose products are of another type."""
+
+
+def _like(x: Any, *shape: int, dtype: Any = None) -> Any:
+    return x.new_empty(shape, dtype=dtype or x.dtype)
+
+
+def _product(a: Any, b: Any) -> Any:
+    batch = torch.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    return _like(a, *batch, a.shape[-2], b.shape[-1], dtype=PRODUCTS.get(a.dtype))
+
+
+def _attention(q: Any, k: Any, v: Any, slopes: Any = None, **options: Any) -> tuple[Any, Any]:
+    heads, queries = (q.shape[options.get("layout", "bshd").index(dim)] for dim in "hs")
+    return _like(q, *q.shape[:3], v.shape[3]), _like(q, q.shape[0], heads, queries, dtype=torch.float32)
+
+
+def _varlen(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> tuple[Any, Any]:
+    return _like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)
+
+
+def _convolved(x: Any, weight: Any, bias: Any = None, stride: Sequence[int] = (1, 1),
+               padding: Sequence[int] = (0, 0), dilation: Sequence[int] = (1, 1), groups: int = 1) -> Any:  # fmt: skip
+    sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
+    places = [(size + 2 * pad - apart * (taps - 1) - 1) // step + 1 for size, taps, step, pad, apart in sizes]
+    return _like(x, x.shape[0], weight.shape[0], *places)
+
+
+def _largest(x: Any, k: int, **options: Any) -> tuple[Any, Any]:
+    shape = (*x.shape[:-1], k)
+    return _like(x, *shape, dtype=torch.float32), _like(x, *shape, dtype=torch.int32)
+
+
+OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
+    "matmul": ("(Tensor a, Tensor b) -> Tensor", _product),
+    "linear": (
+        "(Tensor x, Tensor weight, Tensor? bias=None, str? activation=None, Tensor? residual=None) -> Tensor",
+        lambda x, weight, *rest, **options: _like(x, *x.shape[:-1], weight.shape[0]),
+    ),
+    "swiglu": (
+        "(Tensor x, Tensor gate, Tensor up) -> Tensor",
+        lambda x, gate, up: _like(x, *x.shape[:-1], gate.shape[0]),
+    ),
+    "grouped_matmul": (
+        "(Tensor a, Tensor b, int[] offs) -> Tensor",
+        lambda a, b, offs: _like(a, a.shape[0], b.shape[2], dtype=PRODUCTS.get(a.dtype)),
+    ),
+    "attention": (
+        "(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
+        'float? scale=None, float softcap=0.0, str layout="bshd") -> (Tensor, Tensor)',
+        _attention,
+    ),
+    "attention_varlen": (
+        "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, "
+        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0) -> (Tensor, Tensor)",
+        _varlen,
+    ),
+    "attention_backward": (
+        "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor? alibi_slopes=None, *, "
+        "bool causal=False, int[2] window=[-1, -1], float? scale=None, bool deterministic=False, "
+        'str layout="bshd") -> (Tensor, Tensor, Tensor)',
+        lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
+    ),
+    "layer_norm": (
+        "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, Tensor? residual=None) -> Tensor",
+        lambda x, *rest, **options: _like(x, *x.shape),
+    ),
+    "rms_norm": (
+        "(Tensor x, Tensor? weight=None, float eps=1e-06, Tensor? residual=None) -> Tensor",
+        lambda x, *rest, **options: _like(x, *x.shape),
+    ),
+    "softmax": (
+        "(Tensor x, Tensor? mask=None, *, float scale=1.0) -> Tensor",
+        lambda x, *rest, **options: _like(x, *x.shape),
+    ),
+    "topk": ("(Tensor x, int k, *, bool largest=True) -> (Tensor, Tensor)", _largest),
+    "topk_softmax": (
+        '(Tensor x, int k, *, str activation="softmax", bool renormalize=False) -> (Tensor, Tensor)',
+        _largest,
+    ),
+    "embedding": (
+        "(Tensor ids, Tensor weight) -> Tensor",
+        lambda ids, weight: _like(weight, *ids.shape, weight.shape[1]),
+    ),
+    "conv2d": (
+        "(Tensor x, Tensor weight, Tensor? bias=None, int[2] stride=[1, 1], int[2] padding=[0, 0], "
+        "int[2] dilation=[1, 1], int groups=1) -> Tensor",
+        _convolved,
+    ),
+    "moe": (
+        "(Tensor x, Tensor gate, Tensor? up, Tensor down, Tensor router_logits, int topk, Tensor? expert_mask=None, *, "
+        'bool renormalize=False, str scoring="softmax", str activation="silu") -> Tensor',
+        lambda x, *rest, **options: _like(x, *x.shape),
+    ),
+    "fused_experts": (
+        "(Tensor x, Tensor gate, Tensor? up, Tensor down, Tensor topk_weights, Tensor topk_ids, "
+        'Tensor? expert_mask=None, *, int? experts=None, str activation="silu") -> Tensor',
+        lambda x, *rest, **options: _like(x, *x.shape),
+    ),
+}
+"""By name: PyTorch's schema, and what comes out, without elements."""
+WITH_LOGARITHMS = ("attention", "attention_varlen")
+
+
+def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
+    """The function, in the stream of its first tensor."""
+    extra = {"return_lse": True} if name in WITH_LOGARITHMS else {}
+
+    def run(*positional: Any, **options: Any) -> Any:
+        first = positional[0]
+        stream = torch.cuda.current_stream(first.device) if first.is_cuda else None
+        return getattr(nn, name)(**dict(zip(parameters, positional)), **options, **extra, stream=stream)
+
+    return run
+
+
+def _register() -> None:
+    library = torch.library.Library(NAMESPACE, "DEF")
+    for name, (schema, fake) in OPERATORS.items():
+        library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
+        parameters = [one.name for one in torch._C.parse_schema(f"{name}{schema}").arguments]
+        library.impl(name, _run(name, parameters), "CompositeExplicitAutograd")
+        torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
+    for name, (keep, backward) in GRADIENTS.items():
+        torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
+    _libraries.append(library)
+
+
+_libraries: list[Any] = []
+"""Operators live as long as their library."""
+
+
+# -- gradients ---------------------------------------------------------------------------------------------------------
+
+
+def _keep_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    *given, slopes = inputs
+    ctx.save_for_backward(*given, *output, slopes)
+    ctx.options = {name: keyword_only_inputs[name] for name in ("causal", "window", "scale", "layout")}
+    ctx.mark_non_differentiable(output[1])  # the logarithms
+    if keyword_only_inputs["softcap"]:
+        raise NotImplementedError("attention has no gradient with softcap")
+
+
+def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
+    return *torch.ops.ckmlir.attention_backward(dout.contiguous(), *ctx.saved_tensors, **ctx.options), None
+
+
+def _keep_matrices(ctx: Any, inputs: Any, output: Any) -> None:
+    ctx.save_for_backward(*inputs)
+
+
+def _matmul_backward(ctx: Any, dout: Any) -> Any:
+    a, b = ctx.saved_tensors
+    da = torch.ops.ckmlir.matmul(dout.contiguous(), b.transpose(-1, -2)) if ctx.needs_input_grad[0] else None
+    db = torch.ops.ckmlir.matmul(a.transpose(-1, -2), dout.contiguous()) if ctx.needs_input_grad[1] else None
+    return da if da is None else da.sum_to_size(a.shape), db if db is None else db.sum_to_size(b.shape)
+
+
+def _keep_linear(ctx: Any, inputs: Any, output: Any) -> None:
+    if inputs[3] is not None:
+        raise NotImplementedError(f"linear has no gradient with activation={inputs[3]}; apply it behind the layer")
+    ctx.save_for_backward(*inputs[:2])
+    ctx.beside = [one is not None for one in (inputs[2], inputs[4])]
+
+
+def _linear_backward(ctx: Any, dout: Any) -> Any:
+    x, weight = ctx.saved_tensors
+    needed = ctx.needs_input_grad
+    rows = dout.reshape(-1, dout.shape[-1]).contiguous()
+    dx = torch.ops.ckmlir.matmul(rows, weight).reshape(x.shape) if needed[0] else None
+    dweight = torch.ops.ckmlir.matmul(rows.t(), x.reshape(-1, x.shape[-1]).contiguous()) if needed[1] else None
+    bias, residual = ctx.beside
+    return dx, dweight, rows.sum(0) if bias else None, None, dout if residual else None
+
+
+GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
+    "attention": (_keep_attention, _attention_backward),
+    "matmul": (_keep_matrices, _matmul_backward),
+    "linear": (_keep_linear, _linear_backward),
+}
+"""By name: what is kept of a call, and the gradients for what it was given."""
+
+_register()

@@ -1,0 +1,129 @@
+"""Operators of PyTorch: what its own checks of schemas, fake forms and gradients say, `torch.compile`, numbers."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from ckmlir import nn
+
+torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its operators are not tried")
+pytorch = pytest.importorskip("ckmlir.nn.pytorch")
+
+BY_DEFAULT = ("linear", "attention", "topk_softmax", "grouped_matmul")
+
+
+@pytest.fixture(autouse=True)
+def session() -> Iterator[None]:
+    torch.manual_seed(0)
+    with nn.Session("gfx942", device="sim"):
+        yield
+
+
+def normal(*shape: int, dtype: str = "float16", grad: bool = False) -> Any:
+    return torch.randn(*shape, dtype=getattr(torch, dtype), requires_grad=grad)
+
+
+def starts(*numbers: int) -> Any:
+    return torch.tensor(numbers, dtype=torch.int32)
+
+
+def calls() -> dict[str, tuple[Any, ...]]:
+    """What each operator is given."""
+    q, k, v = (normal(1, 20, heads, 32, grad=True) for heads in (4, 2, 2))
+    with nn.Session("gfx942", device="sim"):
+        o, lse = nn.attention(q.detach(), k.detach(), v.detach(), return_lse=True)
+    experts = normal(4, 48, 32), normal(4, 48, 32), normal(4, 32, 48)
+    weights = torch.rand(5, 2), torch.randint(0, 4, (5, 2), dtype=torch.int32)
+    return {
+        "matmul": (normal(2, 5, 16, grad=True), normal(16, 24, grad=True)),
+        "linear": (normal(2, 5, 16, grad=True), normal(24, 16, grad=True), normal(24, grad=True)),
+        "swiglu": (normal(5, 16), normal(24, 16), normal(24, 16)),
+        "grouped_matmul": (normal(5, 16), normal(2, 16, 24), [2, 5]),
+        "attention": (q, k, v),
+        "attention_varlen": (*(one.detach()[0] for one in (q, k, v)), starts(0, 7, 20)),
+        "attention_backward": (o, q.detach(), k.detach(), v.detach(), o, lse),
+        "layer_norm": (normal(5, 16), normal(16), normal(16)),
+        "rms_norm": (normal(5, 16), normal(16)),
+        "softmax": (normal(2, 5, 16),),
+        "topk": (normal(5, 50, dtype="float32"), 4),
+        "topk_softmax": (normal(5, 8), 2),
+        "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16)),
+        "conv2d": (normal(1, 8, 9, 7), normal(16, 8, 3, 3), normal(16), [2, 1], [1, 0]),
+        "moe": (normal(5, 32), *experts, normal(5, 4), 2),
+        "fused_experts": (normal(5, 32), *experts, *weights),
+    }
+
+
+def test_every_operator_is_tried() -> None:
+    assert sorted(calls()) == sorted(pytorch.OPERATORS)
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in BY_DEFAULT else pytest.mark.full) for one in pytorch.OPERATORS]
+)
+def test_what_pytorch_checks(name: str) -> None:
+    """Schemas, what is kept of the types and shapes without elements, gradients, and tracing with sizes that change."""
+    torch.library.opcheck(getattr(torch.ops.ckmlir, name).default, calls()[name])
+
+
+def test_compiling_keeps_operators_in_one_graph() -> None:
+    ops, graphs = torch.ops.ckmlir, []
+
+    def block(x: Any, weight: Any, gamma: Any) -> Any:
+        return ops.softmax(ops.linear(ops.rms_norm(x, gamma), weight, None, "gelu")) * 2
+
+    def keep(graph: Any, example: Any) -> Any:
+        graphs.append({str(node.target) for node in graph.graph.nodes})
+        return graph
+
+    given = normal(5, 16), normal(24, 16), normal(16)
+    found = torch.compile(block, backend=keep, fullgraph=True)(*given)
+    assert torch.equal(found, block(*given))
+    assert len(graphs) == 1 and {f"ckmlir.{name}" for name in ("softmax", "linear", "rms_norm")} <= graphs[0]
+
+
+@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
+def test_gradients_of_attention(layout: str) -> None:
+    def turned(one: Any) -> Any:
+        return one.transpose(1, 2) if layout == "bshd" else one
+
+    q, k, v = (turned(normal(2, heads, 70, 64)).contiguous().requires_grad_() for heads in (4, 2, 2))
+    attend = torch.compile(
+        lambda *given: torch.ops.ckmlir.attention(*given, causal=True, layout=layout)[0], backend="aot_eager"
+    )
+    do = normal(*q.shape)
+    attend(q, k, v).backward(do)
+    exact = [one.detach().double().requires_grad_() for one in (q, k, v)]
+    repeated = (turned(one).repeat_interleave(2, 1) for one in exact[1:])
+    wanted = torch.nn.functional.scaled_dot_product_attention(turned(exact[0]), *repeated, is_causal=True)
+    turned(wanted).backward(do.double())
+    for own, one in zip((q, k, v), exact, strict=True):
+        assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs())).max() < 5e-3
+
+
+def test_gradients_of_products() -> None:
+    x, weight, bias, residual = normal(2, 5, 16), normal(24, 16), normal(24), normal(2, 5, 24)
+    given = [one.requires_grad_() for one in (x, weight, bias, residual)]
+    torch.ops.ckmlir.linear(x, weight, bias, None, residual).sum().backward()
+    exact = [one.detach().double().requires_grad_() for one in given]
+    (torch.nn.functional.linear(*exact[:3]) + exact[3]).sum().backward()
+    for own, one in zip(given, exact, strict=True):
+        assert torch.allclose(own.grad.double(), one.grad, rtol=2e-3, atol=2e-2)
+    a, b = normal(3, 1, 5, 16, grad=True), normal(2, 16, 8, grad=True)
+    torch.ops.ckmlir.matmul(a, b).sum().backward()
+    wide = [one.detach().double().requires_grad_() for one in (a, b)]
+    (wide[0] @ wide[1]).sum().backward()
+    for own, one in zip((a, b), wide, strict=True):
+        assert torch.allclose(own.grad.double(), one.grad, rtol=4e-3, atol=4e-2)
+
+
+def test_what_has_no_gradient_says_so() -> None:
+    x, weight = normal(5, 16, grad=True), normal(24, 16)
+    with pytest.raises(NotImplementedError, match="linear has no gradient with activation=gelu"):
+        torch.ops.ckmlir.linear(x, weight, None, "gelu")
+    q = normal(1, 20, 2, 32, grad=True)
+    with pytest.raises(NotImplementedError, match="attention has no gradient with softcap"):
+        torch.ops.ckmlir.attention(q, q, q, softcap=10.0)
