@@ -311,7 +311,7 @@ def _pays_deep(wish: Wish, target: Target) -> bool:
 
 def _filled(wish: Wish, size: int, target: Target) -> float:
     """The share of the compute units' rounds that blocks of a size fill."""
-    blocks = ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch
+    blocks = max(ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch, 1)
     return blocks / (ceil_div(blocks, target.compute_units) * target.compute_units)
 
 
