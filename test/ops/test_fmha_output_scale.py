@@ -31,6 +31,7 @@ CASES: list[tuple[str, Any, Keys]] = [
     ("gfx950", SPLIT, {**BATCH, "sq": 3, "splits": 2, "o_scale": 30, "lse": 1}),
     ("gfx942", PREFILL, {"seqlens_q": (30, 7), "seqlens_k": (150, 70), "d": 32, "dtype": "fp8", "out": "fp8"}),
     ("gfx942", COMBINE, {"out": "fp8", "sq": 50, "dv": 24}),
+    ("gfx950", find_operator("sparse_attention"), {**BATCH, "dtype": "fp8", "o_scale": 30, "lse": 1}),
 ]
 WIDE = [
     (chip, operator, {**keys, "dtype": dtype, "d": d, "o_scale": 30})

@@ -34,6 +34,9 @@ CASES: list[tuple[str, Keys]] = [
     ("gfx950", {**DECODE, "dtype": "fp8"}),
     ("gfx942", {**DECODE, "d": 128, "page_size": 64, "lse": 1, "mask": "window_bottom_right:70,0"}),
     ("gfx90a", {**DECODE, "h": 1, "dtype": "f32"}),
+    ("gfx942", {**DECODE, "alibi": "head"}),
+    ("gfx950", {**BOTH, "dtype": "fp8", "scales": "page", "out": "fp8", "o_scale": 3}),
+    ("gfx942", {**BOTH, "dtype": "fp8", "scales": "block", "scale_keys": 64, "lse": 1}),
 ]
 WIDE = [
     (chip, {**lengths, "page_size": size, "dtype": dtype, "d": d, **more})
@@ -112,7 +115,7 @@ def test_it_is_batch_prefill() -> None:
     ({"mask": "window_bottom_right:9,3"}, "mask=window_bottom_right:9,3"),
     ({"page_size": 48}, "page_size"),
     ({"seqlens_q": (1, 2), "seqlens_k": (3,)}, "seqlens_k=3"),
-    ({"alibi": "head"}, "alibi"),
+    ({"bias": "head"}, "bias"),
     ({"h": 5, "hk": 2}, "hk=2"),
 ])  # fmt: skip
 def test_refusals(keys: Keys, text: str) -> None:

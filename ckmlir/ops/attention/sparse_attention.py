@@ -22,6 +22,7 @@ from ckmlir.ops.attention.part import key_parts
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.parts.block_lists import COUNTED, LISTED, BlockLists
+from ckmlir.ops.attention.parts.output_scale import OutputScale
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.parts.skip import Skip
 from ckmlir.ops.attention.parts.soft_cap import SoftCap
@@ -42,7 +43,7 @@ class SparseAttention(FmhaFwd):
     summary = "attention forward over listed or mapped blocks of keys for each block of queries"
 
     def __init__(self) -> None:
-        super().__init__((BlockLists, Bias, Alibi, SoftCap, Sink, Skip))
+        super().__init__((BlockLists, Bias, Alibi, SoftCap, Sink, OutputScale, Skip))
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         requests: list[dict[str, Any]] = [{"d": d, "mask": mask} for d in (64, 128) for mask in ("none", "top_left")]

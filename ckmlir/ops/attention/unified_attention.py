@@ -6,7 +6,8 @@ queries included, and block_table (sequences, entries) in which pages they lie; 
 their sequence: one that decodes has one, one that is prefilled many, and each attends to the keys up to its own, or
 to a window in front of it.
 
-Scores may be capped (soft_cap), and a logit of each head may join the sum (sink). Heads of Q that share keys are packed
+Scores may be capped (soft_cap) or have distances taken from them (alibi), and a logit of each head may join the sum
+(sink). Heads of Q that share keys are packed
 in the rows of a block. The blocks of all sequences are in one row, in which a workgroup finds its sequence by bisection
 of seqstart_q; so a launch has as many workgroups as there is work, and at most one more for each sequence and head.
 
@@ -25,8 +26,13 @@ from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.orders import JOINED
+from ckmlir.ops.attention.parts.alibi import Alibi
+from ckmlir.ops.attention.parts.block_scales import BlockScales
 from ckmlir.ops.attention.parts.dense import Dense
+from ckmlir.ops.attention.parts.output_scale import OutputScale
+from ckmlir.ops.attention.parts.page_scales import PageScales
 from ckmlir.ops.attention.parts.pages import Pages
+from ckmlir.ops.attention.parts.scales import HeadScales
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.parts.soft_cap import SoftCap
 from ckmlir.ops.attention.problem import Problem
@@ -70,7 +76,8 @@ class UnifiedAttention(FmhaFwd):
     )
 
     def __init__(self) -> None:
-        super().__init__((SoftCap, Sink), (Dense, Pages))
+        parts = (Alibi, SoftCap, Sink, HeadScales, BlockScales, OutputScale, PageScales)
+        super().__init__(parts, (Dense, Pages))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         given = {**values, "mode": "group", "v_layout": "rows", "slots_q": None, "slots_k": None}

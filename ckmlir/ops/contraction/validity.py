@@ -63,7 +63,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
-    reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec), *_fragment_order(spec)]
+    reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec, target), *_fragment_order(spec)]
     reasons = reasons or [*_slices(spec)]
     return reasons or excess(block_resources(spec), target)
 
@@ -278,7 +278,7 @@ def _slices(spec: ContractionSpec) -> Iterator[Reason]:
             yield Reason("slices", spec.slices, why, f"expected up to {spec.block[axis] // step} there")
 
 
-def _alignment(spec: ContractionSpec) -> Iterator[Reason]:
+def _alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     for place, kind in enumerate((*spec.held, find_dtype(spec.out))):
         widest = 16 // kind.bytes
         if spec.align[place] > widest:
@@ -287,11 +287,14 @@ def _alignment(spec: ContractionSpec) -> Iterator[Reason]:
     schedule = parse_schedule(spec.schedule_text)
     for place, tensor in enumerate("ab"):
         size = spec.held[place].bytes
-        if schedule.path_of(tensor) == "direct" and spec.align[place] * size < NARROWEST_COPY:
-            why = (
-                f"rows of {'AB'[place]} are aligned to {spec.align[place] * size} bytes, copies to LDS take 4 at least"
-            )
-            yield Reason("schedule", spec.schedule, why, "expected rows of a multiple of 4 bytes, or another schedule")
+        aligned = spec.align[place] * size
+        widths = [width for width in target.direct_to_lds if width & (width - 1) == 0]
+        if schedule.path_of(tensor) == "direct" and not any(size <= width <= aligned for width in widths):
+            able = " or ".join(map(str, widths))
+            why = f"rows of {'AB'[place]} are aligned to {aligned} bytes, copies to LDS take whole elements in {able}"
+            least = min((width for width in widths if width >= size), default=None)
+            right = f"rows of a multiple of {least} bytes, or another schedule" if least else "another schedule"
+            yield Reason("schedule", spec.schedule, why, f"expected {right}")
         row, copied = spec.held[place].size(spec.block[2]), WAVE_SIZE * NARROWEST_COPY
         if schedule.path_of(tensor) == "direct" and row % copied and row & (row - 1):
             why = f"rows of {'AB'[place]} have {row} bytes in the block, which a wave's copies to LDS do not fill"
