@@ -11,9 +11,12 @@ from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
+WIDE = ("f32", "f16")
+"""What packed elements become, exactly."""
+
 
 class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
-    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, exactly; the last dimension grows."""
+    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32 or f16, exactly; the last dimension grows."""
 
     source: ext.Operand[Any]
     tile: ext.Result[Any]
@@ -22,7 +25,7 @@ class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
-        _check_tiles(packing_of(op), source, result)
+        _check_tiles(packing_of(op), source, result, WIDE)
 
 
 class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
@@ -41,7 +44,7 @@ class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
 
 
 class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
-    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as f32."""
+    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as f32 or f16."""
 
     source: ext.Operand[Any]
     fragment: ext.Result[Any]
@@ -49,7 +52,7 @@ class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        _check_vectors(packing_of(op), op.operation.operands[0].type, op.operation.results[0].type)
+        _check_vectors(packing_of(op), op.operation.operands[0].type, op.operation.results[0].type, WIDE)
 
 
 class PackFragmentOp(Ck.Operation, name="pack_fragment", traits=[ext.Pure]):
@@ -72,10 +75,10 @@ def packing_of(op: Any) -> Packing:
     return PACKED[name]
 
 
-def _check_tiles(packing: Packing, octets: TileType, elements: TileType) -> None:
+def _check_tiles(packing: Packing, octets: TileType, elements: TileType, wide: tuple[str, ...] = ("f32",)) -> None:
     expect(
-        (str(octets.element), str(elements.element)) == ("i8", "f32"),
-        f"bytes are i8 and elements f32, not {octets.element} and {elements.element}",
+        str(octets.element) == "i8" and str(elements.element) in wide,
+        f"bytes are i8 and elements {' or '.join(wide)}, not {octets.element} and {elements.element}",
     )
     expect(len(octets.lengths) > 0, "elements share bytes along the last dimension, and a tile of one has none")
     wanted = (*octets.lengths[:-1], packing.count(octets.lengths[-1]))
@@ -86,22 +89,23 @@ def _check_tiles(packing: Packing, octets: TileType, elements: TileType) -> None
         expect(elements.distribution == lies, f"the elements lie as '{lies}', not '{elements.distribution}'")
 
 
-def _check_vectors(packing: Packing, octets: ir.Type, elements: ir.Type) -> None:
+def _check_vectors(packing: Packing, octets: ir.Type, elements: ir.Type, wide: tuple[str, ...] = ("f32",)) -> None:
     expect(
         isinstance(octets, ir.VectorType) and str(octets.element_type) == "i8"
-        and isinstance(elements, ir.VectorType) and str(elements.element_type) == "f32",
-        f"takes vectors of i8 and of f32, not {octets} and {elements}",
+        and isinstance(elements, ir.VectorType) and str(elements.element_type) in wide,
+        f"takes vectors of i8 and of {' or '.join(wide)}, not {octets} and {elements}",
     )  # fmt: skip
     wanted = packing.count(octets.shape[0])
     expect(elements.shape[0] == wanted, f"{octets.shape[0]} bytes hold {wanted} elements, not {elements.shape[0]}")
 
 
-def unpack(source: ir.Value, format_: str) -> ir.Value:
-    """A tile of bytes as f32."""
+def unpack(source: ir.Value, format_: str, element: str = "f32") -> ir.Value:
+    """A tile of bytes as f32 or f16."""
     tile, packing = tile_of(source), PACKED[format_]
     lengths = (*tile.lengths[:-1], packing.count(tile.lengths[-1]))
     lies = None if tile.distribution is None else elements_over(tile.distribution, packing)
-    return value("ck.unpack", TileType(lengths, ir.F32Type.get(), lies).mlir(), [source], {"format": string(format_)})
+    wide = TileType(lengths, ir.Type.parse(element), lies)
+    return value("ck.unpack", wide.mlir(), [source], {"format": string(format_)})
 
 
 def pack(source: ir.Value, format_: str) -> ir.Value:
@@ -113,10 +117,11 @@ def pack(source: ir.Value, format_: str) -> ir.Value:
     return value("ck.pack", TileType(lengths, octet, lies).mlir(), [source], {"format": string(format_)})
 
 
-def unpack_fragment(source: ir.Value, format_: str) -> ir.Value:
-    """A vector of bytes as f32."""
+def unpack_fragment(source: ir.Value, format_: str, element: ir.Type | None = None) -> ir.Value:
+    """A vector of bytes as f32, or another type."""
     count = PACKED[format_].count(source.type.shape[0])
-    return value("ck.unpack_fragment", vector_type(count, ir.F32Type.get()), [source], {"format": string(format_)})
+    wide = vector_type(count, element or ir.F32Type.get())
+    return value("ck.unpack_fragment", wide, [source], {"format": string(format_)})
 
 
 def pack_fragment(source: ir.Value, format_: str) -> ir.Value:

@@ -9,16 +9,18 @@ from ckmlir.lang.values import Tile
 
 
 @located
-def unpack(tile: Tile, name: str) -> Tile:
-    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, exactly; they follow each other along the
-    last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
+def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
+    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, or f16, exactly; they follow each other along
+    the last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
 
     Raises:
-        TracingError: no such format, or a tile that does not hold whole elements.
+        TracingError: no such format, another type than f32 and f16, or a tile that does not hold whole elements.
     """
     _check("unpack", tile, name, "i8")
+    if element not in packed.WIDE:
+        raise TracingError(f"unpack: elements become {' or '.join(packed.WIDE)}, not {element}")
     try:
-        return Tile(packed.unpack(tile.value, name))
+        return Tile(packed.unpack(tile.value, name, element))
     except ValueError as problem:
         raise TracingError(f"unpack: {problem}") from None
 

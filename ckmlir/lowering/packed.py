@@ -14,6 +14,8 @@ from ckmlir.dialect.build import text_of, value
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.convert import convert
+from ckmlir.lowering.halves import halves
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
@@ -29,17 +31,25 @@ BLOCK = 32
 
 
 def lower_unpack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """ck.unpack_fragment: elements in bytes as f32."""
+    """ck.unpack_fragment: elements in bytes as f32, or f16."""
     name = text_of(op, "format")
-    packing, source = PACKED[name], op.operands[0]
+    packing, source, element = PACKED[name], op.operands[0], op.results[0].type.element_type
     count, words = packing.count(int(source.type.shape[0])), _words(source)
+    if str(element) == "f16" and packing.bits == 4:
+        return [halves(packing, words, count)]
+    return [convert(state, op, _wide(state, name, words, count), element)]
+
+
+def _wide(state: Lowering, name: str, words: Sequence[ir.Value], count: int) -> ir.Value:
+    """Elements in words as f32."""
+    packing = PACKED[name]
     if packing.is_integer:
-        return [_integers(packing, words, count)]
+        return _integers(packing, words, count)
     if state.target.has(SCALED) and packing.bits == 4:
-        return [_unpacked_pairs(words, count)]
+        return _unpacked_pairs(words, count)
     if state.target.has(SCALED) and count == BLOCK:
-        return [value(f"rocdl.cvt.scalef32.pk32.f32.{name}", _f32s(BLOCK), [vectors.from_elements(words), _one()])]
-    return [_decoded(packing, words, count)]
+        return value(f"rocdl.cvt.scalef32.pk32.f32.{name}", _f32s(BLOCK), [vectors.from_elements(words), _one()])
+    return _decoded(packing, words, count)
 
 
 def lower_pack(state: Lowering, op: ir.Operation) -> list[ir.Value]:

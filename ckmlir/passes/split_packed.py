@@ -1,6 +1,7 @@
 """Splitting of conversions between bytes and the packed elements in them."""
 
 from collections.abc import Callable
+from functools import partial
 from math import gcd
 
 from ckmlir.dialect import packed
@@ -19,7 +20,8 @@ AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24, "i4": 16}
 def split_unpack(state: SplitState, op: ir.Operation) -> None:
     """A conversion for every vector of bytes."""
     name, source = text_of(op, "format"), state.of(op.operands[0])
-    _convert(state, op, source, gcd(source.count, AT_ONCE[name]), packed.unpack_fragment)
+    conversion = partial(packed.unpack_fragment, element=tile_of(op.results[0]).element)
+    _convert(state, op, source, gcd(source.count, AT_ONCE[name]), conversion)
 
 
 def split_pack(state: SplitState, op: ir.Operation) -> None:

@@ -30,6 +30,28 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // Two integers an instruction become f16 where they are, 1024 more or 1024 and 16 times as large; then they are paired.
+  // CHECK-LABEL: llvm.func @integers_to_f16
+  // CHECK-NOT: sitofp
+  // CHECK: arith.addf %{{.*}} : vector<2xf16>
+  // CHECK: math.fma %{{.*}} : vector<2xf16>
+  // CHECK: llvm.return
+  func.func @integers_to_f16(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xf16>
+    return
+  }
+
+  // The upper bytes of four numbers of e2m1 come from a table with one instruction; their lower bytes are 0 in f16.
+  // CHECK-LABEL: llvm.func @four_bits_to_f16
+  // CHECK-NOT: rocdl.cvt
+  // CHECK-COUNT-6: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-NOT: llvm.amdgcn.perm
+  // CHECK: llvm.return
+  func.func @four_bits_to_f16(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "fp4"} : (vector<4xi8>) -> vector<8xf16>
+    return
+  }
+
   // 32 elements of six bits an instruction; fewer by arithmetic.
   // CHECK-LABEL: llvm.func @six_bits
   // GFX950: rocdl.cvt.scalef32.pk32.f32.bf6

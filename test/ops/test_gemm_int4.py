@@ -13,6 +13,9 @@ from operator_runner import CHIPS, agree
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.targets import get_target
 
@@ -65,6 +68,32 @@ def test_a_step_is_within_a_group() -> None:
     assert [INT4.spec(INT4.problem(b_scale=f"1x{group}"), target).block[2] for group in (32, 64, 128)] == [32, 64, 64]
     spec = INT4.spec(INT4.problem(b_scale="1x32", block="64x64x64"), target)
     assert "take more than a group of 32" in str(INT4.validate(spec, target)[0])
+
+
+def test_integers_become_f16_in_pairs() -> None:
+    """At most three vector instructions an integer, with the scale and what the loop takes beside them."""
+    target = get_target("gfx942")
+    spec = INT4.spec(INT4.problem(m=4096, n=4096, k=4096), target)
+    kernel = compile_kernel(INT4, spec, target)
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    steps = loop.mix["mfma"] * 32 * 32 * 8 * spec.wave_count // (spec.block[0] * spec.block[1] * spec.block[2])
+    assert loop.mix["valu"] <= 3 * steps * spec.block[1] * spec.block[2] // (64 * spec.wave_count)
+    assert not any(one.mnemonic == "v_cvt_f32_i32" for one in loop.instructions)
+
+
+@pytest.mark.parametrize("chip", ["gfx942", "gfx90a"])
+def test_every_integer_is_exact(chip: str) -> None:
+    """All bytes, times a power of two, against one row of A that takes a single element of K each."""
+    target = get_target(chip)
+    problem = INT4.problem(m=32, n=16, k=32, b_scale="1x32", out="f32")
+    arrays = INT4.inputs(problem, target, seed=1)
+    arrays["a0"][:] = np.eye(32)
+    arrays["b0"][:] = np.arange(256, dtype=np.uint8).reshape(16, 16)
+    arrays["b1"][:] = 0.25
+    found = run_operator(INT4, problem, arrays, target, open_device("sim", target)).outputs["c"]
+    codes = np.arange(256)
+    wanted = np.stack([codes & 15, codes >> 4], axis=1).reshape(16, 32)
+    np.testing.assert_array_equal(found.T, (wanted - 16 * (wanted > 7)) * 0.25)
 
 
 @pytest.mark.parametrize(

@@ -24,6 +24,8 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx950", BATCHED, {"b_batch": 2, "scale_b_batch": 2}),
     ("gfx90a", BATCHED, {"dtype": "i8", "a_scale": "row", "b_scale": "column", "scale_b_batch": 1, "out": "f32"}),
     ("gfx950", GROUPED, {"ld_scale_a": "2,3,4", "op": "relu(acc + d0)", "d_kind": "row", "table": "device"}),
+    ("gfx942", GROUPED, {"b_dtype": "i4", "k": "200,8,6"}),
+    ("gfx950", BATCHED, {"b_dtype": "i4", "b_batch": 2}),
     ("gfx90a", GROUPED, {"dtype": "i8", "a_scale": "row", "b_scale": "tensor", "a_at": "0,16384,32768"}),
 ]
 BY_DEFAULT = 2
@@ -82,6 +84,7 @@ def test_what_f32_cannot_hold_between_is_left_open() -> None:
 @pytest.mark.parametrize(("name", "keys", "words"), [
     (BATCHED, {"scale_b_batch": 3}, "scale_b_batch=1x3: does not broadcast to batch=2x2"),
     (BATCHED, {"ld_scale_a": 1}, "ld_scale_a=1: rows of array scale_a have 2 elements; expected at least that"),
+    (GROUPED, {"b_dtype": "i4", "k": 7}, "product 0: k=7: rows of B are whole bytes, which 2 elements of i4 share"),
     (GROUPED, {"ld_scale_a": "2,2"}, "ld_scale_a: 2 numbers for 3 products; expected 1 or 3"),
     (GROUPED, {"ld_scale_a": 1}, "product 0: ld_scale_a=1: rows of array scale_a have 2 elements; expected at least"),
 ])  # fmt: skip

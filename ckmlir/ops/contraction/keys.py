@@ -179,7 +179,7 @@ def check_packed(values: Mapping[str, Any], types: tuple[str, str]) -> None:
                 f"layout={layout}: elements of {dtype} share bytes along k, along which {matrix} has to be contiguous; "
                 "expected RCR"
             )
-        if values["shuffled"] or values["schedule"] == PRESHUFFLE:
+        if values.get("shuffled") or values["schedule"] == PRESHUFFLE:
             raise RequestError(f"shuffled: fragment order is of elements of whole bytes, {matrix} has {dtype}")
         for key in ("k", f"ld{operand}"):
             if (values[key] or 0) % packing.elements:

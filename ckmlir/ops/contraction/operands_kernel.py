@@ -85,8 +85,10 @@ class Converted:
 
     def prepared(self, loaded: Tile, k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
-        wide = cast(loaded, "f32") if self.kind.packing is None else unpack(loaded, self.kind.name)
-        return cast(wide, self.taken)
+        if self.kind.packing is None:
+            return cast(cast(loaded, "f32"), self.taken)
+        wide = "f16" if self.taken == "f16" else "f32"
+        return cast(unpack(loaded, self.kind.name, wide), self.taken)
 
 
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:

@@ -60,7 +60,10 @@ class Combined:
         variables = {}
         for source in self.sources:
             narrow = loaded[source.name]
-            wide = unpack(narrow, INTEGERS) if source.dtype == INTEGERS else cast(narrow, self.computing)
+            if source.dtype == INTEGERS:
+                wide = unpack(narrow, INTEGERS, self.computing)
+            else:
+                wide = cast(narrow, self.computing)
             if not source.is_matrix:
                 wide = stretch(wide, 0, rows) if source.form == "each_k" else stretch(wide, 1, depth)
             variables[source.name] = wide
@@ -80,7 +83,9 @@ def combined(
     sources = tuple(one for one in map(SourceSpec.parse, spec.sources) if one.name[0] == operand)
     views = {one.name: _view(one, at[one.name], getattr(given, f"ld_{one.name}"), lengths, rows, k) for one in sources}
     op = spec.combine["ab".index(operand)]
-    computing = computing_type(spec.dtype)
+    # The product of an integer of 4 bits and an f16 is rounded once in either type.
+    products = op == "b0 * b1" and [one.dtype for one in sources] == [INTEGERS, "f16"] and spec.dtype == "f16"
+    computing = "f16" if products else computing_type(spec.dtype)
     return Combined(known_as, op, sources, views, lengths, row, spec.stored, computing, k, "k" in spec.pad)
 
 

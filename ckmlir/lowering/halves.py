@@ -1,0 +1,99 @@
+"""Elements of 4 bits as f16, exactly, two with an instruction or four.
+
+Integers: 1024 + n, for n of 0 to 15, is f16 with n in its lowest bits, and 1024 + 16 n with n above these. So n, the
+integer plus 8, is put there, four bits of each half of a word at a time, and taken back by packed arithmetic (as in
+public kernels for 4-bit weights; Kim et al., 2022, "Who Says Elephants Can't Run"). fp4: the lower byte of every number
+of e2m1 is 0 in f16, and the upper one comes from a table of eight, from which v_perm_b32 takes four at a time (CDNA3
+ISA, VOP3).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ckmlir.dialect.build import value
+from ckmlir.dialect.packing import Packing
+from ckmlir.lowering.storage import bitcast
+from ckmlir.mlir import arith, ir
+from ckmlir.passes import vectors
+
+A_WORD = 8
+"""Elements."""
+MAGNITUDES = 0x3E3C3800, 0x46444240
+"""Upper bytes of 0, 0.5, 1, 1.5 and of 2, 3, 4, 6."""
+ZERO = 0x0C
+"""As a byte of v_perm_b32's selector; 0 to 3 are the second operand's bytes, 4 to 7 the first one's."""
+
+
+def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
+    """So many elements of the words, as a vector of f16."""
+    pairs = [pair for word in words for pair in (_integers(word) if packing.is_integer else _floats(word))]
+    f16s = bitcast(vectors.from_elements(pairs), vectors.vector_type(2 * len(pairs), ir.F16Type.get()))
+    return vectors.part(f16s, 0, count)
+
+
+def _integers(word: ir.Value) -> list[ir.Value]:
+    """Two's complement with the sign turned around is 8 more."""
+    flipped = arith.xori(word, _number(0x88888888))
+    shifted = arith.shrui(flipped, _number(8))
+    apart = []  # elements 0 and 4, 1 and 5, …
+    for source in (flipped, shifted):
+        for mask, factor, offset in ((0x000F000F, 1.0, -1032.0), (0x00F000F0, 1 / 16, -72.0)):
+            code = arith.ori(arith.andi(source, _number(mask)), _number(0x64006400))
+            pair = bitcast(vectors.from_elements([code]), _pair())
+            apart.append(_back(pair, factor, offset))
+    found = []
+    for half in range(2):
+        for first in (0, 2):
+            both = vectors.shuffle(apart[first], apart[first + 1], (half, 2 + half))
+            found.append(vectors.element(bitcast(both, vectors.vector_type(1, _i32())), 0))
+    return found
+
+
+def _back(pair: ir.Value, factor: float, offset: float) -> ir.Value:
+    """Exact: no sum or product has more than 11 bits."""
+    if factor == 1.0:
+        return value("arith.addf", _pair(), [pair, _splat(offset)])
+    return value("math.fma", _pair(), [pair, _splat(factor), _splat(offset)])
+
+
+def _floats(word: ir.Value) -> list[ir.Value]:
+    """Upper bytes of elements 0, 2, 4, 6 and of the others, then two of each in order."""
+    shifted, upper = arith.shrui(word, _number(4)), []
+    for source, sign in ((word, arith.shli(word, _number(4))), (shifted, word)):
+        low, high = map(_number, MAGNITUDES)
+        sizes = _permuted(high, low, arith.andi(source, _number(0x07070707)))
+        upper.append(arith.ori(sizes, arith.andi(sign, _number(0x80808080))))
+    even, odd = upper
+    found = []
+    for place in range(A_WORD // 2):
+        found.append(_permuted(odd, even, _number((4 + place) << 24 | ZERO << 16 | place << 8 | ZERO)))
+    return found
+
+
+def _permuted(upper: ir.Value, lower: ir.Value, selector: ir.Value) -> ir.Value:
+    """v_perm_b32: bytes of two words."""
+    attributes = {
+        "intrin": ir.StringAttr.get("llvm.amdgcn.perm"),
+        "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
+        "operandSegmentSizes": ir.DenseI32ArrayAttr.get([3, 0]),
+    }
+    return value("llvm.call_intrinsic", _i32(), [upper, lower, selector], attributes)
+
+
+def _i32() -> ir.Type:
+    return ir.IntegerType.get_signless(32)
+
+
+def _pair() -> ir.Type:
+    return vectors.vector_type(2, ir.F16Type.get())
+
+
+def _number(bits: int) -> ir.Value:
+    signed = bits - (1 << 32) if bits >= 1 << 31 else bits
+    return value("arith.constant", _i32(), [], {"value": ir.IntegerAttr.get(_i32(), signed)})
+
+
+def _splat(number: float) -> ir.Value:
+    attribute = ir.DenseElementsAttr.get_splat(_pair(), ir.FloatAttr.get(ir.F16Type.get(), number))
+    return value("arith.constant", _pair(), [], {"value": attribute})
