@@ -24,7 +24,7 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx950", BATCHED, {"b_batch": 2, "scale_b_batch": 2}),
     ("gfx90a", BATCHED, {"dtype": "i8", "a_scale": "row", "b_scale": "column", "scale_b_batch": 1, "out": "f32"}),
     ("gfx950", GROUPED, {"ld_scale_a": "2,3,4", "op": "relu(acc + d0)", "d_kind": "row", "table": "device"}),
-    ("gfx942", GROUPED, {"b_dtype": "i4", "k": "200,8,6"}),
+    ("gfx942", GROUPED, {"b_dtype": "i4", "k": "200,8,6", "b_at": "0,16384,16384"}),
     ("gfx950", BATCHED, {"b_dtype": "i4", "b_batch": 2}),
     ("gfx90a", GROUPED, {"dtype": "i8", "a_scale": "row", "b_scale": "tensor", "a_at": "0,16384,32768"}),
 ]

@@ -160,7 +160,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         kind = problem.held[array.name != "a"]
         shape = (problem.n, problem.k) if shuffled else array.shape
         if kind.packing is not None:
-            values = generator.standard_normal((shape[0], kind.packing.count(shape[1])), dtype=np.float32)
+            values = generator.standard_normal((*shape[:-1], kind.packing.count(shape[-1])), dtype=np.float32)
             return pack_values(4 * values if kind.packing.is_integer else values, kind.name)
         if problem.dtype == "i8":
             values = generator.integers(-128, 128, shape, dtype=np.int16)
