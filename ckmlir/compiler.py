@@ -141,27 +141,33 @@ def compile_scheduled(
     operator: "Operator[Any, Any]",
     spec: Any,
     target: Target,
-    schedule: "Schedule",
+    schedule: "Schedule | None" = None,
     *,
+    added: Mapping[str, Sequence[str]] | None = None,
     keep: Collection[str] = (),
     print_after: Collection[str] = (),
 ) -> CompiledKernel:
-    """Compile the kernel of a specification with its main loop under another schedule, and prove it right.
+    """Compile the kernel of a specification with its main loop under another schedule, or by further passes, and prove
+    what becomes of it right.
 
     Args:
+        schedule: of the main loop; by default the kernel's own.
+        added: pass of the pipeline -> what runs behind it, as text: ours, MLIR's, or plug-ins (`docs/plug_ins.md`).
+            What passes do before `ck-pipeline-loops` is taken for what the kernel means; the schedule checker compares
+            with that what the kernel is before it is lowered.
         keep, print_after: as `compile_kernel`.
 
     Raises:
         RequestError: the chip cannot run it.
-        ScheduleRefused: it has no loop, or the schedule checker refutes the schedule.
-        PipelineFailure: a pass refuses the schedule.
+        ScheduleRefused: it has no loop, or the schedule checker refutes what was made.
+        PipelineFailure: a pass refuses the schedule, or an added one fails.
         CodeGenerationError, LinkerNotFound, LinkError: from the backend and the linker.
     """
     from ckmlir.dialect.context import exclusive
     from ckmlir.mlir import ir
     from ckmlir.ops.operator import require_valid
     from ckmlir.passes.check_schedule import check_module
-    from ckmlir.passes.pipeline import FRAGMENTING, LOWERING, SCHEDULING, run_pipeline
+    from ckmlir.passes.pipeline import FRAGMENTING, LOWERING, SCHEDULING, run_pipeline, with_added
 
     require_valid(operator, spec, target)
     start = time.perf_counter()
@@ -170,13 +176,16 @@ def compile_scheduled(
     module, context = kernel.module, kernel.module.context
     runs = []
     with exclusive(context):
-        put_schedule(kernel, spec.main_loop, schedule)
-        for steps in (FRAGMENTING, SCHEDULING, LOWERING):
-            text = module.operation.get_asm(enable_debug_info=True) if steps is SCHEDULING else ""
+        if schedule is not None:
+            put_schedule(kernel, spec.main_loop, schedule)
+        for part in (FRAGMENTING, SCHEDULING, LOWERING):
+            text = module.operation.get_asm(enable_debug_info=True) if part is SCHEDULING else ""
             reference = ir.Module.parse(text) if text else None
+            steps = with_added(part, added or {})
             runs.append(run_pipeline(module, steps, print_after=print_after, keep=keep, dump_on_failure=False))
             if reference is not None and (findings := check_module(module, reference)):
-                raise ScheduleRefused(f"schedule {schedule.name} is not correct: {'; '.join(map(str, findings))}")
+                what = f"schedule {schedule.name}" if schedule else "what the added passes made"
+                raise ScheduleRefused(f"{what} is not correct: {'; '.join(map(str, findings))}")
         compiled = finish(module, target.name, {kernel.name: kernel.arguments}, runs, keep)
     compiled.timings = {"trace": traced, **compiled.timings}
     return compiled

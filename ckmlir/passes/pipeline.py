@@ -6,7 +6,7 @@ import hashlib
 import shlex
 import time
 import traceback
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
@@ -59,6 +59,14 @@ FRAGMENTING = PIPELINE[: _ROWS.index("ck-pipeline-loops")]
 SCHEDULING = PIPELINE[_ROWS.index("ck-pipeline-loops") : _ROWS.index("ck-lower-fragments")]
 LOWERING = PIPELINE[_ROWS.index("ck-lower-fragments") :]
 """The pipeline in three: a schedule decides what the second does; the schedule checker reads what is between them."""
+
+
+def with_added(steps: Iterable[Step], added: Mapping[str, Sequence[str]]) -> list[Step]:
+    """Rows of the pipeline with further passes, as text, behind those that `added` names."""
+    found = []
+    for step in steps:
+        found += [step, *(Step(one) for one in added.get(str(step.run), ()))]
+    return found
 
 
 @dataclass

@@ -58,9 +58,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def _of_file(options: argparse.Namespace) -> Report:
     """The kernels of a code object or MLIR module."""
-    for name in ("keys", "arch", "schedule", "module"):
+    for name in ("keys", "arch", "schedule", "module", "pass_after"):
         if getattr(options, name):
-            what = "key=value" if name == "keys" else f"--{name}"
+            what = "key=value" if name == "keys" else f"--{name.replace('_', '-')}"
             raise CkmlirError(f"{what} is for operators, and {options.operator} is a file")
     code_object = read_for_launch(Path(options.operator))
     if not code_object.kernels:

@@ -108,7 +108,7 @@ def _artifacts(output: Path, kept: list[str]) -> dict[str, Path]:
 def _compile_module(options: argparse.Namespace) -> int:
     """A module of any stage."""
     refused = {"key=value": options.keys, "--arch": options.arch, "--step": options.step,
-               "--schedule": options.schedule, "--module": options.module,
+               "--schedule": options.schedule, "--module": options.module, "--pass-after": options.pass_after,
                "--report lds": options.report == "lds"}  # fmt: skip
     for name, given in refused.items():
         if given:

@@ -26,7 +26,8 @@ def read_foreign(options: argparse.Namespace) -> tuple[CodeObject, LaunchDescrip
     """The code object and the launch that the options name. Raises CkmlirError for what else they ask for."""
     refused = {"key=value": options.keys, "--arch": options.arch, "--step": getattr(options, "step", None),
                "--schedule": getattr(options, "schedule", None),
-               "--module": getattr(options, "module", None)}  # fmt: skip
+               "--module": getattr(options, "module", None),
+               "--pass-after": getattr(options, "pass_after", None)}  # fmt: skip
     for name, given in refused.items():
         if given:
             raise CkmlirError(f"{name} is for operators; with --launch, {options.operator} and its launch say all")

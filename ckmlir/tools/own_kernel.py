@@ -1,4 +1,5 @@
-"""The options --schedule and --module: an operator's own kernel under another schedule, or made of IR in a file.
+"""The options --schedule, --pass-after and --module: an operator's own kernel under another schedule, with passes of
+others, or made of IR in a file.
 
 Its other kernels, its arrays, its launch and what its results are compared with stay as they are.
 """
@@ -6,11 +7,11 @@ Its other kernels, its arrays, its launch and what its results are compared with
 from __future__ import annotations
 
 import argparse
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.spec import Spec
 from ckmlir.tools.code_file import MODULE, compile_file
@@ -23,7 +24,7 @@ if TYPE_CHECKING:
 
 
 def add_own_kernel_arguments(parser: argparse.ArgumentParser, *, modules: bool = True) -> None:
-    """Declare both options, or without `modules` --schedule alone."""
+    """Declare the options, or without `modules` --schedule alone."""
     chosen = parser.add_mutually_exclusive_group()
     chosen.add_argument(
         "--schedule", metavar="NAME|FILE|TEXT",
@@ -34,6 +35,10 @@ def add_own_kernel_arguments(parser: argparse.ArgumentParser, *, modules: bool =
     chosen.add_argument(
         "--module", type=Path, metavar=f"FILE{MODULE}", help="the kernel of this MLIR, of any stage (--keep)"
     )
+    parser.add_argument(
+        "--pass-after", action="append", default=[], metavar="NAME=PASS",
+        help="run a pass, ours or a plug-in's (docs/plug_ins.md), behind NAME of the pipeline; the outcome is proved",
+    )  # fmt: skip
 
 
 def with_named_schedule(
@@ -85,9 +90,11 @@ def own_kernel(
         CkmlirError: the schedule or the module cannot be used; or the module is for another kernel or chip.
     """
     operator, problem, target = request
-    if getattr(options, "library", None) is not None and (options.module or options.schedule):
-        raise CkmlirError("--library takes kernels as they are; leave out --schedule and --module")
+    if getattr(options, "library", None) is not None and (options.module or options.schedule or options.pass_after):
+        raise CkmlirError("--library takes kernels as they are; leave out --schedule, --pass-after and --module")
     if options.module is not None:
+        if options.pass_after:
+            raise CkmlirError("--pass-after begins with the operator's kernel; leave out --module, or use ckmlir-opt")
         spec = operator.spec(problem, target)
         compiled = compile_file(options.module, keep=keep, print_after=print_after)
         if (compiled.kernel_name, compiled.target) != (spec.name, target.name):
@@ -96,8 +103,31 @@ def own_kernel(
                 f"for {target.name}"
             )
         return compiled
-    schedule = own_schedule(request, options)
-    return None if schedule is None else scheduled_kernel(request, schedule, keep=keep, print_after=print_after)
+    schedule, added = own_schedule(request, options), added_passes(options.pass_after)
+    if schedule is None and not added:
+        return None
+    return scheduled_kernel(request, schedule, added=added, keep=keep, print_after=print_after)
+
+
+def added_passes(texts: Sequence[str]) -> dict[str, list[str]]:
+    """What --pass-after says: pass of the pipeline -> what runs behind it. Raises CkmlirError."""
+    if not texts:
+        return {}
+    from ckmlir.passes.pipeline import PIPELINE
+    from ckmlir.passes.syntax import parse_pass
+
+    rows = [str(step.run) for step in PIPELINE]
+    found: dict[str, list[str]] = {}
+    for text in texts:
+        name, equals, added = text.partition("=")
+        if not equals or not added:
+            form = f"NAME=PASS, such as {rows[3]}=module:Class{{option=value}}"
+            raise CkmlirError(f"--pass-after {text}: expected {form}")
+        if name not in rows:
+            raise CkmlirError(f"--pass-after {text}: no pass {name} in the pipeline; {suggest(name, rows)}")
+        parse_pass(added)
+        found.setdefault(name, []).append(added)
+    return found
 
 
 def own_schedule(request: Request, options: argparse.Namespace) -> Schedule | None:
@@ -122,13 +152,21 @@ def chosen_keys(request: Request, spec: Spec, options: argparse.Namespace) -> di
 
 
 def scheduled_kernel(
-    request: Request, schedule: Schedule, *, keep: Collection[str] = (), print_after: Collection[str] = ()
+    request: Request,
+    schedule: Schedule | None,
+    *,
+    added: Mapping[str, Sequence[str]] | None = None,
+    keep: Collection[str] = (),
+    print_after: Collection[str] = (),
 ) -> CompiledKernel:
-    """An operator's own kernel under a schedule, proved. Raises CkmlirError where it is refused or refuted."""
+    """An operator's own kernel under a schedule, or with further passes, proved. Raises CkmlirError where it is refused
+    or refuted.
+    """
     from ckmlir.compiler import compile_scheduled
 
     operator, problem, target = request
-    with progress(f"compiling under {schedule.name}"):
+    spec = operator.spec(problem, target)
+    with progress(f"compiling under {schedule.name}" if schedule else f"compiling {spec.name} with further passes"):
         return compile_scheduled(
-            operator, operator.spec(problem, target), target, schedule, keep=keep, print_after=print_after
+            operator, spec, target, schedule, added=added, keep=keep, print_after=print_after
         )

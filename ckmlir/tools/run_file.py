@@ -103,6 +103,7 @@ def _for_operators(options: argparse.Namespace) -> dict[str, object]:
     """Options of `ckmlir run` that a launch description makes no sense of, with what was given."""
     return {
         "key=value": options.keys, "--arch": options.arch, "--schedule": options.schedule, "--module": options.module,
+        "--pass-after": options.pass_after,
         "--input": options.input, "--output": options.output, "--guard": options.guard, "--trace": options.trace,
         "--seed": options.seed, "--values": options.values != "ordinary", "--jobs": options.jobs != 1,
         "--no-check": options.no_check, f"--device {options.device}": options.device not in ("auto", "sim"),

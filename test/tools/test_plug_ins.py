@@ -48,7 +48,7 @@ def test_the_page_shows_the_files() -> None:
 def test_the_commands_of_the_page_run(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
     tools = {"ckmlir": cli.main, "ckmlir-opt": opt.main}
     commands = re.findall(r"^\$ (.*)\n((?:[^$`].*\n)*)", PAGE, re.MULTILINE)
-    assert len(commands) == 8
+    assert len(commands) == 9
     for command, expected in commands:
         command, _, output = command.partition(" > ")
         tool, *words = shlex.split(command)
@@ -173,3 +173,47 @@ def test_names_that_packages_give(
     with pytest.raises(SystemExit):
         cli.main(["schedule", "--help"])
     assert "ping_pong, exact, acme, or" in re.sub(r"\s+", " ", capsys.readouterr().out)
+
+
+STRIPPING = """
+from dataclasses import dataclass
+from typing import ClassVar
+from ckmlir.passes.framework import Pass
+from ckmlir.passes.walk import functions, operations
+
+@dataclass(frozen=True)
+class Strip(Pass):
+    \"\"\"Take barriers away.\"\"\"
+    name: ClassVar[str] = "strip"
+    def apply(self, module):
+        for function in functions(module):
+            for op in [op for op in operations(function) if op.name == "ck.barrier"]:
+                op.erase()
+"""
+
+
+def test_what_an_added_pass_breaks_is_refused(folder: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (folder / "stripping.py").write_text(STRIPPING)
+    request = ["compile", "gemm", "schedule=compv3", "--arch", "gfx942", "-o", "gemm.hsaco"]
+    assert cli.main([*request, "--pass-after", "ck-insert-barriers=stripping:Strip"]) == 2
+    assert "what the added passes made is not correct" in capsys.readouterr().err
+    assert not (folder / "gemm.hsaco").exists()
+
+
+@pytest.mark.parametrize(("text", "words"), [
+    ("ck-insert-barrier=canonicalize", "no pass ck-insert-barrier in the pipeline; did you mean ck-insert-barriers?"),
+    ("ck-insert-barriers", "expected NAME=PASS"),
+    ("ck-insert-barriers=nothing:There", "there is no such module"),
+    ("ck-record-promises=more_buffers:MoreBuffers{count=9}", "count=9: schedules have 1 to 8 buffers"),
+])  # fmt: skip
+def test_added_passes_that_are_refused(
+    text: str, words: str, folder: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert cli.main(["compile", "gemm", "--arch", "gfx942", "-o", "gemm.hsaco", "--pass-after", text]) == 2
+    assert words in capsys.readouterr().err
+
+
+def test_added_passes_and_modules_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:
+    request = ["run", "gemm", "--arch", "gfx942", "--module", "x.mlir", "--pass-after", "ck-split-tiles=canonicalize"]
+    assert cli.main(request) == 2
+    assert "leave out --module" in capsys.readouterr().err
