@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ckmlir.lang import Kernel
     from ckmlir.mlir import ir
     from ckmlir.ops.operator import Operator
+    from ckmlir.passes.ir_printing import IrPrinter
     from ckmlir.passes.pipeline import PipelineRun
 
 IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
@@ -73,14 +74,14 @@ def compile_kernel(
     target: Target,
     *,
     keep: Collection[str] = (),
-    print_after: Collection[str] = (),
+    print_after: "Collection[str] | IrPrinter" = (),
     verify_each: bool = False,
 ) -> CompiledKernel:
     """Compile the kernel of a specification for a chip.
 
     Args:
         keep: names of `KEEPABLE` to return as artifacts.
-        print_after: passes (or "all") after which the IR goes to standard error.
+        print_after: passes (or "all") after which the IR goes to standard error, or who is shown it behind every pass.
         verify_each: verify the IR after every pass; slower, for work on the compiler.
 
     Raises:
@@ -109,7 +110,7 @@ def compile_traced(
     kernel: "Kernel",
     *,
     keep: Collection[str] = (),
-    print_after: Collection[str] = (),
+    print_after: "Collection[str] | IrPrinter" = (),
     verify_each: bool = False,
     reproducer: bool = False,
 ) -> CompiledKernel:
@@ -145,7 +146,7 @@ def compile_scheduled(
     *,
     added: Mapping[str, Sequence[str]] | None = None,
     keep: Collection[str] = (),
-    print_after: Collection[str] = (),
+    print_after: "Collection[str] | IrPrinter" = (),
 ) -> CompiledKernel:
     """Compile the kernel of a specification with its main loop under another schedule, or by further passes, and prove
     what becomes of it right.
@@ -212,7 +213,7 @@ def compile_module(
     *,
     begin: str = "",
     keep: Collection[str] = (),
-    print_after: Collection[str] = (),
+    print_after: "Collection[str] | IrPrinter" = (),
 ) -> CompiledKernel:
     """Compile the kernels of a module at any stage of the pipeline; the module is used up.
 

@@ -104,17 +104,16 @@ def run_pipeline(
     steps: Iterable[Step | Pass | str],
     *,
     verify_each: bool = False,
-    print_after: Collection[str] = (),
+    print_after: Collection[str] | IrPrinter = (),
     keep: Collection[str] = (),
     dump_on_failure: bool | Path = True,
     stream: TextIO | None = None,
-    printer: IrPrinter | None = None,
 ) -> PipelineRun:
     """Run `steps` on `module`, in place, with its context entered.
 
     verify_each: verify the whole module after every pass.
-    print_after: names of passes, or "all", after which the IR is printed to `stream` (stderr by default).
-    printer: who prints instead, for example only what a pass changed.
+    print_after: names of passes, or "all", after which the IR is printed to `stream` (stderr by default); or who prints
+        instead, for example only what a pass changed.
     keep: names of `Step.produces` whose IR text is wanted.
     dump_on_failure: write the failing pass's input and replay command into this directory; True is the user's own
         directory of temporary files. Costs one clone of the module a pass.
@@ -123,7 +122,7 @@ def run_pipeline(
     """
     run = PipelineRun()
     context = module.context
-    prints = printer or IrPrinter(print_after, stream=stream)
+    prints = print_after if isinstance(print_after, IrPrinter) else IrPrinter(print_after, stream=stream)
     for step in steps:
         row = step if isinstance(step, Step) else Step(step)
         current = parse_pass(row.run) if isinstance(row.run, str) else row.run

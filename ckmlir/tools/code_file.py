@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
     from ckmlir.codeobject import CodeObject
     from ckmlir.compiler import CompiledKernel
+    from ckmlir.passes.ir_printing import IrPrinter
 
 CODE_OBJECTS = (".hsaco", ".co", ".o")
 MODULE = ".mlir"
@@ -36,7 +37,7 @@ def read_code_object(path: Path) -> CodeObject:
 
 
 def compile_file(
-    path: Path, *, begin: str = "", keep: Collection[str] = (), print_after: Collection[str] = ()
+    path: Path, *, begin: str = "", keep: Collection[str] = (), print_after: Collection[str] | IrPrinter = ()
 ) -> CompiledKernel:
     """Compile a module of any stage; `begin`, `keep`, `print_after` are those of `compiler.compile_module`.
 

@@ -7,8 +7,9 @@ from __future__ import annotations
 
 import argparse
 import sys
+from collections.abc import Collection
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.compiler import IR_STAGES, CompiledKernel, compile_kernel
 from ckmlir.errors import CkmlirError, suggest
@@ -29,6 +30,9 @@ from ckmlir.tools.request import (
     read_request,
 )
 from ckmlir.tools.requested import Request
+
+if TYPE_CHECKING:
+    from ckmlir.passes.ir_printing import IrPrinter
 
 ENDINGS = {**{name: f".{name}.mlir" for name in IR_STAGES}, "llvm": ".ll", "asm": ".s", "obj": ".o"}
 """What --keep takes -> the ending of its file, in place of that of -o."""
@@ -53,6 +57,9 @@ def add_arguments(parser: Parser) -> None:
     parser.add_argument(
         "--print-after", action="append", default=[], metavar="PASS", help="IR to stderr; all: every pass"
     )
+    parser.add_argument(
+        "--html", type=Path, metavar="FILE", help="a page of the kernel's IR, pass by pass: what changed, and schedules"
+    )
     listed = "; ".join(f"{name}: {what}" for name, what in REPORTS.items())
     parser.add_argument("--report", choices=tuple(REPORTS), help=f"what a pass decided; {listed}")
     parser.add_argument("--timing", action="store_true", help="compile anew and print the seconds of each step")
@@ -69,12 +76,18 @@ def execute(options: argparse.Namespace) -> int:
     if is_stream(options.output) and (kept or len(kernels) > 1):
         what = "--keep names" if kept else f"{len(kernels)} kernels need"
         raise CkmlirError(f"{what} files beside that of -o, and {options.output} is not a regular file")
-    check_writable([path for output in kernels for path in (output, *_artifacts(output, kept).values())])
+    beside = [] if options.html is None else [options.html]
+    check_writable([*beside, *(path for output in kernels for path in (output, *_artifacts(output, kept).values()))])
     _check_passes(options.print_after)
-    own = own_kernel(request, options, keep=kept, print_after=options.print_after)
+    shown = _shown(options)
+    own = own_kernel(request, options, keep=kept, print_after=shown)
     for output, (operator, spec) in kernels.items():
-        compiled = own if own and output == options.output else _compiled(operator, spec, request.target, kept, options)
+        is_own = output == options.output
+        compiled = own if own and is_own else _compiled(
+            operator, spec, request.target, kept, options, shown if is_own else options.print_after
+        )  # fmt: skip
         _write(compiled, output, kept, options)
+    _write_page(options, shown)
     if chosen := chosen_text(request, next(iter(kernels.values()))[1], options):
         print(chosen)
     if options.report == "lds":
@@ -83,6 +96,22 @@ def execute(options: argparse.Namespace) -> int:
         for operator, spec in kernels.values():
             print(lds_report(operator, spec, request.target))
     return 0
+
+
+def _shown(options: argparse.Namespace) -> Collection[str] | IrPrinter:
+    """Who is shown the IR behind every pass: --html's page, or the passes of --print-after."""
+    after: list[str] = options.print_after
+    if options.html is None:
+        return after
+    from ckmlir.passes.ir_page import IrPage
+
+    return IrPage(after)
+
+
+def _write_page(options: argparse.Namespace, shown: Collection[str] | IrPrinter) -> None:
+    if options.html is not None:
+        page: Any = shown
+        write_file(options.html, page.render(" ".join([options.operator, *options.keys])).encode())
 
 
 def _kernels(request: Request, output: Path, *, alone: bool) -> dict[Path, tuple[Operator[Any, Any], Spec]]:
@@ -121,18 +150,25 @@ def _compile_module(options: argparse.Namespace) -> int:
     file = Path(options.operator)
     if file in _artifacts(options.output, kept).values():
         raise CkmlirError(f"--keep would write over {file}; choose another name for -o")
-    compiled = compile_file(file, begin=options.begin, keep=kept, print_after=options.print_after)
+    shown = _shown(options)
+    compiled = compile_file(file, begin=options.begin, keep=kept, print_after=shown)
     _write(compiled, options.output, kept, options)
+    _write_page(options, shown)
     return 0
 
 
 def _compiled(
-    operator: Operator[Any, Any], spec: Spec, target: Target, kept: list[str], options: argparse.Namespace
+    operator: Operator[Any, Any],
+    spec: Spec,
+    target: Target,
+    kept: list[str],
+    options: argparse.Namespace,
+    shown: Collection[str] | IrPrinter,
 ) -> CompiledKernel:
     """The kernel, from the cache where nothing is asked for that only compiling gives."""
     with progress(f"compiling {spec.name} for {target.name}"):
-        if kept or options.print_after or options.timing:
-            return compile_kernel(operator, spec, target, keep=kept, print_after=options.print_after)
+        if kept or shown or options.timing:
+            return compile_kernel(operator, spec, target, keep=kept, print_after=shown)
         from ckmlir.runtime.compile_cache import compile_cached
 
         return compile_cached(operator, spec, target)

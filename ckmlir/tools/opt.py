@@ -56,6 +56,7 @@ def build_parser() -> argparse.ArgumentParser:
     add("--print-ir-after", action="append", default=[], metavar="PASS", help="print the IR to stderr after this pass")
     add("--print-ir-after-change", action="store_true", help="print the IR after passes that changed something")
     add("--print-ir-diff", action="store_true", help="print the lines that each pass changed instead of all IR")
+    add("--html", metavar="FILE", help="write a page of the IR pass by pass: what changed, and schedules")
     add("--run-reproducer", action="store_true", help="run the pass that the file, a reproducer, names in its head")
     add("--timing", action="store_true", help="print the time of each pass to stderr")
     add("--split-input-file", action="store_true", help="process the parts between // ----- lines one by one")
@@ -139,6 +140,8 @@ def _run(options: argparse.Namespace, pass_texts: list[str]) -> int:
     context = ck_context()
     passes = parse_pipeline(pipeline, context)
     pieces = _split_input(text) if options.split_input_file else [text]
+    if options.html is not None and options.split_input_file:
+        raise CkmlirError("--html shows one module; leave out --split-input-file")
     outcomes = [_process(piece, passes, context, options) for piece in pieces]
 
     status = 0
@@ -162,6 +165,7 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
     """Parse one piece of the input, run the passes, verify and print."""
     from ckmlir.diagnostics import collect
     from ckmlir.mlir import ir
+    from ckmlir.passes.ir_page import IrPage
     from ckmlir.passes.pipeline import PipelineFailure, run_pipeline
 
     name = _display_name(options.file)
@@ -172,16 +176,20 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
             module = ir.Module.parseFile(options.file, context) if whole_file else ir.Module.parse(piece, context)
         except ir.MLIRError:
             return Outcome(None, _named(found, name))
+    printer = _printer(options)
     try:
         run = run_pipeline(
             module,
             passes,
             verify_each=options.verify_each,
-            printer=_printer(options),
+            print_after=printer,
             dump_on_failure=_reproducers(options),
         )
     except PipelineFailure as failure:
         return Outcome(None, _named(found + failure.diagnostics, name))
+    finally:  # of a pass that fails the page has what came before it
+        if isinstance(printer, IrPage):
+            _write(options.html, printer.render(name))
     if options.timing:
         print(run.timing_report(), file=sys.stderr)
     found += run.diagnostics
@@ -198,13 +206,13 @@ def _process(piece: str, passes: list[Pass], context: ir.Context, options: argpa
 
 def _printer(options: argparse.Namespace) -> IrPrinter:
     """What is printed between passes; --print-ir-after-change and --print-ir-diff mean all unless passes are named."""
+    from ckmlir.passes.ir_page import IrPage
     from ckmlir.passes.ir_printing import IrPrinter
 
+    kind = IrPrinter if options.html is None else IrPage
     compares = options.print_ir_after_change or options.print_ir_diff
     every = options.print_ir_after_all or (compares and not options.print_ir_after)
-    return IrPrinter(
-        ["all"] if every else options.print_ir_after, options.print_ir_after_change, options.print_ir_diff
-    )
+    return kind(["all"] if every else options.print_ir_after, options.print_ir_after_change, options.print_ir_diff)
 
 
 def _replayed(options: argparse.Namespace, text: str) -> str:

@@ -20,6 +20,7 @@ from ckmlir.tools.progress import progress
 if TYPE_CHECKING:
     from ckmlir.compiler import CompiledKernel
     from ckmlir.dialect.schedule import Schedule
+    from ckmlir.passes.ir_printing import IrPrinter
     from ckmlir.tools.requested import Request
 
 
@@ -82,7 +83,7 @@ def own_kernel(
     options: argparse.Namespace,
     *,
     keep: Collection[str] = (),
-    print_after: Collection[str] = (),
+    print_after: Collection[str] | IrPrinter = (),
 ) -> CompiledKernel | None:
     """The kernel that --schedule or --module ask for; None where the operator's own schedule decides.
 
@@ -157,7 +158,7 @@ def scheduled_kernel(
     *,
     added: Mapping[str, Sequence[str]] | None = None,
     keep: Collection[str] = (),
-    print_after: Collection[str] = (),
+    print_after: Collection[str] | IrPrinter = (),
 ) -> CompiledKernel:
     """An operator's own kernel under a schedule, or with further passes, proved. Raises CkmlirError where it is refused
     or refuted.
