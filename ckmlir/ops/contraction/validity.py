@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.block_resources import block_resources
@@ -64,7 +65,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec, target), *_fragment_order(spec)]
-    reasons = reasons or [*_slices(spec)]
+    reasons = reasons or [*_slices(spec), *_phases(spec)]
     return reasons or excess(block_resources(spec), target)
 
 
@@ -276,6 +277,19 @@ def _slices(spec: ContractionSpec) -> Iterator[Reason]:
         if spec.block[axis] % (parts * step):
             why = f"{parts} parts of {spec.block[axis]} along {letter} are not made of the {step} of all waves"
             yield Reason("slices", spec.slices, why, f"expected up to {spec.block[axis] // step} there")
+
+
+def _phases(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether a step is long enough for groups of waves that take turns: what they write to LDS another group may still
+    read, so that a barrier has to lie among a step's matrix instructions.
+    """
+    schedule = parse_schedule(spec.schedule_text)
+    waves, sizes = (*spec.waves, 1), zip(spec.block, spec.mfma, strict=True)
+    instructions = math.prod(size // (own * count) for (size, own), count in zip(sizes, waves, strict=True))
+    through = any(schedule.path_of(tensor) == "through" for tensor in "ab")
+    if schedule.groups > 1 and through and instructions * spec.products < schedule.groups:
+        why = f"a step has {instructions} matrix instruction a wave, between which {schedule.groups} groups take turns"
+        yield Reason("schedule", spec.schedule, why, "expected a larger block, smaller mfma, or another schedule")
 
 
 def _alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
