@@ -44,9 +44,9 @@ def _bounded(precision: Precision, value: Any, error: Any, rounding: float) -> B
 
 
 def _product(factor: Any, error: Any) -> Any:
-    """|factor| error, infinite where the error is, and 0 where there is none."""
+    """|factor| error, infinite where the error is, and 0 where there is none, or where the product is NaN anyway."""
     product = np.where(error == 0, 0.0, np.abs(factor) * error)
-    return np.where(np.isinf(error), np.inf, product)
+    return np.where(np.isinf(error), np.inf, np.where(np.isnan(product), 0.0, product))
 
 
 class _Bounds:

@@ -1,0 +1,26 @@
+"""Bounds of expressions of values that are uncertain: what is known of nothing stays so, next to NaN as well."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from ckmlir.ops.tensors.expression import parse
+from ckmlir.ops.tensors.rounding import Bounded, bounded_error
+
+NAN, INF = float("nan"), float("inf")
+
+
+@pytest.mark.parametrize(("text", "value", "error", "certain"), [
+    ("a * b", NAN, INF, False),  # it may be any number
+    ("b * a", NAN, INF, False),
+    ("a + b", NAN, 0.0, True),  # NaN as it is
+    ("elu(b, b) * (a + b)", NAN, INF, False),  # a factor with an error of its own
+    ("elu(b, b) * (a + b)", 3.0, 0.0, True),
+    ("a + b", INF, 0.0, True),
+    ("a * b", INF, 1.0, False),
+])  # fmt: skip
+def test_what_is_certain(text: str, value: float, error: float, certain: bool) -> None:
+    given = {"a": Bounded(np.array([value]), np.array([error])), "b": Bounded(np.array([-1.0]), np.array([0.0]))}
+    found = bounded_error(parse(text, ("a", "b")), given)
+    assert np.isfinite(found).all() == certain
