@@ -106,6 +106,7 @@ SUMS: tuple[dict[str, Any], ...] = (
     {"parts": 2, "shape": "3x1x5", "strides": "40x40x7", "out": "f32"},
     {"parts": 5, "shape": "2x9x64", "op": "silu(acc + d0) * d1 + beta", "d0": "64", "d1": "2x1x1", "d": "f32,i8"},
     {"parts": 3, "shape": "65x3", "dtype": "i32"},
+    {"parts": 2, "shape": "65x33", "dtype": "f64", "strides": "1x65"},
     {"parts": 3, "shape": "0x3"},
 )
 

@@ -31,7 +31,7 @@ MAXIMUM_REACH = 2**31 - 1
 """Bytes between the elements of a tile: a lane's offset is 32 bits wide, its sign bit marks what is not accessed."""
 BYTES_OF_THREAD = 32
 """Bytes of the narrowest array that a work-item moves."""
-SQUARES = {1: 128, 2: 128, 4: 64}
+SQUARES = {1: 128, 2: 128, 4: 64, 8: 32}
 """Bytes of an element -> the side of a tile that is transposed: a work-item then turns a square of 16-byte vectors in
 its registers (of 8-bit elements that are only moved; a wave suffices for a tile of those)."""
 BYTES_HELD = 512
