@@ -41,7 +41,8 @@ class Exact:
                 return Solution(schedule_of_times(problem, "exact", times, interval), interval, remark)
             refuted = refuted and certain
         raise SchedulingError(
-            f"exact: no schedule of {problem.name} with an interval of up to {interval} cycles in time"
+            f"exact: no schedule of {problem.name} with an interval of up to {interval} cycles in time; no interval is "
+            f"less than {bound}"
         )
 
     def _times(self, cp: Any, problem: Problem, interval: int, seed: int) -> tuple[dict[int, int] | None, bool]:

@@ -93,7 +93,8 @@ class Workbench:
     def problem_under(self, schedule: Schedule) -> Problem:
         """The problem that a schedule's paths and buffers make of the loop."""
         with self.context:
-            return problem_of(loops_of(self._fragments(schedule))[self.loop])
+            module = self._fragments(schedule)  # its operations live as long as it does
+            return problem_of(loops_of(module)[self.loop])
 
     def solve(
         self, scheduler: str, *, buffers: int | None = None, groups: int | None = None, seed: int = 0

@@ -84,7 +84,7 @@ def _status(words: list[str]) -> int:
     except CkmlirError as error:
         from ckmlir.runtime.device import KernelFault
 
-        print(f"ckmlir: error: {error}", file=sys.stderr)
+        print(f"ckmlir: error: {str(error).removeprefix('error: ')}", file=sys.stderr)
         return DISAGREES if isinstance(error, KernelFault) else BAD_REQUEST
     except MemoryError:
         print("ckmlir: error: not enough memory for arrays of this size", file=sys.stderr)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from itertools import permutations
 
 import pytest
@@ -124,3 +125,11 @@ def test_loops_that_are_no_problem(inside: str, expected: str) -> None:
         loop = loops_of(module)[0]
         with pytest.raises(ProblemError, match=expected):
             problem_of(loop)
+
+
+def test_the_problem_under_another_schedule() -> None:
+    """Of a loop that lives no longer than it is read."""
+    found = bench(m=256, n=256, k=256, block="64x64x32", schedule="compv3")
+    same, other = found.problem_under(found.schedule), found.problem_under(replace(found.schedule, buffers=2))
+    assert same == found.problem
+    assert len(other.nodes) == len(same.nodes) and other != same
