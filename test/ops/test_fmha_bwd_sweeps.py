@@ -68,7 +68,7 @@ def test_twenty_orders_of_workgroups(chip: str, sums: dict[str, Any], some: dict
 
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
-@pytest.mark.parametrize(("sums", "factor"), itertools.product(SUMS, (2.0, 5.0, 7.0)))
+@pytest.mark.parametrize(("sums", "factor"), list(itertools.product(SUMS, (2.0, 5.0, 7.0))))
 def test_larger_values(chip: str, dtype: str, sums: dict[str, Any], factor: float) -> None:
     """V, O and dO that are multiplied do not overflow on the way."""
     keys = {"sq": 70, "sk": 140, "d": 64, "h": 1, "dtype": dtype, **sums}
