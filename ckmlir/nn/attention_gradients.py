@@ -7,6 +7,7 @@ from typing import Any
 
 from ckmlir.nn.attention import UNBOUNDED, VARYING, read_batches, slopes_of, strides_key, strides_of
 from ckmlir.nn.calls import Call
+from ckmlir.ops.attention.fmha_bwd_spec import DTYPES
 from ckmlir.runtime.device import DeviceError
 
 
@@ -30,7 +31,8 @@ def attention_backward(
 
     Args:
         dout: as `out`, which `attention` has given, with the logarithms softmax_lse (b, h, sq), f32.
-        q, k, v, causal, window, scale, alibi_slopes, layout: as they were given to `attention`; f16 or bf16.
+        q, k, v, causal, window, scale, alibi_slopes, layout: as they were given to `attention`; of f32 one of d and dv
+            is at most 128.
         deterministic: the same bits in every run, for more memory.
 
     Returns:
@@ -43,8 +45,8 @@ def attention_backward(
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
     shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
     dtype = arrays["q"].dtype
-    if dtype not in ("f16", "bf16"):
-        raise DeviceError(f"q: elements are {dtype}; expected f16 or bf16")
+    if dtype not in DTYPES:
+        raise DeviceError(f"q: elements are {dtype}; expected {', '.join(DTYPES)}")
     for name, array in (("o", out), ("do", dout)):
         arrays[name] = call.read({"o": "out", "do": "dout"}[name], array).require(shape=shape, dtype=dtype)
         keys |= strides_key(name, strides_of(arrays[name], layout))

@@ -265,12 +265,12 @@ def test_attention_of_sequences(session: nn.Session, put: Put) -> None:
 # -- tensors -----------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("layout", ["bshd", "bhsd"])
-def test_gradients_of_attention(session: nn.Session, layout: str) -> None:
+@pytest.mark.parametrize(("layout", "dtype"), [("bshd", "f16"), ("bhsd", "f16"), ("bshd", "f32")])
+def test_gradients_of_attention(session: nn.Session, layout: str, dtype: str) -> None:
     def turned(one: Array) -> Array:
         return one.transpose(0, 2, 1, 3) if layout == "bshd" else one
 
-    q, k, v, do = (np.ascontiguousarray(turned(normal(1, heads, 20, 32))) for heads in (4, 2, 2, 4))
+    q, k, v, do = (np.ascontiguousarray(turned(normal(1, heads, 20, 32, dtype=dtype))) for heads in (4, 2, 2, 4))
     o, lse = nn.attention(q, k, v, return_lse=True, layout=layout)
     found = nn.attention_backward(*map(nn.asarray, (do, q, k, v, o, lse)), layout=layout, deterministic=True)
     queries, g = (turned(exact(one)) for one in (q, do))
@@ -281,7 +281,7 @@ def test_gradients_of_attention(session: nn.Session, layout: str) -> None:
     wanted = ds @ keys, ds.swapaxes(2, 3) @ queries, p.swapaxes(2, 3) @ g
     for number, (own, one) in enumerate(zip(found, wanted, strict=True)):
         shared = one if number == 0 else one.reshape(1, 2, 2, 20, 32).sum(2)
-        assert_close(own, turned(shared), factor=4)
+        assert_close(own, turned(shared), dtype, factor=4)
     with pytest.raises(DeviceError, match=r"softmax_lse: shape \(1, 4, 19\); expected \(1, 4, 20\)"):
         nn.attention_backward(do, q, k, v, o, lse[..., :19], layout=layout)
 

@@ -51,6 +51,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"sq": 40, "sk": 70, "d": 256, "h": 1, "deterministic": 1}),
     ("gfx950", {**PADDED, "d": 32, "h": 2, "hk": 1, "alibi": "head", "sink": 1}),
     ("gfx90a", {"sq": 33, "sk": 150, "d": 40, "dv": 72, "h": 1, "dtype": "bf16"}),
+    ("gfx942", {"sq": 40, "sk": 150, "d": 64, "h": 2, "hk": 1, "dtype": "f32", "mask": "top_left"}),
+    ("gfx950", {**PADDED, "d": 100, "dv": 36, "h": 1, "dtype": "f32", "deterministic": 1, "sink": 1}),
     ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "dbias": 1, "b": 2,
                 "mask": "window:10,3,40"}),
     ("gfx950", {**GROUP, "d": 64, "h": 2, "hk": 1, "dropout": 0.3, "seeds": "memory", "mask": "top_left"}),
@@ -64,6 +66,8 @@ MORE: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"sq": 130, "sk": 65, "d": 64, "h": 1, "mask": "bottom_right", "deterministic": 1}),
     ("gfx90a", {"sq": 100, "sk": 70, "d": 64, "h": 2, "hk": 1, "mask": "bottom_right"}),
     ("gfx90a", {"sq": 70, "sk": 140, "d": 32, "h": 3, "alibi": "head", "mask": "bottom_right"}),
+    ("gfx90a", {"sq": 33, "sk": 70, "d": 256, "dv": 128, "h": 1, "dtype": "f32", "bias": "one", "dbias": 1}),
+    ("gfx950", {"sq": 33, "sk": 70, "d": 4, "dv": 256, "h": 1, "dtype": "f32", "dropout": 0.3}),
 ]
 
 
@@ -83,8 +87,9 @@ def test_sizes_at_the_ends(chip: str, sq: int, sk: int) -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
-@pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
+@pytest.mark.parametrize(("dtype", "d"), [
+    *itertools.product(("f16", "bf16"), (32, 64, 96, 128, 256)), *(("f32", d) for d in (32, 64, 96, 128)),
+])  # fmt: skip
 def test_every_mask_and_length(chip: str, dtype: str, d: int) -> None:
     """Lengths around the blocks, far more queries than keys and far more keys than queries, with every mask."""
     masks = ("none", "top_left", "bottom_right", "window:20,5", "window_bottom_right:0,-1")
@@ -152,8 +157,14 @@ def test_sequences_without_queries_have_zeros() -> None:
 
 @pytest.mark.full
 @pytest.mark.parametrize("chip", CHIPS)
-def test_every_part_and_mode(chip: str) -> None:
+@pytest.mark.parametrize("dtype", ["f16", "f32"])
+def test_every_part_and_mode(chip: str, dtype: str) -> None:
     """Parts and kinds of sequences with every mask."""
+    if dtype == "f32":
+        for mask, d in itertools.product(("none", "window_bottom_right:9,3,20"), (32, 64, 128)):
+            for part in ({"bias": "one", "dbias": 1, "dropout": 0.2}, {"alibi": "head", "sink": 1, "dropout": 0.1}):
+                differentiate(chip, {**PADDED, "d": d, "h": 2, "dtype": dtype, "mask": mask, **part})
+        return
     masks = ("none", "top_left", "bottom_right", "window:20,5", "window_bottom_right:9,3,20")
     batches = {"b": 2, "sq": 80, "sk": 150, "seqlens_q": (70, 9), "seqlens_k": (140, 0)}
     for mask, some, d in itertools.product(masks, (GROUP, PADDED, batches), (32, 128)):

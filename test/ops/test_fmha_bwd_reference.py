@@ -112,18 +112,18 @@ def test_inputs_belong_together(mask: str) -> None:
     np.testing.assert_allclose(arrays["lse"], lse, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize("dropout", [0, 0.4])
+@pytest.mark.parametrize(("dtype", "dropout", "lost"), [("f16", 0, 18), ("f16", 0.4, 18), ("f32", 0, 13)])
 @pytest.mark.parametrize("chip", TARGETS)
-def test_the_tolerance_is_tight(chip: str, dropout: float) -> None:
+def test_the_tolerance_is_tight(chip: str, dtype: str, dropout: float, lost: int) -> None:
     """What is computed with one operand in fewer bits, or a key or query missing, does not pass."""
-    problem = FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32, dropout=dropout)
+    problem = FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32, dropout=dropout, dtype=dtype)
     target = get_target(chip)
     arrays = FMHA.inputs(problem, target, seed=4)
     reference = FMHA.reference(problem, arrays)
     tolerances = FMHA.tolerances(problem, arrays, reference, target)
     coarse = {name: array.astype(np.float32) for name, array in arrays.items()}
     wrong = [
-        {**coarse, name: (coarse[name].view(np.int32) & ~0x3FFFF).view(np.float32)} for name in ("q", "k", "v", "do")
+        {**coarse, name: (coarse[name].view(np.int32) & -1 << lost).view(np.float32)} for name in ("q", "k", "v", "do")
     ]
     wrong += [{**coarse, "o": 0 * coarse["o"]}, {**coarse, "lse": coarse["lse"] + 0.01}]
     for name, keys in (("k", np.s_[:, :, 69:]), ("do", np.s_[:, :, 39:])):
@@ -135,9 +135,9 @@ def test_the_tolerance_is_tight(chip: str, dropout: float) -> None:
         asked += [(FMHA.problem(h=2, hk=1, sq=40, sk=70, d=32, **keys), coarse)
                   for keys in ({}, {"dropout": dropout + 1 / 255}, {"dropout": dropout, "seed": 2})]  # fmt: skip
     for changed, one in asked:
-        outputs = {name: array.astype(np.float16) for name, array in gradients(changed, one).items()}
+        outputs = {name: array.astype(arrays["q"].dtype) for name, array in gradients(changed, one).items()}
         assert not all(compare(name, outputs[name], reference[name], tolerances[name]).ok for name in outputs)
-    rounded = {name: array.astype(np.float16) for name, array in reference.items()}
+    rounded = {name: array.astype(arrays["q"].dtype) for name, array in reference.items()}
     assert all(compare(name, rounded[name], reference[name], tolerances[name]).ok for name in rounded)
 
 
@@ -187,7 +187,9 @@ def test_specifications(chip: str) -> None:
 @pytest.mark.parametrize(
     ("changes", "field", "words"),
     [
-        ({"dtype": "f32"}, "dtype", "there is no such choice"),
+        ({"dtype": "fp8"}, "dtype", "there is no such choice"),
+        ({"dtype": "f32", "d": 136, "dv": 200}, "d", "expected d or dv of at most 128, or f16 or bf16"),
+        ({"dtype": "f32", "d": 136, "dv": 64, "sink": "shares"}, "sink", "at most 128 channels of Q and K"),
         ({"out": "bf16"}, "out", "cannot have this type"),
         ({"d": 20}, "d", "expected a multiple of 8 from 8 to 256"),
         ({"waves": 3}, "waves", "3 is not a power of two"),
@@ -222,7 +224,8 @@ def test_specifications_that_are_refused(changes: dict[str, Any], field: str, wo
         ({"dropout": 0.1, "randval": 1}, "randval"),
         ({"dbias": 1}, "dbias=1: there is no bias; leave it out or name one"),
         ({"dbias": 1, "bias": "head", "b": 2, "h": 64, "sq": 3000}, "of f32 take 2 GiB or more"),
-        ({"dtype": "f32"}, "dtype=f32: expected f16|bf16"),
+        ({"dtype": "fp8"}, "dtype=fp8: expected f16|bf16|f32"),
+        ({"dtype": "f32", "d": 6}, "d=6: heads of f32 have a multiple of 4 from 4 to 256 channels"),
         ({"h": 6, "hk": 4}, "hk=4: h=6 is not a multiple"),
         ({"scale": -1}, "expected a positive number"),
         ({"do_strides": "65536x32768x100"}, "do_strides=65536x32768x100: 100 elements of f16; expected multiples of 8"),

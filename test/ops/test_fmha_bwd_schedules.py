@@ -22,15 +22,17 @@ FULL = pytest.mark.full
 MOVES = ("v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32", "v_mov_b32")
 
 
-@pytest.mark.parametrize(("chip", "d", "mask", "schedule"), [
-    ("gfx942", 32, "top_left", "phases"), ("gfx950", 32, "window:20,5", "unpipelined"),
+@pytest.mark.parametrize(("chip", "dtype", "d", "mask", "schedule"), [
+    ("gfx942", "f16", 32, "top_left", "phases"), ("gfx950", "f16", 32, "window:20,5", "unpipelined"),
     *(pytest.param(*case, marks=FULL) for case in itertools.product(
-        CHIPS, (32, 64, 96, 128, 256), ("none", "top_left", "window:20,5"), BACKWARD)),
+        CHIPS, ("f16",), (32, 64, 96, 128, 256), ("none", "top_left", "window:20,5"), BACKWARD)),
+    *(pytest.param(*case, marks=FULL) for case in itertools.product(
+        CHIPS, ("f32",), (32, 64, 96, 128), ("none", "top_left", "window:20,5"), BACKWARD)),
 ])  # fmt: skip
-def test_every_schedule_is_proved(chip: str, d: int, mask: str, schedule: str) -> None:
+def test_every_schedule_is_proved(chip: str, dtype: str, d: int, mask: str, schedule: str) -> None:
     """Both loops of a causal mask included; the same kernel then takes no queries, a part of a block, and many."""
     target = get_target(chip)
-    keys = {"sk": 140, "d": d, "h": 1, "mask": mask, "schedule": schedule}
+    keys = {"sk": 140, "d": d, "h": 1, "mask": mask, "schedule": schedule, "dtype": dtype}
     spec = FMHA.spec(FMHA.problem(**keys), target)
     bench = Workbench.of(FMHA, spec, target)
     made = bench.compile(bench.schedule)
@@ -43,6 +45,18 @@ def test_every_schedule_is_proved(chip: str, d: int, mask: str, schedule: str) -
         arrays = FMHA.inputs(problem, target, seed=7)
         result = run_operator(FMHA, problem, arrays, target, device, compiled=kernel)
         assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
+
+
+@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=FULL) for one in CHIPS)])
+@pytest.mark.parametrize(("d", "dv"), [(128, 128), *(pytest.param(*case, marks=FULL) for case in (
+    (32, 32), (64, 64), (96, 96), (128, 256), (256, 128)))])  # fmt: skip
+def test_singles_keep_their_registers(chip: str, d: int, dv: int) -> None:
+    """f32 without parts spills nothing where it is not refused, with one span and with two."""
+    target = get_target(chip)
+    for mask in ("top_left", "window:20,5"):
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask, d=d, dv=dv, dtype="f32"), target), target)
+        metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+        assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("chip", "matrix", "vector"), [("gfx942", 80, 140), ("gfx950", 40, 120)])

@@ -31,6 +31,12 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {**PADDED, "d": 64, "h": 2, "hk": 1, "workgroups": 2, "pack": "host", "sink": 1}),
     ("gfx90a", {"b": 2, "sq": 40, "sk": 300, "d": 40, "dv": 72, "h": 2, "dtype": "bf16", "workgroups": 3}),
 ]
+SINGLES: list[tuple[str, dict[str, Any]]] = [
+    (chip, {**some, "d": d, "h": 2, "mask": mask, "workgroups": 3, "dtype": "f32"})
+    for chip, d, mask, some in itertools.product(
+        CHIPS, (32, 64, 100, 128), ("top_left", "window:20,5"), (LONG, {"b": 2, "sq": 80, "sk": 300}),
+    )
+]  # fmt: skip
 MORE: list[tuple[str, dict[str, Any]]] = [
     (chip, {**some, "d": d, "h": 2, "hk": hk, "mask": mask, "workgroups": workgroups, "pack": pack})
     for number, (chip, d, mask, some) in enumerate(itertools.product(
@@ -41,7 +47,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE)])
+@pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE + SINGLES)])
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """More blocks of keys than workgroups, so that these take several and share heads; under all checkers."""
     differentiate(chip, {**keys, **SHARED})

@@ -67,7 +67,7 @@ def test_twenty_orders_of_workgroups(chip: str, sums: dict[str, Any], some: dict
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize(("sums", "factor"), list(itertools.product(SUMS, (2.0, 5.0, 7.0))))
 def test_larger_values(chip: str, dtype: str, sums: dict[str, Any], factor: float) -> None:
     """V, O and dO that are multiplied do not overflow on the way."""
@@ -76,7 +76,7 @@ def test_larger_values(chip: str, dtype: str, sums: dict[str, Any], factor: floa
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("dtype", ["f16", "bf16"])
+@pytest.mark.parametrize("dtype", ["f16", "bf16", "f32"])
 @pytest.mark.parametrize("sums", SUMS)
 @pytest.mark.parametrize(("batch", "head", "row"), [(0, 0, 64), (16, 64, 128), (0, 72, 0)])
 def test_strides_of_the_gradient(chip: str, dtype: str, sums: dict[str, Any], batch: int, head: int, row: int) -> None:

@@ -21,6 +21,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.attention.fmha_bwd_costs import BLOCKS, SEQUENCE_KEYS, read_shares, unknown_places
+from ckmlir.ops.attention.fmha_bwd_spec import block_of
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, lists_of
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES, HeadStrides, checked_head_strides
 from ckmlir.ops.attention.slot_table import Shares
@@ -33,7 +34,7 @@ from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-DTYPES = ("f16", "bf16")
+DTYPES = ("f16", "bf16", "f32")
 ROWS, WAVES = 32, 4
 """Queries and waves of a workgroup."""
 
@@ -99,7 +100,7 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
     spec_type = ConvertDqSpec
     keys = (
         *SEQUENCE_KEYS,
-        Integer("d", 128, "channels: a multiple of 8 up to 256", minimum=1, multiple=8),
+        Integer("d", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=8),
         Choice("dtype", "f16", "of dQ", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
         Real("alpha", 1.0, "what the sums are multiplied with"),
@@ -109,8 +110,9 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         shares = read_shares(values)
         d, dtype, layout = values["d"], values["dtype"], values["layout"]
-        if d % 8 or d > HEAD_TILES[-1]:
-            raise RequestError(f"d={d}: expected a multiple of 8 from 8 to {HEAD_TILES[-1]}")
+        multiple = VECTOR_BYTES // find_dtype(dtype).bytes
+        if d % multiple or d > HEAD_TILES[-1]:
+            raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}")
         batches = 1 if shares.queries.slots else shares.sequences
         sizes = (shares.heads, shares.queries.total, d)
         strides = checked_head_strides("dq", layout, batches, sizes, dtype, values["dq_strides"])
@@ -126,15 +128,18 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
 
     def validate(self, spec: ConvertDqSpec, target: Target) -> list[Reason]:
         reasons = [*not_a_choice(spec, dtype=DTYPES, block=tuple(BLOCKS.values())), *unknown_places(spec)]
-        if spec.d % 8 or not 8 <= spec.d <= HEAD_TILES[-1]:
-            right = f"expected a multiple of 8 from 8 to {HEAD_TILES[-1]}"
+        multiple = spec.row_multiple if spec.dtype in DTYPES else 1
+        if spec.d % multiple or not multiple <= spec.d <= HEAD_TILES[-1]:
+            right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
             reasons.append(Reason("d", spec.d, "no tile holds so many channels in whole vectors", right))
         return reasons
 
     def kernels(self, target: Target) -> list[ConvertDqSpec]:
-        blocks = {d: BLOCKS["16x64" if d == HEAD_TILES[-1] else "32x128"] for d in HEAD_TILES}
         words = (("", ""), ("start", "start"))
-        return [ConvertDqSpec(dtype, d, blocks[d], pair) for dtype in DTYPES for d in HEAD_TILES for pair in words]
+        return [
+            ConvertDqSpec(dtype, d, block_of(dtype, d)[:2], pair)
+            for dtype in DTYPES for d in HEAD_TILES for pair in words
+        ]  # fmt: skip
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         shares, (batch, head, row) = problem.shares, problem.strides

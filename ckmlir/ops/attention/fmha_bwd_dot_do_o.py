@@ -38,13 +38,13 @@ from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-DTYPES = ("f16", "bf16")
+DTYPES = ("f16", "bf16", "f32")
 CHANNEL_TILES = (32, 64, 128, 256)
 """Channels that a tile may have: lanes side by side hold a row."""
 ROWS, WAVES = 64, 4
 """Queries and waves of a workgroup."""
 STEPS = 16
-"""Additions one after another, at most: 8 of a lane's vector, 5 of lanes."""
+"""Additions one after another, at most: 8 of a lane's vector, 5 of lanes; of f32 4 and 6, and the product."""
 ROW_STEPS = 16
 """The same for a block's sum over queries: a lane's, six of lanes, two of waves, and the product."""
 LOG2_E = math.log2(math.e)
@@ -120,7 +120,7 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         Integer("b", None, "batches, or sequences in group mode; by default 1, or as many as there are lengths"),
         Integer("h", 2, "heads", minimum=1),
         Integer("sq", None, "queries, or the most of a sequence; by default 256, or the longest"),
-        Integer("dv", 128, "channels: a multiple of 8 up to 256", minimum=1, multiple=8),
+        Integer("dv", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=8),
         Choice("dtype", "f16", "of O and dO", DTYPES),
         Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
         Real("factor", 1.0, "of delta, at most 1: with dropout the probability that a weight is kept", 0),
@@ -135,9 +135,9 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        dv = values["dv"]
-        if dv % 8 or dv > CHANNEL_TILES[-1]:
-            raise RequestError(f"dv={dv}: expected a multiple of 8 from 8 to {CHANNEL_TILES[-1]}")
+        dv, multiple = values["dv"], row_multiple(values["dtype"])
+        if dv % multiple or dv > CHANNEL_TILES[-1]:
+            raise RequestError(f"dv={dv}: expected a multiple of {multiple} from {multiple} to {CHANNEL_TILES[-1]}")
         if not 0 < values["factor"] <= 1:
             raise RequestError(f"factor={values['factor']}: expected a number above 0 and at most 1")
         lengths = {f"{name[:-1]}k": values[name] for name in ("sq", "seqlens_q", "slots_q")}
@@ -166,8 +166,9 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
 
     def validate(self, spec: DotDoOSpec, target: Target) -> list[Reason]:
         reasons = list(not_a_choice(spec, dtype=DTYPES, sequences=PLACES))
-        if spec.dv % 8 or not 8 <= spec.dv <= CHANNEL_TILES[-1]:
-            right = f"expected a multiple of 8 from 8 to {CHANNEL_TILES[-1]}"
+        multiple = row_multiple(spec.dtype) if spec.dtype in DTYPES else 1
+        if spec.dv % multiple or not multiple <= spec.dv <= CHANNEL_TILES[-1]:
+            right = f"expected a multiple of {multiple} from {multiple} to {CHANNEL_TILES[-1]}"
             reasons.append(Reason("dv", spec.dv, "no tile holds so many channels in whole vectors", right))
         return reasons
 
@@ -227,8 +228,9 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """With u f32's unit roundoff: products of 16-bit numbers are exact in f32 (of bf16 down to its range). A lane
-        adds a vector of them, then lanes are added in pairs, so that a sum has an error of at most `STEPS` u sum|x|;
+        """With u f32's unit roundoff: products of 16-bit numbers are exact in f32 (of bf16 down to its range), those of
+        f32 are rounded once. A lane adds a vector of them, then lanes are added in pairs, so that a sum has an error of
+        at most `STEPS` u sum|x|;
         the factor and the product with it add one each. The exponent is rounded twice, with its constant.
         """
         products = self._products(problem, arrays)

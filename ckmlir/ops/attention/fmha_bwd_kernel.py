@@ -86,7 +86,7 @@ def _form(spec: FmhaBwdSpec, target: Target) -> Form:
         sums=instruction(queries).with_k_chunk(ACCUMULATOR_GROUP),
         queried=Mma.select(target, by(spec.dq_mfma), spec.dtype, block_k=keys),
         queried_waves=spec.dq_waves,
-        transposes=target.has("lds_transpose_read"),
+        transposes=spec.read_both_ways(target),
     )  # fmt: skip
 
 

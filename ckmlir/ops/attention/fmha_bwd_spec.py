@@ -24,7 +24,7 @@ from ckmlir.ops.spec import Algorithm, Reason, Spec, by, not_a_choice, not_power
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 
-DTYPES = ("f16", "bf16")
+DTYPES = ("f16", "bf16", "f32")
 BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
 """What a request may add, in the order in which scores are changed."""
 SINKS = ("atomic", "slots", "shares")
@@ -33,13 +33,17 @@ the same workgroup, which stays, has in the same head."""
 STRIDED = ("q", "k", "v", "do", "dk", "dv")
 """Arrays whose strides the kernel takes."""
 WAVES = 4
-BLOCKS = {128: (32, 128, 32), 256: (16, 64, 16)}
-"""By the channels of the larger tile, at most: queries and keys of a block, rows of the matrix instruction."""
+BLOCKS = {2: {128: (32, 128, 32), 256: (16, 64, 16)}, 4: {64: (32, 128, 32), 256: (16, 64, 16)}}
+"""By the bytes of an element and the channels of the larger tile, at most: queries and keys of a block, rows of the
+matrix instruction."""
+REGISTER_BYTES = 4
 LEAST_SIDE = 16
 """Rows and columns of the smallest result of a matrix instruction."""
 DEFAULT = "phases"
 FULL_TILES = 96, 128
 """More channels than these and no more than those take nearly all registers, since blocks have 128 keys."""
+WIDE_SINGLES = 128, 256
+"""Of f32 one of d and dv has no more channels than the first; the other has at most the second."""
 MOST_RESIDENT = 2
 """Workgroups that stay, of a compute unit, at most: more do not hide more, and each has a last block."""
 
@@ -131,6 +135,10 @@ class FmhaBwdSpec(Spec):
         """Elements of which the distances of rows and heads are multiples."""
         return VECTOR_BYTES // find_dtype(self.dtype).bytes
 
+    def read_both_ways(self, target: Target) -> bool:
+        """Whether a tile in LDS is read by rows and across them: reads transpose, or elements are whole registers."""
+        return find_dtype(self.dtype).bytes == REGISTER_BYTES or target.has("lds_transpose_read")
+
     @property
     def schedule_text(self) -> str:
         """The schedule of the loop over queries in the language of `ckmlir.dialect.schedule`."""
@@ -144,7 +152,7 @@ def choose_spec(
     """The kernel for a problem: the largest block whose tiles fit, and of the ways to share dQ among the waves the
     first that the largest matrix instruction takes."""
     channels = max(head_tile(d), head_tile(dv))
-    queries, keys, side = next(block for most, block in BLOCKS.items() if channels <= most)
+    queries, keys, side = block_of(dtype, channels)
     mfma = _instruction(target, dtype, side, queries)
     candidates = []
     for rows, along in itertools.product((32, 16), (1, 2, 4)):
@@ -155,6 +163,12 @@ def choose_spec(
             order=order_of_keys(mask, shared=sink == "shares"),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
+
+
+def block_of(dtype: str, channels: int) -> tuple[int, int, int]:
+    """Queries and keys of a block, and rows of the matrix instruction, by the channels of the larger tile."""
+    blocks = BLOCKS[find_dtype(dtype).bytes]
+    return next(block for most, block in blocks.items() if channels <= most)
 
 
 def _instruction(target: Target, dtype: str, side: int, depth: int) -> tuple[int, int, int]:
@@ -189,6 +203,9 @@ def _channels(spec: FmhaBwdSpec) -> Iterator[Reason]:
         if channels < 1 or channels % multiple or channels > HEAD_TILES[-1]:
             right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
             yield Reason(field, channels, "no tile holds so many channels in whole vectors", right)
+    if find_dtype(spec.dtype).bytes == REGISTER_BYTES and min(spec.d, spec.dv) > WIDE_SINGLES[0]:
+        why = f"with dv={spec.dv} a block of keys and its gradients take more registers of {spec.dtype} than there are"
+        yield Reason("d", spec.d, why, f"expected d or dv of at most {WIDE_SINGLES[0]}, or f16 or bf16")
 
 
 def _output(spec: FmhaBwdSpec) -> Iterator[Reason]:
@@ -234,6 +251,9 @@ def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
         kinds = ", ".join(word.partition("_")[0] for word in spec.parts)
         why = f"{kinds} together with more than {FULL_TILES[0]} channels leave too few registers to stay"
         yield Reason("sink", spec.sink, why, f"expected persistent=0, or more than {FULL_TILES[1]} channels")
+    elif spec.sink == "shares" and find_dtype(spec.dtype).bytes == REGISTER_BYTES and spec.d > WIDE_SINGLES[0]:
+        why = f"d={spec.d} of {spec.dtype} leaves too few registers to stay"
+        yield Reason("sink", spec.sink, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
 
 
 def _is_power(number: int) -> bool:
@@ -265,14 +285,17 @@ def _matrix_instructions(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
 
 
 def _resources(spec: FmhaBwdSpec, target: Target) -> Resources:
-    """Tiles of Q and dO and dS in LDS; accumulators of dK, dV, S and dP, the block of keys three times, an operand."""
+    """Tiles of Q and dO and dS in LDS, behind that of K; accumulators of dK, dV, S and dP, the block of keys three
+    times, two operands, what is loaded for the next step."""
     queries, keys = spec.block
     size, threads = find_dtype(spec.dtype).bytes, spec.waves * target.wave_size
-    copies = 1 if target.has("lds_transpose_read") else 2
+    copies = 1 if spec.read_both_ways(target) else 2
     channels = spec.d_tile + spec.dv_tile
-    lds = max(copies * queries * channels + queries * keys, keys * spec.d_tile) * size + 2 * queries * 4
+    lds = (copies * queries * channels + queries * keys) * size + 2 * queries * 4
     lds += queries * keys * any(word.startswith("dropout") for word in spec.parts)
+    lds = max(lds, keys * spec.d_tile * size)
     sums, scores = keys * channels // threads, 2 * keys * queries // threads
     kept = keys * (channels + spec.d_tile) * size // threads // 4
     operand = queries * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4
-    return Resources("block", spec.block, threads, lds, sums, sums + scores + kept + operand)
+    loaded = queries * channels * size // threads // 4
+    return Resources("block", spec.block, threads, lds, sums, sums + scores + kept + 2 * operand + loaded)
