@@ -8,9 +8,9 @@ registers that it moves (`registers`) and the distribution that says which eleme
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.dialect.build import create, integer, registers, registers_of, string, text_of, value
+from ckmlir.dialect.build import create, registers, registers_of, text_of, value
 from ckmlir.dialect.dialect import Ck
-from ckmlir.dialect.fragment_checks import check_fragment, check_indexed, check_registers
+from ckmlir.dialect.fragment_checks import check_before, check_fragment, check_indexed, check_registers
 from ckmlir.dialect.memory import ATOMIC_KINDS
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.verify import expect, verified
@@ -111,12 +111,13 @@ class OffsetFragmentOp(Ck.Operation, name="offset_fragment", traits=[ext.Pure]):
 
 
 class AtomicFragmentOp(Ck.Operation, name="atomic_fragment"):
-    """`ck.atomic_fragment %vector, %window {kind, distribution, registers}`: atomic update of memory by every
-    thread.
+    """`ck.atomic_fragment %vector, %window {kind, distribution, registers} -> vector?`: atomic update of memory by
+    every thread; the result is what was there before, zero for invalid elements.
     """
 
     fragment: ext.Operand[Any]
     window: ext.Operand[Any]
+    before: ext.Result[Any] | None
 
     @staticmethod
     @verified
@@ -125,16 +126,18 @@ class AtomicFragmentOp(Ck.Operation, name="atomic_fragment"):
         described = described_as(window.type, WindowType)
         check_fragment(op, fragment.type, described.lengths, described.element)
         _check_kind(op)
+        check_before(op, fragment.type)
 
 
 class AtomicScatterFragmentOp(Ck.Operation, name="atomic_scatter_fragment"):
-    """`ck.atomic_scatter_fragment %vector, %window, %index {axis, kind, distribution, registers}`: an atomic_fragment
-    whose coordinate along the axis is each thread's own index.
+    """`ck.atomic_scatter_fragment %vector, %window, %index {axis, kind, distribution, registers} -> vector?`: an
+    atomic_fragment whose coordinate along the axis is each thread's own index.
     """
 
     fragment: ext.Operand[Any]
     window: ext.Operand[Any]
     index: ext.Operand[Any]
+    before: ext.Result[Any] | None
 
     @staticmethod
     @verified
@@ -143,6 +146,7 @@ class AtomicScatterFragmentOp(Ck.Operation, name="atomic_scatter_fragment"):
         described = described_as(window.type, WindowType)
         check_indexed(op, index, check_fragment(op, fragment.type, described.lengths, described.element))
         _check_kind(op)
+        check_before(op, fragment.type)
 
 
 def _check_kind(op: ir.OpView) -> None:
@@ -211,26 +215,22 @@ def scatter_fragment(
 
 
 def atomic_fragment(
-    vector: ir.Value, window: ir.Value, kind: str, distribution: ir.Attribute, numbers: Sequence[int]
-) -> None:
-    """One atomic update of every thread."""
-    create(
-        "ck.atomic_fragment",
-        [],
-        [vector, window],
-        {"kind": string(kind), **placed(distribution, numbers)},
-    )
+    vector: ir.Value, window: ir.Value, where: Mapping[str, ir.Attribute], numbers: Sequence[int], *, fetch: bool
+) -> ir.Operation:
+    """One atomic update of every thread: `where` has kind and distribution. `fetch`: its result is what was there."""
+    results = [vector.type] if fetch else []
+    return create("ck.atomic_fragment", results, [vector, window], {**where, "registers": registers(numbers)})
 
 
 def atomic_scatter_fragment(
     vector: ir.Value,
     window: ir.Value,
     index: ir.Value,
-    axis: int,
-    kind: str,
-    distribution: ir.Attribute,
+    where: Mapping[str, ir.Attribute],
     numbers: Sequence[int],
-) -> None:
-    """One atomic update of every thread, at its own index along an axis."""
-    attributes = {"axis": integer(axis), "kind": string(kind), **placed(distribution, numbers)}
-    create("ck.atomic_scatter_fragment", [], [vector, window, index], attributes)
+    *,
+    fetch: bool,
+) -> ir.Operation:
+    """`atomic_fragment` of every thread at its own index along an axis: `where` has that too."""
+    results, attributes = [vector.type] if fetch else [], {**where, "registers": registers(numbers)}
+    return create("ck.atomic_scatter_fragment", results, [vector, window, index], attributes)

@@ -51,6 +51,23 @@ def check_registers(op: ir.OpView, lengths: tuple[int, ...], element: ir.Type) -
     return int(steps[:, 0].argmax()) if len(numbers) > 1 else None
 
 
+def check_before(op: ir.OpView, given: ir.Type) -> None:
+    """Check what an update gives of memory or LDS before it: a vector like the one it takes, of lanes that all update.
+
+    Of several copies of an element only one updates, and the others would have nothing to give.
+    """
+    for result in op.operation.results:
+        expect(result.type == given, f"takes {given} and gives what was there before as one like it, not {result.type}")
+        copies = list(Distribution.parse(text_of(op, "distribution")).replicated_digits())
+        expect(not copies, COPIES)
+
+
+COPIES = (
+    "several threads hold each element, and only one of them updates and learns what was there before; take a tile "
+    "with an element for every thread (with indices of -1 for those that have nothing to do)"
+)
+
+
 def check_indexed(op: ir.OpView, index: ir.Value, along: int | None) -> None:
     """Check an access whose coordinate along `axis` is a thread's own index: one for all its registers."""
     check_reach(op)

@@ -5,14 +5,15 @@ program, those of one operation in no particular order among each other. An inde
 changes nothing.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
-from ckmlir.dialect.build import create, integer, integer_of, registers_of, string, text_of, value
+from ckmlir.dialect import memory
+from ckmlir.dialect.build import create, integer, integer_of, registers, registers_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.fragment import placed, vector_type
-from ckmlir.dialect.fragment_checks import check_contiguous, check_fragment, check_indexed
+from ckmlir.dialect.fragment_checks import check_before, check_contiguous, check_fragment, check_indexed
 from ckmlir.dialect.types import LdsType, TileType, tile_of
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
@@ -41,11 +42,14 @@ class LdsGatherOp(Ck.Operation, name="lds_gather"):
 
 
 class LdsUpdateOp(Ck.Operation, name="lds_update"):
-    """`ck.lds_update %tile, %lds, %indices {axis, kind}`: entry i along the axis changes the tensor at `indices[i]`."""
+    """`ck.lds_update %tile, %lds, %indices {axis, kind} -> tile?`: entry i along the axis changes the tensor at
+    `indices[i]`. The result, of kinds that LDS combines by itself, is what was there before; zero outside.
+    """
 
     tile: ext.Operand[Any]
     lds: ext.Operand[Any]
     indices: ext.Operand[Any]
+    before: ext.Result[Any] | None
 
     @staticmethod
     @verified
@@ -53,6 +57,7 @@ class LdsUpdateOp(Ck.Operation, name="lds_update"):
         tile, lds, indices = op.operation.operands
         _check_tiles(op, lds, tile_of(tile), tile_of(indices))
         _check_kind(op, tile_of(tile).element)
+        memory.check_before(op, tile.type)
 
 
 class LdsGatherFragmentOp(Ck.Operation, name="lds_gather_fragment"):
@@ -70,13 +75,14 @@ class LdsGatherFragmentOp(Ck.Operation, name="lds_gather_fragment"):
 
 
 class LdsUpdateFragmentOp(Ck.Operation, name="lds_update_fragment"):
-    """`ck.lds_update_fragment %vector, %lds, %index {axis, kind, distribution, registers, follows?}`: one change by
-    every thread.
+    """`ck.lds_update_fragment %vector, %lds, %index {axis, kind, distribution, registers, follows?} -> vector?`: one
+    change by every thread; the result is what was there before.
     """
 
     fragment: ext.Operand[Any]
     lds: ext.Operand[Any]
     index: ext.Operand[Any]
+    before: ext.Result[Any] | None
 
     @staticmethod
     @verified
@@ -87,6 +93,7 @@ class LdsUpdateFragmentOp(Ck.Operation, name="lds_update_fragment"):
         if text_of(op, "kind") in ATOMIC:
             count = len(registers_of(op))
             expect(count == 1, f"LDS changes one element of a lane at a time atomically, not {count}")
+        check_before(op, fragment.type)
 
 
 def _check_tiles(op: ir.OpView, lds: ir.Value, tile: TileType, indices: TileType) -> None:
@@ -133,6 +140,10 @@ def _check_kind(op: ir.OpView, element: ir.Type) -> None:
         able is None or str(element) in able,
         f"LDS has no atomic {kind} of {element} on every chip; there are those of {', '.join(able or ())}",
     )
+    expect(
+        able is not None or not len(op.operation.results),
+        f"a {kind} into LDS gives nothing back; kinds that give what was there before are {', '.join(ATOMIC)}",
+    )
 
 
 def lds_gather(lds: ir.Value, indices: ir.Value, axis: int, tile: TileType) -> ir.Value:
@@ -143,6 +154,11 @@ def lds_gather(lds: ir.Value, indices: ir.Value, axis: int, tile: TileType) -> i
 def lds_update(tile: ir.Value, lds: ir.Value, indices: ir.Value, axis: int, kind: str) -> None:
     """Change an LDS tensor by a tile, the coordinate along an axis taken from an i32 tile; `kind` is one of KINDS."""
     create("ck.lds_update", [], [tile, lds, indices], {"axis": integer(axis), "kind": string(kind)})
+
+
+def lds_fetch(tile: ir.Value, lds: ir.Value, indices: ir.Value, axis: int, kind: str) -> ir.Value:
+    """`lds_update`, and what the tensor held before; `kind` is one of ATOMIC."""
+    return value("ck.lds_update", tile.type, [tile, lds, indices], {"axis": integer(axis), "kind": string(kind)})
 
 
 def lds_gather_fragment(
@@ -157,15 +173,16 @@ def lds_update_fragment(
     vector: ir.Value,
     lds: ir.Value,
     index: ir.Value,
-    axis: int,
-    kind: str,
-    distribution: ir.Attribute,
+    where: Mapping[str, ir.Attribute],
     numbers: Sequence[int],
     *,
     follows: bool,
-) -> None:
-    """One change by every thread, at its own index; `follows`: not the first fragment of its operation."""
-    attributes = {"axis": integer(axis), "kind": string(kind), **placed(distribution, numbers)}
+    fetch: bool,
+) -> ir.Operation:
+    """One change by every thread, at its own index: `where` has axis, kind and distribution. `follows`: not the first
+    fragment of its operation. `fetch`: its result is what was there before.
+    """
+    attributes = {**where, "registers": registers(numbers)}
     if follows:
         attributes[FOLLOWS] = ir.UnitAttr.get()
-    create("ck.lds_update_fragment", [], [vector, lds, index], attributes)
+    return create("ck.lds_update_fragment", [vector.type] if fetch else [], [vector, lds, index], attributes)

@@ -43,12 +43,13 @@ class StoreOp(Ck.Operation, name="store"):
 
 
 class AtomicUpdateOp(Ck.Operation, name="atomic_update"):
-    """`ck.atomic_update %tile, %window {kind = "add"}`: each element is combined with memory atomically, agent
-    scope.
+    """`ck.atomic_update %tile, %window {kind = "add"} -> tile?`: each element is combined with memory atomically, agent
+    scope. The result is what memory held before, zero for elements outside the view's validity.
     """
 
     tile: ext.Operand[Any]
     window: ext.Operand[Any]
+    before: ext.Result[Any] | None
 
     @staticmethod
     @verified
@@ -56,6 +57,7 @@ class AtomicUpdateOp(Ck.Operation, name="atomic_update"):
         tile, window = op.operation.operands
         _check_pair(window.type, tile.type)
         _check_kind(op)
+        check_before(op, tile.type)
 
 
 class GatherOp(Ck.Operation, name="gather"):
@@ -96,15 +98,16 @@ class ScatterOp(Ck.Operation, name="scatter"):
 
 
 class AtomicScatterOp(Ck.Operation, name="atomic_scatter"):
-    """`ck.atomic_scatter %tile, %window, %indices {axis, kind}`: an atomic update, entry i along the axis at
+    """`ck.atomic_scatter %tile, %window, %indices {axis, kind} -> tile?`: an atomic update, entry i along the axis at
     `indices[i]`.
 
-    As with a scatter; entries with equal indices all take part.
+    As with a scatter; entries with equal indices all take part. The result is that of `ck.atomic_update`.
     """
 
     tile: ext.Operand[Any]
     window: ext.Operand[Any]
     indices: ext.Operand[Any]
+    before: ext.Result[Any] | None
 
     @staticmethod
     @verified
@@ -112,6 +115,7 @@ class AtomicScatterOp(Ck.Operation, name="atomic_scatter"):
         tile, window, indices = op.operation.operands
         _check_indexed(op, window.type, tile.type, indices.type)
         _check_kind(op)
+        check_before(op, tile.type)
 
 
 class InsideOp(Ck.Operation, name="inside", traits=[ext.Pure]):
@@ -200,6 +204,17 @@ def _check_kind(op: ir.OpView) -> None:
     expect(kind in ATOMIC_KINDS, f"kind '{kind}' is not one of {', '.join(ATOMIC_KINDS)}")
 
 
+def check_before(op: ir.OpView, given: ir.Type) -> None:
+    """What an update gives of memory or LDS before it is a tile like the one that it takes."""
+    for result in op.operation.results:
+        tile, before = described_as(given, TileType), described_as(result.type, TileType)
+        alike = None in (tile.distribution, before.distribution) or tile.distribution == before.distribution
+        expect(
+            (tile.lengths, tile.element) == (before.lengths, before.element) and alike,
+            f"takes {given} and gives what was there before as one like it, not {result.type}",
+        )
+
+
 def _check_positions(op: ir.OpView, element: str) -> None:
     window = described_as(op.operation.operands[0].type, WindowType)
     tile = described_as(op.operation.results[0].type, TileType)
@@ -247,6 +262,11 @@ def atomic_update(tile: ir.Value, window: ir.Value, kind: str) -> None:
     create("ck.atomic_update", [], [tile, window], {"kind": string(kind)})
 
 
+def fetch_update(tile: ir.Value, window: ir.Value, kind: str) -> ir.Value:
+    """`atomic_update`, and what memory held before."""
+    return value("ck.atomic_update", tile.type, [tile, window], {"kind": string(kind)})
+
+
 def gather(window: ir.Value, indices: ir.Value, axis: int, tile: TileType, reach: str | None = None) -> ir.Value:
     """Load a window into a tile of the given type, the coordinate along an axis taken from an i32 tile."""
     return value("ck.gather", tile.mlir(), [window, indices], _indexed(axis, reach))
@@ -264,6 +284,12 @@ def _indexed(axis: int, reach: str | None) -> dict[str, ir.Attribute]:
 def atomic_scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int, kind: str) -> None:
     """Combine a tile with a window's memory atomically, the coordinate along an axis taken from an i32 tile."""
     create("ck.atomic_scatter", [], [tile, window, indices], {"axis": integer(axis), "kind": string(kind)})
+
+
+def fetch_scatter(tile: ir.Value, window: ir.Value, indices: ir.Value, axis: int, kind: str) -> ir.Value:
+    """`atomic_scatter`, and what memory held before."""
+    attributes = {"axis": integer(axis), "kind": string(kind)}
+    return value("ck.atomic_scatter", tile.type, [tile, window, indices], attributes)
 
 
 def inside(window: ir.Value, tile: TileType) -> ir.Value:

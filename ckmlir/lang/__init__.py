@@ -46,6 +46,8 @@ from ckmlir.lang.views import (
     Window,
     atomic_add,
     atomic_max,
+    fetch_add,
+    fetch_max,
     gather,
     inside,
     load,
@@ -60,7 +62,8 @@ from ckmlir.lang.views import (
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
     "atomic_max", "bitcast", "cast", "ceil",
-    "coordinates", "copy_to_lds", "current", "exit_unless", "exp2", "f32", "f64", "floor", "full", "gather",
+    "coordinates", "copy_to_lds", "current", "exit_unless", "exp2", "f32", "f64", "fetch_add", "fetch_max",
+    "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "multiply_high", "offsets", "pack",
     "permute_axes", "ptr", "reciprocal", "redistribute", "reduce", "reduce_max",

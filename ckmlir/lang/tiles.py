@@ -227,6 +227,19 @@ class LdsTensor(Traced):
         """`scatter` that keeps what is larger, i32 or f32; of entries with one index the largest counts."""
         lds_indexed.lds_update(tile.value, self.value, indices.value, axis, "max")
 
+    @located
+    def fetch_add(self, tile: Tile, indices: Tile, axis: int = 0) -> Tile:
+        """`scatter_add` that gives what the tensor held before, of every entry its own; zero for those dropped.
+
+        Of entries with one index each learns of those before it, in no particular order.
+        """
+        return Tile(lds_indexed.lds_fetch(tile.value, self.value, indices.value, axis, "add"))
+
+    @located
+    def fetch_max(self, tile: Tile, indices: Tile, axis: int = 0) -> Tile:
+        """`scatter_max` that gives what the tensor held before, as `fetch_add` does."""
+        return Tile(lds_indexed.lds_fetch(tile.value, self.value, indices.value, axis, "max"))
+
     @property
     def _described(self) -> LdsType:
         described = describe(self.value.type)

@@ -318,6 +318,31 @@ def atomic_add(tile: Tile, window: Window) -> None:
 
 
 @located
+def fetch_add(tile: Tile, window: Window, indices: Tile | None = None, axis: int = 0) -> Tile:
+    """`atomic_add`, or with indices `scatter_add`, that gives what memory held before: of every element its own.
+
+    Elements that are dropped give zero. What other threads add comes before or after; of entries with one index each
+    learns of those before it, in no particular order: so a counter deals out places or pieces of work.
+
+    Raises:
+        TracingError: the kernel's threads hold elements several times; only one of them could learn what was there.
+    """
+    return _fetched(tile, window, indices, axis, "add")
+
+
+@located
+def fetch_max(tile: Tile, window: Window, indices: Tile | None = None, axis: int = 0) -> Tile:
+    """`atomic_max`, or with indices `scatter_max`, that gives what memory held before, as `fetch_add` does."""
+    return _fetched(tile, window, indices, axis, "max")
+
+
+def _fetched(tile: Tile, window: Window, indices: Tile | None, axis: int, kind: str) -> Tile:
+    if indices is None:
+        return Tile(memory.fetch_update(tile.value, window.value, kind))
+    return Tile(memory.fetch_scatter(tile.value, window.value, indices.value, axis, kind))
+
+
+@located
 def atomic_max(tile: Tile, window: Window) -> None:
     """Raise a window's memory to a tile's elements where those are larger, each element atomically.
 

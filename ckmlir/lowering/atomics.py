@@ -1,7 +1,8 @@
 """Atomic updates of global memory: an instruction a fragment where the chip has one, and no loops of compare-and-swap.
 
 Where the chip only has the instruction for pointers (gfx942: packed bf16), the lanes that have nothing to update branch
-around it. Updates are of agent scope and relaxed: they order nothing else.
+around it. Updates are of agent scope and relaxed: they order nothing else. The result of one that has a result is what
+was there before, zero for lanes whose element does not exist.
 
 Sources: CDNA2, CDNA3 and CDNA4 ISA, "MUBUF instructions" and "FLAT, scratch and global instructions".
 """
@@ -9,23 +10,24 @@ Sources: CDNA2, CDNA3 and CDNA4 ISA, "MUBUF instructions" and "FLAT, scratch and
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from ckmlir.dialect.build import create, integer, text_of
+from ckmlir.dialect.build import integer, text_of, value
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.views import described_as
-from ckmlir.lowering.branches import only_where
+from ckmlir.lowering.branches import only_where, where
 from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.existence import existence
 from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy
-from ckmlir.lowering.index import Index
+from ckmlir.lowering.index import Index, Predicate
 from ckmlir.lowering.indexed_access import indexed
-from ckmlir.lowering.place import inside_of
+from ckmlir.lowering.place import inside_of, place_of
 from ckmlir.lowering.pointer_access import pointer_to
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 
-Issue = Callable[[Lowering, ir.Value, BufferAddress], None]
-"""Appends the instructions that update an address with a fragment's value."""
+Issue = Callable[[Lowering, ir.Value, BufferAddress], ir.Value]
+"""Appends the instructions that update an address with a fragment's value; what was there before."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +42,9 @@ class Update:
 
 
 def _plain(name: str) -> Issue:
-    def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> None:
-        create(f"rocdl.raw.ptr.buffer.atomic.{name}", [data.type], [data, *address.operands], {"aux": integer(0, 32)})
+    def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> ir.Value:
+        operands = [data, *address.operands]
+        return value(f"rocdl.raw.ptr.buffer.atomic.{name}", data.type, operands, {"aux": integer(0, 32)})
 
     return issue
 
@@ -49,27 +52,28 @@ def _plain(name: str) -> Issue:
 def _intrinsic(name: str) -> Issue:
     """For what ROCDL has no operation."""
 
-    def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> None:
+    def issue(state: Lowering, data: ir.Value, address: BufferAddress) -> ir.Value:
         attributes = {
             "intrin": ir.StringAttr.get(f"llvm.amdgcn.raw.ptr.buffer.atomic.{name}"),
             "operandSegmentSizes": ir.DenseI32ArrayAttr.get([5, 0]),
             "op_bundle_sizes": ir.DenseI32ArrayAttr.get([]),
         }
         operands = [data, *address.operands, state.emit.constant(0)]
-        create("llvm.call_intrinsic", [data.type], operands, attributes)
+        return value("llvm.call_intrinsic", data.type, operands, attributes)
 
     return issue
 
 
-def _float_maximum(state: Lowering, data: ir.Value, address: BufferAddress) -> None:
+def _float_maximum(state: Lowering, data: ir.Value, address: BufferAddress) -> ir.Value:
     """No gfx9 chip has a 32-bit float maximum. As integers, floats without their sign are in order, and negative ones,
     as unsigned integers, in reverse: so a signed maximum serves lanes with positive data, an unsigned minimum the rest.
     """
     whole = bitcast(data, ir.IntegerType.get_signless(32))
     positive = arith.cmpi(arith.CmpIPredicate.sge, whole, state.emit.constant(0))
     negative = arith.cmpi(arith.CmpIPredicate.slt, whole, state.emit.constant(0))
-    _plain("smax")(state, whole, address.only_where(positive, state))
-    _plain("umin")(state, whole, address.only_where(negative, state))
+    risen = _plain("smax")(state, whole, address.only_where(positive, state))
+    fallen = _plain("umin")(state, whole, address.only_where(negative, state))
+    return bitcast(value("arith.select", whole.type, [positive, risen, fallen]), data.type)
 
 
 UPDATES: dict[tuple[str, str], Update] = {
@@ -112,22 +116,42 @@ def _lower(state: Lowering, op: ir.Operation, inside: list[Index], anywhere: int
     data = fragment if update.elements > 1 else vectors.element(fragment, 0)
     condition = first_copy(state, op)
     if update.feature is None or state.target.has(update.feature):
-        update.issue(state, data, buffer_address(state, window, inside, condition=condition, anywhere=anywhere))
+        address = buffer_address(state, window, inside, condition=condition, anywhere=anywhere)
+        before = update.issue(state, data, address)
+        if not len(op.results):
+            return []
+        valid = existence(place_of(state, window, inside), anywhere=anywhere, unpadded=True)
+        if valid is not None:
+            before = value("arith.select", data.type, [valid.value, before, _zero(data)])
     elif update.pointer_feature is not None and state.target.has(update.pointer_feature):
         pointer, valid = pointer_to(state, window, inside, condition=condition, anywhere=anywhere)
-        if valid is None:
-            _add_to(pointer, data)
-        else:
-            only_where(op, valid.value, lambda: _add_to(pointer, data))
+        before = _add_through(op, pointer, data, valid)
     else:
         fail(op, f"atomic {kind} of {element}: {state.target.lacks(update.pointer_feature or update.feature)}")
-    return []
+    if not len(op.results):
+        return []
+    with ir.InsertionPoint(op):  # which may stand in another block now
+        return [before if before.type == fragment.type else vectors.splat(before, 1)]
 
 
-def _add_to(pointer: ir.Value, data: ir.Value) -> None:
+def _zero(like: ir.Value) -> ir.Value:
+    return value("llvm.mlir.zero", like.type, [])
+
+
+def _add_through(op: ir.Operation, pointer: ir.Value, data: ir.Value, valid: Predicate | None) -> ir.Value:
+    """Add through a pointer, for the lanes whose element exists; what was there before."""
+    if valid is None:
+        return _add_to(pointer, data)
+    if len(op.results):
+        return where(op, valid.value, lambda: _add_to(pointer, data), _zero(data))
+    only_where(op, valid.value, lambda: _add_to(pointer, data))
+    return data
+
+
+def _add_to(pointer: ir.Value, data: ir.Value) -> ir.Value:
     """The attributes promise ordinary device memory; without them LLVM makes a loop of compare-and-swap."""
     promises = ("no_fine_grained_memory", "no_remote_memory", "ignore_denormal_mode")
-    create("llvm.atomicrmw", [data.type], [pointer, data], {
+    return value("llvm.atomicrmw", data.type, [pointer, data], {
         "bin_op": integer(ADD_FLOAT), "ordering": integer(MONOTONIC), "syncscope": ir.StringAttr.get("agent"),
         **{f"rocdl.{name}": ir.UnitAttr.get() for name in promises},
     })  # fmt: skip

@@ -10,7 +10,7 @@ from ckmlir.dialect.build import create, integer, integer_of, producer, text_of,
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, describe
-from ckmlir.lowering.branches import only_where
+from ckmlir.lowering.branches import only_where, where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import first_copy
 from ckmlir.lowering.index import Index, Predicate
@@ -39,15 +39,26 @@ def lower_lds_gather(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 
 def lower_lds_update(state: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """ck.lds_update_fragment to a store or an atomic update, for lanes whose index lies inside."""
+    """ck.lds_update_fragment to a store or an atomic update, for lanes whose index lies inside; the others learn of
+    zero before it, if it has a result.
+    """
     data, kind = op.operands[0], text_of(op, "kind")
     index, inside = _within(state, op, op.operands[1], op.operands[2])
     alone = first_copy(state, op)
     if alone is not None:
         inside = inside & alone
     pointer, alignment = _address(state, op, op.operands[1], index, data.type)
-    only_where(op, inside.value, lambda: _change(kind, data, pointer, alignment))
-    return []
+    if kind == "store":
+        only_where(op, inside.value, lambda: create("llvm.store", [], [as_integers(data), pointer], alignment))
+        return []
+    element = vectors.element(data, 0)
+    if not len(op.results):
+        only_where(op, inside.value, lambda: _combine(kind, element, pointer))
+        return []
+    zero = value("llvm.mlir.zero", element.type, [])
+    before = where(op, inside.value, lambda: _combine(kind, element, pointer), zero)
+    with ir.InsertionPoint(op):  # which stands in another block now
+        return [vectors.splat(before, 1)]
 
 
 def _within(state: Lowering, op: ir.Operation, lds: ir.Value, index: ir.Value) -> tuple[ir.Value, Predicate]:
@@ -68,12 +79,8 @@ def _address(
     return address_at(state, alloc, LdsLayout.parse(text_of(alloc, "layout")).offset(place) * size, fragment)
 
 
-def _change(kind: str, data: ir.Value, pointer: ir.Value, alignment: dict[str, ir.Attribute]) -> None:
-    if kind == "store":
-        ir.Operation.create("llvm.store", operands=[as_integers(data), pointer], attributes=alignment)
-        return
-    element = vectors.element(data, 0)
-    create("llvm.atomicrmw", [element.type], [pointer, element], {
+def _combine(kind: str, element: ir.Value, pointer: ir.Value) -> ir.Value:
+    return value("llvm.atomicrmw", element.type, [pointer, element], {
         "bin_op": integer(OPERATIONS[kind, is_float(element.type)]), "ordering": integer(MONOTONIC),
         "syncscope": ir.StringAttr.get("workgroup"),
     })  # fmt: skip

@@ -107,7 +107,11 @@ class _Inference:
             self._merge(op, [op.operands[0], op.results[0]])
         elif op.name == "ck.mma":
             self._merge(op, [op.operands[2], op.results[0]])
+        elif op.name in ("ck.atomic_update", "ck.atomic_scatter"):
+            self._merge(op, [op.operands[0], *op.results])
         elif op.name in ("ck.lds_gather", "ck.lds_update"):
+            if op.name == "ck.lds_update":
+                self._merge(op, [op.operands[0], *op.results])
             data = op.results[0] if len(op.results) else op.operands[0]
             if len(tile_of(data).lengths) == 1:  # each element has an index of its own
                 self._merge(op, [data, op.operands[INDEXED[op.name]]])

@@ -188,6 +188,8 @@ def _access_of(op: ir.Operation) -> Access | None:
         return None
     begins = traffic.kind == "copy" and BEGINS in op.attributes
     does = text_of(op, "kind") if traffic.kind == "update" else ""
+    if len(op.results) and does:
+        does = f"fetch {does}"  # others of its kind do not commute with what learns how many came before
     return Access(*traffic, *_bytes_of(producer(traffic.tensor)), begins, does, FOLLOWS in op.attributes)
 
 

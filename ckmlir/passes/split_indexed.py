@@ -15,7 +15,7 @@ from ckmlir.passes import vectors
 from ckmlir.passes.accesses import plan_accesses
 from ckmlir.passes.framework import fail
 from ckmlir.passes.registers import Registers
-from ckmlir.passes.split_memory import ACCESS_BITS, atomic_width, window_accesses
+from ckmlir.passes.split_memory import ACCESS_BITS, atomic_width, bind_before, fetches, window_accesses
 from ckmlir.passes.split_state import SplitState
 
 
@@ -56,11 +56,15 @@ def split_atomic_scatter(state: SplitState, op: ir.Operation) -> None:
     """One atomic_scatter_fragment an element, or pair of halves."""
     value, window, indices = op.operands
     tile, axis = tile_of(value), integer_of(op, "axis")
-    text = string(str(tile.placed))
-    own = _index_of(state, op, indices, tile.placed, axis)
+    where = {name: op.attributes[name] for name in ("axis", "kind")}
+    where["distribution"] = string(str(tile.placed))
+    own, fetch = _index_of(state, op, indices, tile.placed, axis), fetches(op)
+    updates = []
     for registers in window_accesses(state, window, tile.placed, atomic_width(tile.element), across=axis):
-        data = state.of(value).gather(registers)
-        fragment.atomic_scatter_fragment(data, window, own(registers[0]), axis, text_of(op, "kind"), text, registers)
+        data, index = state.of(value).gather(registers), own(registers[0])
+        update = fragment.atomic_scatter_fragment(data, window, index, where, registers, fetch=fetch)
+        updates.append((registers, update))
+    bind_before(state, op, updates)
 
 
 def split_lds_gather(state: SplitState, op: ir.Operation) -> None:
@@ -83,11 +87,13 @@ def split_lds_update(state: SplitState, op: ir.Operation) -> None:
     buffer, text = state.buffer_of(lds), string(str(tile.placed))
     own = _index_of(state, op, indices, tile.placed, axis)
     widest = 1 if kind in lds_indexed.ATOMIC else ACCESS_BITS // bits(tile.element)
+    where = {"axis": op.attributes["axis"], "kind": op.attributes["kind"], "distribution": text}
+    updates, fetch = [], fetches(op)
     for number, registers in enumerate(_lds_accesses(buffer, tile, axis, widest)):
-        data, follows = state.of(value).gather(registers), number > 0
-        lds_indexed.lds_update_fragment(
-            data, buffer, own(registers[0]), axis, kind, text, registers, follows=follows
-        )
+        data, index, follows = state.of(value).gather(registers), own(registers[0]), number > 0
+        update = lds_indexed.lds_update_fragment(data, buffer, index, where, registers, follows=follows, fetch=fetch)
+        updates.append((registers, update))
+    bind_before(state, op, updates)
 
 
 def _lds_accesses(buffer: ir.Value, tile: TileType, axis: int, widest: int) -> tuple[tuple[int, ...], ...]:

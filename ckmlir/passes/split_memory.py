@@ -6,7 +6,7 @@ from ckmlir.dialect import fragment, fragment_lds
 from ckmlir.dialect.build import producer, string, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import LANES, lane_cells
-from ckmlir.dialect.fragment_checks import COPY_BYTES
+from ckmlir.dialect.fragment_checks import COPIES, COPY_BYTES
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, WindowType, describe, tile_of
@@ -47,9 +47,26 @@ def split_atomic_update(state: SplitState, op: ir.Operation) -> None:
     """One atomic_fragment an element: hardware atomics are 32 bits wide, or two 16-bit halves."""
     tile, window = op.operands
     described = tile_of(tile)
-    text = string(str(described.placed))
+    where = {"kind": op.attributes["kind"], "distribution": string(str(described.placed))}
+    updates, fetch = [], fetches(op)
     for registers in window_accesses(state, window, described.placed, atomic_width(described.element)):
-        fragment.atomic_fragment(state.of(tile).gather(registers), window, text_of(op, "kind"), text, registers)
+        data = state.of(tile).gather(registers)
+        updates.append((registers, fragment.atomic_fragment(data, window, where, registers, fetch=fetch)))
+    bind_before(state, op, updates)
+
+
+def fetches(op: ir.Operation) -> bool:
+    """Whether an update gives what was there before; of several threads with one element none but the first could."""
+    if len(op.results) and list(tile_of(op.results[0]).placed.replicated_digits()):
+        fail(op, COPIES)
+    return len(op.results) > 0
+
+
+def bind_before(state: SplitState, op: ir.Operation, updates: list[tuple[tuple[int, ...], ir.Operation]]) -> None:
+    """Put together what the updates of an operation give, each of some registers, if they give anything."""
+    if len(op.results):
+        pieces = [(registers, update.results[0]) for registers, update in updates]
+        state.bind(op.results[0], Registers.scatter(pieces, tile_of(op.results[0]).element))
 
 
 def split_inside(state: SplitState, op: ir.Operation) -> None:

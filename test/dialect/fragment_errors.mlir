@@ -148,6 +148,24 @@ func.func @atomic_kind(%w: !window, %v: vector<1xf32>) {
 
 // -----
 
+!window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>
+func.func @atomic_before(%w: !window, %v: vector<1xf32>) {
+  // expected-error@+1 {{'ck.atomic_fragment' takes vector<1xf32> and gives what was there before as one like it, not vector<1xi32>}}
+  %0 = "ck.atomic_fragment"(%v, %w) {kind = "add", distribution = "d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !window) -> vector<1xi32>
+  return
+}
+
+// -----
+
+!window = !ck.window<f32, "global", "d0 = embed(offset, lengths=[64], strides=[1]); view(d0)", [64]>
+func.func @atomic_copies(%w: !window, %v: vector<1xf32>) {
+  // expected-error@+1 {{'ck.atomic_fragment' several threads hold each element, and only one of them updates and learns what was there before}}
+  %0 = "ck.atomic_fragment"(%v, %w) {kind = "add", distribution = "r: 2@wave, d0: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !window) -> vector<1xf32>
+  return
+}
+
+// -----
+
 func.func @layout() {
   // expected-error@+1 {{'ck.lds_alloc' cannot read LDS layout 'rows'; write lengths 128x64 order 0,1 pitch 64}}
   %l = "ck.lds_alloc"() {layout = "rows"} : () -> !ck.lds<[64, 8], f16>

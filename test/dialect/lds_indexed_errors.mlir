@@ -136,3 +136,19 @@ func.func @gathered_not_contiguous(%i: i32) {
   %0 = "ck.lds_gather_fragment"(%lds, %i) {axis = 0 : i64, distribution = "d0: 64@lane, d1: 2@y0", registers = array<i32: 0, 1>} : (!ck.lds<[16, 2], i32>, i32) -> vector<2xi32>
   return
 }
+
+// -----
+
+func.func @nothing_back(%t: !ck.tile<[32], f32, "?">, %lds: !ck.lds<[16], f32>, %i: !ck.tile<[32], i32, "?">) {
+  // expected-error@+1 {{'ck.lds_update' a store into LDS gives nothing back; kinds that give what was there before are add, max}}
+  %0 = "ck.lds_update"(%t, %lds, %i) {axis = 0 : i64, kind = "store"} : (!ck.tile<[32], f32, "?">, !ck.lds<[16], f32>, !ck.tile<[32], i32, "?">) -> !ck.tile<[32], f32, "?">
+  return
+}
+
+// -----
+
+func.func @another_type(%t: !ck.tile<[32], f32, "?">, %lds: !ck.lds<[16], f32>, %i: !ck.tile<[32], i32, "?">) {
+  // expected-error@+1 {{'ck.lds_update' takes !ck.tile<[32], f32, "?"> and gives what was there before as one like it, not !ck.tile<[32], i32, "?">}}
+  %0 = "ck.lds_update"(%t, %lds, %i) {axis = 0 : i64, kind = "add"} : (!ck.tile<[32], f32, "?">, !ck.lds<[16], f32>, !ck.tile<[32], i32, "?">) -> !ck.tile<[32], i32, "?">
+  return
+}

@@ -190,6 +190,8 @@ func.func @by_index(%window: !rows, %row: i32, %x: vector<8xf16>) {
 func.func @lds_by_index(%table: !table, %updates: !updates, %ids: !ids, %row: i32, %x: vector<1xf32>) {
   // CHECK: "ck.lds_update"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, kind = "add"} : (!ck.tile<[8, 64], f32, {{.*}}>, !ck.lds<[16, 64], f32>, !ck.tile<[8], i32, {{.*}}>) -> ()
   "ck.lds_update"(%updates, %table, %ids) {axis = 0 : i64, kind = "add"} : (!updates, !table, !ids) -> ()
+  // CHECK: "ck.lds_update"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, kind = "max"} : ({{.*}}) -> !ck.tile<[8, 64], f32, "d0: 8@lane, d1: 8@lane 8@y0">
+  %before = "ck.lds_update"(%updates, %table, %ids) {axis = 0 : i64, kind = "max"} : (!updates, !table, !ids) -> !updates
   // CHECK: "ck.lds_gather"(%{{.*}}, %{{.*}}) {axis = 0 : i64} : (!ck.lds<[16, 64], f32>, {{.*}}) -> !ck.tile<[8, 64], f32, "d0: 8@lane, d1: 8@lane 8@y0">
   %tile = "ck.lds_gather"(%table, %ids) {axis = 0 : i64} : (!table, !ids) -> !updates
   // CHECK: "ck.lds_update_fragment"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", kind = "max", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[16, 64], f32>, i32) -> ()

@@ -51,3 +51,20 @@ gpu.module @by_index [#rocdl.target<chip = "gfx950">] {
     return
   }
 }
+
+// An update with a result gives what was there before, and zero to lanes whose element does not exist.
+gpu.module @before [#rocdl.target<chip = "gfx942">] {
+  // CHECK-LABEL: llvm.func @before
+  func.func @before(%p: !llvm.ptr<1>, %m: i32, %v: vector<1xf32>, %out: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %view = "ck.make_view"(%p, %m) : (!llvm.ptr<1>, i32) -> !ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); d2 = right_pad(d0, length=?0, multiple=8); view(d2, d1) align 8">
+    %window = "ck.make_window"(%view, %zero, %zero) : (!ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); d2 = right_pad(d0, length=?0, multiple=8); view(d2, d1) align 8">, i32, i32) -> !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); d2 = right_pad(d0, length=?0, multiple=8); view(d2, d1) align 8", [2, 64]>
+    // CHECK: %[[BEFORE:.*]] = rocdl.raw.ptr.buffer.atomic.fadd
+    // CHECK: %[[EXISTS:.*]] = arith.cmpi ult, %{{.*}}, %arg1 : i32
+    // CHECK: %[[ZERO:.*]] = llvm.mlir.zero : f32
+    // CHECK: arith.select %[[EXISTS]], %[[BEFORE]], %[[ZERO]] : f32
+    %before = "ck.atomic_fragment"(%v, %window) {kind = "add", distribution = "d0: 2@y0, d1: 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); d2 = right_pad(d0, length=?0, multiple=8); view(d2, d1) align 8", [2, 64]>) -> vector<1xf32>
+    llvm.store %before, %out : vector<1xf32>, !llvm.ptr<1>
+    return
+  }
+}

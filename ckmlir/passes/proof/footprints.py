@@ -75,11 +75,14 @@ def changes(op: ir.Operation) -> bool:
 
 
 def in_any_order(one: ir.Operation, other: ir.Operation) -> bool:
-    """Whether two updates of a tensor may happen in either order: they commute, or are of one tile."""
+    """Whether two updates of a tensor may happen in either order: they are of one tile, or commute and nobody learns
+    which came first.
+    """
     if {KINDS.get(one.name), KINDS.get(other.name)} != {"update"}:
         return False
     kinds = text_of(one, "kind"), text_of(other, "kind")
-    return kinds[0] == kinds[1] and (kinds[0] in COMMUTING or "follows" in one.attributes)
+    fetches = len(one.results) + len(other.results) > 0
+    return kinds[0] == kinds[1] and ((kinds[0] in COMMUTING and not fetches) or "follows" in one.attributes)
 
 
 def tensor_of(op: ir.Operation) -> ir.Operation:

@@ -179,18 +179,22 @@ class Simulation:
             return choices, [], parts
         if sees_effects(op):
             root = memory_root(op, self.function)
-            own = self._own_effects(op, choices)
+            own = self._own_effects(state, op, choices)
             met = [one for one, effect in enumerate(self.program.effects) if meets(root, effect) and one not in own]
             return choices, met, []
         return choices, [], []
 
-    def _own_effects(self, op: ir.Operation, choices: list[list[object]]) -> list[int]:
-        """The effects of the unscheduled program that this operation may be: they do not depend on themselves."""
+    def _own_effects(self, state: State, op: ir.Operation, choices: list[list[object]]) -> list[int]:
+        """The effect of the unscheduled program that this operation may be, which does not depend on itself; of several
+        alike that which has happened for the fewest iterations.
+        """
         if op.name not in EFFECTS:
             return []
         wanted = self._signature(op)
         alike = [number for number, one in enumerate(self.program.effects) if signature_of(one.op) == wanted]
-        return [number for number in alike if self._same_operands(number, choices)][:1]
+        same = [number for number in alike if self._same_operands(number, choices)]
+        pending = [(now, number) for number in same if (now := self._now(state, number)) is not None]
+        return [min(pending)[1]] if pending else same[:1]
 
     def _same_operands(self, number: int, choices: list[list[object]]) -> bool:
         op = self.program.effects[number].op
