@@ -75,6 +75,42 @@ def _lanes_first(
     return outer.embed(inner)
 
 
+QUAD = 4
+"""Indices along the second dimension that a lane has in `in_quads`, and neighbouring lanes that have the same."""
+PHASE = 8
+"""Neighbouring lanes of `in_quads` along the first dimension, before others come along the second."""
+
+
+def in_quads(lengths: tuple[int, int], waves: int, vector: int) -> Distribution:
+    """A matrix for loads along its first dimension, of which all lanes of a quad have the same four indices along the
+    second: they share what has to be found out about each.
+
+    Vectors are those of `coalesced` with transposed blocks of four. Of its lanes every eight have neighbours in the
+    next indices along the second dimension, so that writes of four to LDS meet in no bank. Where there are too few
+    elements for that it is `coalesced`.
+
+    Raises:
+        ValueError: a number that is not positive.
+    """
+    if lengths[1] % QUAD or lengths[0] * lengths[1] < QUAD * LANES * waves:
+        return coalesced(lengths, waves, 0, vector)
+    found = coalesced(lengths, waves, 0, vector, transposed_block=QUAD)
+    (across,), (along,) = (
+        [factor for factor in row if factor.owner == LANE] or [Factor(1, LANE, 0)] for row in found.dims
+    )
+    if across.length % (2 * PHASE) or along.length % 2:
+        return found
+    parts = {
+        0: (Factor(across.length // PHASE, LANE, 1), Factor(PHASE, LANE, 3)),
+        1: (Factor(along.length // 2, LANE, 0), Factor(2, LANE, 2)),
+    }
+    dims = []
+    for dim, row in enumerate(found.dims):
+        split = [(parts[dim] if factor.owner == LANE else (factor,)) for factor in row]
+        dims.append(tuple(factor for factors in split for factor in factors))
+    return Distribution(found.replicated, tuple(dims))
+
+
 def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int, lanes: int = LANES) -> Distribution:
     """A tile in cells of `cell` elements, one behind the other from lane to lane when dimensions follow each other in
     `order`, the last the fastest; waves come after lanes and hold copies where there are too few cells.

@@ -8,8 +8,10 @@ from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.divisors import Divisors, constant_of
 from ckmlir.dialect.loop import ADVANCES
+from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
+from ckmlir.lowering.quads import mark_same_in_quad
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
 
@@ -38,6 +40,7 @@ class Lowering:
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
+        self.emit.quad_lane = self.quad_lane
         self.steps = _steps(self.function)
         self.makes_f16 = any(
             op.name == "ck.convert" and str(op.results[0].type.element_type) == "f16"
@@ -115,7 +118,21 @@ class Lowering:
     def digit(self, digit: Digit) -> Index:
         """A digit of this thread's lane or wave."""
         whole = self.lane_index() if digit.source == LANE else self.wave_index()
-        return whole // digit.source_weight % digit.length
+        found = whole // digit.source_weight % digit.length
+        if digit.source == LANE and digit.source_weight % QUAD == 0:
+            mark_same_in_quad(found.terms)
+        return found
+
+    def quad_lane(self) -> Index:
+        """This thread's lane in its quad."""
+        return self.lane_index() % QUAD
+
+    def quads(self, distribution: Distribution) -> tuple[int, ...]:
+        """The dimensions along which all lanes of a quad have the same elements, in fours that follow each other."""
+        return self.known_in_block(
+            ("quads", distribution),
+            lambda: tuple(dim for dim in range(distribution.rank) if _is_of_quads(distribution, dim)),
+        )
 
     def uniform(self, item: ir.Value, *, origin: bool = False, multiple: int = 1) -> Index:
         """A uniform run-time scalar, a multiple of `multiple`; `origin`: a position in a whole tensor, whose products
@@ -142,6 +159,13 @@ class Lowering:
         if owner is None:
             return Rate.STEP if item.owner in self.steps else Rate.FIXED
         return max((self._rate(operand) for operand in owner.operands), default=Rate.FIXED)
+
+
+def _is_of_quads(distribution: Distribution, dimension: int) -> bool:
+    lanes = [digit.source_weight for digit in distribution.digits(dimension) if digit.source == LANE]
+    places = set(distribution.coordinates()[dimension, 0, 0].tolist())
+    fours = {place // QUAD * QUAD + seat for place in places for seat in range(QUAD)}
+    return all(weight % QUAD == 0 for weight in lanes) and fours == places
 
 
 def _steps(function: ir.Operation) -> set[ir.Block]:

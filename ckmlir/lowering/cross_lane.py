@@ -9,6 +9,7 @@ Controls of DPP: CDNA3 ISA, 6.4 "DPP"; ds_swizzle and ds_bpermute: 12.14 of the 
 from ckmlir.dialect.build import integer_of, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.dpp import moved
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
@@ -32,10 +33,10 @@ def lower_exchange(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     source, mask = op.operands[0], integer_of(op, "mask")
     equal_below = "equal_below" in op.attributes
     words = _words(source)
-    moved = vectors.from_elements(
+    result = vectors.from_elements(
         [_move(state, vectors.element(words, i), mask, equal_below) for i in range(vectors.length_of(words))]
     )
-    return [_unwords(moved, source.type)]
+    return [_unwords(result, source.type)]
 
 
 def lower_half(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -50,8 +51,8 @@ def lower_half(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         lambda: [_swapped(vectors.element(words, number)) for number in range(vectors.length_of(words))],
     )
     place = {"position": ir.DenseI64ArrayAttr.get([int(upper)])}
-    moved = [value("llvm.extractvalue", words.type.element_type, [pair], place) for pair in halves]
-    return [_unwords(vectors.from_elements(moved), source.type)]
+    parts = [value("llvm.extractvalue", words.type.element_type, [pair], place) for pair in halves]
+    return [_unwords(vectors.from_elements(parts), source.type)]
 
 
 def _swapped(word: ir.Value) -> ir.Value:
@@ -93,16 +94,16 @@ def _unwords(words: ir.Value, type_: ir.Type) -> ir.Value:
 
 def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.Value:
     if mask in DPP:
-        return _dpp(word, DPP[mask])
+        return moved(word, DPP[mask])
     if mask == 4 and equal_below:
-        return _dpp(word, ROW_HALF_MIRROR)
+        return moved(word, ROW_HALF_MIRROR)
     if mask == 16 and equal_below:
-        from_next = _dpp(_dpp(word, WAVE_SHIFT_1), LAST_OF_ROW)
-        return _dpp(word, ROW_BROADCAST_15, rows=ODD_ROWS, others=from_next)
+        from_next = moved(moved(word, WAVE_SHIFT_1), LAST_OF_ROW)
+        return moved(word, ROW_BROADCAST_15, rows=ODD_ROWS, others=from_next)
     if mask == 32 and equal_below:
         last = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 63)})
         upper = value("rocdl.readlane", word.type, [word, last])
-        return _dpp(word, WAVE_BROADCAST_31, rows=UPPER_ROWS, others=upper)
+        return moved(word, WAVE_BROADCAST_31, rows=UPPER_ROWS, others=upper)
     if mask <= 16:
         # Bit-mask mode within 32 lanes: lane = ((i & and) | or) ^ xor, fields of five bits from the lowest.
         pattern = value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 0x1F | mask << 10)})
@@ -113,15 +114,3 @@ def _move(state: Lowering, word: ir.Value, mask: int, equal_below: bool) -> ir.V
     )
     address = arith.shli(other, value("arith.constant", word.type, [], {"value": ir.IntegerAttr.get(word.type, 2)}))
     return value("rocdl.ds_bpermute", word.type, [address, word])
-
-
-def _dpp(word: ir.Value, control: int, *, rows: int = 0b1111, others: ir.Value | None = None) -> ir.Value:
-    """The moved value in the rows of 16 lanes named by a mask; the other rows take theirs from `others`."""
-    i32 = ir.IntegerType.get_signless(32)
-    attributes = {
-        "dppCtrl": ir.IntegerAttr.get(i32, control), "rowMask": ir.IntegerAttr.get(i32, rows),
-        "bankMask": ir.IntegerAttr.get(i32, 15), "boundCtrl": ir.BoolAttr.get(True),
-    }  # fmt: skip
-    # Where every lane has a source the old value is never kept; poison leaves LLVM free to fold the move into its user.
-    old = value("llvm.mlir.poison", word.type, []) if others is None else others
-    return value("rocdl.update.dpp", word.type, [old, word], attributes)

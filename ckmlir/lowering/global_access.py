@@ -36,7 +36,8 @@ FLAGS = 0x27000
 
 def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
-    return [load_from(op, buffer_address(state, op.operands[0], inside_of(state, op)))]
+    quads = state.quads(Distribution.parse(text_of(op, "distribution")))
+    return [load_from(op, buffer_address(state, op.operands[0], inside_of(state, op), quads=quads))]
 
 
 def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -108,12 +109,13 @@ def buffer_address(
     *,
     condition: Predicate | None = None,
     anywhere: int | None = None,
+    quads: Sequence[int] = (),
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
     The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`).
     """
-    place = place_of(state, window, inside)
+    place = place_of(state, window, inside, quads)
     ground = place.ground
     valid = existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)

@@ -8,11 +8,14 @@ remainder, a swizzle's exclusive or) becomes one new part.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Collection, Sequence
+from functools import reduce
 from math import gcd, lcm
 
 from ckmlir.dialect.build import value
+from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, order, rate_of, scaled
+from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of, taken_from
 from ckmlir.mlir import arith, ir
 
 Key = frozenset[tuple[Monomial, int]]
@@ -25,6 +28,10 @@ class Emitter(Values):
         super().__init__()
         self.divisor_of: Callable[[ir.Value], int] = lambda item: 1
         """What is known to divide a value."""
+        self.quads: Collection[Key] = ()
+        """Sums whose divisions the lanes of a quad share: see `Index._shared`."""
+        self.quad_lane: Callable[[], Index] = lambda: self.number(0)
+        """This lane's number in its quad."""
 
     def index(self, item: ir.Value, rate: Rate, bound: int | None = None, multiple: int = 1) -> Index:
         """A run-time value as an index; it is known to be a multiple of `multiple`."""
@@ -189,7 +196,10 @@ class Index:
                 "floordiv", other, lambda: rest._power_or("shrui", "divui", other), new_bound
             )
         whole, _ = self._apart(other)
-        return whole._opaque("floordiv", other, lambda: whole._divided(other)[0], None) if whole.terms else whole
+        if not whole.terms:
+            return whole
+        shared = whole._shared(other, lambda one: one // other)
+        return shared or whole._opaque("floordiv", other, lambda: whole._divided(other)[0], None)
 
     def __mod__(self, other: Index | int) -> Index:
         if not self.terms:
@@ -203,7 +213,20 @@ class Index:
         whole, rest = self._apart(other)
         if not whole.terms:
             return rest
-        return whole._opaque("mod", other, lambda: whole._divided(other)[1], other.bound) + rest
+        shared = whole._shared(other, lambda one: one % other)
+        return (shared or whole._opaque("mod", other, lambda: whole._divided(other)[1], other.bound)) + rest
+
+    def _shared(self, divisor: Index, divide: Callable[[Index], Index]) -> Index | None:
+        """What is divided, if the lanes of a quad share it: see `quads`."""
+        emit, seats = self.emitter, seats_of(self.terms)
+        if len(seats) > 1 or not is_same_in_quad(self.terms):
+            return None
+        if seats:
+            own = Index(at_home(self.terms), emit)
+        elif (self - self.constant).key in emit.quads and divisor.multiple % QUAD:
+            seats = [self.constant % QUAD]
+            own = self - seats[0] + emit.quad_lane()
+        return Index(from_seat(divide(own).terms, seats[0], emit), emit) if seats else None
 
     def _divided(self, divisor: Index) -> tuple[ir.Value, ir.Value]:
         """The quotient and the rest of a division by a run-time number: by one that never changes, and is not computed
@@ -258,8 +281,7 @@ class Index:
         known = [bound for bound in bounds if bound is not None]
         limit = 1 << (max(known) - 1).bit_length() if len(known) == 2 else None
         if not moving.terms:
-            moving, fixed = other, fixed
-            mixed = other
+            mixed = moving = other
         else:
             mixed = (
                 moving._opaque("xor", other, lambda: self.emitter.binary("xori", moving.emit(), other.emit()), limit)
@@ -288,7 +310,11 @@ class Index:
         """A new part holding the result of an operation that is not linear."""
         rate = self.rate if isinstance(other, int) else max(self.rate, other.rate)
         key = (name, self.key, other if isinstance(other, int) else other.key)
-        return self.emitter.index(self.emitter.once(key, make), rate, bound)
+        found = self.emitter.index(self.emitter.once(key, make), rate, bound)
+        terms = self.terms if isinstance(other, int) else self.terms | other.terms
+        if rate == Rate.LANE and is_same_in_quad(terms) and not seats_of(terms):
+            mark_same_in_quad(found.terms)
+        return found
 
     @property
     def key(self) -> Key:
@@ -328,6 +354,8 @@ class Index:
 
     def _sum(self, bits: int) -> ir.Value:
         emit = self.emitter
+        if seats := seats_of(self.terms):
+            return self._sum_in_quad(seats, bits)
         total: ir.Value | None = None
         for monomial, coefficient in sorted(self.terms.items(), key=order):
             if not monomial:
@@ -337,6 +365,17 @@ class Index:
         if total is None:
             return emit.constant(self.constant, bits)
         return emit.binary("addi", total, emit.constant(self.constant, bits)) if self.constant else total
+
+    def _sum_in_quad(self, seats: Sequence[int], bits: int) -> ir.Value:
+        """The sum, with what other lanes of the quad have last, so that their move is part of an addition."""
+        emit, own, moved = self.emitter, self.terms, []
+        for seat in seats:
+            taken, own = taken_from(own, seat)
+            moved.append(emit.from_seat(Index(at_home(taken), emit).emit(), seat))
+        if bits != 32 or seats_of(own):
+            raise ValueError("a lane has a product of what differs between lanes of a quad for all of them")
+        parts = [Index(own, emit).emit(), *moved] if own else moved
+        return reduce(lambda left, right: emit.binary("addi", left, right), parts)
 
 
 class Predicate:

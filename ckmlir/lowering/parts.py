@@ -8,6 +8,7 @@ from enum import IntEnum
 from typing import Any
 
 from ckmlir.dialect.build import producer, value
+from ckmlir.lowering.dpp import from_quad
 from ckmlir.mlir import arith, ir
 
 
@@ -32,6 +33,11 @@ class Atom:
     """The atom that this is a part of, and what divided it without a rest."""
     multiple: int = 1
     """What divides the value because a view says so of it, whatever computes it."""
+    same_in_quad: bool = False
+    """Whether it differs between lanes, but not between the four of a quad."""
+    home: Atom | None = None
+    """What the lane at `seat` of a quad has this for all four of."""
+    seat: int = 0
 
 
 Monomial = tuple[Atom, ...]
@@ -63,6 +69,19 @@ class Values:
         if found is None:
             found = self._atoms[item] = Atom(item, rate, bound, len(self._atoms))
         return found
+
+    def seated(self, atom: Atom, seat: int) -> Atom:
+        """An atom as the lane at a seat of each quad has it."""
+        key = (atom, seat)
+        found = self._atoms.get(key)
+        if found is None:
+            found = Atom(atom.value, atom.rate, atom.bound, len(self._atoms), home=atom, seat=seat)
+            self._atoms[key] = found
+        return found
+
+    def from_seat(self, item: ir.Value, seat: int) -> ir.Value:
+        """What the lane at a seat of its quad has, in all lanes."""
+        return self.once(("seat", item, seat), lambda: from_quad(item, seat))
 
     def constant(self, number: int, bits: int = 32) -> ir.Value:
         """An integer constant."""

@@ -100,8 +100,9 @@ class Place:
         return self.value(0) * self.ground.scale
 
 
-def place_of(state: Lowering, window: ir.Value, inside: Sequence[Index]) -> Place:
-    """The place of the element `inside` a window."""
+def place_of(state: Lowering, window: ir.Value, inside: Sequence[Index], quads: Sequence[int] = ()) -> Place:
+    """The place of the element `inside` a window; along the dimensions `quads` lanes share divisions (`quads`)."""
     ground = state.known_in_block(("ground", window), lambda: Ground(state, window))
     index = [origin + offset for origin, offset in zip(ground.origins, inside, strict=True)]
+    state.emit.quads = [(index[dim] - index[dim].constant).key for dim in quads]
     return Place(ground, list(inside), index, ground.descriptor.evaluate(index, ground.symbols))

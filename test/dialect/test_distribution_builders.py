@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced, row_tile_length, rows, rows_at_once
+from ckmlir.dialect.distribution_builders import coalesced, in_quads, row_tile_length, rows, rows_at_once
 
 powers = st.sampled_from([1, 2, 4, 8, 16, 32, 64, 128])
 
@@ -33,6 +33,23 @@ def test_worked_example():
 )
 def test_known_shapes(made, text):
     assert made == Distribution.parse(text)
+
+
+@pytest.mark.parametrize("waves", [1, 4, 8])
+@pytest.mark.parametrize("vector", [1, 4, 8])
+@pytest.mark.parametrize("lengths", [(128, 64), (64, 32), (16, 32), (256, 64), (32, 2)])
+def test_quads(lengths: tuple[int, int], vector: int, waves: int) -> None:
+    """Lanes of a quad have the same fours along the second dimension, where there are enough elements."""
+    made = in_quads(lengths, waves, vector)
+    assert made.lengths == lengths and (made.waves, made.lanes) == (waves, 64)
+    if lengths[1] % 4 or prod(lengths) < 4 * 64 * waves:
+        assert made == coalesced(lengths, waves, 0, vector)
+        return
+    assert made.is_bijective()
+    along = made.coordinates()[1].reshape(waves, 16, 4, -1)
+    assert (along == along[:, :, :1]).all()
+    places = np.sort(along[:, :, 0], axis=-1).reshape(-1, made.registers)
+    assert all(set(row) == {place // 4 * 4 + seat for place in row for seat in range(4)} for row in places)
 
 
 @given(st.tuples(powers, powers), st.sampled_from([1, 2, 4, 8]), st.integers(0, 1), st.sampled_from([1, 2, 4, 8, 16]))

@@ -14,6 +14,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.targets import get_target
 
@@ -86,6 +87,20 @@ def test_many_positions_are_shared() -> None:
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64), GFX942)
     assert (spec.sink, spec.windows) == ("partial", "weight:2:padded:1")
     assert OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, split_k=1), GFX942).sink == "store"
+
+
+@pytest.mark.parametrize(
+    ("chip", "most"),
+    [("gfx942", 77), *(pytest.param(*one, marks=pytest.mark.full) for one in (("gfx90a", 77), ("gfx950", 90)))],
+)
+def test_lanes_share_what_they_divide(chip: str, most: int) -> None:
+    """For 32 matrix instructions so many of the vector unit, with those that transpose in registers."""
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=256), target)
+    kernel = compile_kernel(OPERATOR, spec, target)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert 32 * mix["valu"] <= most * mix["mfma"]
+    assert 32 * mix["salu"] <= 40 * mix["mfma"]
 
 
 @pytest.mark.parametrize("chip", CHIPS)

@@ -9,8 +9,8 @@ from operator import mul
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced
-from ckmlir.lang import Pointer, Scalar, Tile, View, view
+from ckmlir.dialect.distribution_builders import coalesced, in_quads
+from ckmlir.lang import Pointer, Scalar, Tile, View, Window, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
@@ -45,6 +45,31 @@ class DealtOut(Following):
 
 
 @dataclass(frozen=True)
+class InQuads(Following):
+    """Columns of patches, with four positions for all lanes of a quad: a lane finds out the place in the images of one
+    of them for all four.
+
+    Attributes:
+        ragged: whether steps may end behind the last position.
+    """
+
+    waves: int
+    vector: int
+    ragged: bool
+
+    def load(
+        self, origin: Sequence[Amount] = (), lengths: Sequence[int] = (), lies: Distribution | None = None
+    ) -> Tile:
+        """See `Rows`."""
+        (depth,) = lengths
+        return super().load(origin, lengths, lies or in_quads((self.count, depth), self.waves, self.vector))
+
+    def _window(self, origin: Sequence[Amount], lengths: Sequence[int]) -> Window:
+        padded = self.view.pad(self.count, *(lengths if self.ragged else (1,)))
+        return padded.window((self.count, *lengths), (self.row, *origin))
+
+
+@dataclass(frozen=True)
 class LaterMatrix(Matrix):
     """A matrix whose view begins at the `first` k."""
 
@@ -67,7 +92,7 @@ def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
     """The patches are B, and K counts them."""
     bm, _, bk = spec.block
     seen, at = _patches(spec, work.arrays["b"], work.distances, work.begin)
-    b = patch_rows(spec, "b", seen.permute(1, 0), work.column)
+    b = InQuads(seen.permute(1, 0), work.column, spec.block[1], spec.wave_count, spec.align[1], "k" in spec.pad)
     a = array(spec, work, "a").rows(work.row, bm)
     return [Matrix("a", a, bk), LaterMatrix("b", b, bk, work.begin - at)]
 

@@ -1,0 +1,66 @@
+"""Sums of which the lanes of a quad have parts for each other.
+
+Four numbers that follow each other and that all lanes of a quad need are each found by the lane whose number in the
+quad, its seat, is that of the number. What the others need of it comes to them by a move within the quad, which is part
+of the instruction that uses it. So a lane divides once, not four times.
+"""
+
+from collections.abc import Iterable
+
+from ckmlir.lowering.parts import Atom, Monomial, Rate, Values
+
+Terms = dict[Monomial, int]
+"""A sum of products, by their factors."""
+
+
+def seats_of(terms: Terms) -> list[int]:
+    """The lanes that others have parts of."""
+    return sorted({atom.seat for monomial in terms for atom in monomial if atom.home})
+
+
+def is_same_in_quad(terms: Terms) -> bool:
+    """Whether the lanes of a quad are known to have the same, as far as it is their own."""
+    return not any(_differs(atom) for monomial in terms for atom in monomial)
+
+
+def mark_same_in_quad(terms: Terms) -> None:
+    """Note that the lanes of a quad have the same."""
+    for monomial in terms:
+        for atom in monomial:
+            atom.same_in_quad = True
+
+
+def at_home(terms: Terms) -> Terms:
+    """A sum as the lanes have it that it is taken from."""
+    found: Terms = {}
+    for monomial, factor in terms.items():
+        own = _product(atom.home or atom for atom in monomial)
+        found[own] = found.get(own, 0) + factor
+    return found
+
+
+def from_seat(terms: Terms, seat: int, values: Values) -> Terms:
+    """A sum as all lanes of a quad take it from the one at a seat."""
+    return {
+        _product(values.seated(atom, seat) if _differs(atom) else atom for atom in monomial): factor
+        for monomial, factor in terms.items()
+    }
+
+
+def taken_from(terms: Terms, seat: int) -> tuple[Terms, Terms]:
+    """What the lane at a seat has for all lanes, and the rest."""
+    taken: Terms = {}
+    rest: Terms = {}
+    for monomial, factor in terms.items():
+        seats = {atom.seat for atom in monomial if atom.home}
+        is_taken = seats == {seat} and not any(_differs(atom) for atom in monomial)
+        (taken if is_taken else rest)[monomial] = factor
+    return taken, rest
+
+
+def _differs(atom: Atom) -> bool:
+    return atom.rate == Rate.LANE and not (atom.same_in_quad or atom.home)
+
+
+def _product(atoms: Iterable[Atom]) -> Monomial:
+    return tuple(sorted(atoms, key=lambda atom: atom.number))
