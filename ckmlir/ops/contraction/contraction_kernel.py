@@ -1,7 +1,8 @@
 """The kernels of the contraction family as tile code: a walk through blocks of C, and what is done for each."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import partial
 from types import SimpleNamespace
 
 from ckmlir.dialect.mma import Mma
@@ -11,6 +12,7 @@ from ckmlir.lang import Kernel, Tile, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction import residues_kernel, windows_kernel
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
+from ckmlir.ops.contraction.depthwise_kernel import windowed_sums
 from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
 from ckmlir.ops.contraction.loop_kernel import contract
 from ckmlir.ops.contraction.operands_kernel import array, operands
@@ -36,14 +38,9 @@ SEEN = {
 
 def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
-    # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
-    # A sparse operand is the instruction's first.
-    shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
-    product = Mma.select(target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse)
-    if spec.scaled_by_instruction and not spec.shuffled:
-        product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
-    walk = ALL_WALKS[spec.walk]
-    operands_of, array_of = SEEN[spec.windows.partition(":")[0]]
+    walk, seen = ALL_WALKS[spec.walk], spec.windows.partition(":")[0]
+    totals_of = partial(windowed_sums, spec) if spec.is_depthwise else products_of(spec, target)
+    array_of = SEEN[seen][1] if seen in SEEN else array
     numbers = SCALARS if spec.op else ()
     number = f64 if computing_type(spec.dtype) == "f64" else f32
     arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(numbers, number)}
@@ -53,11 +50,7 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
         scalars = {name: getattr(given, name) for name in numbers}
 
         def compute(work: Work) -> None:
-            a, *matrices = operands_of(spec, work)
-            schedule = Schedule.parse(spec.schedule_text)
-            accumulation = accumulation_of(spec, product, work)
-            sums = contract(accumulation, a, matrices, work.begin, work.end, schedule)
-            totals = scaled_totals(spec, product, work, sums)
+            totals = totals_of(work)
             sides = {name: array_of(spec, work, name) for name in NAMES[: len(spec.side)]}
             output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
 
@@ -69,3 +62,23 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
         walk.walk(spec, given, compute)
 
     return contraction
+
+
+def products_of(spec: ContractionSpec, target: Target) -> Callable[[Work], list[Tile]]:
+    """What gives a workgroup's sums of a specification with a matrix instruction."""
+    # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
+    # A sparse operand is the instruction's first.
+    shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
+    product = Mma.select(target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse)
+    if spec.scaled_by_instruction and not spec.shuffled:
+        product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
+    operands_of, _ = SEEN[spec.windows.partition(":")[0]]
+
+    def totals_of(work: Work) -> list[Tile]:
+        a, *matrices = operands_of(spec, work)
+        schedule = Schedule.parse(spec.schedule_text)
+        accumulation = accumulation_of(spec, product, work)
+        sums = contract(accumulation, a, matrices, work.begin, work.end, schedule)
+        return scaled_totals(spec, product, work, sums)
+
+    return totals_of

@@ -7,6 +7,7 @@ import math
 from dataclasses import dataclass
 from typing import Annotated
 
+from ckmlir.ops.contraction.depthwise import WORD as DEPTHWISE
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import PACKED_FLOATS, Dtype, find_dtype
@@ -99,7 +100,8 @@ class ContractionSpec(Spec):
         sink: of `SINKS`; for "partial" there is no expression, and `out` is the type of the accumulators.
         block: tile (m, n, k) of a workgroup in one step of the K loop.
         waves: waves of a workgroup along (m, n).
-        mfma: shape (m, n, k) of the matrix instruction.
+        mfma: shape (m, n, k) of the matrix instruction; (1, 1, 1) where vector arithmetic multiplies
+            (`ckmlir.ops.contraction.depthwise`).
         shuffled: columns of a tile of B in fragment order (`ckmlir.ops.contraction.shuffle`), 0 for a plain matrix.
         pad: the letters of m, n, k whose size need not be a multiple of the block.
         slices: parts of the block's rows and columns that the epilogue takes one after the other.
@@ -221,6 +223,11 @@ class ContractionSpec(Spec):
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
         return tuple(ScaleSpec.parse(text).name for text in self.scaling)
+
+    @property
+    def is_depthwise(self) -> bool:
+        """Whether vector arithmetic multiplies, of groups of few channels."""
+        return self.windows.startswith(f"{DEPTHWISE}:")
 
     @property
     def listed(self) -> dict[str, str]:

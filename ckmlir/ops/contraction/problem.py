@@ -14,6 +14,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_kinds,
     stored_type,
 )  # fmt: skip
+from ckmlir.ops.contraction.depthwise import Depthwise
 from ckmlir.ops.contraction.merged import Merged
 from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.scaling import Scale
@@ -98,7 +99,7 @@ class Problem:
     sources: tuple[Source, ...] = ()
     combine: tuple[str, ...] = ()
     scaling: tuple[Scale, ...] = ()
-    windows: Windows | Residues | None = None
+    windows: Windows | Residues | Depthwise | None = None
     ld_index: int | None = None
     b_dtype: str = ""
 

@@ -24,6 +24,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     accumulator_type,
     computing_type,
 )
+from ckmlir.ops.contraction.depthwise_plans import invalid_vectors, vector_resources
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
@@ -66,7 +67,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec, target), *_fragment_order(spec)]
     reasons = reasons or [*_slices(spec), *_phases(spec)]
-    return reasons or excess(block_resources(spec), target)
+    return reasons or excess(vector_resources(spec) if spec.is_depthwise else block_resources(spec), target)
 
 
 def _merged(spec: ContractionSpec) -> Iterator[Reason]:
@@ -251,6 +252,9 @@ def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
 
 
 def _matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    if spec.is_depthwise:
+        yield from invalid_vectors(spec, target)
+        return
     try:
         target.find_mfma(by(spec.mfma), *spec.multiplied, sparse=bool(spec.sparse))
     except TargetError as error:

@@ -12,6 +12,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from ckmlir.ops.contraction.depthwise import WORD as DEPTHWISE
+from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 
@@ -64,8 +66,10 @@ class WindowsSpec:
         return ["images", "channels", *geometry, *steps, "ldb" if self.image == "a" else "lda"]
 
 
-def parse_windows(text: str) -> WindowsSpec | ResiduesSpec:
+def parse_windows(text: str) -> WindowsSpec | ResiduesSpec | DepthwiseSpec:
     """What a kernel knows of windows, as `ContractionSpec.windows` has it. Raises ValueError for other texts."""
+    if text.startswith(f"{DEPTHWISE}:"):
+        return DepthwiseSpec.parse(text)
     if text.startswith("data:"):
         return ResiduesSpec.parse(text)
     return WindowsSpec.parse(text)

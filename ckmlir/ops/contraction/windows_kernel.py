@@ -12,6 +12,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced, in_quads
 from ckmlir.lang import Pointer, Scalar, Tile, View, Window, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
 from ckmlir.ops.contraction.rows_kernel import Amount, Following, Rows
@@ -112,11 +113,29 @@ def _patches(
 ) -> tuple[View, Scalar]:
     """Images as a matrix of (images and positions, places in the window and channels), from the image on that has a
     `position` counted through all of them; and which row that position is.
+    """
+    windows = WindowsSpec.parse(spec.windows)
+    align = spec.align["ab".index(windows.image)]
+    channels = given.channels.multiple_of(max(align, windows.channels))
+    seen, row = images_from(pointer, given, windows, position, channels, align)
+    rows = range(windows.rank + 1)
+    return seen.merge(*rows).merge(*range(1, windows.rank + 2)), row
+
+
+def images_from(
+    pointer: Pointer,
+    given: SimpleNamespace,
+    windows: WindowsSpec | DepthwiseSpec,
+    position: Scalar | int,
+    channels: Scalar,
+    align: int,
+) -> tuple[View, Scalar]:
+    """Images as (images, positions, places in the window, channels), from the image on that has a `position` counted
+    through all of them; and which that position is, counted from there.
 
     Addresses count from that image, so that only what a block spans has to be within the reach of 32 bits.
     """
-    windows = WindowsSpec.parse(spec.windows)
-    align, spatial = spec.align["ab".index(windows.image)], range(windows.rank)
+    spatial = range(windows.rank)
     positions = [getattr(given, f"positions{dim}") for dim in spatial]
     each = reduce(mul, positions)
     first = position // each
@@ -124,8 +143,5 @@ def _patches(
     begin = pointer.offset((first.to("i64") * step.to("i64")).multiple_of(align))
     lengths = [given.images - first, *(getattr(given, f"image{dim}") for dim in spatial)]
     strides = [step, *(getattr(given, f"space_step{dim}").multiple_of(align) for dim in spatial)]
-    channels = given.channels.multiple_of(max(align, windows.channels))
     images = view(begin, (*lengths, channels), (*strides, 1))
-    seen = slide(images, given, positions, padded=windows.padded)
-    rows = range(windows.rank + 1)
-    return seen.merge(*rows).merge(*range(1, windows.rank + 2)), position - first * each
+    return slide(images, given, positions, padded=windows.padded), position - first * each

@@ -122,8 +122,8 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
         del rows[1]  # rows of tiles, filled up
     if spec.merged:
         rows.clear()
-    elif spec.sources:
-        rows = {2: "n"}  # sources say of themselves what they are aligned to
+    elif spec.sources or spec.is_depthwise:
+        rows = {2: "n"}  # sources, and images of many groups, say of themselves what they are aligned to
     for source in map(SourceSpec.parse, spec.sources):
         letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
         known[letter] = max(known[letter], source.multiple)

@@ -9,16 +9,18 @@ channels=first x (n, g, c, image…), w (g, k, c, window…) and y (n, g, k, pos
 tensor is as y (`d_kind` full: a residual), a number for each channel (row, (g, k): a bias), for each position (column,
 (n, positions…)), or for all (scalar).
 
-Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
+Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s. Groups
+of up to 8 channels that become 1, 2, 4 or 8 are summed by vector arithmetic, many groups at once
+(`ckmlir.ops.contraction.depthwise`), unless the request names a part of the plan, such as mfma or split_k.
 
-Kernel arguments: x, w, D tensors, y; m, n, k; the numbers of `WindowsSpec.arguments`, or pitches; those of y and D
-tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in `gemm`. Grid: tiles of rows
-and channels; groups; parts.
+Kernel arguments: x, w, D tensors, y; m, n, k; the numbers of `WindowsSpec.arguments` or `DepthwiseSpec.arguments`, or
+pitches; those of y and D tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in
+`gemm`. Grid: tiles of rows and channels; groups; parts.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from math import prod
 from typing import Any
@@ -27,7 +29,16 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE
+from ckmlir.ops.contraction.defaults import LARGE, Plan
+from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise
+from ckmlir.ops.contraction.depthwise_plans import (
+    EPILOGUE,
+    MOST_COLUMNS,
+    SCHEDULES,
+    WAVES,
+    depthwise_axes,
+    depthwise_block,
+)  # fmt: skip
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
@@ -46,26 +57,35 @@ class ConvFwd(ConvolutionOperator):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         shapes = read_geometry(values)
         single = read_problem({**values, **_sizes(shapes), "layout": "RCR", **_PITCHES, "ldd": None})
-        k = single.k
-        strides = {"a": shapes.c, "b": shapes.k * k, "c": shapes.k, "full": shapes.k, "row": shapes.k}
-        kinds = {"a": "a", "b": "b", "c": "c", **{one.name: one.kind for one in single.side}}
-        found = {
-            name: Batch((shapes.g,), (strides[kind],)) if kind in strides else Batch((1,), (0,))
-            for name, kind in kinds.items()
-        }
+        depthwise = shapes.depthwise if _is_open(single) else None
+        k, rows = single.k, min(single.m, max(LARGE, (single.block or (0,))[0]))
         side = tuple(replace(one, pitch=shapes.g * shapes.k) if one.kind == "full" else one for one in single.side)
         fields = {
             **vars(single), "lda": shapes.g * shapes.c, "ldb": k, "ldc": shapes.g * shapes.k, "side": side,
-            "windows": shapes.windows("forward"),
+            "windows": depthwise or shapes.windows("forward"),
         }  # fmt: skip
-        if shapes.g > 1:
-            fields |= {"batch": (shapes.g,), "batches": tuple(found.items())}
-        rows = min(single.m, max(LARGE, (single.block or (0,))[0]))
         spans = {"a": rows, "b": single.n, "c": rows, **{one.name: rows for one in side if one.kind == "full"}}
+        if depthwise is not None:
+            fields |= {"n": shapes.g * shapes.k, "split_k": 1}
+            spans["b"] = min(shapes.g * shapes.k, MOST_COLUMNS)
+        elif shapes.g > 1:
+            fields |= {"batch": (shapes.g,), "batches": _batches(shapes, single)}
         return self._within_reach(ConvolutionProblem(**fields, geometry=shapes), spans)
 
+    def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        if not isinstance(problem.windows, Depthwise):
+            yield from super().proposals(problem, target)
+            return
+        block = depthwise_block(problem.n, problem.windows.described)
+        for schedule in SCHEDULES:
+            asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
+            yield replace(self.planned(asked, Plan(schedule, block, WAVES), "store", target), slices=(1, 1))
+
+    def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
+        return depthwise_axes() if spec.is_depthwise else super().axes(spec, target)
+
     def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
-        shapes, flat = problem.shapes, problem.plain()
+        shapes, flat = problem.shapes, replace(problem.plain(), n=problem.shapes.k)
         side = tuple(replace(one, pitch=flat.n if one.kind == "full" else 1) for one in flat.side)
         flat = replace(flat, lda=flat.k, ldb=flat.k, ldc=flat.n, side=side)
         alone = {f"{one.name}_batch": (1,) for one in flat.side if one.kind in ("column", "scalar")}
@@ -93,11 +113,27 @@ class ConvFwd(ConvolutionOperator):
             {"c": 64, "k": 256}, {"c": 64, "k": 256, "op": "relu(acc + d0)", "d_kind": "row"},
             {"c": 32, "k": 64, "g": 2}, {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)},
             {"c": 256, "k": 64, "window": (1,), "pads": (0,)},
-            {"c": 64, "k": 128, "image": (8, 16, 16), "window": (3,)},
+            {"c": 64, "k": 128, "image": (8, 16, 16), "window": (3,)}, {"g": 128, "c": 1, "k": 1},
         )  # fmt: skip
         problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _is_open(asked: Problem) -> bool:
+    """Whether a request leaves it to the operator how products are made, and has none that vectors do not multiply."""
+    named = (asked.block, asked.waves, asked.mfma, asked.epilogue, asked.schedule, asked.reduction)
+    return asked.dtype != "xf32" and asked.split_k in (None, 1) and not any(named)
+
+
+def _batches(shapes: Geometry, single: Problem) -> tuple[tuple[str, Batch], ...]:
+    """How arrays lie in groups."""
+    strides = {"a": shapes.c, "b": shapes.k * single.k, "c": shapes.k, "full": shapes.k, "row": shapes.k}
+    kinds = {"a": "a", "b": "b", "c": "c", **{one.name: one.kind for one in single.side}}
+    return tuple(
+        (name, Batch((shapes.g,), (strides[kind],)) if kind in strides else Batch((1,), (0,)))
+        for name, kind in kinds.items()
+    )
 
 
 _PITCHES = dict.fromkeys(("lda", "ldb", "ldc"))

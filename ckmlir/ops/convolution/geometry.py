@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from math import prod
 from typing import Any
 
+from ckmlir.ops.contraction.depthwise import MOST_CHANNELS, MULTIPLIERS, Depthwise, counts_places
 from ckmlir.ops.contraction.keys import PLAN_KEYS, SPLIT_KEYS, TYPE_KEYS
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, RequestError
@@ -68,6 +69,14 @@ class Geometry:
         """Whether windows are the images' places themselves, so that images are plain matrices."""
         sliding = self.sliding
         return not sliding.padded and {*sliding.window, *sliding.stride} == {1}
+
+    @property
+    def depthwise(self) -> Depthwise | None:
+        """How vector arithmetic sees the images; None where groups have channels enough for a product of matrices."""
+        many = self.g == 1 or self.c > MOST_CHANNELS or self.k not in MULTIPLIERS
+        if many or not counts_places(self.sliding):
+            return None
+        return Depthwise(self.sliding, self.n, self.g, self.c, self.k)
 
     def windows(self, part: str) -> Windows | None:
         """How a product sees the images; None for plain matrices."""

@@ -18,13 +18,14 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import NARROWEST_FOR_TWO_STEPS
+from ckmlir.ops.contraction.depthwise import Depthwise
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.convolution.channels import ChannelsFirst
 from ckmlir.ops.convolution.geometry import Geometry
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.batched_gemm import OPERATOR as PRODUCTS
-from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Run, Step
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, Launch, Run, Step, alignment
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.steps import Fill, Workspace
 from ckmlir.ops.tensors.arrays import packed
@@ -47,6 +48,13 @@ class ConvolutionProblem(Problem):
         """The convolution."""
         assert self.geometry is not None
         return self.geometry
+
+    def aligned(self) -> tuple[int, int, int]:
+        """See `Problem`; vector arithmetic takes images of several groups at once."""
+        if not isinstance(self.windows, Depthwise):
+            return super().aligned()
+        out = find_dtype(self.out).bytes
+        return alignment(self.held[0].bytes, self.lda), 1, alignment(out, self.ldc, self.n)
 
     def plain(self) -> Problem:
         """The same product of matrices without groups."""

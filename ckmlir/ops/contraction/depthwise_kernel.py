@@ -1,0 +1,105 @@
+"""Depthwise convolutions in tile code: all windows of a block, a place at a time, by vector arithmetic."""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import mul
+from types import SimpleNamespace
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.lang import (
+    Scalar,
+    Tile,
+    View,
+    cast,
+    join_axes,
+    load,
+    loop,
+    multiply_high,
+    permute_axes,
+    slice_tile,
+    stage,
+    stretch,
+    to_lds,
+    view,
+    zeros,
+)  # fmt: skip
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
+from ckmlir.ops.contraction.depthwise import DepthwiseSpec
+from ckmlir.ops.contraction.depthwise_plans import groups_of_a_lane
+from ckmlir.ops.contraction.windows_kernel import images_from
+from ckmlir.ops.contraction.work_kernel import Work
+
+
+def windowed_sums(spec: ContractionSpec, work: Work) -> list[Tile]:
+    """The block of y at (row, column), summed over all places of the window.
+
+    Stages: load, to_lds, from_lds, math. Weights go through LDS, from which every lane takes those of its columns.
+    """
+    known, given = DepthwiseSpec.parse(spec.windows), work.distances
+    (rows, columns, _), type_ = spec.block, accumulator_type(spec.dtype)
+    groups, first = columns // known.multiplier, work.column // known.multiplier
+    lies = coalesced((rows, groups), spec.wave_count, 1, groups_of_a_lane(spec))
+    becoming, several = lies.expand(2, known.multiplier), [known.channels] * (known.channels > 1)
+    of_images = lies.expand(2, known.channels) if several else lies
+    of_weights = becoming.expand(3, known.channels).reduce(0).permute((1, 0, 2))
+    images, row = _images(spec, known, work)
+    weights = _weights(known, work, first)
+    shape, kept = (rows, groups, *several), (known.multiplier, groups, known.channels)
+    dealt_out = coalesced(kept, spec.wave_count, 1, 1)
+    origin = (row, first, *[0] * len(several))
+    window = [getattr(given, f"window{dim}") for dim in range(known.rank)]
+    start = zeros((rows, groups, known.multiplier), type_, becoming)
+    with loop(0, reduce(mul, window), 1, carry=[start], schedule=Schedule.parse(spec.schedule_text)) as step:
+        with stage("load"):
+            x = load(_at(images, step.index, window, given).pad(*shape).window(shape, origin), of_images)
+            w = load(weights.freeze(0, step.index).pad(*kept).window(kept, (0, 0, 0)), dealt_out)
+        with stage("to_lds"):
+            held = to_lds(w, "b")
+        with stage("from_lds"):
+            w = held.read(of_weights)
+        with stage("math"):
+            total = step.carried[0]
+            for channel in range(known.channels):
+                image = cast(_channel(x, channel) if several else x, type_)
+                weight = stretch(cast(permute_axes(_channel(w, channel), 1, 0), type_), 0, rows, becoming)
+                total = total + stretch(image, 2, known.multiplier, becoming) * weight
+            step.carry(total)
+    return [join_axes(step.results[0], 1)]
+
+
+def _channel(tile: Tile, channel: int) -> Tile:
+    """One of the last dimension of a tile."""
+    last = len(tile.lengths) - 1
+    return join_axes(slice_tile(tile, last, channel, 1), last - 1)
+
+
+def _images(spec: ContractionSpec, known: DepthwiseSpec, work: Work) -> tuple[View, Scalar]:
+    """Images as (images and positions, places of the window…, groups, and channels if there are several) from the
+    block's first image on, and the block's row there.
+    """
+    given = work.distances
+    channels = (given.groups * known.channels).multiple_of(spec.align[0])
+    seen, row = images_from(work.arrays["a"], given, known, work.row, channels, spec.align[0])
+    seen = seen.merge(*range(known.rank + 1))
+    return seen if known.channels == 1 else seen.unmerge(1 + known.rank, (given.groups, known.channels)), row
+
+
+def _at(images: View, place: Scalar, window: list[Scalar], given: SimpleNamespace) -> View:
+    """Images where they meet a place of the window, counted through all of them."""
+    for dim in reversed(range(1, len(window))):
+        above = multiply_high(place * 2, getattr(given, f"share{dim}"))  # place // window[dim]
+        images, place = images.freeze(1 + dim, place - above * window[dim]), above
+    return images.freeze(1, place)
+
+
+def _weights(known: DepthwiseSpec, work: Work, first: Scalar) -> View:
+    """Weights from a group on, as (places, channels that a group becomes, groups, channels): groups next to each other,
+    so that lanes, which have several each, read LDS without bank conflicts.
+    """
+    given, places = work.distances, work.end // known.channels
+    each = work.end * known.multiplier
+    begin = work.arrays["b"].offset(first.to("i64") * each.to("i64"))
+    lengths = (given.groups - first, known.multiplier, places, known.channels)
+    return view(begin, lengths, (each, work.end, known.channels, 1)).permute(2, 1, 0, 3)

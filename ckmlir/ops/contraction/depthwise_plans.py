@@ -1,0 +1,95 @@
+"""Which kernels of depthwise convolutions there are: what is chosen where a request leaves it open, and what a chip can
+run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import product
+
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
+from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, DepthwiseSpec
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.resources import Resources
+from ckmlir.ops.spec import Reason
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+SCHEDULES = ("v1", "v2", "unpipelined")
+"""Of a loop without matrix instructions; the first is the default."""
+MOST_COLUMNS = 64
+"""Of a block: rows of it are whole cache lines of 16-bit elements then."""
+MOST_WEIGHTS = 64
+"""Of a lane, in a place of the window."""
+MOST_LOADED = 64
+"""Elements of images that a lane loads in a step."""
+SUMS, WAVES = 32, (4, 1)
+"""Of a lane; and how many waves there are, along rows."""
+EPILOGUE = "direct"
+"""Rows are stored as lanes have them: in full vectors."""
+REGISTERS_PER_LOAD = 3
+"""Beside its data a load takes coordinates and an offset."""
+
+
+def depthwise_block(columns: int, known: DepthwiseSpec) -> tuple[int, int, int]:
+    """The block for so many columns of y: whole groups, and as many rows as fill the lanes."""
+    found = known.multiplier
+    while found < min(columns, MOST_COLUMNS):
+        found *= 2
+    sums = SUMS // 2 if known.channels > 2 else SUMS
+    while sums * known.channels > MOST_LOADED * known.multiplier:
+        sums //= 2
+    return sums * WAVES[0] * WAVE_SIZE // found, found, 1
+
+
+def groups_of_a_lane(spec: ContractionSpec) -> int:
+    """Groups that a lane has next to each other: as many as a load holds, if registers hold their weights."""
+    known = DepthwiseSpec.parse(spec.windows)
+    found = 1
+    while 2 * found * known.channels <= spec.align[0] and 2 * found * known.channels * known.multiplier <= MOST_WEIGHTS:
+        found *= 2
+    return found
+
+
+def depthwise_axes() -> Mapping[str, Sequence[object]]:
+    """What is worth trying: `Operator.axes`."""
+    blocks = product((32, 64, 128, 256), (8, 16, 32, 64, 128), (1,))
+    return {"block": tuple(blocks), "waves": ((1, 1), (2, 1), WAVES, (8, 1)), "schedule": SCHEDULES}
+
+
+def invalid_vectors(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
+    """Why a chip cannot run a kernel of vector arithmetic."""
+    known = DepthwiseSpec.parse(spec.windows)
+    if spec.mfma != NO_INSTRUCTION:
+        yield Reason("mfma", spec.mfma, "groups of few channels take vector arithmetic", "expected 1x1x1")
+    if spec.block[1] % known.multiplier:
+        why = f"a group becomes {known.multiplier} channels"
+        yield Reason("block", spec.block, why, f"expected a multiple of {known.multiplier} along n")
+    if spec.block[2] != 1:
+        yield Reason("block", spec.block, "a step is one place of the window", "expected 1 along k")
+    if spec.waves[1] != 1 or spec.block[0] * spec.block[1] % (spec.wave_count * WAVE_SIZE * known.multiplier):
+        why = f"{spec.wave_count} waves do not divide the block"
+        yield Reason("waves", spec.waves, why, "expected fewer, all of them along m")
+    for field, able in (("schedule", SCHEDULES), ("epilogue", (EPILOGUE,)), ("sink", ("store",)), ("layout", ("RCR",))):
+        if getattr(spec, field) not in able:
+            right = f"expected {'|'.join(able)}"
+            yield Reason(field, getattr(spec, field), "groups of few channels have no matrix instruction", right)
+    if spec.slices != (1, 1):
+        yield Reason("slices", spec.slices, "a lane's few sums leave at once", "expected 1x1")
+    if spec.dtype == "xf32" or spec.batch or spec.taken:
+        yield Reason("dtype", spec.dtype, "vector arithmetic multiplies what images hold", "expected another, no batch")
+    elif spec.dtype in ("fp8", "bf8") and target.fp8 is None:
+        yield Reason("dtype", spec.dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+
+
+def vector_resources(spec: ContractionSpec) -> Resources:
+    """What a block needs: sums, two steps of loads, and what they are multiplied by."""
+    known, (rows, columns, _) = DepthwiseSpec.parse(spec.windows), spec.block
+    threads, size = spec.wave_count * WAVE_SIZE, find_dtype(accumulator_type(spec.dtype)).bytes // 4
+    sums = rows * columns // threads * size
+    images = rows * columns // known.multiplier * known.channels // threads
+    loads = images // max(spec.align[0], 1) + 1
+    weights = groups_of_a_lane(spec) * known.multiplier * known.channels * size
+    held = images * spec.held[0].bytes // 4 + images * size
+    lds = 2 * columns * known.channels * spec.held[1].bytes
+    return Resources("block", spec.block, threads, lds, sums, sums + held + weights + REGISTERS_PER_LOAD * loads, False)

@@ -1,0 +1,156 @@
+"""Convolutions of groups of few channels, which vector arithmetic sums: numbers, and when that is chosen."""
+
+from __future__ import annotations
+
+import itertools
+import mmap
+from collections import Counter
+from typing import Any
+
+import numpy as np
+import pytest
+from convolution_cases import convolved
+from operator_runner import CHIPS
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.decode.decoder import disassemble
+from ckmlir.sim.simulator import Simulator
+from ckmlir.targets import get_target
+
+OPERATOR = find_operator("conv_fwd")
+GFX942 = get_target("gfx942")
+DTYPES = ("f16", "bf16", "f32", "i8", "fp8", "f64", "bf8")
+GEOMETRIES: tuple[dict[str, Any], ...] = (
+    {"n": 2, "g": 24, "image": (7, 6)},
+    {"n": 2, "g": 7, "image": (23,), "window": 4, "strides": 3, "dilations": 2, "pads": 2, "right_pads": 5},
+    {"n": 1, "g": 66, "image": (4, 5, 3), "window": (3, 1, 2), "strides": (1, 2, 1), "pads": (1, 0, 1)},
+    {"n": 3, "g": 16, "image": (9, 8), "window": (2, 5), "pads": 0, "strides": 2},
+)  # fmt: skip
+CHANNELS = tuple(itertools.product((1, 2, 3, 4, 5, 8), (1, 2, 4, 8)))
+DEFAULT = {30, 71}
+
+
+def run(chip: str, **keys: Any) -> None:
+    """Run a request under all checkers, and compare it with the reference and that with loops."""
+    target = get_target(chip)
+    problem = OPERATOR.problem(**keys)
+    assert OPERATOR.spec(problem, target).is_depthwise
+    arrays = OPERATOR.inputs(problem, target, seed=3)
+    result = run_operator(OPERATOR, problem, arrays, target, open_device("sim", target, seed=5, checks="all"))
+    comparisons = check_outputs(OPERATOR, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    if "op" not in keys:
+        found = OPERATOR.reference(problem, arrays)["y"]
+        by_loops = convolved(keys, arrays["x"], arrays["w"], found.shape[1:-2])
+        np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
+
+
+@pytest.mark.parametrize("case", [
+    pytest.param(case, marks=() if case in DEFAULT else pytest.mark.full)
+    for case in range(len(GEOMETRIES) * len(CHANNELS))
+])  # fmt: skip
+def test_channels_and_multipliers(case: int) -> None:
+    """Every number of channels and what they become, with changing geometries, types and chips."""
+    geometry, (c, k) = GEOMETRIES[case % len(GEOMETRIES)], CHANNELS[case // len(GEOMETRIES)]
+    dtype = DTYPES[case % len(DTYPES)]
+    run(CHIPS[1 + case % 2 if dtype in ("fp8", "bf8") else case % 3], **geometry, c=c, k=k, dtype=dtype)
+
+
+@pytest.mark.parametrize("keys", [
+    {"op": "relu(acc + d0) + d1 * d2 - d3", "d_kind": "row,full,column,scalar", "d": "f32,f16,f32,f32"},
+    pytest.param({"op": "silu(acc) + d0", "d_kind": "full", "c": 3, "k": 4, "dtype": "bf16"}, marks=pytest.mark.full),
+    pytest.param({"op": "relu(acc) + d0", "d": "f32", "out": "i8", "dtype": "i8", "k": 8}, marks=pytest.mark.full),
+    {"n": 0}, {"image": (0, 4)}, {"image": (1, 2), "window": 2, "pads": 4},
+])  # fmt: skip
+def test_expressions_and_ends(keys: dict[str, Any]) -> None:
+    """A residual, a bias, numbers; nothing to compute, one place, windows wholly in the padding."""
+    target = get_target("gfx90a")
+    keys = {"n": 2, "g": 20, "c": 1, "k": 1, "image": (5, 6), **keys}
+    problem = OPERATOR.problem(**keys)
+    if OPERATOR.writes_nothing(problem):
+        assert OPERATOR.launch(problem, OPERATOR.spec(problem, target), target).is_empty
+    else:
+        run("gfx90a", **keys)
+
+
+@pytest.mark.parametrize(("keys", "words"), [
+    ({"g": 64, "c": 1, "k": 1}, "depthwise:2:padded:1:1"),
+    ({"g": 64, "c": 1, "k": 2, "pads": 0}, "depthwise:2:inside:1:2"),
+    ({"g": 64, "c": 8, "k": 8}, "depthwise:2:padded:8:8"),
+    ({"g": 64, "c": 9, "k": 1}, "forward:2:padded:1"),
+    ({"g": 64, "c": 1, "k": 3}, "forward:2:padded:1"),
+    ({"g": 1, "c": 1, "k": 1}, "forward:2:padded:1"),
+    ({"g": 64, "c": 1, "k": 1, "schedule": "compv3"}, "forward:2:padded:1"),
+    ({"g": 64, "c": 1, "k": 1, "split_k": 2}, "forward:2:padded:1"),
+    ({"g": 64, "c": 1, "k": 1, "dtype": "xf32"}, "forward:2:padded:1"),
+    ({"g": 2, "c": 1, "k": 1, "image": (1, 2**20), "window": (1, 2**16)}, "forward:2:padded:1"),
+])  # fmt: skip
+def test_what_vectors_are_chosen_for(keys: dict[str, Any], words: str) -> None:
+    """Groups of few channels, unless the request says how products are made, or divisions would not be exact."""
+    assert OPERATOR.spec(OPERATOR.problem(**keys), GFX942).windows == words
+
+
+def test_a_channel_stays_its_own() -> None:
+    """What is not a number in one group is none of the others', nor of the zeros around images."""
+    keys: dict[str, Any] = {"n": 1, "g": 16, "c": 2, "k": 2, "image": (6, 6)}
+    problem = OPERATOR.problem(**keys)
+    arrays = OPERATOR.inputs(problem, GFX942, seed=3)
+    arrays["x"][:, :, :, 5] = np.nan
+    arrays["w"][7] = np.inf
+    y = run_operator(OPERATOR, problem, arrays, GFX942, open_device("sim", GFX942)).outputs["y"]
+    finite = np.isfinite(y.astype(np.float32)).all(axis=(0, 1, 2, 4))
+    assert [group for group in range(16) if not finite[group]] == [5, 7]
+
+
+@pytest.mark.parametrize("chip", ["gfx942", *(pytest.param(one, marks=pytest.mark.full) for one in CHIPS[::2])])
+def test_schedules_are_proved_and_nothing_spills(chip: str) -> None:
+    """The loads of the steady loop are full vectors of images; and there is no matrix instruction."""
+    target = get_target(chip)
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, g=128, c=1, k=1, image=(56, 56)), target)
+    bench = Workbench.of(OPERATOR, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+    kernel = compile_kernel(OPERATOR, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+    code = [one.mnemonic for one in disassemble(kernel.code_object, kernel.kernel_name)]
+    assert not any("mfma" in one for one in code)
+    assert Counter(code)["buffer_load_dwordx4"] >= 8
+
+
+def test_images_beyond_two_gibibytes() -> None:
+    """2.5 GiB of images, of which windows touch a few places, in address space that takes no memory."""
+    images, length, groups, stride = 5, 2**22, 64, 2**14
+    keys = {"n": images, "image": (length,), "g": groups, "c": 1, "k": 1, "window": 1, "strides": stride, "pads": 0}
+    problem = OPERATOR.problem(**keys)
+    x, w, y = OPERATOR.arrays(problem)
+    assert x.nbytes > 2**31
+    simulator = Simulator("gfx942")
+    area = np.frombuffer(mmap.mmap(-1, x.nbytes, flags=mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000), np.uint8)
+    simulator.share(area, "images")  # MAP_NORESERVE
+    random = np.random.default_rng(1)
+    places = area.view(np.float16).reshape(x.shape)[:, ::stride]
+    places[...] = random.standard_normal(places.shape).astype(np.float16)
+    weights = random.standard_normal(w.shape).astype(np.float16)
+    spec = OPERATOR.spec(problem, GFX942)
+    compiled, launch = compile_kernel(OPERATOR, spec, GFX942), OPERATOR.launch(problem, spec, GFX942)
+    output = simulator.upload(np.zeros(y.shape, np.float16))
+    pointers = {"x": np.uint64(area.ctypes.data), "w": simulator.upload(weights), "y": output}
+    arguments = [pointers[one] if isinstance(one, str) else one for one in launch.arguments]
+    simulator.launch(compiled.code_object, compiled.kernel_name, launch.grid, launch.block, arguments)
+    wanted = places.astype(np.float64) * weights.reshape(groups, 1).astype(np.float64)
+    np.testing.assert_allclose(output.read("f2", y.shape).astype(np.float64), wanted, rtol=2e-3, atol=1e-3)
+
+
+@pytest.mark.parametrize(("field", "value"), [
+    ("mfma", (32, 32, 8)), ("epilogue", "cshuffle"), ("schedule", "compv3"), ("slices", (2, 1)), ("sink", "atomic"),
+    ("block", (128, 64, 2)), ("block", (1024, 64, 1)), ("waves", (2, 2)), ("windows", "depthwise:2:padded:9:1"),
+])  # fmt: skip
+def test_kernels_that_are_refused(field: str, value: Any) -> None:
+    """Each with a reason that names the field."""
+    spec = OPERATOR.spec(OPERATOR.problem(g=64, c=1, k=1), GFX942)
+    reasons = OPERATOR.validate(spec.__class__(**{**vars(spec), field: value}), GFX942)
+    assert field in {reason.field for reason in reasons}
