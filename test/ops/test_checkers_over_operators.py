@@ -87,7 +87,7 @@ SHAPES: dict[str, list[Request]] = {
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "soft_cap": 5}],
     "fmha_batch_prefill": [{"d": 64, "seqlens_q": (70, 3), "seqlens_k": (100, 20), "kv_layout": "vectorised", "h": 1},
                            {"d": 64, "seqlens_q": (3,), "seqlens_k": (90,), "page_size": 64, "table": "sglang"}],
-    "unified_attention": [{"d": 64, "seqlens_q": (70, 1), "seqlens_k": (100, 20), "h": 4, "hk": 1},
+    "unified_attention": [{"d": 64, "seqlens_q": (70, 1), "seqlens_k": (100, 20), "h": 4, "hk": 1, "splits": 1},
                           {"d": 32, "seqlens_q": (1, 2), "seqlens_k": (65, 40), "h": 4, "hk": 2, "page_size": 64}],
     "fmha_fwd_appendkv": [{"d": 64, "rotary": 32, "snew": 40},
                           {"d": 64, "page_size": 16, "rotary": 16, "rotary_half": 1},

@@ -69,7 +69,7 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "fmha_fwd_pagedkv": {"b": (1, 2), "h": (1, 2), "sq": (1, 3, 130), "sk": (0, 33, 64, 128), "d": (64,),
                          "mask": ("none", "bottom_right"), "page_size": (16, 64), "layout": ("bhsd", "bshd")},
     "unified_attention": {"h": (4,), "hk": (1, 2), "seqlens_q": ("3", "1,0,130"), "seqlens_k": ("70", "5,100,133"),
-                          "d": (64,), "page_size": (1, 16, 128)},
+                          "d": (64,), "page_size": (1, 16, 128), "splits": (0, 1, 3)},
     "fmha_batch_prefill": {"h": (2,), "seqlens_q": ("3", "1,0,130"), "seqlens_k": ("70", "5,100,33"), "d": (64,),
                            "page_size": (16, 64), "table": ("vllm", "sglang"), "kv_layout": ("linear", "vectorised")},
     "fmha_fwd_appendkv": {"b": (1, 2), "h": (2, 4), "hk": (1, 2), "snew": (0, 1, 40), "sq": (0, 1, 33), "d": (64,),

@@ -102,6 +102,7 @@ def test_splits_agree_with_each_other() -> None:
     ({"b": 4, "h": 25, "sq": 1, "sk": 65536}, 3),  # 300 of 304 are as good as any
     ({"b": 4, "h": 32, "hk": 8, "sq": 1, "sk": 8192}, 9),  # 32 workgroups, of four heads each
     ({"b": 4, "h": 32, "hk": 8, "sq": 1, "sk": 8192, "alibi": "head"}, 7),  # which takes heads one by one
+    ({"b": 1, "h": 1, "sq": 1, "sk": 8192, "mask": "window_bottom_right:99,0,9"}, 3),  # 109 keys, in three blocks
 ])  # fmt: skip
 def test_the_rule(keys: Keys, expected: int) -> None:
     """For the 304 compute units of gfx942."""

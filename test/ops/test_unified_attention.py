@@ -1,5 +1,5 @@
-"""Prefill and decode in one launch: numbers under all checkers, the row of all sequences' blocks, other lengths in
-memory, what is refused, kernels without spills.
+"""Prefill and decode in one launch: numbers under all checkers, the row of all sequences' blocks, keys that workgroups
+share, other lengths in memory, what is refused, kernels without spills.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from operator_runner import CHIPS
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.attention.fmha_fwd_splitkv import splits_of
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
@@ -28,26 +29,29 @@ BOTH: Keys = {"h": 6, "hk": 2, "d": 64, "seqlens_q": (1, 0, 70, 3), "seqlens_k":
 DECODE: Keys = {"h": 8, "hk": 1, "d": 64, "seqlens_q": (1, 1, 1, 0, 1), "seqlens_k": (1, 150, 64, 30, 0)}
 
 CASES: list[tuple[str, Keys]] = [
-    ("gfx942", {**BOTH, "lse": 1, "sink": 1}),
+    ("gfx942", {**BOTH, "lse": 1, "sink": 1, "splits": 1}),
     ("gfx950", {**BOTH, "page_size": 64, "dtype": "bf16", "soft_cap": 5, "layout": "bhsd"}),
-    ("gfx90a", {**BOTH, "page_size": 1, "mask": "window_bottom_right:50,0,4"}),
+    ("gfx90a", {**BOTH, "page_size": 1, "mask": "window_bottom_right:50,0,4", "splits": 1}),
     ("gfx950", {**DECODE, "dtype": "fp8"}),
     ("gfx942", {**DECODE, "d": 128, "page_size": 64, "lse": 1, "mask": "window_bottom_right:70,0"}),
-    ("gfx90a", {**DECODE, "h": 1, "dtype": "f32"}),
+    ("gfx90a", {**DECODE, "h": 1, "dtype": "f32", "splits": 1}),
     ("gfx942", {**DECODE, "alibi": "head"}),
     ("gfx950", {**BOTH, "dtype": "fp8", "scales": "page", "out": "fp8", "o_scale": 3}),
-    ("gfx942", {**BOTH, "dtype": "fp8", "scales": "block", "scale_keys": 64, "lse": 1}),
+    ("gfx942", {**BOTH, "dtype": "fp8", "scales": "block", "scale_keys": 64, "lse": 1, "splits": 1}),
+    ("gfx90a", {**DECODE, "sink": 1, "lse": 1, "splits": 3}),
 ]
 WIDE = [
-    (chip, {**lengths, "page_size": size, "dtype": dtype, "d": d, **more})
+    (chip, {**lengths, "page_size": size, "dtype": dtype, "d": d, "splits": splits, **more})
     for chip in CHIPS
     for lengths in (BOTH, DECODE)
     for size in (1, 16, 64, 1024)
     for dtype in ("f16", "bf16", "fp8", "f32")
     for d in (32, 96, 128, 256)
+    for splits in (1, 3)
     for more in ({"lse": 1}, {"mask": "window_bottom_right:40,0", "soft_cap": 5}, {"sink": 1, "layout": "bhsd"})
     if dtype != "fp8" or chip != "gfx90a"
 ]
+WIDE += [(chip, {**lengths, "splits": 128, "soft_cap": 5}) for chip in CHIPS for lengths in (BOTH, DECODE)]
 
 
 def named(value: object) -> str:
@@ -75,7 +79,8 @@ def test_numbers(chip: str, keys: Keys) -> None:
 @pytest.mark.parametrize("lengths", [(1,), (1, 0, 0, 1), (129, 1, 128, 127, 0, 200), (0, 0), (5, 700, 1, 1, 1)])
 def test_every_block_is_somebodys(lengths: tuple[int, ...], h: int) -> None:
     """The row has a place for each block of each sequence; what the workgroup finds, in Python."""
-    problem = UNIFIED.problem(h=h, hk=1, d=64, seqlens_q=lengths, seqlens_k=lengths, sq=max(*lengths, 1))
+    sizes: Keys = {"seqlens_q": lengths, "seqlens_k": lengths, "sq": max(*lengths, 1)}
+    problem = UNIFIED.problem(h=h, hk=1, d=64, splits=1, **sizes)
     spec = UNIFIED.spec(problem, GFX942)
     blocks, heads, axes = UNIFIED.launch(problem, spec, GFX942).grid
     assert (heads, axes, spec.packed, spec.order) == (1, 1, h > 1, "joined")
@@ -87,11 +92,29 @@ def test_every_block_is_somebodys(lengths: tuple[int, ...], h: int) -> None:
         if (place - begins[sequence]) * rows < lengths[sequence] * h:
             found.append((sequence, place - begins[sequence]))
     assert found == [(one, block) for one, length in enumerate(lengths) for block in range(-(-length * h // rows))]
+    shared = UNIFIED.problem(h=h, hk=1, d=64, splits=5, **sizes)
+    assert UNIFIED.launch(shared, UNIFIED.spec(shared, GFX942), GFX942).grid == (5 * blocks, heads, axes)
 
 
-def test_memory_may_hold_other_lengths() -> None:
+@pytest.mark.parametrize(("keys", "expected"), [
+    ({"hk": 8, "seqlens_q": (1,), "seqlens_k": (64,)}, 1),  # one block of keys
+    ({"hk": 8, "seqlens_q": (1,) * 32, "seqlens_k": (8192,) * 32}, 1),  # 256 workgroups, enough for 304 units
+    ({"hk": 8, "seqlens_q": (1,) * 4, "seqlens_k": (8192,) * 4}, 9),  # 32 workgroups
+    ({"hk": 8, "seqlens_q": (1, 1, 1, 0), "seqlens_k": (8192, 1, 1, 1)}, 11),  # 24: no more than rows
+    ({"hk": 8, "seqlens_q": (4096, 1), "seqlens_k": (4096, 8192)}, 1),  # 257 blocks of 8 heads
+    ({"hk": 1, "seqlens_q": (1,), "seqlens_k": (8192,), "mask": "window_bottom_right:127,0"}, 3),  # of so many blocks
+])  # fmt: skip
+def test_the_rule(keys: Keys, expected: int) -> None:
+    """How many share keys, by the rows and sequences of the request, for the 304 compute units of gfx942."""
+    problem = UNIFIED.problem(h=64, d=128, **keys)
+    assert splits_of(problem, UNIFIED.spec(problem, GFX942), GFX942) == expected
+    assert UNIFIED.spec(problem, GFX942).split == (expected > 1)
+
+
+@pytest.mark.parametrize("splits", [1, 2])
+def test_memory_may_hold_other_lengths(splits: int) -> None:
     """One kernel and one launch serve all of as many queries and sequences, rows in front and behind included."""
-    keys = {**BOTH, "sq": 74, "sk": 130}
+    keys = {**BOTH, "sq": 74, "sk": 130, "splits": splits}
     arrays = UNIFIED.inputs(UNIFIED.problem(**keys), GFX942, seed=7)
     table = np.arange(arrays["block_table"].size).reshape(arrays["block_table"].shape) % arrays["k"].shape[0]
     run("gfx942", keys, seqstart_q=np.array([5, 6, 60, 61, 70], np.int32),
@@ -101,10 +124,11 @@ def test_memory_may_hold_other_lengths() -> None:
 def test_it_is_batch_prefill() -> None:
     """With the same blocks, and rows of one head, bit by bit."""
     keys = {**BOTH, "h": 2, "layout": "bshd", "page_size": 16, "mask": "bottom_right"}
+    alone = {**keys, "splits": 1}
     arrays = UNIFIED.inputs(UNIFIED.problem(**keys), GFX942, seed=1)
     found = [
-        run_operator(one, one.problem(**keys), arrays, GFX942, SimulatorDevice(GFX942)).outputs["o"]
-        for one in (UNIFIED, PREFILL)
+        run_operator(one, one.problem(**asked), arrays, GFX942, SimulatorDevice(GFX942)).outputs["o"]
+        for one, asked in ((UNIFIED, alone), (PREFILL, keys))
     ]
     np.testing.assert_array_equal(*found)
 
@@ -117,6 +141,7 @@ def test_it_is_batch_prefill() -> None:
     ({"seqlens_q": (1, 2), "seqlens_k": (3,)}, "seqlens_k=3"),
     ({"bias": "head"}, "bias"),
     ({"h": 5, "hk": 2}, "hk=2"),
+    ({"splits": 129}, "splits=129"),
 ])  # fmt: skip
 def test_refusals(keys: Keys, text: str) -> None:
     with pytest.raises(RequestError, match=text):
@@ -139,7 +164,7 @@ def test_schedules_are_proved(chip: str, keys: Keys) -> None:
 
 
 @pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 18))])
+@pytest.mark.parametrize("number", [0, *(pytest.param(n, marks=pytest.mark.full) for n in range(1, 30))])
 def test_no_spills(chip: str, number: int) -> None:
     target = get_target(chip)
     specs = UNIFIED.kernels(target)

@@ -29,6 +29,7 @@ from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS, CombineProblem
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import OPERATOR as COMBINE
+from ckmlir.ops.attention.orders import FORWARD_ORDERS
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts import PAGED_PARTS
 from ckmlir.ops.attention.parts.cache import Cache
@@ -37,7 +38,7 @@ from ckmlir.ops.attention.parts.dropout import Dropout
 from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
-from ckmlir.ops.attention.row_packing import blocks_of_queries
+from ckmlir.ops.attention.row_packing import blocks_of_queries, busy_workgroups
 from ckmlir.ops.attention.source import Source
 from ckmlir.ops.attention.tolerance import fmha_tolerances, stored
 from ckmlir.ops.choice import first_valid
@@ -91,9 +92,13 @@ class FmhaFwdSplitkv(FmhaFwd):
         return problem
 
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
-        whole = super().proposals(problem, target)
+        whole = self.arranged(problem, target)
         spec = first_valid(whole, lambda one: self.validate(one, target))
-        return whole if splits_of(problem, spec, target) == 1 else super().proposals(_of_parts(problem), target)
+        return whole if splits_of(problem, spec, target) == 1 else self.arranged(_of_parts(problem), target)
+
+    def arranged(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
+        """Kernels for a problem, or for what the first of two kernels computes of it, the best first."""
+        return super().proposals(problem, target)
 
     def fields(self, problem: Problem) -> dict[str, Any]:
         return {**super().fields(problem), "split": getattr(problem, "partial", False)}
@@ -119,16 +124,20 @@ class FmhaFwdSplitkv(FmhaFwd):
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """Those of `fmha_fwd`, and what is lost on the way through the parts: with n of them and r as there, sums over
-        parts of the keys have the error r, their LSE, where weights are not negligible against them, 4 u (|LSE| + 1)
-        twice, combining them (4 n + 4) u (see `fmha_fwd_splitkv_combine`), which counts in O and in its divisor.
+        """Those of `fmha_fwd`, and, where keys are shared, what is lost on the way through the parts: with n of them
+        and r as there, sums over parts of the keys have the error r, their LSE, where weights are not negligible
+        against them, 4 u (|LSE| + 1) twice, combining them (4 n + 4) u (see `fmha_fwd_splitkv_combine`), which counts
+        in O and in its divisor.
         """
+        spec = self.spec(problem, target)
+        if not spec.split:
+            return super().tolerances(problem, arrays, reference, target)
         whole = replace(problem, lse=True)
         values = {**arrays, "v": np.abs(arrays["v"].astype(np.float32))}
         weighted = self.reference(whole, values)["o"]
         found = fmha_tolerances(whole, arrays, weighted, target)
         lse = np.abs(np.nan_to_num(attention(whole, arrays)["lse"], neginf=0.0, posinf=0.0))
-        splits = splits_of(problem, self.spec(problem, target), target)
+        splits = splits_of(problem, spec, target)
         lost = (2 * (problem.sk / 32 + 8) + 8 * (lse + 1) + 4 * splits + 4) * UNIT
         rows = lost[None] if problem.grouped else lost
         magnitude = np.nan_to_num(problem.by_head(weighted))
@@ -146,7 +155,9 @@ class FmhaFwdSplitkv(FmhaFwd):
         splits, rows = splits_of(problem, spec, target), math.prod(lse_shape(problem))
         arguments = [WORKSPACES.get(one, one) if isinstance(one, str) else one for one in launch.arguments]
         arguments += (np.int32(splits), np.int64(rows * problem.dv), np.int64(rows))
-        return replace(launch, grid=(splits * launch.grid[0], *launch.grid[1:]), arguments=tuple(arguments))
+        blocks, heads = blocks_of_queries(problem, spec)
+        grid = FORWARD_ORDERS[spec.order].grid(splits * blocks, heads, problem.b)
+        return replace(launch, grid=grid, arguments=tuple(arguments))
 
     def steps(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Step, ...]:
         if not spec.split or self.writes_nothing(problem):
@@ -177,8 +188,8 @@ def splits_of(problem: Problem, spec: FmhaFwdSpec, target: Target) -> int:
     assert isinstance(problem, SplitProblem)
     if problem.splits:
         return problem.splits
-    workgroups = problem.b * math.prod(blocks_of_queries(problem, spec))
-    units, blocks = target.compute_units, ceil_div(problem.sk, spec.block[1])
+    workgroups = busy_workgroups(problem, spec)
+    units, blocks = target.compute_units, _blocks_of_keys(problem, spec)
     if not workgroups or workgroups >= FULL * units:
         return 1
     useful = [1]
@@ -188,6 +199,13 @@ def splits_of(problem: Problem, spec: FmhaFwdSpec, target: Target) -> int:
     filling = {splits: workgroups * splits / units for splits in useful}
     filled = {splits: rounds / math.ceil(rounds) for splits, rounds in filling.items()}
     return min(splits for splits in useful if filled[splits] >= AS_GOOD * max(filled.values()))
+
+
+def _blocks_of_keys(problem: Problem, spec: FmhaFwdSpec) -> int:
+    """The most that a block of queries attends to: of a window, which may begin within one, those that it touches."""
+    queries, keys = spec.block
+    seen = problem.mask.reach(problem.sq, problem.sk) + problem.mask.sink + min(problem.sq, queries) - 1
+    return min(ceil_div(problem.sk, keys), ceil_div(seen, keys) + 1)
 
 
 OPERATOR = FmhaFwdSplitkv()

@@ -18,7 +18,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 )
 from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED
 from ckmlir.ops.attention.paged_spec import copied_rows
-from ckmlir.ops.attention.schedule_choice import DEFAULT, RISING, TOGETHER, woven_registers
+from ckmlir.ops.attention.schedule_choice import DEFAULT, TOGETHER, woven_registers
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
@@ -167,8 +167,6 @@ def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
 
 
 def _whole_edge(spec: FmhaFwdSpec) -> Iterator[Reason]:
-    if spec.split and spec.order != RISING:
-        yield Reason("order", spec.order, "parts of a block's keys follow each other in the grid", f"expected {RISING}")
     if spec.edge != TOGETHER and not spec.cuts:
         yield Reason("edge", spec.edge, "without a mask no block of keys is cut where all are whole", "expected none")
 

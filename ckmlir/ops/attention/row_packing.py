@@ -28,3 +28,13 @@ def blocks_of_queries(problem: Problem, spec: FmhaFwdSpec) -> tuple[int, int]:
     if spec.order == JOINED:
         return problem.rows("q") * together // spec.block[0] + problem.b, problem.h // together
     return ceil_div(problem.sq * together, spec.block[0]), problem.h // together
+
+
+def busy_workgroups(problem: Problem, spec: FmhaFwdSpec) -> int:
+    """How many workgroups have queries, by what the request knows: all of the grid; in one row of all sequences as few
+    as so many rows of so many sequences can take, where each has some."""
+    blocks, heads = blocks_of_queries(problem, spec)
+    if spec.order != JOINED:
+        return problem.b * blocks * heads
+    rows = problem.rows("q")
+    return max(ceil_div(rows * (problem.h // heads), spec.block[0]), min(problem.b, rows)) * heads

@@ -11,8 +11,13 @@ Scores may be capped (soft_cap) or have distances taken from them (alibi), and a
 in the rows of a block. The blocks of all sequences are in one row, in which a workgroup finds its sequence by bisection
 of seqstart_q; so a launch has as many workgroups as there is work, and at most one more for each sequence and head.
 
-Arrays and kernel arguments are those of `fmha_fwd_pagedkv`, with the number of sequences (i32) at the end. Grid:
-(blocks of all sequences, heads of K and V, 1).
+Where all queries together are too few to fill the compute units, several workgroups share the keys of a block, as in
+`fmha_fwd_splitkv`, whose second kernel puts their results together: `splits` says how many, 0 finds it by the number of
+queries and sequences and the most keys of one. Each sequence's own keys, as device memory has them, are dealt out
+evenly; a sequence too short for all shares leaves some of them empty.
+
+Arrays and kernel arguments are those of `fmha_fwd_pagedkv`, with the number of sequences (i32) behind them, and then,
+where keys are shared, those of `fmha_fwd_splitkv`. Grid: (blocks of all sequences times splits, heads of K and V, 1).
 """
 
 from __future__ import annotations
@@ -22,8 +27,8 @@ from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
+from ckmlir.ops.attention.fmha_fwd_splitkv import FmhaFwdSplitkv
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.orders import JOINED
 from ckmlir.ops.attention.parts.alibi import Alibi
@@ -64,13 +69,13 @@ class EndingMask(MaskKey):
         return random.choice(("bottom_right", *windows))
 
 
-class UnifiedAttention(FmhaFwd):
+class UnifiedAttention(FmhaFwdSplitkv):
     """See the module's text."""
 
     name = "unified_attention"
     summary = "attention of sequences that are prefilled and that decode in one launch, with K and V in pages"
     own_keys: ClassVar[tuple[Key, ...]] = (
-        *(key for key in FmhaFwd.own_keys if key.name not in LEFT_OUT),
+        *(key for key in FmhaFwdSplitkv.own_keys if key.name not in LEFT_OUT),
         EndingMask("mask", Mask.parse("bottom_right"), "which keys a query attends to: all up to its own, or a window"),
         Choice("layout", "bshd", "order of the dimensions in memory", ("bshd", "bhsd")),
     )
@@ -87,23 +92,25 @@ class UnifiedAttention(FmhaFwd):
             given["page_size"] = DEFAULT_PAGE
         return super()._problem(given)
 
-    def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
+    def arranged(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
+        """All sequences' blocks in one row, and heads that share keys in one block."""
         ratio = problem.h // problem.hk
         packed = ratio > 1 and self._sharing(problem) == ratio
-        return [replace(one, order=JOINED, packed=packed) for one in super().proposals(problem, target)]
+        return [replace(one, order=JOINED, packed=packed) for one in super().arranged(problem, target)]
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         decode = {"seqlens_q": (1, 1), "seqlens_k": (1024, 500)}
+        kinds: tuple[dict[str, Any], ...] = ({"splits": 1}, {**decode, "splits": 1}, {**decode, "splits": 4})
         requests: list[dict[str, Any]] = [
             {"d": d, "page_size": size, "h": 8, "hk": 1, **lengths}
             for d in (64, 128)
             for size in (16, 64)
-            for lengths in ({}, decode)
+            for lengths in kinds
         ]
         varieties: tuple[dict[str, Any], ...] = (
             {"soft_cap": 30}, {"sink": 1}, {"mask": "window_bottom_right:127,0"}, {"dtype": "bf16"}, {"dtype": "fp8"},
         )  # fmt: skip
-        requests += [{"d": 128, "h": 8, "hk": 1, **one, **lengths} for one in varieties for lengths in ({}, decode)]
+        requests += [{"d": 128, "h": 8, "hk": 1, **one, **lengths} for one in varieties for lengths in kinds]
         specs = [self.spec(self.problem(**one), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 

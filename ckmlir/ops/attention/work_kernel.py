@@ -126,10 +126,12 @@ def block_of_grid(spec: FmhaFwdSpec, given: SimpleNamespace, form: Form) -> Work
     block, they follow each other. It ends here where its sequence has fewer blocks of queries."""
     queries, keys = spec.block
     order, share = FORWARD_ORDERS[spec.order], ALL
-    place, head, batch = FINDERS.get(spec.order, as_dealt)(order.turn(), spec, given)
+    turn = order.turn()
     if spec.split:
         distances = {"o": given.o_part.multiple_of(SMALLEST_ROW), "lse": given.lse_part}
-        place, share = place // given.splits, Part(place % given.splits, given.splits, distances)
+        block, share = turn.place // given.splits, Part(turn.place % given.splits, given.splits, distances)
+        turn = turn._replace(place=block)
+    place, head, batch = FINDERS.get(spec.order, as_dealt)(turn, spec, given)
     sq = given.sq if spec.pad_sq else given.sq.multiple_of(queries)
     sk = given.sk if spec.pad_sk else given.sk.multiple_of(keys)
     q, k = (
