@@ -40,7 +40,11 @@ ALLOWED: dict[str, set[str]] = {
     # Machine code with inline assembly is checked before it is handed out: sim's static checks read it.
     "compiler": {"ops", "lang", "passes", "lowering", "targets", "codeobject", "dialect", "sim", *COMMON, *MLIR},
     # Above the compiler: it compiles kernels under many schedules, and decodes what comes out.
-    "scheduling": {"compiler", "ops", "passes", "lowering", "targets", "dialect", "codeobject", "sim", *COMMON, *MLIR},
+    # A search asks other processes, runs what it found, and keeps records.
+    "scheduling": {
+        "compiler", "ops", "passes", "lowering", "targets", "dialect", "codeobject", "sim", "runtime", "dispatch",
+        *COMMON, *MLIR,
+    },
     "runtime": {"sim", "codeobject", "compiler", "ops", "targets", *COMMON},
     "nn": {"dispatch", "runtime", "ops", "targets", *COMMON},
     "dispatch": {"runtime", "compiler", "codeobject", "ops", "targets", "sim", *COMMON},

@@ -64,7 +64,7 @@ class _Builder:
             position = position_of(op.location)
             nodes.append(Node(
                 place, op.name, stage, index.get(op, -1), unit, time.latency, time.busy, time.issue, time.source,
-                sum(map(_registers, op.results)), ends.get(op, 0), *_tensor(op),
+                sum(map(registers_held, op.results)), ends.get(op, 0), *_tensor(op),
                 f"{position.file}:{position.line}" if position else "", op in carried,
             ))  # fmt: skip
         edges = {
@@ -105,13 +105,13 @@ def _cycles(op: ir.Operation, target: Target) -> Cycles:
     if op.name == "ck.mfma":
         return matrix_cycles(target, text_of(op, "instruction"))
     if op.name in STORES or op.name in LOADS:
-        return memory_cycles(target, _width(op))
+        return memory_cycles(target, lane_bytes(op))
     if (traffic := traffic_of(op)) is not None:
-        return lds_cycles(target, "write" if traffic.writes else "read", _width(op))
+        return lds_cycles(target, "write" if traffic.writes else "read", lane_bytes(op))
     return vector_cycles(target, op.name, elements_of(op))  # packed instructions are not assumed
 
 
-def _width(op: ir.Operation) -> int:
+def lane_bytes(op: ir.Operation) -> int:
     """Bytes of a lane."""
     for operand in op.operands:
         if not isinstance(operand.type, (ir.VectorType, ir.IntegerType)):
@@ -121,7 +121,8 @@ def _width(op: ir.Operation) -> int:
     return 4
 
 
-def _registers(value: ir.Value) -> int:
+def registers_held(value: ir.Value) -> int:
+    """Vector registers of a lane that a value takes."""
     if not isinstance(value.type, ir.VectorType):
         return 0
     vector = ir.VectorType(value.type)
@@ -179,7 +180,7 @@ def _ends(body: list[ir.Operation], inside: list[ir.Operation]) -> dict[ir.Opera
             users = [use.owner.operation for use in result.uses]
             last = max((user for user in users if user in place), key=lambda user: place[user], default=None)
             if last is not None:
-                found[last] = found.get(last, 0) + _registers(result)
+                found[last] = found.get(last, 0) + registers_held(result)
     return found
 
 

@@ -79,14 +79,14 @@ def legal_moves(problem: Problem, schedule: Schedule) -> list[Move]:
     """The moves after which all dependences still hold, in a fixed order; ValueError where `objection` has one to the
     schedule itself.
     """
-    rules = _Rules.of(problem, schedule)
+    rules = Legality.of(problem, schedule)
     reason = rules.objection(schedule)
     if reason:
         raise ValueError(f"schedule '{schedule.name}' is not legal itself: {reason}")
     legal = []
     for move in _candidates(problem, schedule):
         changed = apply(schedule, move)
-        if not (_Rules.of(problem, changed) if move.kind == "buffers" else rules).objection(changed):
+        if not (Legality.of(problem, changed) if move.kind == "buffers" else rules).objection(changed):
             legal.append(move)
     return legal
 
@@ -97,7 +97,12 @@ def objection(problem: Problem, schedule: Schedule) -> str:
     Raises:
         ValueError: it does not list all fragments, or what the loop does not have.
     """
-    return _Rules.of(problem, schedule).objection(schedule)
+    return Legality.of(problem, schedule).objection(schedule)
+
+
+def knobs(problem: Problem, schedule: Schedule) -> list[Move]:
+    """Moves that are no swaps, legal or not, in a fixed order."""
+    return [move for move in _candidates(problem, schedule) if move.kind != "swap"]
 
 
 def _candidates(problem: Problem, schedule: Schedule) -> Iterator[Move]:
@@ -132,18 +137,30 @@ def _fits(problem: Problem, schedule: Schedule, buffers: int) -> bool:
 
 
 @dataclass(frozen=True)
-class _Rules:
-    """What a schedule has to keep, for all schedules with the same buffers and the same stages listed as a whole."""
+class Legality:
+    """What a schedule has to keep, for all schedules with the same buffers and the same stages listed as a whole.
+
+    This is what a search relies on: the graph of dependences, orders, iterations ahead, groups of waves and the length
+    of the loop. It knows nothing of registers, LDS addresses, waits and barriers, which passes make of a schedule; what
+    they made is proved before a kernel is handed out (`Workbench.compile`).
+    """
 
     problem: Problem
     links: list[Link]
 
     @staticmethod
-    def of(problem: Problem, schedule: Schedule) -> "_Rules":
+    def of(problem: Problem, schedule: Schedule) -> "Legality":
+        """The rules of a problem for schedules like this one."""
         problem = problem.with_buffers(schedule.buffers, dict(schedule.tensor_buffers))
-        return _Rules(problem, links_between_fragments(problem, schedule))
+        return Legality(problem, links_between_fragments(problem, schedule))
+
+    def under(self, schedule: Schedule) -> "Legality":
+        """The rules for another schedule: the same unless its buffers are others."""
+        own = self.problem.with_buffers(schedule.buffers, dict(schedule.tensor_buffers))
+        return self if own.edges == self.problem.edges else Legality.of(self.problem, schedule)
 
     def objection(self, schedule: Schedule) -> str:
+        """See `objection`."""
         of_groups = self._of_groups(schedule)
         if of_groups:
             return of_groups

@@ -7,6 +7,8 @@ bench.listed(Schedule.parse(text))  # the same schedule with every fragment by i
 bench.compile(schedule)             # scheduled IR, findings of the checker, code object
 """
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -158,6 +160,18 @@ class Workbench:
                 run = run_pipeline(module, LOWERING, dump_on_failure=False)
                 compiled = finish(module, self.target.name, {self.name: self.arguments}, (run,))
         return Scheduled(schedule, fragments, findings, compiled)
+
+    @contextmanager
+    def scheduled(self, schedule: Schedule) -> Iterator[ir.Module]:
+        """The kernel's fragments under a schedule, neither proved nor compiled, with its context entered.
+
+        Raises:
+            PipelineFailure: a pass refuses the schedule.
+        """
+        with self.context:
+            module = self._fragments(schedule)
+            run_pipeline(module, SCHEDULING, dump_on_failure=False)
+            yield module
 
     def _fragments(self, schedule: Schedule) -> ir.Module:
         """The kernel in fragments, its loop under a schedule."""

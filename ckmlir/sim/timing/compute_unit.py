@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any, NamedTuple
+
 import numpy as np
+import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing import machine as layout
-from ckmlir.sim.timing.classes import describe
+from ckmlir.sim.timing.classes import Code, describe
 from ckmlir.sim.timing.events import EVENT, STALL, Timeline, Unit
 from ckmlir.sim.timing.issue import run, start_group
 from ckmlir.sim.timing.lds_banks import lds_costs
@@ -46,28 +49,16 @@ def simulate(
         raise CkmlirError(f"the trace is of {trace.target}, the parameters are those of {parameters.target}")
     slots = parameters.integer("compute_unit.wave_slots")
     count = _resident(trace, parameters, slots, resident)
-    described = describe(trace.program, parameters)
-    code, lists = code_table(described, parameters)
     costs, conflicts = lds_costs(trace, parameters)
-    lanes = np.count_nonzero(trace.patterns != NO_ADDRESS, axis=1).astype(np.int64)
     indices = {number: index for index, number in enumerate(trace.workgroups)}
     workgroup = np.array([indices[number] for number in trace.groups.tolist()], np.int64)
-    waves, registers = new_waves(trace.wave_first, workgroup, described.groups)
     memory = memory if memory is not None else new_memory(parameters, 1)
-    events = np.empty(len(trace.steps), EVENT)
-    cu = ComputeUnit(
-        code, lists, trace.steps, trace.accesses, trace.patterns, lanes, costs, waves, registers, new_groups(workgroup),
-        new_machine(parameters, code), np.full((SIMDS, slots), -1, np.int64),
-        np.full((SIMDS, slots), NEVER, np.int64),
-        np.empty((len(lanes), MOST_LINES), np.int64), np.zeros((len(lanes), 2), np.int64),
-        events, np.empty(2 * len(events) + 64, STALL),
+    cu = run_waves(
+        describe(trace.program, parameters), Work(trace.steps, trace.wave_first, workgroup, trace.accesses,
+        trace.patterns, costs), parameters, memory, count,
     )  # fmt: skip
-    for _ in range(min(count, len(cu.groups))):
-        start_group(cu, 0)
-    while not run(cu, memory):
-        cu = cu._replace(stalls=np.concatenate([cu.stalls, np.empty_like(cu.stalls)]))
+    waves, events = cu.waves, cu.events
     machine = cu.machine
-    assert machine[layout.LOG_EVENTS] == len(events), "a wave did not end"
     return Timeline(
         trace=trace,
         parameters=parameters,
@@ -82,9 +73,53 @@ def simulate(
         conflicts=conflicts,
         lds_cycles=costs,
         unit_busy=machine[layout.UNIT_BUSY_CYCLES : layout.UNIT_BUSY_CYCLES + len(Unit)].copy(),
-        bytes={"lds": _lds_bytes(trace, lanes), **memory_bytes(memory)},
+        bytes={"lds": _lds_bytes(trace, lanes_of_patterns(trace.patterns)), **memory_bytes(memory)},
         memory=memory_counters(memory),
     )
+
+
+class Work(NamedTuple):
+    """What waves execute, as arrays: see `Trace` and `ComputeUnit`.
+
+    Attributes:
+        workgroup: of each wave its workgroup, counted from 0; the waves of one follow each other.
+        costs: Cycles of LDS for each access.
+    """
+
+    steps: npt.NDArray[Any]
+    wave_first: Integers
+    workgroup: Integers
+    accesses: npt.NDArray[Any]
+    patterns: npt.NDArray[np.uint64]
+    costs: npt.NDArray[np.int32]
+
+
+def run_waves(code: Code, work: Work, parameters: Parameters, memory: Memory, resident: int) -> ComputeUnit:
+    """Execute waves to their ends, so many workgroups at a time, and return the compute unit as it is then."""
+    slots = parameters.integer("compute_unit.wave_slots")
+    table, lists = code_table(code, parameters)
+    waves, registers = new_waves(work.wave_first, work.workgroup, code.groups)
+    lanes = lanes_of_patterns(work.patterns)
+    events = np.empty(len(work.steps), EVENT)
+    cu = ComputeUnit(
+        table, lists, work.steps, work.accesses, work.patterns, lanes, work.costs, waves, registers,
+        new_groups(work.workgroup), new_machine(parameters, table), np.full((SIMDS, slots), -1, np.int64),
+        np.full((SIMDS, slots), NEVER, np.int64),
+        np.empty((len(lanes), MOST_LINES), np.int64), np.zeros((len(lanes), 2), np.int64),
+        events, np.empty(2 * len(events) + 64, STALL),
+    )  # fmt: skip
+    for _ in range(min(resident, len(cu.groups))):
+        start_group(cu, 0)
+    while not run(cu, memory):
+        cu = cu._replace(stalls=np.concatenate([cu.stalls, np.empty_like(cu.stalls)]))
+    assert cu.machine[layout.LOG_EVENTS] == len(events), "a wave did not end"
+    return cu
+
+
+def lanes_of_patterns(patterns: npt.NDArray[np.uint64]) -> Integers:
+    """Active lanes of each pattern."""
+    lanes: Integers = np.count_nonzero(patterns != NO_ADDRESS, axis=1).astype(np.int64)
+    return lanes
 
 
 def _resident(trace: Trace, parameters: Parameters, slots: int, wanted: int | None) -> int:
