@@ -48,6 +48,11 @@ _GEMM = {
 GEMM: Mapping[str, str] = {**_GEMM, "single_buffer": _GEMM["compv3"], "prefetch": _GEMM["compv4"]}
 """Stages load, to_lds, from_lds, math; LDS tensors a, b, and of two products up. The last two are other names."""
 
+CHAIN: Mapping[str, str] = {
+    "chain": "schedule chain 1; ahead load 2, to_lds 1; buffers 2; step to_lds, load, from_lds, math, out"
+}
+"""Of a block times a second matrix. Stages load, to_lds, from_lds, math, out; LDS tensor down."""
+
 _ATTENTION = {
     "unpipelined": "schedule unpipelined 1",
     "qr": "schedule qr 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; "

@@ -100,7 +100,7 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "moe_gemm": {"t": (0, 3, 20), "topk": (1, 3), "e": (2, 5), "unit": (16, 48), "n": (8, 64, 100), "k": (0, 40, 128),
                  "c_rows": ("entry", "token")},
     "fused_moe": {"t": (0, 3, 20), "topk": (1, 3), "e": (2, 5), "unit": (16, 48), "hidden": (8, 64), "inter": (40, 128),
-                  "local": (None, 2)},
+                  "local": (None, 2), "between": ("memory", "lds")},
     "moe_layer": {"t": (1, 5, 20), "topk": (1, 2), "e": (3, 5), "unit": (16, 32), "hidden": (8, 64), "inter": (40, 64)},
     "histogram": {"n": (0, 5, 600, 3000), "part": (None, 256, 300, 1000), "bins": (3, 300)},
     "nonzero": {"m": (0, 1, 5), "n": (0, 7, 64, 300), "stride": (None, 304)},

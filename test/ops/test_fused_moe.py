@@ -11,6 +11,7 @@ from operator_runner import CHIPS
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.moe.layer_problem import LISTS
 from ckmlir.ops.plan import FillStep, KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
@@ -30,8 +31,13 @@ REQUESTS: tuple[tuple[str, dict[str, Any]], ...] = (
     ("fused_moe", {"t": 17, "hidden": 72, "inter": 40, "dtype": "i8", "local": 5, "out": "bf16"}),
     ("fused_moe", {"t": 5, "hidden": 64, "inter": 130, "dtype": "fp8", "op": "gelu(acc)", "shuffled": 16}),
     ("moe_layer", {"t": 20, "hidden": 80, "inter": 64, "dtype": "fp8", "reduction": "atomic", "out": "f32"}),
+    ("fused_moe", {"t": 21, "hidden": 72, "inter": 40, "between": "lds", "op": "silu(gate) * up + 1 / (1 + up)"}),
+    ("moe_layer", {"t": 33, "hidden": 264, "inter": 300, "e": 5, "dtype": "bf16", "unit": 64, "between": "lds"}),
+    ("fused_moe", {"t": 9, "hidden": 66, "inter": 33, "dtype": "f32", "op": "gelu(acc)", "local": 3, "between": "lds"}),
+    ("fused_moe", {"t": 90, "hidden": 128, "inter": 130, "e": 2, "topk": 3, "out": "f32", "between": "lds"}),
 )
-FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6), ("gfx90a", 7), ("gfx942", 8)}
+FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6), ("gfx90a", 7), ("gfx942", 8),
+       ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12)}  # fmt: skip
 
 
 def run(name: str, chip: str, given: dict[str, Array] | None = None, **keys: Any) -> dict[str, Array]:
@@ -113,8 +119,9 @@ def test_any_routing(tokens: int, choice: str) -> None:
         "none": np.full((tokens, 3), -1),
     }[choice].astype(np.int32)
     keys = {"t": tokens, "e": 6, "topk": 3, "hidden": 64, "inter": 48, "unit": 16, "out": "f32"}
-    found = run("fused_moe", CHIPS[tokens % 3], {"topk_ids": ids}, **keys)
-    assert choice != "none" or not found["y"].any()
+    for between in ("memory", "lds"):
+        found = run("fused_moe", CHIPS[tokens % 3], {"topk_ids": ids}, **keys, between=between)
+        assert choice != "none" or not found["y"].any()
 
 
 def test_nothing_is_read_back() -> None:
@@ -124,6 +131,16 @@ def test_nothing_is_read_back() -> None:
     names = [step.operator.name for step in plan.kernels]
     assert names == ["topk_softmax", "moe_sorting", "moe_layer", "moe_gemm", "sum_parts"]
     assert [step.is_own for step in plan.kernels] == [False, False, True, False, False]
+
+
+def test_one_kernel_for_both_products() -> None:
+    """What is between them is in no workspace; sums are, where y is not of their type."""
+    plan = make_plan(FUSED, FUSED.problem(t=64, between="lds"), GFX942)
+    assert [step.operator.name for step in plan.kernels] == ["moe_sorting", "fused_moe", "sum_parts"]
+    assert {space.name for space in plan.workspaces} == {*LISTS, "sums"}
+    plan = make_plan(FUSED, FUSED.problem(t=64, between="lds", out="f32"), GFX942)
+    assert [step.operator.name for step in plan.kernels] == ["moe_sorting", "fused_moe"]
+    assert {space.name for space in plan.workspaces} == set(LISTS)
 
 
 def test_units_follow_the_rows_of_an_expert() -> None:
@@ -139,6 +156,9 @@ def test_units_follow_the_rows_of_an_expert() -> None:
         ("fused_moe", {"topk": 200}, "expected at most 127"),
         ("fused_moe", {"e": 5000}, "e=5000: expected at most 4096 experts"),
         ("fused_moe", {"local": 9}, "local=9: there are e=8 experts; expected at most that"),
+        ("fused_moe", {"between": "lds", "dtype": "fp8"}, "expected f16|bf16|f32, or between=memory"),
+        ("fused_moe", {"between": "lds", "shuffled": 16}, "between=lds takes plain matrices"),
+        ("moe_layer", {"between": "lds", "reduction": "workspace"}, "with between=lds memory adds the sums"),
         ("moe_layer", {"e": 4, "topk": 5}, "k=5: there are n=4 experts; expected at most that"),
         ("fused_moe", {"t": 2**23, "hidden": 1024}, "kernels address at most 2147483647"),
     ],

@@ -76,6 +76,12 @@ def block_resources(spec: ContractionSpec) -> Resources:
     computing = find_dtype(computing_type(spec.dtype)).bytes
     arranged = computing * spec.products if spec.op else find_dtype(spec.out).bytes
     shuffle = m * n * arranged // math.prod(spec.slices) if spec.epilogue == "cshuffle" else 0
+    if spec.behind:  # the block in LDS and as an operand, two buffers of the matrix behind, sums of a step
+        across, width = spec.chain[0], spec.in_lds[0].bytes
+        shuffle = (m + 2 * across) * n * width
+        held = (m // spec.waves[0] + across // spec.waves[1]) * n * width / WAVE_SIZE / 4
+        operands, moving = max(operands, held), max(moving, 2 * across * n * width / threads / 4)
+        accumulators = max(accumulators, m * across // threads)
     registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
     pinned = schedule.fences == "memory"
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)

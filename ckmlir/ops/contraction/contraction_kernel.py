@@ -11,6 +11,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Tile, f32, f64, kernel
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction import residues_kernel, windows_kernel
+from ckmlir.ops.contraction.chain_kernel import multiplied
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
 from ckmlir.ops.contraction.depthwise_kernel import windowed_sums
 from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
@@ -55,7 +56,8 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
             output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
 
             def write(sums: Sequence[Tile], put: Put) -> None:
-                write_block(spec, output, sums, work.row, work.column, put)
+                last = multiplied(spec, work, target, put) if spec.behind else put
+                write_block(spec, output, sums, work.row, work.column, last)
 
             SINKS[spec.sink].take(work, totals, write)
 

@@ -109,6 +109,9 @@ class ContractionSpec(Spec):
             multiples (`ckmlir.ops.contraction.sparsity`).
         align: for A, B and C, elements of which both the leading dimension and the length of a row are multiples: the
             widest vector that is aligned and never crosses the end of a row (a power of two, at most 16 bytes).
+        chain: (0, 0) where C is stored. Else C is multiplied by a second matrix, `down`, before anything of it gets to
+            memory (`ckmlir.ops.contraction.chain_kernel`): columns of that product that a step computes, and elements
+            of which the length and the distance of rows of `down` are multiples.
     """
 
     operator: str
@@ -139,6 +142,7 @@ class ContractionSpec(Spec):
     sparse: Annotated[int, Counts(bool)] = 0
     b_dtype: str = ""
     taken: str = ""
+    chain: Annotated[tuple[int, int], Counts(any)] = (0, 0)
 
     @property
     def name(self) -> str:
@@ -159,6 +163,7 @@ class ContractionSpec(Spec):
         parts += [text.replace(":", "_") for text in self.rows]
         if self.op:
             parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
+        parts += [f"chain{by(self.chain)}"] * any(self.chain)
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
         return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
 
@@ -200,7 +205,12 @@ class ContractionSpec(Spec):
     @property
     def arrays(self) -> tuple[str, ...]:
         """All arrays in the order of kernel arguments."""
-        return (*self.tensors, *self.index, *self.scales, *NAMES[: len(self.side)], *self.outputs)
+        return (*self.tensors, *self.index, *self.scales, *NAMES[: len(self.side)], *self.behind, *self.outputs)
+
+    @property
+    def behind(self) -> tuple[str, ...]:
+        """What C is multiplied by before it is stored: a matrix, and a number for each row of the result."""
+        return ("down", "weights") if any(self.chain) else ()
 
     @property
     def index(self) -> tuple[str, ...]:

@@ -31,7 +31,8 @@ class Experts:
         """See `Walk`."""
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         pointers |= {name: ptr("i32") for name in LISTS}
-        integers = ("n", "k", *distance_arguments(spec), "b_stride", "places", "blocks", "tokens", "slots", "experts")
+        strides = ("b_stride", *(f"{name}_stride" for name in spec.behind[:1]))
+        integers = ("n", "k", *distance_arguments(spec), *strides, "places", "blocks", "tokens", "slots", "experts")
         return {**pointers, **dict.fromkeys(integers, i32)}
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
@@ -61,7 +62,8 @@ def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]
     """Of arrays that are an expert's own the elements from one expert's to the next's."""
     sides = zip(NAMES, map(SideSpec.parse, spec.side), strict=False)
     own = {name: getattr(given, f"ld_{name}") for name, side in sides if side.kind in ("row", "scalar")}
-    return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **own}
+    behind = {name: getattr(given, f"{name}_stride") for name in spec.behind[:1]}
+    return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **own, **behind}
 
 
 def _told(word: str, given: SimpleNamespace, places: Scalar) -> Told:

@@ -160,7 +160,11 @@ def array_view(
             return shuffled_view(pointer, n, k, pitch, spec.shuffled, find_dtype(spec.stored).bytes)
         return _with_k_second(pointer, n, _depth(spec, 1, k), pitch, k_contiguous=spec.layout[1] == "C")
     if name in spec.outputs:
-        return view(pointer, (m, n), (given.ldc.multiple_of(spec.align[2]), 1))
+        return view(pointer, (m, k if spec.behind else n), (given.ldc.multiple_of(spec.align[2]), 1))
+    if name == "weights":
+        return view(pointer, (m,), (1,))
+    if name == "down":
+        return view(pointer, (k, n), (given.ld_down.multiple_of(spec.chain[1]), 1))
     side, pitch = SideSpec.parse(spec.side[NAMES.index(name)]), getattr(given, f"ld_{name}")
     if side.kind == "full":
         return view(pointer, (m, n), (pitch.multiple_of(side.align), 1))

@@ -62,6 +62,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
         *_sources(spec),
         *_scaling(spec),
         *_sparse(spec),
+        *_chain(spec),
     ]  # fmt: skip
     reasons = reasons or [*_narrow_floats(spec, target), *_sink(spec, target)]
     # Each group of checks relies on the ones before it.
@@ -195,6 +196,25 @@ def _sparse(spec: ContractionSpec) -> Iterator[Reason]:
     plain = not (spec.batch or spec.merged or spec.sources or spec.scaling or spec.windows)
     if spec.walk != "grid" or spec.products > 1 or not plain:
         yield Reason("sparse", spec.sparse, "a sparse A is of one plain product", "expected no batch and no table")
+
+
+def _chain(spec: ContractionSpec) -> Iterator[Reason]:
+    """Whether a second product takes whole blocks of C of experts, and memory adds what comes of it."""
+    if not any(spec.chain):
+        return
+    step, (_, across) = spec.waves[1] * spec.mfma[1], spec.waves
+    if spec.walk != "experts" or spec.sink != "atomic" or spec.out != "f32" or not spec.op:
+        yield Reason("chain", spec.chain, "memory adds up sums of experts in f32", "expected walk=experts, sink=atomic")
+    if spec.epilogue != "direct" or spec.slices != (1, 1):
+        yield Reason("epilogue", spec.epilogue, "what is between two products is a whole block", "expected direct")
+    if spec.shuffled or spec.scaling or spec.taken or spec.b_dtype or spec.held[0].is_integer or spec.held[0].bytes < 2:
+        yield Reason("dtype", spec.dtype, "both products take plain matrices of floats", "expected f16, bf16 or f32")
+    if spec.chain[0] % step or spec.chain[0] <= 0:
+        why = f"{across} waves of {spec.mfma[1]} columns do not divide a step of {spec.chain[0]}"
+        yield Reason("chain", spec.chain, why, f"expected a multiple of {step}")
+    if spec.block[1] % spec.mfma[2]:
+        why = f"the matrix instruction takes {spec.mfma[2]} of what is between at a time"
+        yield Reason("block", spec.block, why, f"expected a multiple of {spec.mfma[2]} along n")
 
 
 def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:

@@ -83,7 +83,9 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     a, b = ("i8" if one.packing else one.name for one in spec.held)
     operands = sources or {name: a if name == "a" else b for name in spec.tensors}
     scales = {one.name: one.dtype for one in map(ScaleSpec.parse, spec.scaling)}
-    return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **sides, **dict.fromkeys(spec.outputs, spec.out)}
+    behind = dict(zip(spec.behind, (b, "f32"), strict=False))
+    outputs = dict.fromkeys(spec.outputs, spec.out)
+    return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **sides, **behind, **outputs}
 
 
 def count_blocks(length: Scalar, step: int) -> Scalar:
@@ -105,6 +107,8 @@ def align_of(spec: ContractionSpec, name: str) -> int:
         return SourceSpec.parse(spec.sources[spec.tensors.index(name)]).align
     if name in spec.tensors:
         return spec.align[0 if name == "a" else 1]
+    if name == "down":
+        return spec.chain[1]
     if name in spec.scales:
         return ScaleSpec.parse(spec.scaling[spec.scales.index(name)]).align
     return spec.align[2] if name in spec.outputs else SideSpec.parse(spec.side[NAMES.index(name)]).align
@@ -116,6 +120,8 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
     """
     known = known_divisors(spec) if spec.merged else dict.fromkeys("mnk", 1)
     rows = {0: "k" if spec.layout[0] == "R" else "m", 1: "n" if spec.layout[1] == "R" else "k", 2: "n"}
+    if spec.behind:
+        rows[2], known["n"] = "k", max(known["n"], spec.chain[1])  # of the product behind, and of its matrix
     if spec.sparse:
         del rows[0]  # of what is kept: that every two of it are four of K says nothing of the last
     if spec.shuffled:

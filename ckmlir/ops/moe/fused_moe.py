@@ -11,8 +11,9 @@ With dtype fp8 or i8, x and the matrices have scales: x_scale for each token, ga
 each row of a matrix; every product is multiplied by both. h is in f32, multiplied by the columns' scales `smooth` of
 its expert and quantised with a scale for each entry, as `moe_smoothquant` does (i8 is truncated, fp8 rounded).
 
-Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). All grids are bounds
-that follow from t, topk, e and `unit`; nothing is read back to the host.
+Several kernels: `moe_sorting`, two of `moe_gemm`, and what the sum takes (`reduction`, as there). With `between=lds`
+one kernel computes both products: h stays in LDS, and memory adds up y in f32 (`ckmlir.ops.moe.chained`). All grids are
+bounds that follow from t, topk, e and `unit`; nothing is read back to the host.
 
 With `local` the matrices are those of so many experts: of those whose `mask` is not 0, in the order of their numbers.
 The others count as zero: the result is the share of one device of several, to be added up. Experts whose mask is set
@@ -34,13 +35,16 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.ops.choice import first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.moe import experts_reference
-from ckmlir.ops.moe.between import FLOATS, INTER
+from ckmlir.ops.moe.apart import Apart
+from ckmlir.ops.moe.between import FLOATS
+from ckmlir.ops.moe.chained import Chained
 from ckmlir.ops.moe.experts_problem import ACCUMULATORS
 from ckmlir.ops.moe.layer_problem import FIRST, LISTS, NARROW, UNITS, LayerProblem, read_layer
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
@@ -49,6 +53,7 @@ from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Integer, Key
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target, get_target
 
 DTYPES = (*FLOATS, *NARROW)
@@ -75,6 +80,12 @@ LAYER_KEYS: tuple[Key, ...] = (
         "how entries of a token are summed: through a workspace in a fixed order (the default), or by atomics",
         tuple(REDUCTIONS),
     ),
+    Choice(
+        "between",
+        "memory",
+        "where h is: in memory, or in the LDS of one kernel for both products, floats alone",
+        ("memory", "lds"),
+    ),
     Integer("local", None, "experts whose matrices are there, told by a mask; by default all", minimum=1),
     ExpressionKey("op", "silu(gate) * up", "what is between the products, of gate and up or of acc", ACCUMULATORS),
 )
@@ -94,10 +105,10 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
     # -- the kernel of its own -----------------------------------------------------------------------------------------
 
     def spec(self, problem: LayerProblem, target: Target) -> ContractionSpec:
-        return MOE_GEMM.spec(problem.first, target)
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
 
     def proposals(self, problem: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
-        return MOE_GEMM.proposals(problem.first, target)
+        return _way(problem).proposals(problem, target)
 
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
         return MOE_GEMM.axes(spec, target)
@@ -106,10 +117,11 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
         return MOE_GEMM.validate(spec, target)
 
     def mismatches(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
-        return MOE_GEMM.mismatches(problem.first, spec, target)
+        return _way(problem).mismatches(problem, spec, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         requests: list[dict[str, Any]] = [{"dtype": dtype, "unit": unit} for dtype in DTYPES for unit in UNITS]
+        requests += [{**one, "between": "lds"} for one in requests if one["dtype"] in FLOATS]
         specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
         return [spec for spec in specs if not self.validate(spec, target)]
 
@@ -122,26 +134,19 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
         return (problem.x, *problem.matrices, *problem.scales, *problem.routing, *problem.mask, problem.y)
 
     def launch(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
-        if self.writes_nothing(problem):
-            return NOTHING
-        found = MOE_GEMM.launch(problem.first, spec, target)
-        return replace(
-            found, arguments=tuple(FIRST.get(one, one) if isinstance(one, str) else one for one in found.arguments)
-        )
+        return NOTHING if self.writes_nothing(problem) else _way(problem).launch(problem, spec, target)
 
     def steps(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
-        """Sorting, the products of gate and up, those of down with their sums."""
+        """Sorting, and both products with their sums."""
         if self.writes_nothing(problem):
             return (OWN_KERNEL,)
-        between, second = problem.between, Run(MOE_GEMM, problem.second, problem.second_names)
-        return (Run(MOE_SORTING, problem.sorting, {}), *between.before, OWN_KERNEL, *between.behind, second)
+        return (Run(MOE_SORTING, problem.sorting, {}), *_way(problem).steps(problem))
 
     def workspaces(self, problem: LayerProblem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
         if self.writes_nothing(problem):
             return ()
         lists = [array for array in MOE_SORTING.arrays(problem.sorting) if array.name in LISTS]
-        found = [Workspace(array.name, array.nbytes) for array in lists]
-        return (*found, Workspace(INTER, problem.inter.nbytes), *problem.between.workspaces)
+        return (*(Workspace(array.name, array.nbytes) for array in lists), *_way(problem).workspaces(problem))
 
     # -- values --------------------------------------------------------------------------------------------------------
 
@@ -197,6 +202,10 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
         for name, one in errors.items():
             wrong = experts_reference.magnitudes(problem.second, {**second, name: one})
             result = replace(result, atol=result.atol + wrong)
+        if problem.sums.dtype != problem.out:  # rounded once more
+            sizes = np.where(np.isfinite(reference["y"]), np.abs(reference["y"]), 0.0)
+            off = np.where(result.unspecified, np.inf, result.atol + result.rtol * sizes)
+            result = output_tolerance(off, problem.out, result.reason, target)
         return {"y": result}
 
     def _routing(self, problem: LayerProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
@@ -212,6 +221,11 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
     def flops(self, problem: LayerProblem) -> int:
         """Those of the products."""
         return MOE_GEMM.flops(problem.first) + MOE_GEMM.flops(problem.second)
+
+
+def _way(problem: LayerProblem) -> Apart | Chained:
+    """How the products of a layer are computed."""
+    return Chained() if problem.chained else Apart()
 
 
 def _lists(problem: LayerProblem, arrays: Mapping[str, Array], routing: Mapping[str, Array]) -> dict[str, Array]:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
-from ckmlir.ops.moe.between import INTER, AsComputed, Between, Quantised
+from ckmlir.ops.moe.between import FLOATS, INTER, AsComputed, Between, Quantised
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.moe.moe_gemm import OPERATOR as MOE_GEMM
 from ckmlir.ops.moe.moe_smoothquant import OPERATOR as MOE_SMOOTHQUANT
@@ -23,6 +23,8 @@ LISTS = ("sorted_ids", "sorted_weights", "expert_ids", "totals")
 """Workspaces that `moe_sorting` fills."""
 FIRST = {"a": "x", "b": "gate", "c": INTER, "d0": "x_scale", "d1": "gate_scale", "d2": "up_scale"}
 """What the first products' arrays are called here, where that is something else."""
+SUMS = "sums"
+"""What memory adds up in f32 where y is of another type."""
 _SECOND = {"b": "down", "d0": "sorted_weights", "c": "y", **{name: name for name in LISTS}}
 WEIGHTED = {"op": "acc * d0", "d": "f32", "d_kind": "place"}
 WEIGHTED_AND_SCALED = {"op": "acc * d0 * d1 * d2", "d": "f32,f32,f32", "d_kind": "place,column,row"}
@@ -38,12 +40,16 @@ class LayerProblem:
         sorting, first, second: the routing's entries by expert, the products of gate and up, those of down.
         between: what becomes of the first products' rows before the second take them.
         front: what finds the routing; None where it is given.
+        out: the type of y.
+        chained: whether one kernel computes both products (`ckmlir.ops.moe.chained`).
     """
 
     sorting: Sorting
     first: ExpertsProblem
     second: ExpertsProblem
     between: Between
+    out: str
+    chained: bool = False
     front: Any = None
 
     @property
@@ -83,7 +89,14 @@ class LayerProblem:
     @property
     def y(self) -> ArraySpec:
         """The result."""
-        return self._named(self.second, "c", self.second_names)
+        found = self._named(self.second, "c", self.second_names)
+        return replace(found, dtype=self.out)
+
+    @property
+    def sums(self) -> ArraySpec:
+        """What the second products come to: y, or what becomes y, in a workspace."""
+        found = self._named(self.second, "c", self.second_names)
+        return found if found.dtype == self.out else replace(found, name=SUMS)
 
     @property
     def inter(self) -> ArraySpec:
@@ -117,7 +130,9 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         raise RequestError(f"local={local}: there are e={e} experts; expected at most that")
     unit = values["unit"] or _unit(t * topk, e)
     preshuffled = {"shuffled": values["shuffled"], "schedule": PRESHUFFLE if values["shuffled"] else None}
-    narrow = values["dtype"] in NARROW
+    narrow, chained = values["dtype"] in NARROW, values["between"] == "lds"
+    if chained:
+        _check_chained(values)
     common = {"t": t, "e": experts, "topk": topk, "unit": unit, "dtype": values["dtype"], **preshuffled}
     sorting = MOE_SORTING.problem(t=t, e=e, k=topk, unit=unit, local=local is not None)
     first = MOE_GEMM.problem(
@@ -125,15 +140,28 @@ def read_layer(values: Mapping[str, Any], front: Any = None) -> LayerProblem:
         **(_scaled(values["op"]) if narrow else {"op": values["op"], "out": values["dtype"]}),
     )  # fmt: skip
     second = MOE_GEMM.problem(
-        **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token", out=values["out"],
-        reduction=values["reduction"], **(WEIGHTED_AND_SCALED if narrow else WEIGHTED),
+        **common, n=values["hidden"], k=values["inter"], a_rows="entry", c_rows="token",
+        **({"out": "f32", "reduction": "atomic"} if chained else {name: values[name] for name in ("out", "reduction")}),
+        **(WEIGHTED_AND_SCALED if narrow else WEIGHTED),
     )  # fmt: skip
     between: Between = AsComputed(values["dtype"])
     if narrow:
         between = Quantised(MOE_SMOOTHQUANT.problem(
             m=t * topk, n=values["inter"], experts=e, k=1, dtype="f32", out=values["dtype"],
         ))  # fmt: skip
-    return LayerProblem(sorting, first, second, between, front)
+    out = values["out"] or (values["dtype"] if chained else second.product.out)
+    return LayerProblem(sorting, first, second, between, out, chained, front)
+
+
+def _check_chained(values: Mapping[str, Any]) -> None:
+    """Raises RequestError for what one kernel for both products cannot be."""
+    if values["dtype"] in NARROW:
+        why = "a row between the products has one scale, and a workgroup a part of the row"
+        raise RequestError(f"dtype={values['dtype']}: {why}; expected {'|'.join(FLOATS)}, or between=memory")
+    if values["shuffled"]:
+        raise RequestError(f"shuffled={values['shuffled']}: between=lds takes plain matrices; expected nothing")
+    if values["reduction"] == "workspace":
+        raise RequestError("reduction=workspace: with between=lds memory adds the sums; expected atomic")
 
 
 def _scaled(op: str) -> dict[str, object]:

@@ -1,0 +1,127 @@
+"""Both products of a layer of experts in one kernel: its specifications, its launch, and what is queued around it.
+
+A block has the rows of a unit and some columns of what is between the products; see
+`ckmlir.ops.contraction.chain_kernel`. Memory adds what blocks make of a token's row, in f32, in no fixed order; where y
+is of another type, a second kernel rounds it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+
+import numpy as np
+
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import PREFERRED, Plan
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+from ckmlir.ops.contraction.sum_parts import cleared, sum_over
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
+from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
+from ckmlir.ops.operator import NOTHING, Launch, Run, Step, ceil_div
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+NAME = "fused_moe"
+"""Of the kernels."""
+ROWS = ("a:token", "c:token")
+"""Rows that the routing tells: those of x and of y."""
+BLOCKS = (
+    (64, 128, (2, 2)), (32, 128, (2, 2)), (16, 128, (1, 4)), (64, 64, (2, 2)), (32, 64, (2, 2)), (16, 64, (1, 4)),
+)  # fmt: skip
+"""Rows of a block, columns of what is between the products, waves: the widest first, since every block reads its rows
+of x and adds to all columns of y."""
+DEPTHS = (128, 64)
+"""Bytes of a step along the first sums."""
+COLUMNS = 64
+"""Of y in a step of the second product."""
+SCHEDULES = (PREFERRED[-1], *PREFERRED)
+
+
+class Chained:
+    """See the module's text; `ckmlir.ops.moe.apart` is the other way."""
+
+    def proposals(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
+        """Candidates, the best first."""
+        product = _made(layer)
+        of_down, of_y = _aligned(layer)
+        size, align = find_dtype(product.stored).bytes, (*product.aligned()[:2], of_y)
+        for rows, between, waves in BLOCKS:
+            if layer.first.unit % rows:
+                continue
+            for depth in DEPTHS:
+                for schedule in SCHEDULES:
+                    plan = Plan(schedule, (rows, between, depth // size), waves)
+                    found = GEMM.planned(product, plan, "atomic", target)
+                    yield replace(
+                        found, operator=NAME, walk="experts", rows=ROWS, epilogue="direct", slices=(1, 1), align=align,
+                        chain=(COLUMNS, of_down),
+                    )  # fmt: skip
+
+    def mismatches(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        """Why a kernel does not compute a layer."""
+        reasons = list(unlike(spec, operator=NAME, walk="experts", rows=ROWS, sink="atomic"))
+        if not any(spec.chain):
+            why = "it stores what is between the products"
+            reasons.append(Reason("chain", spec.chain, why, "expected a second product"))
+        of_down, of_y = _aligned(layer)
+        claims = (("chain", "down", of_down, max(spec.chain[1], 1)), ("align", "y", of_y, spec.align[2]))
+        for field, name, rows, claimed in claims:
+            if rows % claimed:
+                why = f"rows of array {name} are aligned to {rows} elements"
+                reasons.append(Reason(field, getattr(spec, field), why, f"expected at most {rows} for {name}"))
+        if layer.first.unit % spec.block[0]:
+            why = f"blocks of {spec.block[0]} rows do not divide unit={layer.first.unit}"
+            reasons.append(Reason("block", spec.block, why, "expected a divisor"))
+        plain = replace(spec, operator=GEMM.name, walk="grid", sink="store", align=(*spec.align[:2], 1))
+        single = replace(_made(layer), m=spec.block[0], split_k=None, reduction=None)
+        return reasons + GEMM.mismatches(single, plain, target)
+
+    def launch(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> Launch:
+        """A workgroup for each block of rows and of what is between."""
+        first, product, second = layer.first, _made(layer), layer.second.product
+        blocks, across = first.unit // spec.block[0], ceil_div(product.n, spec.block[1])
+        shape = (across, first.units * blocks)
+        workgroups = across * first.units * blocks
+        if workgroups > MAXIMUM_SIZE:
+            raise RequestError(f"{NAME}: {workgroups} blocks; kernels count to {MAXIMUM_SIZE}")
+        if not workgroups:
+            return NOTHING
+        names = [FIRST.get(name, name) for name in ("a", *product.operands[1:])]
+        arrays = (*names, "down", "sorted_weights", layer.sums.name, "sorted_ids", "expert_ids", "totals")
+        strides = [one.batch_of(one.operands[1]).strides[0] for one in (product, second)]
+        sizes = (
+            product.n, product.k, product.lda, product.ldb, second.ldc, second.ldb, *strides, first.count("place"),
+            blocks, first.t, first.topk, first.e,
+        )  # fmt: skip
+        arguments = (*arrays, *map(np.int32, sizes), *map(np.float32, (product.alpha, product.beta)))
+        return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
+
+    def steps(self, layer: LayerProblem) -> tuple[Step, ...]:
+        """Zeros, to which memory adds; both products; and what rounds the sums, where y is not f32."""
+        sums, y = layer.sums, layer.y
+        if sums.name == y.name:
+            return (cleared(sums), OWN_KERNEL)
+        strides = (sums.elements, *sums.strides)
+        rounded = sum_over(1, sums.shape, sums.dtype, strides, y.dtype, y.strides)
+        return (cleared(sums), OWN_KERNEL, Run(SUM_PARTS, rounded, {"acc_parts": sums.name, "c": y.name}))
+
+    def workspaces(self, layer: LayerProblem) -> tuple[Workspace, ...]:
+        """Of the sums, where y is not f32."""
+        return () if layer.sums.name == layer.y.name else (Workspace(layer.sums.name, layer.sums.nbytes),)
+
+
+def _aligned(layer: LayerProblem) -> tuple[int, int]:
+    """Elements of which rows of `down` and of y are multiples."""
+    _, of_down, of_y = layer.second.product.aligned()
+    return of_down, of_y
+
+
+def _made(layer: LayerProblem) -> Problem:
+    """The first product; what comes of it is added in f32."""
+    return replace(layer.first.product, out="f32")
