@@ -8,27 +8,47 @@ y = nn.linear(x, weight, bias, activation="gelu")
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.attention_gradients import attention_backward
+from ckmlir.nn.convolution_gradients import (
+    conv1d_input,
+    conv1d_weight,
+    conv2d_input,
+    conv2d_weight,
+    conv3d_input,
+    conv3d_weight,
+)
 from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
 from ckmlir.nn.experts import fused_experts, moe
 from ckmlir.nn.grouped import grouped_matmul
+from ckmlir.nn.indexed import argsort, histogram, nonzero, scatter_rows, segment_sum, sort
+from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.session import Session, asarray, current, empty, use
-from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce
+from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce, transpose
 
 __all__ = [
     "Array",
     "Session",
+    "argsort",
     "asarray",
     "attention",
     "attention_backward",
     "attention_varlen",
+    "avg_pool1d",
+    "avg_pool2d",
+    "avg_pool3d",
     "cast",
     "compress_sparse",
     "contiguous",
     "conv1d",
+    "conv1d_input",
+    "conv1d_weight",
     "conv2d",
+    "conv2d_input",
+    "conv2d_weight",
     "conv3d",
+    "conv3d_input",
+    "conv3d_weight",
     "cumsum",
     "current",
     "dequantize",
@@ -37,18 +57,28 @@ __all__ = [
     "empty",
     "fused_experts",
     "grouped_matmul",
+    "histogram",
+    "im2col",
     "layer_norm",
     "linear",
     "matmul",
     "matmul_sparse",
+    "max_pool1d",
+    "max_pool2d",
+    "max_pool3d",
     "moe",
+    "nonzero",
     "permute",
     "quantize",
     "reduce",
     "rms_norm",
+    "scatter_rows",
+    "segment_sum",
     "softmax",
+    "sort",
     "swiglu",
     "topk",
     "topk_softmax",
+    "transpose",
     "use",
 ]

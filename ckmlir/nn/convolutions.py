@@ -70,16 +70,13 @@ def _convolved(
     call = Call(stream)
     images, weights = call.read("x", x).require(ndim=rank + 2), call.read("weight", weight).require(ndim=rank + 2)
     dtype, outputs = weights.require(dtype=images.dtype).dtype, weights.shape[0]
-    keys, positions = _geometry(images, weights, how, groups, channels_last)
-    shape = (images.shape[0], *positions, outputs) if channels_last else (images.shape[0], outputs, *positions)
+    keys, shape = geometry(images.shape, weights.shape, how, groups, channels_last)
+    keys |= {"dtype": dtype, "out": dtype}
 
     def grouped(one: Given) -> Given:
-        """Images with groups and their channels apart."""
-        n, *rest = one.shape
-        apart = (*rest[:-1], groups, rest[-1] // groups) if channels_last else (groups, rest[0] // groups, *rest[1:])
-        return one.reshaped(n, *apart)
+        return with_groups(one, groups, channels_last)
 
-    inputs = {"x": grouped(images), "w": weights.reshaped(groups, outputs // groups, *weights.shape[1:])}
+    inputs = {"x": grouped(images), "w": weights_of_groups(weights, groups)}
     sides: list[tuple[str, Given]] = []
     expression = "acc"
     if bias is not None:
@@ -103,18 +100,21 @@ def _convolved(
     return out if out is not None else found.reshaped(*shape).array
 
 
-def _geometry(
-    x: Given, weight: Given, how: tuple[Numbers, Numbers | str, Numbers], groups: int, channels_last: bool
-) -> tuple[dict[str, object], tuple[int, ...]]:
-    """The operator's keys, and the positions of windows."""
-    (channels, image), (depth, window) = _apart(x.shape, channels_last), _apart(weight.shape, channels_last)
-    if groups < 1 or channels != depth * groups or weight.shape[0] % groups:
+def geometry(
+    x: tuple[int, ...], weight: tuple[int, ...], how: tuple[Numbers, Numbers | str, Numbers], groups: int,
+    channels_last: bool, names: tuple[str, str] = ("x", "weight"),
+) -> tuple[dict[str, object], tuple[int, ...]]:  # fmt: skip
+    """The keys of a convolution and its gradients but types, and the shape of its result; of shapes that are called
+    `names`.
+    """
+    (channels, image), (depth, window) = _apart(x, channels_last), _apart(weight, channels_last)
+    if groups < 1 or channels != depth * groups or weight[0] % groups:
         raise DeviceError(
-            f"x of shape {x.shape}, weight of shape {weight.shape}, groups={groups}: expected {depth} channels of x in "
-            "each group, and as many outputs in every one"
+            f"{names[0]} of shape {x}, {names[1]} of shape {weight}, groups={groups}: expected {depth} channels of "
+            f"{names[0]} in each group, and as many outputs in every one"
         )
     rank = len(image)
-    strides, dilations = _each("stride", how[0], rank, 1), _each("dilation", how[2], rank, 1)
+    strides, dilations = each("stride", how[0], rank, 1), each("dilation", how[2], rank, 1)
     spans = tuple((places - 1) * step for places, step in zip(window, dilations, strict=True))
     left, right = _pads(how[1], spans, strides)
     positions = tuple(
@@ -122,11 +122,23 @@ def _geometry(
         for length, before, behind, span, step in zip(image, left, right, spans, strides, strict=True)
     )
     keys: dict[str, object] = {
-        "n": x.shape[0], "g": groups, "c": depth, "k": weight.shape[0] // groups, "image": image, "window": window,
-        "strides": strides, "dilations": dilations, "pads": left, "right_pads": right, "dtype": x.dtype,
-        "out": x.dtype, "channels": "last" if channels_last else "first",
+        "n": x[0], "g": groups, "c": depth, "k": weight[0] // groups, "image": image, "window": window,
+        "strides": strides, "dilations": dilations, "pads": left, "right_pads": right,
+        "channels": "last" if channels_last else "first",
     }  # fmt: skip
-    return keys, positions
+    return keys, (x[0], *positions, weight[0]) if channels_last else (x[0], weight[0], *positions)
+
+
+def with_groups(images: Given, groups: int, channels_last: bool) -> Given:
+    """Images with groups and their channels apart."""
+    n, *rest = images.shape
+    apart = (*rest[:-1], groups, rest[-1] // groups) if channels_last else (groups, rest[0] // groups, *rest[1:])
+    return images.reshaped(n, *apart)
+
+
+def weights_of_groups(weights: Given, groups: int) -> Given:
+    """Weights with groups and their outputs apart."""
+    return weights.reshaped(groups, weights.shape[0] // groups, *weights.shape[1:])
 
 
 def _apart(shape: tuple[int, ...], channels_last: bool) -> tuple[int, tuple[int, ...]]:
@@ -134,7 +146,7 @@ def _apart(shape: tuple[int, ...], channels_last: bool) -> tuple[int, tuple[int,
     return (shape[-1], shape[1:-1]) if channels_last else (shape[1], shape[2:])
 
 
-def _each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
+def each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
     """One number for each spatial dimension. Raises DeviceError for too few of them, and below the least."""
     found = (numbers,) * rank if isinstance(numbers, int) else tuple(numbers)
     if len(found) != rank:
@@ -156,5 +168,5 @@ def _pads(
         return tuple(span // 2 for span in spans), tuple(span - span // 2 for span in spans)
     if isinstance(padding, str):
         raise DeviceError(f"padding={padding}: expected numbers, same or valid")
-    found = _each("padding", padding, len(spans), 0)
+    found = each("padding", padding, len(spans), 0)
     return found, found

@@ -96,6 +96,34 @@ def permute(x: Any, dims: Sequence[int], *, stream: object = None) -> Any:
     return call.run("permute", keys, {"x": given})["y"].array
 
 
+def transpose(x: Any, *, stream: object = None) -> Any:
+    """A contiguous copy with the last two dimensions exchanged: `x.mT.contiguous()` of PyTorch, through LDS.
+
+    Args:
+        x: (…, m, n); a matrix has contiguous rows, a batch of them has no gaps.
+
+    Returns:
+        (…, n, m).
+
+    Raises:
+        DeviceError: fewer dimensions, or x lies otherwise.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    if given.ndim < 2:
+        raise DeviceError(f"x: shape {given.shape}; expected a matrix, or a batch of them")
+    *batch, m, n = given.shape
+    keys: dict[str, object] = {"dtype": given.dtype, "align": given.base}
+    if not batch:
+        rows = given.rows()
+        keys |= {"m": m, "n": n, "stride": pitch_of(rows)}
+        return call.run("transpose2d", keys, {"x": rows}, varying=("m",))["y"].array
+    count = math.prod(batch)
+    keys |= {"n": count, "c": m, "h": 1, "w": n, "layout": "NCHW"}
+    found = call.run("batched_transpose", keys, {"x": given.reshaped(count, m, 1, n)}, varying=("n",))["y"]
+    return found.reshaped(*batch, n, m).array
+
+
 def contiguous(x: Any, *, stream: object = None) -> Any:
     """A copy whose elements follow each other without gaps."""
     call = Call(stream)

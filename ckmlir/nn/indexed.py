@@ -1,0 +1,172 @@
+"""Functions of rows and numbers: sorting, counting, and rows added up where their numbers say."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from ckmlir.nn.calls import Call, constant
+from ckmlir.nn.given import Given, pitch_of
+from ckmlir.runtime.device import DeviceError
+
+
+def argsort(x: Any, *, descending: bool = False, stream: object = None) -> Any:
+    """The places of every row's elements in the order of their values: `torch.argsort` with stable=True.
+
+    Args:
+        x: (…, n), f32, f16, bf16 or i32; at most 4096 elements a row.
+
+    Returns:
+        Places, (…, n), i32. NaN is larger than all numbers.
+
+    Raises:
+        DeviceError: rows are not contiguous.
+        RequestError: the operator refuses the type or the size.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    rows = given.rows()
+    keys = _rows(rows) | {"order": _order(descending), "stride": pitch_of(rows)}
+    found = call.run("argsort", keys, {"x": rows}, varying=("m",))
+    return found["indices"].reshaped(*given.shape).array
+
+
+def sort(x: Any, *, descending: bool = False, stream: object = None) -> tuple[Any, Any]:
+    """Every row's elements in order, and their places: `torch.sort` with stable=True.
+
+    Args:
+        x: as for `argsort`.
+
+    Returns:
+        Values (…, n), of x's type, and places (…, n), i32.
+
+    Raises:
+        DeviceError, RequestError: as `argsort`.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    rows = given.rows()
+    keys = _rows(rows) | {"k": rows.shape[1], "order": _order(descending), "stride": pitch_of(rows)}
+    found = call.run("topk", keys, {"x": rows}, varying=("m",))
+    return found["y"].reshaped(*given.shape).array, found["indices"].reshaped(*given.shape).array
+
+
+def nonzero(x: Any, *, stream: object = None) -> tuple[Any, Any]:
+    """The places of every row's elements that are not zero, in order, and how many there are.
+
+    Results are as large as they may become, so that nothing is read back.
+
+    Args:
+        x: (…, n), f16, bf16, f32, i32 or i8. -0 is zero, NaN is not.
+
+    Returns:
+        Places (…, n), i32, with -1 behind the last, and their numbers (…), i32.
+
+    Raises:
+        DeviceError, RequestError: as `argsort`.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    rows = given.rows()
+    found = call.run("nonzero", _rows(rows) | {"stride": pitch_of(rows)}, {"x": rows}, varying=("m",))
+    return found["y"].reshaped(*given.shape).array, found["counts"].reshaped(*given.shape[:-1]).array
+
+
+def histogram(x: Any, bins: int, *, stream: object = None) -> Any:
+    """How often each number from 0 to bins - 1 occurs in every row; other numbers count nowhere.
+
+    Args:
+        x: (…, n), i32, without gaps. bins: at most 4096.
+
+    Returns:
+        Counts, (…, bins), i32.
+
+    Raises:
+        DeviceError, RequestError: as `argsort`; elements have gaps.
+    """
+    call = Call(stream)
+    given = call.read("x", x).require(dtype="i32")
+    rows = given.rows()
+    count, length = rows.shape
+    if bins < 1:
+        raise DeviceError(f"bins={bins}: expected at least one")
+    shape = (*given.shape[:-1], bins)
+    if count and not length:  # rows that have nothing to count
+        return constant(call, given, 0, count * bins, "i32").reshaped(*shape).array
+    keys: dict[str, object] = {"n": count * length, "part": max(length, 1), "bins": bins}
+    found = call.run("histogram", keys, {"x": rows.reshaped(count * length)}, varying=("n",))
+    return found["counts"].strided((count, bins), (bins, 1)).reshaped(*shape).array
+
+
+def segment_sum(x: Any, offsets: Any, *, stream: object = None) -> Any:
+    """The sums of the rows of each segment: row s is x[offsets[s]] + … + x[offsets[s + 1] - 1].
+
+    Args:
+        x: (m, n…), f32, f16, bf16 or i32.
+        offsets: (segments + 1,), i32; numbers from 0 to m that do not fall.
+
+    Returns:
+        (segments, n…), of x's type; of a segment without rows zeros.
+
+    Raises:
+        DeviceError, RequestError: as `argsort`; offsets of another form.
+    """
+    call = Call(stream)
+    given, starts = _leading_rows(call.read("x", x)), call.read("offsets", offsets).require(ndim=1, dtype="i32")
+    if not starts.shape[0]:
+        raise DeviceError("offsets: no number; expected one for each segment, and where the last ends")
+    rows = given.reshaped(given.shape[0], math.prod(given.shape[1:])).rows()
+    segments = starts.shape[0] - 1
+    keys = _rows(rows) | {"segments": segments, "stride": pitch_of(rows)}
+    inputs: dict[str, Given | None] = {"x": rows, "offsets": vector(starts)}
+    found = call.run("segment_sum", keys, inputs, varying=("m", "segments"))["y"]
+    return found.reshaped(segments, *given.shape[1:]).array
+
+
+def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object = None) -> Any:
+    """Rows put, or added up, where their numbers say: row r of the result is that of x whose number is r, or their sum.
+
+    It is the gradient of `embedding` for the table, and `torch.index_add` to zeros.
+
+    Args:
+        x: (…, n), f32, f16, bf16 or i32; f16 and bf16 are added in pairs, so that n is even then.
+        ids: (…), i32; what is not a row's number is left out.
+        rows: of the result.
+        op: add, in no particular order, or store: of rows with one number any remains.
+
+    Returns:
+        (rows, n), of x's type; rows that no number names are zeros.
+
+    Raises:
+        DeviceError, RequestError: as `argsort`; as many numbers as rows are expected; gfx90a adds no bf16.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    matrix = given.rows()
+    numbers = call.read("ids", ids).require(shape=given.shape[:-1], dtype="i32")
+    keys = _rows(matrix) | {"rows": rows, "op": op, "stride": pitch_of(matrix)}
+    inputs: dict[str, Given | None] = {"x": matrix, "ids": vector(numbers)}
+    return call.run("scatter_rows", keys, inputs, varying=("m",))["y"].array
+
+
+def vector(numbers: Given) -> Given:
+    """Numbers as a vector without gaps. Raises DeviceError where there are some."""
+    flat = numbers.reshaped(math.prod(numbers.shape))
+    if flat.shape[0] > 1 and flat.strides != (1,):
+        raise DeviceError(f"{numbers.what}: numbers lie {flat.strides[0]} elements apart; make a contiguous copy first")
+    return flat.strided(flat.shape, (1,))
+
+
+def _leading_rows(x: Given) -> Given:
+    """Something that has rows. Raises DeviceError for a number."""
+    if not x.shape:
+        raise DeviceError("x: a number has no rows; expected at least one dimension")
+    return x
+
+
+def _rows(rows: Given) -> dict[str, object]:
+    return {"m": rows.shape[0], "n": rows.shape[1], "dtype": rows.dtype}
+
+
+def _order(descending: bool) -> str:
+    return "descending" if descending else "ascending"
