@@ -99,6 +99,14 @@ BACKWARD: Mapping[str, str] = {
 }
 """Of the loop over queries of attention backward; its stages are those of `backward_loop_kernel.differentiate`, LDS
 tensors are q, q_across, do, do_across, exponent, delta, ds, and random with dropout."""
+BACKWARD_KEYS: Mapping[str, str] = {
+    "keys_unpipelined": "schedule keys_unpipelined 1",
+    "keys": "schedule keys 1; ahead load_k 1, load_v 1, load_rows 1; step k_lds, rows_lds, k_read, rows_read, s, "
+    "weights, fence, dv, dv_out, fence, dp, ds, ds_lds, across_lds, fence, load_k, load_v, load_rows, dk, dk_out, "
+    "fence, ds_read, across_read, dq, fence",
+}
+"""Of its loop over keys, for few queries: stages of `backward_keys_loop_kernel.differentiate_keys`, LDS tensors k,
+k_across, ds, and random with dropout."""
 
 
 def parse(text: str) -> Schedule:

@@ -52,7 +52,6 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {**PADDED, "d": 32, "h": 2, "hk": 1, "alibi": "head", "sink": 1}),
     ("gfx90a", {"sq": 33, "sk": 150, "d": 40, "dv": 72, "h": 1, "dtype": "bf16"}),
     ("gfx942", {"sq": 40, "sk": 150, "d": 64, "h": 2, "hk": 1, "dtype": "f32", "mask": "top_left"}),
-    ("gfx950", {**PADDED, "d": 100, "dv": 36, "h": 1, "dtype": "f32", "deterministic": 1, "sink": 1}),
     ("gfx90a", {"sq": 70, "sk": 133, "d": 32, "h": 2, "bias": "batch", "dbias": 1, "b": 2,
                 "mask": "window:10,3,40"}),
     ("gfx950", {**GROUP, "d": 64, "h": 2, "hk": 1, "dropout": 0.3, "seeds": "memory", "mask": "top_left"}),
@@ -67,6 +66,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"sq": 100, "sk": 70, "d": 64, "h": 2, "hk": 1, "mask": "bottom_right"}),
     ("gfx90a", {"sq": 70, "sk": 140, "d": 32, "h": 3, "alibi": "head", "mask": "bottom_right"}),
     ("gfx90a", {"sq": 33, "sk": 70, "d": 256, "dv": 128, "h": 1, "dtype": "f32", "bias": "one", "dbias": 1}),
+    ("gfx950", {**PADDED, "d": 100, "dv": 36, "h": 1, "dtype": "f32", "deterministic": 1, "sink": 1}),
     ("gfx950", {"sq": 33, "sk": 70, "d": 4, "dv": 256, "h": 1, "dtype": "f32", "dropout": 0.3}),
 ]
 

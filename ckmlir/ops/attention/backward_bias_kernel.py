@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckmlir.lang import Pointer, Scalar, Tile, cast, permute_axes, store, view
-from ckmlir.ops.attention.backward_loop_kernel import Form
+from ckmlir.ops.attention.backward_loop_kernel import Amount, Form, wide
 from ckmlir.ops.attention.work_kernel import Work
 
 
@@ -31,12 +31,16 @@ class Stored:
     keys: Scalar
     factors: Sequence[Scalar]
 
-    def put(self, tile: Tile, query: Scalar) -> None:
+    def at(self, first: Scalar) -> Stored:
+        """See `backward_loop_kernel.Slopes`."""
+        return replace(self, first=first)
+
+    def put(self, tile: Tile, query: Amount) -> None:
         """See `backward_loop_kernel.Sink`. The step goes into the base, so that lanes' offsets stay what they are."""
         for factor in self.factors:
             tile = tile * factor
         block = self.form.queries, self.form.keys
-        start = self.pointer.offset(query.to("i64") * self.row.to("i64"))
+        start = self.pointer.offset(wide(query) * self.row.to("i64"))
         rows = view(start, (self.queries - query, self.keys), (self.row, 1)).pad(*block)
         store(cast(permute_axes(tile, 1, 0), self.dtype), rows.window(block, (0, self.first)))
 

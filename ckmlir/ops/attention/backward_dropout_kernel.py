@@ -11,7 +11,7 @@ from __future__ import annotations
 from typing import Any
 
 from ckmlir.lang import Scalar, Tile, absolute, cast, maximum, permute_axes, to_lds, where
-from ckmlir.ops.attention.backward_loop_kernel import Form, Kept
+from ckmlir.ops.attention.backward_loop_kernel import Amount, Form, Kept
 from ckmlir.ops.attention.dropout_kernel import BYTES, WORDS, Draw, Drawers, as_i8, seed_and_counter
 from ckmlir.ops.attention.fmha_bwd_spec import shared_draws
 from ckmlir.ops.attention.work_kernel import Work
@@ -27,7 +27,11 @@ class Dropped(Kept):
     def __init__(self, form: Form, draw: Draw, first: Scalar, threshold: Scalar) -> None:
         self.form, self.drawing, self.first, self.threshold = form, draw, first, threshold
 
-    def draw(self, query: Scalar) -> None:
+    def at(self, first: Scalar) -> Dropped:
+        """See `backward_loop_kernel.Kept`."""
+        return Dropped(self.form, self.drawing, first, self.threshold)
+
+    def draw(self, query: Amount) -> None:
         """See `backward_loop_kernel.Kept`."""
         self.in_lds = to_lds(as_i8(self.drawing.bytes(query, self.first)), "random")
 

@@ -46,6 +46,11 @@ from ckmlir.lang import (
 Amount = Scalar | int
 
 
+def wide(amount: Amount) -> Amount:
+    """An amount that is multiplied with 64-bit distances."""
+    return amount if isinstance(amount, int) else amount.to("i64")
+
+
 @dataclass(frozen=True)
 class Form:
     """What a workgroup multiplies in a step: a block of (queries, keys), heads of d and dv channels.
@@ -83,6 +88,10 @@ class Form:
             for channels in (self.d, self.dv)
         ]
 
+    def nothing_queried(self) -> Tile:
+        """dQ of no keys."""
+        return zeros((self.queries, self.d), "f32", self.queried.c_over(self.queried_waves, self.queries, self.d))
+
 
 @dataclass(frozen=True)
 class Keys:
@@ -97,26 +106,34 @@ def keep_keys(form: Form, k: View, v: View, first: Scalar) -> Keys:
     """Load the block that begins at a key; the views are filled up to whole blocks."""
     loaded = load(k.window((form.keys, form.d), (first, 0)))
     rows = to_lds(loaded, "k").read(form.scores.a_over(form.waves, form.keys, form.d))
-    across = _across(to_lds(loaded, "k_across"), form.queried.b_over(form.queried_waves, form.d, form.keys))
+    columns = across(to_lds(loaded, "k_across"), form.queried.b_over(form.queried_waves, form.d, form.keys))
     values = load(v.window((form.keys, form.dv), (first, 0)), form.slopes.a_over(form.waves, form.keys, form.dv))
-    return Keys(rows, values, across)
+    return Keys(rows, values, columns)
 
 
 class ExponentPart(ABC):
     """Something that is done to exponents of weights, which are to the base 2."""
 
-    def load(self, query: Scalar) -> None:  # noqa: B027
+    def load(self, query: Amount) -> None:  # noqa: B027
         """Load what a block of queries needs; stage `load_rows`. Most parts need nothing."""
 
     @abstractmethod
-    def apply(self, exponents: Tile, query: Scalar) -> Tile:
+    def apply(self, exponents: Tile, query: Amount) -> Tile:
         """The exponents (keys, queries) of the block of queries that begins at `query`, changed."""
+
+    @abstractmethod
+    def at(self, first: Scalar) -> ExponentPart:
+        """The same for the block of keys that begins at `first`."""
 
 
 class Kept:
     """Which weights O is made of, as behind the softmax: all of them."""
 
-    def draw(self, query: Scalar) -> None:
+    def at(self, first: Scalar) -> Kept:
+        """The same for the block of keys that begins at `first`."""
+        return self
+
+    def draw(self, query: Amount) -> None:
         """Find it out for the block of queries that begins at `query`; stage `rows_lds`."""
 
     def read(self) -> None:
@@ -154,22 +171,32 @@ class Queries:
     scale: Scalar
     parts: Sequence[ExponentPart]
     kept: Kept
-    slopes: Sequence[Sink] = ()
+    slopes: Sequence[Slopes] = ()
 
 
 class WeightPart(Protocol):
     """Something that is done to weights."""
 
-    def apply(self, weights: Tile, query: Scalar) -> Tile:
+    def apply(self, weights: Tile, query: Amount) -> Tile:
         """The weights (keys, queries) of the block of queries that begins at `query`, changed."""
+
+    def at(self, first: Scalar) -> WeightPart:
+        """The same for the block of keys that begins at `first`."""
 
 
 class Sink(Protocol):
     """Where what a step finds goes, such as parts of dQ."""
 
-    def put(self, tile: Tile, query: Scalar) -> None:
+    def put(self, tile: Tile, query: Amount) -> None:
         """Take what the block of keys contributes to the block of queries that begins at `query`; dQ is (queries, d),
         not multiplied by the scale."""
+
+
+class Slopes(Sink, Protocol):
+    """Where dS (keys, queries) goes besides."""
+
+    def at(self, first: Scalar) -> Slopes:
+        """The same for the block of keys that begins at `first`."""
 
 
 @dataclass(frozen=True)
@@ -190,8 +217,7 @@ def differentiate(
     do_read, dp, ds, q_across_read, dk, ds_lds, ds_read, dq, dq_out.
     """
     nothing = zeros((form.keys, form.queries), "f32", form.score_layout)
-    queried = form.queried.c_over(form.queried_waves, form.queries, form.d)
-    nothing_queried = zeros((form.queries, form.d), "f32", queried)
+    nothing_queried = form.nothing_queried()
     by_query = form.score_layout.reduce(0)
     kept = queries.kept
     with loop(span.low, span.high, form.queries, carry=sums, schedule=schedule) as step:
@@ -206,9 +232,9 @@ def differentiate(
             for change in queries.parts:
                 change.load(query)
         with stage("q_lds"):
-            q, q_across = _both_ways(form, gq, "q")
+            q, q_across = both_ways(form, gq, "q")
         with stage("do_lds"):
-            do, do_across = _both_ways(form, gdo, "do")
+            do, do_across = both_ways(form, gdo, "do")
         with stage("rows_lds"):
             in_rows = [to_lds(one, name) for one, name in zip(rows, ("exponent", "delta"), strict=True)]
             kept.draw(query)
@@ -231,7 +257,7 @@ def differentiate(
             weights = cast(kept.counted(p), form.dtype)
             weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("do_across_read"):
-            rdo_across = _across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
+            rdo_across = across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
         with stage("dv"):
             dv = mma(form.sums, weights, rdo_across, dv)
         with stage("do_read"):
@@ -245,7 +271,7 @@ def differentiate(
             ds = cast(slopes, form.dtype)
             by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("q_across_read"):
-            rq_across = _across(q_across, form.sums.b_over(form.waves, form.d, form.queries))
+            rq_across = across(q_across, form.sums.b_over(form.waves, form.d, form.queries))
         with stage("dk"):
             dk = mma(form.sums, by_keys, rq_across, dk)
         with stage("ds_lds"):
@@ -260,12 +286,12 @@ def differentiate(
     return list(step.results)
 
 
-def _both_ways(form: Form, tile: Tile, name: str) -> tuple[LdsTensor, LdsTensor]:
+def both_ways(form: Form, tile: Tile, name: str) -> tuple[LdsTensor, LdsTensor]:
     """A tile in LDS to be read by rows, and to be read across them."""
     rows = to_lds(tile, name)
     return rows, rows if form.transposes else to_lds(tile, f"{name}_across")
 
 
-def _across(tensor: LdsTensor, lies: Distribution) -> Tile:
+def across(tensor: LdsTensor, lies: Distribution) -> Tile:
     """A tensor with its dimensions exchanged, as a tile that lies so."""
     return permute_axes(tensor.read(lies.permute((1, 0))), 1, 0)

@@ -5,11 +5,13 @@ from __future__ import annotations
 import math
 from dataclasses import dataclass
 
+from ckmlir.ops.attention.fmha_bwd_spec import KEPT, most_kept
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.problem import Problem, Wanted
 from ckmlir.ops.operator import ArraySpec, array_spec
+from ckmlir.ops.schedules import BACKWARD
 
 GRADIENTS = ("do", "dq", "dk", "dv")
 """Each is as large as the array of the last letter."""
@@ -23,6 +25,7 @@ class BackwardProblem:
         attention: what is differentiated, with LSE.
         persistent: workgroups that stay share the work: `workgroups`, or as many as the device holds.
         pack: where it is found out which of it is whose.
+        keeps: what a workgroup keeps in registers, keys or queries; None: queries where they are few.
         gradient_strides: of the arrays of `GRADIENTS`: elements from one batch, one head and one row to the next.
     """
 
@@ -31,6 +34,7 @@ class BackwardProblem:
     persistent: bool
     workgroups: int | None
     pack: str
+    keeps: str | None
     schedule: str | None
     gradient_strides: tuple[tuple[int, int, int], ...]
 
@@ -57,9 +61,23 @@ class BackwardProblem:
     @property
     def kept(self) -> str:
         """What becomes of parts of dQ: see `fmha_bwd_spec.SINKS`."""
+        if (self.keeps or self._rule) == "queries":
+            return KEPT
         if not self.deterministic:
             return "atomic"
         return "shares" if self.persistent else "slots"
+
+    @property
+    def _rule(self) -> str:
+        """What a workgroup keeps where the request leaves it open."""
+        other = self.persistent or self.schedule in BACKWARD
+        return "queries" if not other and self.attention.sq <= self.most_kept else "keys"
+
+    @property
+    def most_kept(self) -> int:
+        """The most queries that a workgroup can keep."""
+        whole = self.attention
+        return most_kept(whole.dtype, whole.d, whole.dv)
 
     @property
     def parted(self) -> bool:

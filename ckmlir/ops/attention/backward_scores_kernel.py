@@ -5,11 +5,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, permute_axes, view
-from ckmlir.ops.attention.backward_loop_kernel import ExponentPart, Form
+from ckmlir.ops.attention.backward_loop_kernel import Amount, ExponentPart, Form
 from ckmlir.ops.attention.work_kernel import Work
 
 LOG2_E = math.log2(math.e)
@@ -26,7 +26,11 @@ class Rising(ExponentPart):
     slope: Scalar
     first: Scalar
 
-    def apply(self, exponents: Tile, query: Scalar) -> Tile:
+    def at(self, first: Scalar) -> ExponentPart:
+        """See `backward_loop_kernel.ExponentPart`."""
+        return replace(self, first=first)
+
+    def apply(self, exponents: Tile, query: Amount) -> Tile:
         """See `backward_loop_kernel.ExponentPart`."""
         risen: Tile = exponents + cast(coordinates(exponents, 0) + self.first, "f32") * self.slope
         return risen
@@ -42,7 +46,7 @@ class Falling(Rising):
 
     shift: Scalar
 
-    def apply(self, exponents: Tile, query: Scalar) -> Tile:
+    def apply(self, exponents: Tile, query: Amount) -> Tile:
         """See `backward_loop_kernel.ExponentPart`."""
         distance = coordinates(exponents, 1) - coordinates(exponents, 0) + (query + self.shift - self.first)
         fallen: Tile = exponents - absolute(cast(distance, "f32")) * self.slope
@@ -55,12 +59,16 @@ class Added(ExponentPart):
     def __init__(self, form: Form, first: Scalar, whole: View) -> None:
         self.form, self.first, self.whole = form, first, whole
 
-    def load(self, query: Scalar) -> None:
+    def at(self, first: Scalar) -> ExponentPart:
+        """See `backward_loop_kernel.ExponentPart`."""
+        return Added(self.form, first, self.whole)
+
+    def load(self, query: Amount) -> None:
         """See `backward_loop_kernel.ExponentPart`."""
         window = self.whole.window((self.form.queries, self.form.keys), (query, self.first))
         self.tile = permute_axes(load(window, self.form.score_layout.permute((1, 0))), 1, 0)
 
-    def apply(self, exponents: Tile, query: Scalar) -> Tile:
+    def apply(self, exponents: Tile, query: Amount) -> Tile:
         """See `backward_loop_kernel.ExponentPart`."""
         added: Tile = exponents + cast(self.tile, "f32") * LOG2_E
         return added

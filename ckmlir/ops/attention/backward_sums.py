@@ -6,12 +6,16 @@ import math
 
 from ckmlir.ops.attention.backward_problem import BackwardProblem
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import Problem as DotDoO
-from ckmlir.ops.attention.fmha_bwd_spec import FmhaBwdSpec
+from ckmlir.ops.attention.fmha_bwd_spec import KEPT, FmhaBwdSpec, workgroups_a_unit
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient
 from ckmlir.ops.attention.reference import lse_shape
 from ckmlir.ops.contraction.sum_parts import SumProblem
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.tensors.arrays import Operand
+from ckmlir.targets import Target
+
+BESIDE_KEYS = 3
+"""Steps that loading the queries and storing dQ is worth to a workgroup that keeps them."""
 
 
 def slot_elements(problem: BackwardProblem) -> int:
@@ -19,9 +23,25 @@ def slot_elements(problem: BackwardProblem) -> int:
     return math.prod(lse_shape(problem.attention)) * problem.attention.d
 
 
-def slots(problem: BackwardProblem, spec: FmhaBwdSpec) -> int:
-    """How many parts of dQ there are: one to which all is added, or one for each block of the most keys."""
+def slots(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> int:
+    """How many parts of dQ there are: one to which all is added, one for each block of the most keys, or one for each
+    workgroup that shares the keys of a head."""
+    if spec.sink == KEPT:
+        return max(ceil_div(problem.attention.sk, keys_of_a_workgroup(problem, spec, target)), 1)
     return max(ceil_div(problem.attention.sk, spec.block[1]), 1) if spec.sink == "slots" else 1
+
+
+def keys_of_a_workgroup(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> int:
+    """Keys that a workgroup which keeps queries takes, whole blocks: those with which the rounds that the device takes
+    for all workgroups are done first."""
+    blocks = max(ceil_div(problem.attention.sk, spec.block[1]), 1)
+    held = workgroups_a_unit(spec, target) * target.compute_units
+    heads = problem.attention.h * problem.attention.b
+
+    def steps(taken: int) -> int:
+        return ceil_div(heads * ceil_div(blocks, taken), held) * (taken + BESIDE_KEYS)
+
+    return max(range(1, blocks + 1), key=lambda taken: (-steps(taken), taken)) * spec.block[1]
 
 
 def packed_strides(problem: BackwardProblem, name: str) -> tuple[int, int, int]:
@@ -30,9 +50,9 @@ def packed_strides(problem: BackwardProblem, name: str) -> tuple[int, int, int]:
     return problem.attention.h * rows * channels, rows * channels, channels
 
 
-def sum_of_slots(problem: BackwardProblem, spec: FmhaBwdSpec) -> SumProblem:
+def sum_of_slots(problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> SumProblem:
     """dQ: the sum of its parts, multiplied by the scale."""
-    parts = slots(problem, spec)
+    parts = slots(problem, spec, target)
     strides = (slot_elements(problem) if parts > 1 else 0, *packed_strides(problem, "dq"), 1)
     return _sum(problem, "dq", parts, strides, "acc * alpha")
 

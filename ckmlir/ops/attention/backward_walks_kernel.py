@@ -55,9 +55,21 @@ class Turn:
         """The turn's part of a span of queries."""
         return span
 
+    def at(self, first: Scalar) -> Turn:
+        """The same with the block of keys that begins at `first`."""
+        return replace(self, work=replace(self.work, first=first))
+
     def keep(self, tile: Tile, window: Window) -> None:
         """Leave dK or dV in memory."""
         store(tile, window)
+
+
+@dataclass(frozen=True)
+class Keeping(Turn):
+    """All queries of a head, for the keys from `low`, a whole number of blocks of them, to before `high`."""
+
+    low: Scalar
+    high: Scalar
 
 
 @dataclass(frozen=True)
@@ -77,7 +89,7 @@ class Piece(Turn):
         atomic_add(tile, window)
 
 
-Body = Callable[[Turn], None]
+Body = Callable[[Any], None]
 """Computes the gradients of a turn."""
 
 
@@ -126,6 +138,23 @@ class Stored(Added):
         return Slot(form, dq_of_head(spec, given, work.q, work.head).offset(place), work.sq, spec.d)
 
 
+class Held(Added):
+    """Workgroups keep all queries of a head and share its keys. Each has a slot, also where no keys are left for it."""
+
+    def arguments(self) -> dict[str, Any]:
+        """See `Walk`."""
+        return {"slot_stride": i64, "taken": i32}
+
+    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
+        """See `Walk`."""
+        place, head, batch = ORDERS[spec.order].turn()
+        q, k = sides(spec, given, batch)
+        low = place * given.taken.multiple_of(form.keys)
+        work = Work(low, OneHead(head), head // given.ratio, batch, q, k)
+        slot = dq_of_head(spec, given, q, head).offset(place.to("i64") * given.slot_stride)
+        body(Keeping(work, Slot(form, slot, q.length, spec.d), low, (low + given.taken).minimum(k.length)))
+
+
 class Shared:
     """Workgroups that stay take the steps in a range of their own (`slot_table`), and add their parts of dQ to a slot
     of their own in each head, which they set to zero first. Elements of a slot are always the same lane's, so that
@@ -172,7 +201,7 @@ def _clear(form: Form, sink: Atomic) -> None:
         store(nothing, sink.block(step.index).window(nothing.lengths, (0, 0)))
 
 
-WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "shares": Shared()}
+WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "shares": Shared(), "kept": Held()}
 """By `FmhaBwdSpec.sink`."""
 
 

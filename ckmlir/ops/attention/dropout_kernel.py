@@ -92,7 +92,7 @@ class Draw:
     seed: tuple[Scalar, Scalar]
     counter: Scalar
 
-    def bytes(self, query: Scalar, key: Scalar) -> Tile:
+    def bytes(self, query: Scalar | int, key: Scalar) -> Tile:
         """The bytes (queries, keys), as i32, for the block that begins at a query and a key."""
         lies = self.drawers.by_word.reduce(2)
         lanes = zeros(lies.lengths, "i32", lies)

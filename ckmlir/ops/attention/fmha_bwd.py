@@ -17,7 +17,10 @@ Elements are f16, bf16 or f32; f32 as far as registers go: one of d and dv is at
 Several kernels run: `fmha_bwd_dot_do_o`; the main one, a workgroup for each block of keys and head of Q, which adds its
 part of dQ to a workspace in f32 by atomics or, with deterministic=1, stores it in a slot of its own; and `sum_parts`,
 which adds the slots in their order, multiplies and rounds. So with deterministic=1 the same inputs give the same bits.
-With persistent=1 too, as many workgroups as the device holds stay and take equal shares of the steps, one behind the
+Where the queries of every sequence are one block of 16 or 32 rows (`most_kept`), a workgroup keeps them all, and their
+dQ, and walks over keys, which several workgroups share: dK and dV leave as they are found, and `sum_parts` adds a slot
+for each of these workgroups, in order, without atomics whatever the request says. keeps= decides for one or the other.
+With persistent=1, as many workgroups as the device holds stay and take equal shares of the steps, one behind the
 other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share
 a block of keys: they add to its dK and dV, in f32, by atomics, and a + b is b + a. Where shares begin depends on
 lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
@@ -28,11 +31,12 @@ sequence, nor of the gradients of a head where an input has NaN or infinities (b
 where something on the way does not fit f32, or dS the dtype.
 
 Kernel arguments: q, k, v, do, exponent, delta, dq_parts, dk, dv (f32 where heads share keys); seqstart_q, seqlen_q,
-seqstart_k, seqlen_k as the specification has them; the most queries and keys of a sequence, rows of a batch of Q, h,
-h / hk (i32); scale, scale·log2(e) (f32); for q, k, v, do, dk, dv the strides of the sequence (i32), the head and the
+seqstart_k, seqlen_k as the specification has them; the most queries and keys of a sequence, rows of a batch of Q, h, h
+/ hk (i32); scale, scale·log2(e) (f32); for q, k, v, do, dk, dv the strides of the sequence (i32), the head and the
 batch (i64); with a mask its coordinate y, x, with sink tokens their number, and where lengths differ whether its corner
-is the bottom right one (i32); with slots the elements of one (i64), with shares costs and the numbers of
-`Shares.arguments`; then those of the parts. Grid: (blocks of keys, heads, sequences), or of shares one dimension.
+is the bottom right one (i32); with slots the elements of one (i64), and where queries are kept the keys of a workgroup
+(i32), with shares costs and the numbers of `Shares.arguments`; then those of the parts. Grid: (blocks of keys, or
+workgroups that share them, heads, sequences), or of shares one dimension.
 """
 
 from __future__ import annotations
@@ -48,6 +52,7 @@ import numpy as np
 from ckmlir.ops.attention.backward_problem import GRADIENTS, BackwardProblem
 from ckmlir.ops.attention.backward_reference import gradients
 from ckmlir.ops.attention.backward_sums import (
+    keys_of_a_workgroup,
     packed_strides,
     slot_elements,
     slots,
@@ -66,6 +71,8 @@ from ckmlir.ops.attention.fmha_bwd_dot_do_o import Problem as DotDoO
 from ckmlir.ops.attention.fmha_bwd_spec import (
     BACKWARD_PARTS,
     DTYPES,
+    KEPT,
+    SCHEDULES,
     STRIDED,
     WIDE_SINGLES,
     FmhaBwdSpec,
@@ -86,7 +93,6 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.schedules import BACKWARD as SCHEDULES
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
@@ -124,7 +130,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             )
             for name in GRADIENTS
         ),
-        Choice("schedule", None, "of the loop over queries", tuple(SCHEDULES)),
+        Choice("keeps", None, "what a workgroup keeps in registers while it walks over the other: by default queries "
+               "where they are few, without persistent", ("keys", "queries")),
+        Choice("schedule", None, "of the loop over what is not kept", tuple(SCHEDULES)),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> BackwardProblem:
@@ -141,8 +149,14 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if values["workgroups"] and not values["persistent"]:
             what = f"workgroups={values['workgroups']}: as many as there are blocks of keys and heads"
             raise RequestError(f"{what}; expected persistent=1 with it")
-        chosen = {name: values[name] for name in ("deterministic", "persistent", "workgroups", "pack", "schedule")}
-        problem = BackwardProblem(differentiated, gradient_strides=tuple(strides), **chosen)
+        chosen = ("deterministic", "persistent", "workgroups", "pack", "keeps", "schedule")
+        own = {name: values[name] for name in chosen}
+        problem = BackwardProblem(differentiated, gradient_strides=tuple(strides), **own)
+        if problem.kept == KEPT and (problem.persistent or differentiated.sq > problem.most_kept):
+            what = "with persistent=1" if problem.persistent else f"sq={differentiated.sq}"
+            most = problem.most_kept or "none"
+            raise RequestError(f"keeps=queries: {what}; a workgroup keeps {most} of them, and has them all; "
+                               "expected keeps=keys")  # fmt: skip
         self.arrays(problem)  # refuses what is too large
         return problem
 
@@ -153,7 +167,13 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         return chosen_keys(problem, spec, {"schedule": "schedule"})
 
     def mismatches(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
-        return list(unlike(spec, schedule=problem.schedule, **_fields(problem)))
+        fields = _fields(problem)
+        few = fields.pop("few")
+        found = list(unlike(spec, schedule=problem.schedule, **fields))
+        if not found and few > spec.block[0]:
+            why = f"sequences have up to {few} queries"
+            found.append(Reason("block", spec.block, why, "expected a block that has them all"))
+        return found
 
     def validate(self, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         known = [part.name for part in BACKWARD_PARTS]
@@ -236,13 +256,15 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments += map(np.int32, found(whole.sq, whole.sk))
             more = [whole.mask.sink] * (spec.mask == "sinks") + [whole.mask.bottom_right] * spec.varied
             arguments += map(np.int32, more)
-        if spec.sink == "slots":
+        if spec.sink in ("slots", KEPT):
             arguments.append(np.int64(slot_elements(problem)))
+            arguments += [np.int32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
         elif spec.sink == "shares":
             arguments += (COSTS, *self._shares(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:
             arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
-        grid = ORDERS[spec.order].grid(ceil_div(whole.sk, spec.block[1]), whole.h, whole.b)
+        taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
+        grid = ORDERS[spec.order].grid(ceil_div(whole.sk, taken), whole.h, whole.b)
         if spec.sink == "shares":
             grid = (self._shares(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
@@ -260,9 +282,10 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         )  # fmt: skip
         names = {array.name: array.name for array in DOT_DO_O.arrays(rows)}
         shared = spec.sink == "shares"
-        complete = spec.sink == "slots" and spec.mask == "none" and whole.sk > 0 and not spec.varied
+        complete = spec.sink == KEPT or (spec.sink == "slots" and spec.mask == "none")
+        complete = complete and whole.sk > 0 and not spec.varied
         clear: list[Step] = [] if shared or complete or not whole.rows("q") else [Fill("dq_parts", 0)]
-        totals = [Run(SUM_PARTS, sum_of_slots(problem, spec), {"acc_parts": "dq_parts", "c": "dq"})]
+        totals = [Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})]
         if shared:
             clear, totals = [self._packed_costs(problem, spec, target)], [self._sum_of_shares(problem, spec, target)]
         if problem.parted:
@@ -317,7 +340,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
             found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
         else:
-            found.append(Workspace("dq_parts", slots(problem, spec) * slot_elements(problem) * 4))
+            found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
         if problem.parted:
             batches = problem.attention.array_batches
             found += [Workspace(parts, 4 * batches * packed_strides(problem, name)[0]) for name, parts in PARTS.items()]
@@ -337,6 +360,7 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
         "dtype": whole.dtype, "out": "f32" if problem.parted else whole.dtype, "d": whole.d, "dv": whole.dv,
         "mask": whole.mask.kind, "sink": problem.kept,
         "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in problem.kernel_parts),
+        "few": whole.sq if problem.kept == KEPT else 0,
     }  # fmt: skip
 
 

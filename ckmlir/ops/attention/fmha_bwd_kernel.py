@@ -7,22 +7,24 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, View, cast, f32, i32, i64, kernel, ptr
+from ckmlir.lang import Kernel, Scalar, Tile, View, cast, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
+from ckmlir.ops.attention.backward_keys_loop_kernel import KeyRows, differentiate_keys, keep_queries, leave_nothing
 from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, differentiate, keep_keys
-from ckmlir.ops.attention.backward_parts_kernel import spans
+from ckmlir.ops.attention.backward_parts_kernel import ONE_RANGE, attended, mask_parts, spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
-from ckmlir.ops.attention.backward_walks_kernel import WALKS, Turn
-from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, STRIDED, FmhaBwdSpec
+from ckmlir.ops.attention.backward_walks_kernel import WALKS, Keeping, Turn
+from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, KEPT, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
 from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
+from ckmlir.ops.attention.work_kernel import Work
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
 
 ACCUMULATOR_GROUP = 4
 """Consecutive queries that a lane holds of a matrix instruction's result."""
-KEPT = {"dropout": dropped}
+DROPPING = {"dropout": dropped}
 """By the name of a part that does something to the softmax."""
 SLOPES = {"dbias": stored}
 """By the name of a part that writes dS."""
@@ -38,37 +40,53 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
 
     @kernel(spec.name, target=target, waves=spec.waves, arguments=_arguments(spec))
     def fmha_bwd(given: Any) -> None:
-        def differentiated(turn: Turn) -> None:
-            work = turn.work
+        schedule = Schedule.parse(spec.schedule_text)
+        factors = [one for kind, word in drops if (one := kind.factor(word, given)) is not None]
 
-            def rows(name: str, head: Scalar) -> View:
-                side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
-                channels, tile = (spec.d, form.d) if name in ("q", "k", "dk") else (spec.dv, form.dv)
-                return rows_of_head(given, name, head, side, channels, spec.row_multiple).pad(block, tile)
+        def rows(name: str, head: Scalar, work: Work) -> View:
+            side, block = (work.q, form.queries) if name in ("q", "do") else (work.k, form.keys)
+            channels, tile = (spec.d, form.d) if name in ("q", "k", "dk") else (spec.dv, form.dv)
+            return rows_of_head(given, name, head, side, channels, spec.row_multiple).pad(block, tile)
 
-            def by_query(name: str) -> View:
-                return values_of_head(given, name, work.head, work.q).pad(form.queries)
-
-            keys = keep_keys(form, rows("k", work.shared), rows("v", work.shared), work.first)
-            factors = [one for kind, word in drops if (one := kind.factor(word, given)) is not None]
-            queries = Queries(
-                rows("q", work.head), rows("do", work.head), by_query("exponent"), by_query("delta"),
-                given.exponent_scale,
+        def queries_of(work: Work) -> Queries:
+            exponent, delta = (values_of_head(given, one, work.head, work.q) for one in ("exponent", "delta"))
+            return Queries(
+                rows("q", work.head, work), rows("do", work.head, work), exponent.pad(form.queries),
+                delta.pad(form.queries), given.exponent_scale,
                 [EXPONENTS[name](word, given, work, form) for name, word in changes],
-                next((KEPT[kind.name](word, given, work, form) for kind, word in drops), Kept()),
+                next((DROPPING[kind.name](word, given, work, form) for kind, word in drops), Kept()),
                 [SLOPES[name](word, given, work, form, factors) for name, word in leaving],
             )  # fmt: skip
-            sums = form.nothing()
-            for span in spans(spec, given, form, work):
-                own = turn.narrowed(span)
-                sums = differentiate(form, keys, queries, own, turn.sink, sums, Schedule.parse(spec.schedule_text))
-            for factor in factors:
-                sums = [one * factor for one in sums]
-            dk, dv = sums
-            for name, tile in (("dk", dk * given.scale), ("dv", dv)):
-                turn.keep(cast(tile, spec.out), rows(name, work.head).window(tile.lengths, (work.first, 0)))
 
-        WALKS[spec.sink].walk(spec, given, form, differentiated)
+        def leave(turn: Turn, name: str, tile: Tile) -> None:
+            for factor in factors:
+                tile = tile * factor
+            tile = tile * given.scale if name == "dk" else tile
+            place = rows(name, turn.work.head, turn.work).window(tile.lengths, (turn.work.first, 0))
+            turn.keep(cast(tile, spec.out), place)
+
+        def walked_over_queries(turn: Turn) -> None:
+            work = turn.work
+            keys = keep_keys(form, rows("k", work.shared, work), rows("v", work.shared, work), work.first)
+            queries, sums = queries_of(work), form.nothing()
+            for span in spans(spec, given, form, work):
+                sums = differentiate(form, keys, queries, turn.narrowed(span), turn.sink, sums, schedule)
+            for name, tile in zip(("dk", "dv"), sums, strict=True):
+                leave(turn, name, tile)
+
+        def walked_over_keys(turn: Keeping) -> None:
+            work = turn.work
+            k, v = (rows(name, work.shared, work) for name in ("k", "v"))
+            keys = KeyRows(k, v, lambda name, tile, first: leave(turn.at(first), name, tile))
+            low, high = attended(spec, given, form, work, turn.low, turn.high)
+            masks = mask_parts(spec, given, work)
+            dq = differentiate_keys(form, keep_queries(form, queries_of(work)), keys, low, high, masks, schedule)
+            turn.sink.put(dq, 0)
+            if spec.mask in ONE_RANGE:
+                for begin, end in ((turn.low, low), (high, turn.high)):
+                    leave_nothing(form, keys, begin, end)
+
+        WALKS[spec.sink].walk(spec, given, form, walked_over_keys if spec.sink == KEPT else walked_over_queries)
 
     return fmha_bwd
 

@@ -19,17 +19,19 @@ from ckmlir.ops.attention.schedule_choice import RISING, order_of_keys
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
-from ckmlir.ops.schedules import BACKWARD as SCHEDULES
+from ckmlir.ops.schedules import BACKWARD, BACKWARD_KEYS
 from ckmlir.ops.spec import Algorithm, Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 
+SCHEDULES = {**BACKWARD, **BACKWARD_KEYS}
 DTYPES = ("f16", "bf16", "f32")
 BACKWARD_PARTS: tuple[type[Part], ...] = (Bias, Alibi, Dropout, BiasGradient)
 """What a request may add, in the order in which scores are changed."""
-SINKS = ("atomic", "slots", "shares")
-"""What becomes of a block's part of dQ: it is added to the others, stored in a slot of its own, or added to those that
-the same workgroup, which stays, has in the same head."""
+KEPT = "kept"
+SINKS = ("atomic", "slots", "shares", KEPT)
+"""What becomes of a block's part of dQ: it is added to the others, stored in a slot of its own, added to those that
+the same workgroup, which stays, has in the same head, or added in registers by a workgroup that keeps all queries."""
 STRIDED = ("q", "k", "v", "do", "dk", "dv")
 """Arrays whose strides the kernel takes."""
 WAVES = 4
@@ -39,9 +41,14 @@ matrix instruction."""
 REGISTER_BYTES = 4
 LEAST_SIDE = 16
 """Rows and columns of the smallest result of a matrix instruction."""
-DEFAULT = "phases"
+DEFAULT, KEYS_DEFAULT = "phases", "keys"
 FULL_TILES = 96, 128
 """More channels than these and no more than those take nearly all registers, since blocks have 128 keys."""
+FEW = {2: {128: 32, 256: 16}, 4: {64: 32, 128: 16}}
+"""By the bytes of an element and the channels of the larger tile, at most: queries that a workgroup keeps, at most."""
+FEW_ROWS = (16, 32)
+FEW_KEYS = 64
+"""Blocks where a workgroup keeps all queries: their rows, and keys of a step, by matrix instructions of 16 rows."""
 WIDE_SINGLES = 128, 256
 """Of f32 one of d and dv has no more channels than the first; the other has at most the second."""
 MOST_RESIDENT = 2
@@ -147,19 +154,20 @@ class FmhaBwdSpec(Spec):
 
 def choose_spec(
     *, d: int, dv: int, dtype: str, out: str, mask: str, sink: str, schedule: str | None, target: Target,
-    sequences: tuple[str, str], parts: tuple[str, ...],
+    sequences: tuple[str, str], parts: tuple[str, ...], few: int,
 ) -> FmhaBwdSpec:  # fmt: skip
     """The kernel for a problem: the largest block whose tiles fit, and of the ways to share dQ among the waves the
-    first that the largest matrix instruction takes."""
+    first that the largest matrix instruction takes. `few`: the most queries of a sequence, which are kept as one block
+    with that sink."""
     channels = max(head_tile(d), head_tile(dv))
-    queries, keys, side = block_of(dtype, channels)
+    queries, keys, side = block_of(dtype, channels) if sink != KEPT else (rows_of(few), FEW_KEYS, LEAST_SIDE)
     mfma = _instruction(target, dtype, side, queries)
     candidates = []
     for rows, along in itertools.product((32, 16), (1, 2, 4)):
         candidates.append(FmhaBwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
-            schedule=schedule or DEFAULT, sequences=sequences, parts=parts,
+            schedule=schedule or (KEYS_DEFAULT if sink == KEPT else DEFAULT), sequences=sequences, parts=parts,
             order=order_of_keys(mask, shared=sink == "shares"),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
@@ -169,6 +177,17 @@ def block_of(dtype: str, channels: int) -> tuple[int, int, int]:
     """Queries and keys of a block, and rows of the matrix instruction, by the channels of the larger tile."""
     blocks = BLOCKS[find_dtype(dtype).bytes]
     return next(block for most, block in blocks.items() if channels <= most)
+
+
+def most_kept(dtype: str, d: int, dv: int) -> int:
+    """The most queries of a sequence that a workgroup keeps in registers beside what it does with keys, or 0."""
+    found = FEW[find_dtype(dtype).bytes]
+    return next((rows for most, rows in found.items() if max(head_tile(d), head_tile(dv)) <= most), 0)
+
+
+def rows_of(queries: int) -> int:
+    """Rows of the block that so many queries are."""
+    return next((rows for rows in FEW_ROWS if queries <= rows), FEW_ROWS[-1])
 
 
 def _instruction(target: Target, dtype: str, side: int, depth: int) -> tuple[int, int, int]:
@@ -188,6 +207,7 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         *_output(spec),
         *_drawn(spec, target),
         *_staying(spec),
+        *_scheduled(spec),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instructions(spec, target)]
@@ -256,6 +276,14 @@ def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
         yield Reason("sink", spec.sink, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
 
 
+def _scheduled(spec: FmhaBwdSpec) -> Iterator[Reason]:
+    """Whether the schedule is one of the loop that the kernel has."""
+    own = BACKWARD_KEYS if spec.sink == KEPT else BACKWARD
+    if spec.schedule in SCHEDULES and spec.schedule not in own:
+        what = "keys" if spec.sink == KEPT else "queries"
+        yield Reason("schedule", spec.schedule, f"the loop is one over {what}", f"expected {', '.join(own)}")
+
+
 def _is_power(number: int) -> bool:
     return number > 0 and number & (number - 1) == 0
 
@@ -286,16 +314,27 @@ def _matrix_instructions(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
 
 def _resources(spec: FmhaBwdSpec, target: Target) -> Resources:
     """Tiles of Q and dO and dS in LDS, behind that of K; accumulators of dK, dV, S and dP, the block of keys three
-    times, two operands, what is loaded for the next step."""
+    times, two operands, what is loaded for the next step. Where queries are kept they are there both ways, and dQ;
+    K and V of two steps and Kᵀ, the sum that leaves."""
     queries, keys = spec.block
     size, threads = find_dtype(spec.dtype).bytes, spec.waves * target.wave_size
     copies = 1 if spec.read_both_ways(target) else 2
     channels = spec.d_tile + spec.dv_tile
-    lds = (copies * queries * channels + queries * keys) * size + 2 * queries * 4
-    lds += queries * keys * any(word.startswith("dropout") for word in spec.parts)
-    lds = max(lds, keys * spec.d_tile * size)
-    sums, scores = keys * channels // threads, 2 * keys * queries // threads
-    kept = keys * (channels + spec.d_tile) * size // threads // 4
-    operand = queries * max(spec.d_tile, spec.dv_tile) * size // target.wave_size // 4
+    random = queries * keys * any(word.startswith("dropout") for word in spec.parts)
+    scores = 2 * keys * queries // threads
+    wide = max(spec.d_tile, spec.dv_tile)
     loaded = queries * channels * size // threads // 4
+    if spec.sink == KEPT:
+        tile, rest = keys * spec.d_tile * size, queries * keys * size + random
+        apart = copies * tile + rest  # where there is no room for that, copies share bytes
+        lds = max(apart if apart <= target.lds_bytes else tile + rest, copies * queries * channels * size)
+        sums = queries * spec.d_tile // threads + keys * wide // threads
+        kept = 2 * queries * channels * size // target.wave_size // 4
+        rows = keys * (2 * channels + spec.d_tile) * size // threads // 4
+        return Resources("block", spec.block, threads, lds, sums, sums + scores + kept + rows)
+    lds = (copies * queries * channels + queries * keys) * size + 2 * queries * 4 + random
+    lds = max(lds, keys * spec.d_tile * size)
+    sums = keys * channels // threads
+    kept = keys * (channels + spec.d_tile) * size // threads // 4
+    operand = queries * wide * size // target.wave_size // 4
     return Resources("block", spec.block, threads, lds, sums, sums + scores + kept + 2 * operand + loaded)
