@@ -55,7 +55,7 @@ def existence(
     steps = [step for step in steps if not (_holds_nothing(step, place) or (by_size and _refused_by_size(step, place)))]
     for step, below in _beside_each_other(steps):
         if below is None:
-            test = step.transform.valid(tuple(place.values[upper] for upper in step.uppers), symbols)
+            test = step.transform.valid(_compared(step, place), symbols)
         else:
             # What lies left of the beginning is a negative distance from it, and so, unsigned, beyond every length.
             assert isinstance(below.transform, LeftPad)
@@ -66,6 +66,20 @@ def existence(
             return Predicate.never(place.ground.state.emit)
         condition = _and(condition, test)
     return condition
+
+
+def _compared(step: Step, place: Place) -> tuple[Index | int, ...]:
+    """The coordinates that say whether an element lies in a padding: of a merged dimension in units, so that what is
+    loaded of a unit in several pieces is compared once.
+    """
+    found = tuple(place.values[upper] for upper in step.uppers)
+    merged = {one.uppers for one in place.ground.descriptor.steps if isinstance(one.transform, Merge)}
+    if not (isinstance(step.transform, RightPad) and step.lowers in merged):
+        return found
+    length = resolve(step.transform.length, place.ground.symbols)
+    if isinstance(length, int):
+        return found
+    return tuple(one if isinstance(one, int) else one.apart(length)[0] for one in found)
 
 
 def _beside_each_other(steps: Sequence[Step]) -> list[tuple[Step, Step | None]]:

@@ -133,9 +133,9 @@ class Index:
         """The terms that are not known to be multiples of `divisor`."""
         return Index({m: c for m, c in self.terms.items() if self._factor(m) % divisor}, self.emitter)
 
-    def _apart(self, divisor: Index) -> tuple[Index, Index]:
+    def apart(self, divisor: Index) -> tuple[Index, Index]:
         """(w, r) with self = w + r: w and the divisor are multiples of something that r is less than. So r is left over
-        by a division whatever w and the divisor are; where nothing is known it is 0.
+        by a division, and makes no difference to a comparison, whatever w and the divisor are; else it is 0.
         """
         common = divisor.multiple & -divisor.multiple
         while common > 1:
@@ -195,7 +195,7 @@ class Index:
             return quotient + rest._opaque(
                 "floordiv", other, lambda: rest._power_or("shrui", "divui", other), new_bound
             )
-        whole, _ = self._apart(other)
+        whole, _ = self.apart(other)
         if not whole.terms:
             return whole
         shared = whole._shared(other, lambda one: one // other)
@@ -210,7 +210,7 @@ class Index:
             if bound is not None and bound <= other:
                 return rest
             return rest._opaque("mod", other, lambda: rest._power_or("andi", "remui", other), other)
-        whole, rest = self._apart(other)
+        whole, rest = self.apart(other)
         if not whole.terms:
             return rest
         shared = whole._shared(other, lambda one: one % other)

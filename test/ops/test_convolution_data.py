@@ -18,6 +18,7 @@ from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.targets import get_target
 
@@ -118,6 +119,15 @@ def test_schedules_are_proved(chip: str) -> None:
     spec = OPERATOR.spec(OPERATOR.problem(c=8, k=16, image=(9, 9), g=2, strides=2), target)
     bench = Workbench.of(OPERATOR, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
+
+
+def test_conditions_of_weights_are_found_once() -> None:
+    """For 32 matrix instructions so many of the vector unit, where channels are not whole steps."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=256, k=40), GFX942)
+    kernel = compile_kernel(OPERATOR, spec, GFX942)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert 32 * mix["valu"] <= 97 * mix["mfma"]
+    assert 32 * mix["salu"] <= 16 * mix["mfma"]
 
 
 @pytest.mark.parametrize(

@@ -6,18 +6,20 @@ from functools import reduce
 from operator import mul
 from types import SimpleNamespace
 
+from ckmlir.dialect.distribution_builders import QUAD
 from ckmlir.lang import Scalar, exit_unless, i32, ptr, view, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
-from ckmlir.ops.contraction.rows_kernel import Array
+from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.walks_kernel import batch_arguments, batch_coordinates, in_batch
 from ckmlir.ops.contraction.windows import parse_windows, rank_of
-from ckmlir.ops.contraction.windows_kernel import patch_rows
+from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
 class Classes:
@@ -140,7 +142,11 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     weights = weights.permute(last, *range(1, last), 0).merge(*range(1, 1 + last))
     depth = spec.block[2]
     a = Matrix("a", patch_rows(spec, "a", rows, work.row), depth)
-    return [a, Matrix("b", patch_rows(spec, "b", weights, work.column), depth)]
+    b: Rows = patch_rows(spec, "b", weights, work.column)
+    # Single elements of dy have conditions of their own, too many for more beside them; vectors are to stay whole.
+    if spec.align[0] > 1 and spec.block[1] * depth >= QUAD * spec.align[1] * WAVE_SIZE * spec.wave_count:
+        b = InQuads(weights, work.column, spec.block[1], spec.wave_count, spec.align[1], ragged=True)
+    return [a, Matrix("b", b, depth)]
 
 
 def array_of_class(spec: ContractionSpec, work: Work, name: str) -> Array:
