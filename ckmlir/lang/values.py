@@ -129,18 +129,23 @@ class Pointer(Traced):
         return Pointer(promise(self.value, alignment), self.element, alignment)
 
     @located
+    def to(self, name: str) -> Pointer:
+        """The same place as a pointer to elements of another type: for tables whose entries differ."""
+        return Pointer(self.value, dtype(name), self.alignment)
+
+    @located
     def scalar(self, index: Scalar | int) -> Scalar:
         """The element at an index, the same for the whole workgroup: a length or an offset that memory holds.
 
         It is read where it stands, once, and must not be written by the kernel.
 
         Raises:
-            TracingError: the pointer is not to i32, i64 or f32, or the index is a negative number.
+            TracingError: the pointer is not to i32, i64, f32 or f64, or the index is a negative number.
         """
         if isinstance(index, int) and index < 0:
             raise TracingError(f"index {index}: elements are counted from 0; .offset({index}) moves the pointer")
-        if str(self.element) not in ("i32", "i64", "f32"):
-            raise TracingError(f"scalars are i32, i64 or f32; the pointer is to {self.element}")
+        if str(self.element) not in ("i32", "i64", "f32", "f64"):
+            raise TracingError(f"scalars are i32, i64, f32 or f64; the pointer is to {self.element}")
         attributes = {
             "alignment": ir.IntegerAttr.get(ir.IntegerType.get_signless(64), bits(self.element) // 8),
             "invariant": ir.UnitAttr.get(),

@@ -313,6 +313,32 @@ class Series(Key):
         return tuple(max(random.choice((0, 0, 1, 7, random.randint(0, 300))), self.minimum) for _ in range(count))
 
 
+@dataclass(frozen=True)
+class Reals(Key):
+    """Finite numbers, as many as one likes: `1,0.5` or a sequence of numbers. See `Real`."""
+
+    separator: ClassVar[str] = ","
+
+    @property
+    def form(self) -> str:
+        return "finite numbers that f32 can hold, separated by commas"
+
+    def read(self, value: object) -> tuple[float, ...]:
+        single = Real(self.name, None, "")
+        parts = (value,) if isinstance(value, SupportsFloat) and not hasattr(value, "__len__") else _parts(value, ",")
+        if not parts:
+            raise self.refuse(value)
+        try:
+            return tuple(single.read(part) for part in parts)
+        except RequestError:
+            raise self.refuse(value) from None
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        single = Real(self.name, None, "")
+        drawn = [single.sample(random, request) for _ in range(random.choice((1, 1, 2, 3)))]
+        return tuple(number for number in drawn if isinstance(number, float))
+
+
 def _parts(value: object, separator: str) -> Sequence[object]:
     """The parts of text, of a sequence or of an array of one dimension; of a single number itself; else none."""
     if isinstance(value, str):

@@ -39,7 +39,7 @@ def test_bounds_origins_and_factors_from_memory(chip: str) -> None:
 
 
 def test_types_that_are_no_scalars() -> None:
-    with pytest.raises(TypeError, match="scalars are i32, i64 or f32; the pointer is to f16"):
+    with pytest.raises(TypeError, match="scalars are i32, i64, f32 or f64; the pointer is to f16"):
 
         @kernel("wrong", target=get_target("gfx942"), waves=1, arguments={"x": ptr("f16")})
         def wrong(given: Any) -> None:

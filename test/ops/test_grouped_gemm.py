@@ -30,14 +30,16 @@ EVEN = {"m": "64,128,64", "n": "128,64,64", "k": "64,192,128"}
 REQUESTS: tuple[dict[str, Any], ...] = (
     {**RAGGED, "persistent": 0},
     {**RAGGED, "persistent": 1, "dtype": "bf16", "layout": "RRR"},
-    {**RAGGED, "layout": "CRR", "op": "relu(acc * alpha + d0) - d1 * d2", "d_kind": "row,column,full", "alpha": 0.5},
+    {**RAGGED, "layout": "CRR", "op": "relu(acc * alpha + d0) - d1 * d2", "d_kind": "row,column,full",
+     "alpha": "0.5,2,1,-1,3"},
     {**RAGGED, "split_k": "1,2,1,3,1", "layout": "CCR", "persistent": 1},
     {**EVEN, "split_k": 2, "reduction": "atomic", "ldc": 136},
     {**EVEN, "table": "device", "lda": 192, "op": "gelu(acc + d0)", "d_kind": "scalar"},
     {"m": "64,70,5", "n": 72, "k": 40, "c_at": "0,72,20160", "ldc": "144,144,72", "b_at": 0, "a_at": "0,2560,5360"},
     {**EVEN, "dtype": "i8", "split_k": "1,3,2", "reduction": "atomic", "persistent": 1},
     {**RAGGED, "dtype": "fp8", "out": "bf16", "persistent": 1},
-    {**RAGGED, "dtype": "f64", "op": "acc * alpha + d0", "alpha": 0.5, "split_k": 2},
+    {**RAGGED, "dtype": "f64", "op": "acc * alpha + beta * d0", "beta": (0.1, 2, 3, 4, -0.3), "split_k": 2},
+    {**EVEN, "table": "device", "op": "alpha * acc", "alpha": (1, 0, 1e-5)},
 )
 
 
@@ -228,6 +230,9 @@ def test_who_stays() -> None:
     ({"m": "64,100", "b_size": 5}, "b_size=5: each product has an array of its own"),
     ({"m": "64,64", "c_at": "0,16384", "split_k": 2}, "c_at: parts of sums are added in arrays of each product"),
     ({"m": "64,64", "a_at": "1,2,3"}, "a_at: 3 numbers for 2 products"),
+    ({"m": "64,64", "op": "alpha * acc", "alpha": "1,2,3"}, "m: 2 numbers for 3 products"),
+    ({"op": "alpha * acc", "alpha": "1,x"}, "alpha=1,x: expected finite numbers that f32 can hold"),
+    ({"op": "alpha * acc", "alpha": "1,1e-40"}, "alpha=1,1e-40: expected finite numbers"),
     ({"m": "70000", "n": "70000", "k": "1"}, "kernels address at most"),
 ])  # fmt: skip
 def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:

@@ -22,7 +22,7 @@ from ckmlir.ops.contraction.rows_kernel import Put
 from ckmlir.ops.contraction.scaling_kernel import accumulation_of, scaled_totals
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sinks_kernel import SINKS
-from ckmlir.ops.contraction.walks_kernel import WALKS
+from ckmlir.ops.contraction.walks_kernel import WALKS, Table
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets import Target
 
@@ -44,14 +44,14 @@ def build(spec: ContractionSpec, target: Target) -> Kernel:
     array_of = SEEN[seen][1] if seen in SEEN else array
     numbers = SCALARS if spec.op else ()
     number = f64 if computing_type(spec.dtype) == "f64" else f32
-    arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(numbers, number)}
+    passed = () if isinstance(walk, Table) else numbers
+    arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(passed, number)}
 
     @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments)
     def contraction(given: SimpleNamespace) -> None:
-        scalars = {name: getattr(given, name) for name in numbers}
-
         def compute(work: Work) -> None:
             totals = totals_of(work)
+            scalars = {name: getattr(work.distances, name) for name in numbers}
             sides = {name: array_of(spec, work, name) for name in NAMES[: len(spec.side)]}
             output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
 

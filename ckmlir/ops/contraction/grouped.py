@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.operator import part_length, parts_of
+from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec
+from ckmlir.ops.contraction.operator import part_length, parts_of, real_type
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec, ceil_div
-from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, Series
+from ckmlir.ops.request import MAXIMUM_SIZE, Reals, RequestError, Series
 from ckmlir.targets import Target
 
 PRODUCTS, STEP = 4, 64
@@ -37,6 +37,17 @@ class ForEach(Series):
             return drawn
         count = random.choice((1, len(sizes), len(sizes)))
         return tuple(random.choice(drawn) for _ in range(count))
+
+
+@dataclass(frozen=True)
+class RealForEach(Reals):
+    """A number for each product, or one for all, that need not be whole."""
+
+    def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        drawn, sizes = super().sample(random, request), request.get("m")
+        if not isinstance(drawn, tuple) or not isinstance(sizes, tuple):
+            return drawn
+        return tuple(random.choice(drawn) for _ in range(random.choice((1, len(sizes)))))
 
 
 @dataclass(frozen=True)
@@ -170,7 +181,8 @@ def table_shape(problem: GroupedProblem, sink: str) -> tuple[int, int]:
     """Of the table: a row for each product and one behind them (`walks_kernel.Table`)."""
     own = problem.any.parted() if sink == "partial" else problem.any
     lies = {"store": 0, "atomic": 1, "partial": 2}[sink]
-    return len(problem.products) + 1, 4 + len(own.distances()) + lies + len(own.names)
+    numbers = len(SCALARS) if own.op else 0
+    return len(problem.products) + 1, 4 + len(own.distances()) + lies + numbers + len(own.names)
 
 
 def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target, addresses: Mapping[str, int]) -> Array:
@@ -195,11 +207,19 @@ def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target,
         own = one.parted() if spec.sink == "partial" else one
         lies = {"store": (), "atomic": (length,), "partial": (length, own.part_outputs)}[spec.sink]
         pointers = [address(name, number) for name in spec.arrays]
-        rows.append((first, one.m, one.n, one.k, *own.distances(), *lies, *pointers))
+        numbers = _bits(one) if spec.op else ()
+        rows.append((first, one.m, one.n, one.k, *own.distances(), *lies, *numbers, *pointers))
         first += blocks_of(one, spec, target)
     table = np.zeros((len(rows) + 1, len(rows[0])), np.int64)
     table[:-1], table[-1, 0] = rows, first
     return table
+
+
+def _bits(one: Problem) -> tuple[int, ...]:
+    """The numbers of an expression as a table has them: f64, or f32 and nothing behind it."""
+    unsigned: type[np.unsignedinteger[Any]] = np.uint64 if one.computing == "f64" else np.uint32
+    numbers = np.array([one.alpha, one.beta], real_type(one)).view(unsigned)
+    return tuple(int(number) for number in numbers.astype(np.uint64).view(np.int64))
 
 
 def narrowest(alignments: Sequence[Sequence[int]]) -> tuple[int, ...]:

@@ -12,7 +12,7 @@ from types import SimpleNamespace
 
 from ckmlir.lang import Pointer, Scalar, exit_unless, i32, ptr, while_loop, workgroup_id
 from ckmlir.lang.kernel import Argument
-from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
+from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.experts_kernel import Experts
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.work_kernel import (
@@ -52,9 +52,10 @@ class Table:
     """A workgroup for each block of the products that a table in memory lists.
 
     The table (products + 1, columns) of i64 has for each product the number of its first block among all, m, n, k, how
-    rows lie (`distance_arguments`), of parts their length along k and their distance (`_part_arguments`), and where its
-    arrays begin, in the order of `ContractionSpec.arrays`. The last row has the number of blocks. Blocks of a product
-    are numbered row by row, part after part; a product may have none.
+    rows lie (`distance_arguments`), of parts their length along k and their distance (`_part_arguments`), with an
+    expression its numbers (the bits of an f64, or of an f32 below 32 zeros), and where its arrays begin, in the order
+    of `ContractionSpec.arrays`. The last row has the number of blocks. Blocks of a product are numbered row by row,
+    part after part; a product may have none.
     """
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
@@ -75,8 +76,9 @@ class Table:
             is_behind = block < _first_block(spec, given, middle)
             search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
         product = search.results[0]
-        row = {name: _entry(spec, given, product, name) for name in _columns(spec)[: -len(spec.arrays)]}
-        fields = SimpleNamespace(**row)
+        numbers, whole = _numbers(spec), _columns(spec)[: -len(spec.arrays)]
+        row = {name: _entry(spec, given, product, name) for name in whole if name not in numbers}
+        fields = SimpleNamespace(**row, **{name: _number(spec, given, product, name) for name in numbers})
         sizes = known_sizes(spec, fields)
         place, part = block - fields.first, None
         if spec.sink != "store":
@@ -234,7 +236,20 @@ def batch_arguments(spec: ContractionSpec) -> list[str]:
 
 
 def _columns(spec: ContractionSpec) -> tuple[str, ...]:
-    return ("first", "m", "n", "k", *distance_arguments(spec), *_part_arguments(spec), *spec.arrays)
+    lies = (*distance_arguments(spec), *_part_arguments(spec))
+    return ("first", "m", "n", "k", *lies, *_numbers(spec), *spec.arrays)
+
+
+def _numbers(spec: ContractionSpec) -> tuple[str, ...]:
+    return SCALARS if spec.op else ()
+
+
+def _number(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Scalar:
+    """A number of a product's expression."""
+    columns, computing = _columns(spec), computing_type(spec.dtype)
+    place = product * len(columns) + columns.index(name)
+    number: Scalar = given.table.to(computing).scalar(place if computing == "f64" else place * 2)
+    return number
 
 
 def _entry(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Scalar:

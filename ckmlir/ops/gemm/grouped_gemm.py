@@ -1,10 +1,10 @@
 """grouped_gemm: C_i = A_i·B_i for several products of different sizes in one launch (CK Tile's example 17).
 
-Each product is one of `gemm`, with arrays a_i, b_i, D tensors d0_i …, c_i; m, n, k, the pitches and `split_k` have a
-number for each, or one for all. With `a_at`, `b_at` or `c_at` the matrices of all products are parts of one array a, b
-or c, from those elements on; outputs may lie between each other, not on each other. What the products have in common is
-the kernel's: types, layout, expression, block. A product without rows or columns is left out; one with k = 0 gets the
-expression of zeros.
+Each product is one of `gemm`, with arrays a_i, b_i, D tensors d0_i …, c_i; m, n, k, the pitches, `split_k`, alpha and
+beta have a number for each, or one for all. With `a_at`, `b_at` or `c_at` the matrices of all products are parts of one
+array a, b or c, from those elements on; outputs may lie between each other, not on each other. What the products have
+in common is the kernel's: types, layout, expression, block. A product without rows or columns is left out; one with
+k = 0 gets the expression of zeros.
 
 A kernel finds the products in a table in device memory (`ckmlir.ops.contraction.walks_kernel.Table`), addresses
 included. With `table=host` the table is packed on the host, in the stream's order; with `table=device` it is an input,
@@ -15,8 +15,8 @@ every block. By default they stay where there are more blocks than that, and whe
 
 With `split_k` a product has parts as in `gemm`; `reduction` is that of all.
 
-Kernel arguments: the table; its products (i32); where they stay the number of workgroups (i32); with an expression
-alpha and beta (f32). Grid: one dimension, workgroups.
+Kernel arguments: the table; its products (i32); where they stay the number of workgroups (i32). Grid: one dimension,
+workgroups.
 """
 
 from __future__ import annotations
@@ -33,6 +33,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import (
     LAYOUTS,
+    SCALARS,
     ContractionSpec,
 )  # fmt: skip
 from ckmlir.ops.contraction.defaults import LARGE, plans, wish_of
@@ -42,6 +43,7 @@ from ckmlir.ops.contraction.grouped import (
     GroupedProblem,
     PitchForEach,
     PlaceForEach,
+    RealForEach,
     all_arrays,
     arrays_of,
     blocks_of,
@@ -56,7 +58,7 @@ from ckmlir.ops.contraction.grouped import (
     table_shape,
 )
 from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
-from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
+from ckmlir.ops.contraction.operator import ContractionOperator, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
@@ -80,6 +82,8 @@ EACH = (
     PitchForEach("ldc", None, "elements from one row of each c to the next", 1, of=("n",)),
     ForEach("split_k", (1,), "parts of each product's sums, computed by workgroups of their own", 1),
 )
+NUMBERS = tuple(RealForEach(name, (1.0,), "a number of each product that op may name") for name in SCALARS)
+"""Those of expressions."""
 PLACES = tuple(
     key
     for name in "abc"
@@ -110,7 +114,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     summary = "C_i = A_i·B_i for products of different sizes in one launch, from a table in memory"
     spec_type = ContractionSpec
     single: ClassVar[ContractionOperator] = GEMM
-    each: ClassVar[tuple[ForEach, ...]] = EACH
+    each: ClassVar[tuple[ForEach | RealForEach, ...]] = (*EACH, *NUMBERS)
     keys = (
         *EACH,
         *PLACES,
@@ -124,7 +128,8 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
             tuple(REDUCTIONS),
         ),
         *LAUNCH_KEYS,
-        *expression_keys(None),
+        *(key for key in expression_keys(None) if key.name not in SCALARS),
+        *NUMBERS,
     )
 
     def _problem(self, values: Mapping[str, Any]) -> GroupedProblem:
@@ -230,8 +235,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         stays = spec.walk == "persistent"
         workgroups = min(blocks, held(spec, target)) if stays else blocks
         integers = (len(problem.products), *[workgroups] * stays)
-        numbers = (problem.any.alpha, problem.any.beta) if spec.op else ()
-        arguments = (TABLE, *map(np.int32, integers), *map(real_type(problem.any), numbers))
+        arguments = (TABLE, *map(np.int32, integers))
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments)
 
     def steps(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:

@@ -18,7 +18,7 @@ from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.gemm.gemm_quant import COMBINATIONS
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
-from ckmlir.ops.gemm.grouped_gemm import EACH, LAUNCH_KEYS, PLACES, GroupedGemm
+from ckmlir.ops.gemm.grouped_gemm import EACH, LAUNCH_KEYS, NUMBERS, PLACES, GroupedGemm
 from ckmlir.targets import Target
 
 WHOLE = tuple(key for key in EACH if key.name != "split_k")
@@ -28,18 +28,21 @@ OF_SCALES = tuple(
 )
 
 
+OWN = frozenset(key.name for key in (*EACH, *OF_SCALES, *NUMBERS))
+"""What has a number for each product."""
+
+
 class GroupedGemmQuant(GroupedGemm):
     """See the module's text."""
 
     name = "grouped_gemm_quant"
     summary = "C_i = op(A_i·B_i) of fp8, bf8 or i8 with scales, for products of different sizes in one launch"
     single: ClassVar[ContractionOperator] = GEMM_QUANT
-    each = (*WHOLE, *OF_SCALES)
+    each = (*WHOLE, *OF_SCALES, *NUMBERS)
     keys = (
         *each,
         *PLACES,
-        *(key for key in GEMM_QUANT.keys if key is not SHUFFLED and key.name not in {one.name for one in EACH}
-          and not key.name.startswith("ld_scale")),
+        *(key for key in GEMM_QUANT.keys if key is not SHUFFLED and key.name not in OWN),
         *LAUNCH_KEYS,
     )  # fmt: skip
 
