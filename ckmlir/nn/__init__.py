@@ -23,6 +23,7 @@ from ckmlir.nn.indexed import argsort, histogram, nonzero, scatter_rows, segment
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
+from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce, transpose
 
@@ -61,6 +62,7 @@ __all__ = [
     "im2col",
     "layer_norm",
     "linear",
+    "linear_int4",
     "matmul",
     "matmul_sparse",
     "max_pool1d",
@@ -72,6 +74,10 @@ __all__ = [
     "quantize",
     "reduce",
     "rms_norm",
+    "scaled_grouped_matmul",
+    "scaled_linear",
+    "scaled_matmul",
+    "scaled_swiglu",
     "scatter_rows",
     "segment_sum",
     "softmax",

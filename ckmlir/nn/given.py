@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ckmlir.nn.array import Array, empty, reshaped_strides
-from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, numpy_dtype
+from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.arguments import as_host_array, check_unmasked, packed_strides, view_of
 from ckmlir.runtime.device import Device, DeviceError
@@ -222,7 +222,7 @@ def _dtype(what: str, dtype: Any, target: Target, packed: str | None = None) -> 
     if name == "uint8":
         held = ", ".join(PACKED_TYPES)
         raise DeviceError(f"{what}: bytes may hold {held}; say which, as nn.cast(x, 'f32', packed='fp4')")
-    for known in DTYPES:
+    for known in (*DTYPES, POWER.name):
         try:
             if numpy_dtype(known, target).name == name:
                 return known

@@ -87,29 +87,13 @@ def linear(
     given, w = call.read("x", x), call.read("weight", weight).require(ndim=2)
     if not given.ndim or given.shape[-1] != w.shape[1]:
         raise DeviceError(f"x of shape {given.shape} and weight of shape {w.shape}: expected rows of {w.shape[1]}")
-    if activation is not None and activation not in ACTIVATIONS:
-        raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
-    dtype, n = given.dtype, w.shape[0]
-    shape = (*given.shape[:-1], n)
+    dtype = given.dtype
+    shape = (*given.shape[:-1], w.shape[0])
     w.require(dtype=dtype)
-    expression, sides = "acc", dict[str, tuple[str, Given]]()
-    if bias is not None:
-        sides["d0"] = "row", call.read("bias", bias).require(shape=(n,), dtype=dtype)
-        expression = "acc + d0"
-    if activation is not None:
-        expression = f"{activation}({expression})"
-    if residual is not None:
-        name = f"d{len(sides)}"
-        sides[name] = "full", call.read("residual", residual).require(shape=shape, dtype=dtype).rows()
-        expression = f"{expression} + {name}"
-    keys: dict[str, object] = {"op": expression} if expression != "acc" else {}
-    if sides:
-        keys["d"], keys["d_kind"] = (dtype,) * len(sides), tuple(kind for kind, _ in sides.values())
-        keys["ldd"] = tuple(pitch_of(one) if kind == "full" else 0 for kind, one in sides.values())
-    extra = {name: one for name, (_, one) in sides.items()}
+    keys, extra = epilogue(call, shape, bias, activation, residual, dtype)
     result = call.out("out", out, shape, dtype)
     rows = None if result is None else result.rows()
-    found = _matrix_product(call, given.rows(), _transposed(w), dtype, rows, keys, extra)
+    found = _matrix_product(call, given.rows(), transposed(w), dtype, rows, keys, extra)
     return out if out is not None else found.reshaped(*shape).array
 
 
@@ -209,6 +193,33 @@ def matmul_sparse(
     return out if out is not None else found.array
 
 
+def epilogue(
+    call: Call, shape: tuple[int, ...], bias: Any, activation: str | None, residual: Any, dtype: str | None = None
+) -> tuple[dict[str, object], dict[str, Given]]:
+    """The keys and the arrays of activation(product + bias) + residual, of this shape.
+
+    Raises DeviceError for an unknown activation, and for arrays of another shape, or another type than `dtype`.
+    """
+    if activation is not None and activation not in ACTIVATIONS:
+        raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
+    expression, sides = "acc", dict[str, tuple[str, Given]]()
+    if bias is not None:
+        sides["d0"] = "row", call.read("bias", bias).require(shape=shape[-1:], dtype=dtype)
+        expression = "acc + d0"
+    if activation is not None:
+        expression = f"{activation}({expression})"
+    if residual is not None:
+        name = f"d{len(sides)}"
+        sides[name] = "full", call.read("residual", residual).require(shape=shape, dtype=dtype).rows()
+        expression = f"{expression} + {name}"
+    keys: dict[str, object] = {"op": expression} if expression != "acc" else {}
+    if sides:
+        keys["d"] = tuple(one.dtype for _, one in sides.values())
+        keys["d_kind"] = tuple(kind for kind, _ in sides.values())
+        keys["ldd"] = tuple(pitch_of(one) if kind == "full" else 0 for kind, one in sides.values())
+    return keys, {name: one for name, (_, one) in sides.items()}
+
+
 def _matrix_product(
     call: Call,
     a: Given,
@@ -264,8 +275,8 @@ def layout_of(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]
     """
     forms = ["C" if one.strides[-2] == 1 != one.strides[-1] else "R" for one in (a, b)]
     memories = {
-        "a": a if forms[0] == "R" else _transposed(a),
-        "b": b if forms[1] == "R" else _transposed(b),
+        "a": a if forms[0] == "R" else transposed(a),
+        "b": b if forms[1] == "R" else transposed(b),
     }
     pitches: dict[str, int] = {}
     for name, one in memories.items():
@@ -279,7 +290,7 @@ def layout_of(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]
     return f"{forms[0]}{forms[1]}R", memories, pitches
 
 
-def _transposed(matrix: Given) -> Given:
+def transposed(matrix: Given) -> Given:
     """With the last two dimensions exchanged."""
     shape, strides = matrix.shape, matrix.strides
     return matrix.strided((*shape[:-2], shape[-1], shape[-2]), (*strides[:-2], strides[-1], strides[-2]))

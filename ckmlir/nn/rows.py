@@ -130,17 +130,19 @@ def topk_softmax(
 
 
 def quantize(
-    x: Any, dtype: str = "i8", *, by: str = "row", smooth: Any = None, scale: Any = None, stream: object = None
-) -> tuple[Any, Any]:
+    x: Any, dtype: str = "i8", *, by: str = "row", smooth: Any = None, scale: Any = None, powers: bool = False,
+    stream: object = None,
+) -> tuple[Any, Any]:  # fmt: skip
     """An array divided by scales, so that it fills the range of an 8-bit type, and rounded to the nearest.
 
     Args:
         x: (…, n), f16, bf16 or f32.
-        dtype: i8, fp8 or bf8.
+        dtype: i8, fp8 or bf8; with powers also fp4, fp6 and bf6, whose bytes are returned.
         by: what has a scale of its own: "tensor", "row", or blocks of rows x columns: "1x32", "1x64", "1x128",
             "128x128", with all dimensions but the last as rows.
         smooth: (n,), f32: what columns are multiplied with before; of rows, to i8 or fp8.
         scale: scales that are given, f32: a number of the tensor, (…) of rows.
+        powers: scales of blocks are powers of two, e8m0; with by="1x32" they are those of microscaling formats.
 
     Returns:
         The quantised array (…, n), and the scales, f32: (1,) of the tensor, (…) of rows, else (blocks down, blocks
@@ -154,6 +156,8 @@ def quantize(
     rows, out = given.rows(), dtype_name("dtype", dtype)
     if (smooth is not None and by != "row") or (scale is not None and (smooth is not None or by not in WHOLE)):
         raise DeviceError(f"by={by}: columns are scaled of rows only, scales given of rows and tensors; not both")
+    if powers and by in WHOLE:
+        raise DeviceError(f"by={by}: powers of two are scales of blocks; expected by=1x32, 1x64, 1x128 or 128x128")
     if by == "tensor":
         keys: dict[str, object] = {"shape": rows.shape, "dtype": rows.dtype, "strides": rows.strides}
         one = _scales(call, scale, (1,))
@@ -161,9 +165,10 @@ def quantize(
         found = call.run("quantize_tensor", keys | _known(one), {"x": rows, "scale": one})
         return found["q"].reshaped(*given.shape).array, scale if one is not None else found["scale"].array
     if by != "row":
-        keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "block": by}
+        keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "block": by, "scales": "e8m0" if powers else "f32"}
         found = call.run("quantize_blocks", keys, {"x": rows}, varying=("m",))
-        return found["q"].reshaped(*given.shape).array, found["scale"].array
+        q = found["q"]
+        return q.reshaped(*given.shape[:-1], q.shape[-1]).array, found["scale"].array
     keys = _sizes(rows) | {"out": out, "stride": pitch_of(rows), "rounding": "nearest"}
     if smooth is not None:
         columns = call.read("smooth", smooth).require(shape=rows.shape[1:], dtype="f32").rows().reshaped(rows.shape[1])
@@ -182,7 +187,7 @@ def dequantize(q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", strea
 
     Args:
         q: (…, n), i8, fp8 or bf8.
-        scale: f32, as `quantize` returns it.
+        scale: as `quantize` returns it.
         dtype: f16, bf16 or f32.
         by: what has a scale of its own, as for `quantize`.
 
@@ -201,7 +206,8 @@ def dequantize(q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", strea
         scales = scales.require(dtype="f32", shape=(1,) if by == "tensor" else given.shape[:-1])
         scales = _packed(scales)
     else:
-        _packed(scales.require(dtype="f32", ndim=2))
+        _packed(scales.require(ndim=2))
+        keys["scales"] = scales.dtype
     inputs = {"q": rows, "scale": scales}
     keys["align"] = _base(inputs, {})["base"]
     return call.run("dequantize", keys, inputs, varying=("m",))["y"].reshaped(*given.shape).array
