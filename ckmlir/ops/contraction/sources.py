@@ -16,7 +16,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.operator import alignment, ceil_div
 from ckmlir.ops.packing import unpack_values
-from ckmlir.ops.precision import PRECISIONS, through_jumps
+from ckmlir.ops.precision import LEAST_NORMAL, PRECISIONS, through_jumps
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
 from ckmlir.ops.tensors.rounding import Bounded, bounded_error, saturated
@@ -26,6 +26,8 @@ MOST = 4
 """Arrays that an operand may be made of; CK Tile's example has two."""
 NAMES = {operand: tuple(f"{operand}{place}" for place in range(MOST)) for operand in "ab"}
 TYPES = ("f16", "bf16", "f32", "f64", "fp8", "bf8", "i8", "i32")
+BOUND = 2.0**100
+"""Above it nothing is promised of `cast(…, bounded=True)`."""
 INTEGERS = "i4"
 """4-bit integers, two in a byte: only of a matrix whose elements follow each other along k. Its array counts bytes."""
 ROWS = {"a": "m", "b": "n"}
@@ -176,6 +178,22 @@ def read_sources(
     if not any(one.is_matrix for one in sources):
         raise RequestError(f"{operand}_kind: no array of {operand.upper()} is a matrix; expected one that is full")
     return tuple(sources)
+
+
+def are_bounded(sources: Sequence[Source] | Sequence[SourceSpec], dtype: str) -> bool:
+    """Whether what arrays come to is promised to be such as `cast(…, bounded=True)` takes: weights of 4-bit integers
+    with scales, in bf16.
+    """
+    return dtype == "bf16" and any(one.dtype == INTEGERS for one in sources)
+
+
+def as_bounded(values: Array, error: Array) -> Array:
+    """The error with that of conversions of numbers that are promised to be bounded: nothing is known of larger ones,
+    and smaller ones may become zero.
+    """
+    sizes = np.abs(values)
+    found: Array = np.where(sizes < LEAST_NORMAL, np.maximum(error, sizes), error)
+    return np.where(sizes >= BOUND, np.inf, found)
 
 
 def combined(

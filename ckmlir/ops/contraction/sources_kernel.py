@@ -8,7 +8,7 @@ from types import SimpleNamespace
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, load, stretch, unpack, view, where
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
-from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, SourceSpec
+from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, SourceSpec, are_bounded
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
@@ -70,7 +70,7 @@ class Combined:
         found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing)
         if self.ragged:
             found = where(coordinates(found, 1) < self.size - k, found, 0.0)
-        return cast(found, self.dtype)
+        return cast(found, self.dtype, bounded=are_bounded(self.sources, self.dtype))
 
 
 def combined(

@@ -7,8 +7,8 @@ along k in the low half (CK Tile's pk_int4; example 18_flatmm, a16w4). Scales an
 points are of groups of 32, 64 or 128 elements along k; the last group may be shorter.
 
 Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, b1 (n, groups) scales, b2 (n, groups) zero points, of `scale`;
-D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero point is not finite, or their product
-beyond `dtype`, nothing is promised of the column.
+D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero point is not finite, or an element of B
+beyond f16, or in bf16 2^100, nothing is promised of the column; elements of bf16 below 2^-126 may count as zero.
 """
 
 from __future__ import annotations

@@ -33,7 +33,18 @@ from ckmlir.ops.contraction.keys import (
 )
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.sources import MOST, NAMES, ROWS, TYPES, combined, moved_sums, read_sources, rounded
+from ckmlir.ops.contraction.sources import (
+    MOST,
+    NAMES,
+    ROWS,
+    TYPES,
+    are_bounded,
+    as_bounded,
+    combined,
+    moved_sums,
+    read_sources,
+    rounded,
+)
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.operator import ArraySpec
@@ -139,7 +150,8 @@ def _operand(problem: Problem, name: str, arrays: Mapping[str, Array]) -> tuple[
     """A or B with k as its second dimension, and how far what is computed may be from it."""
     sources = [one for one in problem.sources if one.operand == name]
     shape = ({"a": problem.m, "b": problem.n}[name], problem.k)
-    return combined(problem.combine["ab".index(name)], sources, arrays, shape, problem.computing)
+    values, error = combined(problem.combine["ab".index(name)], sources, arrays, shape, problem.computing)
+    return values, as_bounded(values, error) if are_bounded(sources, problem.stored) else error
 
 
 def _rounded(problem: Problem, name: str, arrays: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
