@@ -153,7 +153,8 @@ def compile_scheduled(
 
     Args:
         schedule: of the main loop; by default the kernel's own.
-        added: pass of the pipeline -> what runs behind it, as text: ours, MLIR's, or plug-ins (`docs/plug_ins.md`).
+        added: pass of the pipeline, or `pipeline.START` -> what runs behind it, as text: ours, MLIR's, or plug-ins
+            (`docs/plug_ins.md`).
             What passes do before `ck-pipeline-loops` is taken for what the kernel means; the schedule checker compares
             with that what the kernel is before it is lowered.
         keep, print_after: as `compile_kernel`.

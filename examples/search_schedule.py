@@ -1,6 +1,6 @@
 """A faster schedule for one GEMM, looked for without a GPU.
 
-    python examples/search_schedule.py [key=value …] [--arch gfx950] [--seen 600] [--records FILE] [-o best.schedule]
+    python examples/search_schedule.py [key=value …] [--arch gfx942] [--seen 600] [--records FILE] [-o best.schedule]
 
 Legal moves, taken from the kernel's own schedule and from what schedulers find; a model of the step before LLVM; LLVM,
 the proof and the full model for the best of them. What is found out is kept in the file of records: a search that was
@@ -29,7 +29,7 @@ def main() -> int:
     """Search, and adopt what is worth it."""
     parser = argparse.ArgumentParser(description="a faster schedule for one GEMM")
     parser.add_argument("keys", nargs="*", default=KEYS, help=f"of the GEMM [{' '.join(KEYS)}]")
-    parser.add_argument("--arch", default="gfx950", help="gfx90a, gfx942 or gfx950")
+    parser.add_argument("--arch", default="gfx942", help="gfx90a, gfx942 or gfx950")
     parser.add_argument("--seen", type=int, default=600, help="schedules to look at before LLVM")
     parser.add_argument("--records", type=Path, default=Path("search.jsonl"), help="what is found out")
     parser.add_argument("--on", default=LOCAL, help="who works: local, or dask://host:port")

@@ -4,7 +4,7 @@ from math import prod
 
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
-from ckmlir.targets.timing import Cycles, vector_cycles, vector_instructions
+from ckmlir.targets.timing import Cycles, least_vector_instructions, vector_cycles, vector_instructions
 
 FREE = (
     "vector.",
@@ -39,6 +39,22 @@ def arithmetic_cycles(op: ir.Operation, target: Target) -> Cycles:
     kind, bounded = str(op.results[0].type.element_type), "bounded" in op.attributes
     count = vector_instructions(target, op.name, elements_of(op), result=kind, bounded=bounded)
     return vector_cycles(target, op.name, count)
+
+
+def least_cycles(op: ir.Operation, target: Target) -> Cycles:
+    """How long the vector unit is busy with an operation at least: nothing for scalars, and for a product that its only
+    user may add to something in one instruction (V_FMA).
+    """
+    count = 0
+    if is_arithmetic(op) and not _may_be_fused(op):
+        kind = str(op.results[0].type.element_type)
+        count = least_vector_instructions(target, op.name, elements_of(op), result=kind)
+    return vector_cycles(target, op.name, count)
+
+
+def _may_be_fused(op: ir.Operation) -> bool:
+    users = [use.owner.operation.name for use in op.results[0].uses]
+    return op.name == "arith.mulf" and all(name in ("arith.addf", "arith.subf") for name in users)
 
 
 def elements_of(op: ir.Operation) -> int:

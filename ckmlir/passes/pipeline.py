@@ -61,10 +61,16 @@ LOWERING = PIPELINE[_ROWS.index("ck-lower-fragments") :]
 """The pipeline in three: a schedule decides what the second does; the schedule checker reads what is between them."""
 
 
+START = "start"
+"""Where passes are added before the first row: behind the traced kernel."""
+
+
 def with_added(steps: Iterable[Step], added: Mapping[str, Sequence[str]]) -> list[Step]:
-    """Rows of the pipeline with further passes, as text, behind those that `added` names."""
+    """Rows of the pipeline with further passes, as text, behind those that `added` names, or behind `START`."""
     found = []
     for step in steps:
+        if step is PIPELINE[0]:
+            found += [Step(one) for one in added.get(START, ())]
         found += [step, *(Step(one) for one in added.get(str(step.run), ()))]
     return found
 

@@ -1,49 +1,51 @@
 """The least interval, by a constraint solver: OR-Tools CP-SAT, an optional dependence (`pip install ckmlir[solve]`).
 
 For intervals from the lower bound on: does any assignment of start times keep all dependences and units? The first
-interval that one has is the least, if every shorter one was refuted in time.
+interval that one has is the least, if every shorter one was refuted in time. What keeps an interval keeps a longer one,
+so what is refuted refutes all below it. Where time runs out for all, modulo scheduling's schedule is given, with how
+far it may be from the least.
 """
 
+from dataclasses import replace
 from typing import Any
 
 from ckmlir.scheduling.bounds import lower_bounds
+from ckmlir.scheduling.modulo import ModuloScheduling
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.scheduler import SchedulingError, Solution, in_one_step, schedule_of_times
 
 SECONDS = 10.0
 """For each interval; counted in the solver's own deterministic time, so that results do not depend on the machine."""
 STAGES = 8
+INTERVALS = 16
+"""Intervals that are tried, each a sixteenth of the bound longer than the one before."""
 
 
 class Exact:
-    """Bounded search; says how far from the lower bound the result may be."""
+    """Bounded search; says how far from the least interval the result may be."""
 
     seconds = SECONDS
 
     def solve(self, problem: Problem, seed: int = 0) -> Solution:
-        """The first interval with a solution. Raises SchedulingError without the solver, or when none is found."""
+        """The first interval with a solution. Raises SchedulingError without the solver, or where modulo scheduling,
+        whose schedule is given when time runs out, finds none either.
+        """
         try:
             from ortools.sat.python import cp_model
         except ImportError:
             raise SchedulingError("the exact scheduler needs OR-Tools: pip install ortools, or ckmlir[solve]") from None
         bound = max(1, lower_bounds(problem).interval)
-        kept = in_one_step(problem)
-        refuted = True
-        for step in range(16):
-            interval = bound + step * max(1, bound // 16)
+        kept, least = in_one_step(problem), bound
+        for step in range(INTERVALS):
+            interval = bound + step * max(1, bound // INTERVALS)
             times, certain = self._times(cp_model, kept, interval, seed)
             if times is not None:
-                gap = interval - bound
-                proved = (
-                    "the least" if gap == 0 else f"at most {gap} cycles ({100 * gap / bound:.1f} %) above the least"
-                )
-                remark = f"lower bound {bound}, interval {interval}: {proved}" + ("" if refuted else ", not proved")
-                return Solution(schedule_of_times(problem, "exact", times, interval), interval, remark)
-            refuted = refuted and certain
-        raise SchedulingError(
-            f"exact: no schedule of {problem.name} with an interval of up to {interval} cycles in time; no interval is "
-            f"less than {bound}"
-        )
+                return Solution(schedule_of_times(problem, "exact", times, interval), interval, _gap(interval, least))
+            least = interval + 1 if certain else least
+        found = ModuloScheduling().solve(problem, seed)
+        assert found.interval is not None, "modulo scheduling has intervals"
+        remark = f"time ran out for every interval up to {interval}, so this is modulo scheduling's; "
+        return Solution(replace(found.schedule, name="exact"), found.interval, remark + _gap(found.interval, least))
 
     def _times(self, cp: Any, problem: Problem, interval: int, seed: int) -> tuple[dict[int, int] | None, bool]:
         """Start times (None: none found), and whether that there are none is certain."""
@@ -75,3 +77,11 @@ class Exact:
         if status in (cp.OPTIMAL, cp.FEASIBLE):
             return {node.number: int(solver.value(start[node.number])) for node in problem.nodes}, True
         return None, bool(status == cp.INFEASIBLE)
+
+
+def _gap(interval: int, least: int) -> str:
+    """How far an interval may be from the least, of which it is known that it is not below `least`."""
+    if interval <= least:
+        return f"interval {interval}, proved to be the least"
+    gap = f"{interval - least} cycles ({100 * (interval - least) / least:.1f} %)"
+    return f"interval {interval}, at most {gap} above the least, which is {least} or more"

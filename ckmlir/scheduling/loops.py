@@ -12,7 +12,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
-from ckmlir.passes.arithmetic import FREE, elements_of
+from ckmlir.passes.arithmetic import FREE, elements_of, least_cycles
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import fragments_of, handed_on, holds_loop, operands_of, source_of, stage_of
 from ckmlir.passes.walk import target_of, waves_of
@@ -21,6 +21,9 @@ from ckmlir.targets import Target
 from ckmlir.targets.timing import UNITS, Cycles, lds_cycles, matrix_cycles, memory_cycles, vector_cycles
 
 STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment", "ck.atomic_scatter_fragment"})
+GATHERS = frozenset({"ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_scatter_fragment"})
+L1_LANE_BYTES = 4
+"""Of a lane, for which the L1 cache takes as long as the address unit for 64 lanes."""
 LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment"})
 
 
@@ -66,6 +69,7 @@ class _Builder:
                 place, op.name, stage, index.get(op, -1), unit, time.latency, time.busy, time.issue, time.source,
                 sum(map(registers_held, op.results)), ends.get(op, 0), *_tensor(op),
                 f"{position.file}:{position.line}" if position else "", op in carried,
+                least_cycles(op, target).busy if unit == "vector" else None,
             ))  # fmt: skip
         edges = {
             Edge(number[one], number[two], "flow", nodes[number[one]].latency, distance)
@@ -105,7 +109,8 @@ def _cycles(op: ir.Operation, target: Target) -> Cycles:
     if op.name == "ck.mfma":
         return matrix_cycles(target, text_of(op, "instruction"))
     if op.name in STORES or op.name in LOADS:
-        return memory_cycles(target, lane_bytes(op))
+        # Lanes that gather may all want the same bytes.
+        return memory_cycles(target, L1_LANE_BYTES if op.name in GATHERS else lane_bytes(op))
     if (traffic := traffic_of(op)) is not None:
         return lds_cycles(target, "write" if traffic.writes else "read", lane_bytes(op))
     return vector_cycles(target, op.name, elements_of(op))  # packed instructions are not assumed

@@ -9,7 +9,7 @@ iterations ahead and v for b it holds exactly if `d + a - b > 0`, or `d + a - b 
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from typing import Any
 
 from ckmlir.errors import CkmlirError
@@ -38,6 +38,7 @@ class Node:
         tensor, lds_bytes: the LDS tensor that it reads or writes, and its size ("" and 0: none).
         line: file:line, or "".
         carried: whether its result goes round the loop.
+        least: cycles that no backend can do without on its unit; None: `busy`.
     """
 
     number: int
@@ -55,6 +56,7 @@ class Node:
     lds_bytes: int
     line: str
     carried: bool
+    least: int | None = None
 
     @property
     def is_fragment(self) -> bool:
@@ -182,7 +184,7 @@ class Problem:
 
 
 def _read(kind: Any, data: Mapping[str, Any]) -> Any:
-    names = [field.name for field in fields(kind)]
+    names = [field.name for field in fields(kind) if field.name in data or field.default is MISSING]
     unknown = sorted(set(data) - set(names))
     if unknown:
         raise ProblemError(f"unknown field {', '.join(unknown)} of a {kind.__name__.lower()}")

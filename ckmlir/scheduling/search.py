@@ -1,8 +1,8 @@
 """Looking for a faster schedule of one kernel.
 
-Rounds. Each takes the best schedules so far, walks from them by legal moves, and has the steps of what it meets
-modelled before LLVM; then the best of them that nobody has compiled are compiled, proved and modelled in full. A
-schedule counts with what the full model says of its step where that is known, since LLVM may have moved something.
+Rounds. Each walks from good schedules by legal moves, and has the steps of what it meets modelled before LLVM; then the
+best of them that nobody has compiled are compiled, proved and modelled in full. A schedule counts with what the full
+model says of its step where that is known, since LLVM may have moved something.
 
 Everything found out is appended to a file at once, refusals too. A search takes the same way however many work on it,
 and what the file knows is not asked again: one that was ended, however, goes the same way to where it was, and on.
@@ -10,6 +10,7 @@ and what the file knows is not asked again: one that was ended, however, goes th
 
 from __future__ import annotations
 
+import random
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,8 +25,10 @@ from ckmlir.runtime.processes import Task, WorkerError, Workers
 from ckmlir.scheduling.candidates import Judged, Looked, Subject, judge, look
 from ckmlir.scheduling.step_model import Surroundings
 
-PARENTS = 8
-"""Schedules that a round walks from."""
+PARENTS = 64
+"""Schedules that a round walks from at most, the better the more often."""
+BIAS = 3
+"""A walk begins at the place u ** BIAS of the list of parents, the best first, for an even u from 0 to 1."""
 BATCH = 48
 """Walks of a round."""
 FINALISTS = 4
@@ -105,8 +108,9 @@ class Search:
         self._look([(text, None) for text in dict.fromkeys((self.own, *starts))], registers)
         number = 0
         while len(self.found.looked) + len(self.found.refused) < candidates:
-            parents = self._best()[:PARENTS]
-            self._look([(parents[at % len(parents)], number + at) for at in range(BATCH)], registers)
+            parents, chance = self._best()[:PARENTS], random.Random(number)
+            chosen = [parents[int(len(parents) * chance.random() ** BIAS)] for _ in range(BATCH)]
+            self._look([(text, number + at) for at, text in enumerate(chosen)], registers)
             number += BATCH
             best = self._best()
             limit = MARGIN * self._score(best[0])

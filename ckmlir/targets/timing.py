@@ -1,7 +1,8 @@
 """How long instructions take and keep a unit busy, as far as schedules need to know.
 
 Cycles are those of the shader clock. Every number has a source; those that no public source gives are marked assumed.
-They rank schedules and bound them from below; they do not predict run times.
+They rank schedules and bound them from below; they do not predict run times. The model of time has the same numbers in
+files of its own (`sim/timing/parameters`), since it knows nothing of compilers; a test holds both equal.
 """
 
 from dataclasses import dataclass
@@ -49,6 +50,7 @@ VECTOR_ISSUE = 4
 """Cycles in which a SIMD issues an instruction for 64 lanes: CDNA3 ISA, 'Wavefront'."""
 LDS_LATENCY = 64  # LLVM SISchedule.td, WriteLDS: 'can be between 2 and 64'
 MEMORY_LATENCY = 800  # no public number for a loaded HBM
+LDS_BYTES = 128  # ROCm Compute Profiler documentation, 'Local data share': bytes a cycle
 L1_BYTES = 64  # CDNA3 white paper: bytes that a compute unit's L1 cache delivers in a cycle
 
 
@@ -59,9 +61,11 @@ def matrix_cycles(target: Target, instruction: str) -> Cycles:
 
 
 def lds_cycles(target: Target, kind: str, width: int) -> Cycles:
-    """An LDS "read" or "write" of `width` bytes a lane without bank conflicts."""
+    """An LDS "read" or "write" of `width` bytes a lane without bank conflicts: phases over all banks take the cycles
+    that their bytes take.
+    """
     access = target.lds_access(kind, width)
-    busy = len(access.phases)
+    busy = len(access.phases) * max(1, round(4 * access.banks / LDS_BYTES))
     return Cycles(LDS_LATENCY + busy, busy, VECTOR_ISSUE, "assumed: the longest that LLVM's SISchedule.td allows for")
 
 
@@ -94,6 +98,27 @@ def vector_instructions(target: Target, name: str, elements: int, *, result: str
         feature, without = CONVERSIONS[result]
         each = 0.5 if target.has(feature) else BOUNDED if bounded and result == "bf16" else without
     return max(1, ceil(elements * each))
+
+
+SMALL = frozenset({"f16", "bf16", "fp8", "bf8"})
+"""Of conversions to these one instruction converts two elements at most (V_CVT_PK_...)."""
+
+
+def least_vector_instructions(target: Target, name: str, elements: int, *, result: str) -> int:
+    """Instructions that an operation on so many elements of a lane cannot do without, whatever the backend finds.
+
+    Transcendentals are one an element; sums and products two elements each where they can be packed, and so are
+    conversions to small types; maxima two in a chain. What may become a part of another instruction, such as masks,
+    exchanges of lanes (DPP), conversions to f32 and integer arithmetic, counts for nothing.
+    """
+    if name in TRANSCENDENTAL:
+        return elements
+    packs = target.has("packed_f32_math") or result in SMALL
+    if name in PACKED:
+        return ceil(elements / 2) if packs else elements
+    if name in TERNARY or (name == "ck.convert" and result in SMALL):
+        return ceil(elements / 2)
+    return 0
 
 
 def vector_cycles(target: Target, name: str, instructions: int) -> Cycles:

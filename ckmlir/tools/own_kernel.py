@@ -38,7 +38,8 @@ def add_own_kernel_arguments(parser: argparse.ArgumentParser, *, modules: bool =
     )
     parser.add_argument(
         "--pass-after", action="append", default=[], metavar="NAME=PASS",
-        help="run a pass, ours or a plug-in's (docs/plug_ins.md), behind NAME of the pipeline; the outcome is proved",
+        help="run a pass, ours or a plug-in's (docs/plug_ins.md), behind NAME of the pipeline, or `start`; "
+        "the outcome is proved",
     )  # fmt: skip
 
 
@@ -114,15 +115,15 @@ def added_passes(texts: Sequence[str]) -> dict[str, list[str]]:
     """What --pass-after says: pass of the pipeline -> what runs behind it. Raises CkmlirError."""
     if not texts:
         return {}
-    from ckmlir.passes.pipeline import PIPELINE
+    from ckmlir.passes.pipeline import PIPELINE, START
     from ckmlir.passes.syntax import parse_pass
 
-    rows = [str(step.run) for step in PIPELINE]
+    rows = [START, *(str(step.run) for step in PIPELINE)]
     found: dict[str, list[str]] = {}
     for text in texts:
         name, equals, added = text.partition("=")
         if not equals or not added:
-            form = f"NAME=PASS, such as {rows[3]}=module:Class{{option=value}}"
+            form = f"NAME=PASS, such as {rows[4]}=module:Class{{option=value}}"
             raise CkmlirError(f"--pass-after {text}: expected {form}")
         if name not in rows:
             raise CkmlirError(f"--pass-after {text}: no pass {name} in the pipeline; {suggest(name, rows)}")

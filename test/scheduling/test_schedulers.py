@@ -9,8 +9,10 @@ from hypothesis import strategies as st
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fragments
 from ckmlir.ops import find_operator
-from ckmlir.scheduling import SCHEDULERS, Problem, SchedulingError, Workbench, find_scheduler, lower_bounds
+from ckmlir.scheduling import SCHEDULERS, Problem, SchedulingError, Workbench, exact, find_scheduler, lower_bounds
+from ckmlir.scheduling.bounds import Bounds
 from ckmlir.scheduling.evaluate import evaluate
+from ckmlir.scheduling.exact import Exact
 from ckmlir.scheduling.graph import broken_links, links_between_fragments
 from ckmlir.scheduling.modulo import place_nodes
 from ckmlir.scheduling.problem import Edge, Limits, Node
@@ -38,6 +40,25 @@ def test_dependences_are_kept(name: str, buffers: int) -> None:
     assert Schedule.parse(str(solution.schedule)) == solution.schedule
     assert solution == find_scheduler(name).solve(problem, seed=1)
     assert solution.interval is None or solution.interval >= lower_bounds(problem).interval
+
+
+@pytest.mark.parametrize(("refuted", "words"), [
+    (0, "128 cycles (200.0 %) above the least, which is 64 or more"),
+    (2, "123 cycles (178.3 %) above the least, which is 69 or more"),
+])  # fmt: skip
+def test_the_exact_scheduler_says_how_far_it_may_be_when_time_runs_out(
+    refuted: int, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A solver that answers for the first intervals only; the bound is a third of what modulo scheduling finds."""
+    pytest.importorskip("ortools", reason="the exact scheduler's solver is not installed")
+    answers = iter([True] * refuted + [False] * 16)
+    monkeypatch.setattr(Exact, "_times", lambda *_: (None, next(answers)))
+    monkeypatch.setattr(exact, "lower_bounds", lambda _: Bounds(64, "matrix", 0, {}))
+    problem = bench(m=128, n=128, k=128, block="64x64x32").problem
+    solution = find_scheduler("exact").solve(problem)
+    assert solution.interval == 192 and words in solution.remark
+    assert solution.remark.startswith("time ran out for every interval up to 124, so this is modulo scheduling's;")
+    assert broken_links(problem, links_between_fragments(problem), solution.schedule) == []
 
 
 def test_ping_pong_takes_turns() -> None:

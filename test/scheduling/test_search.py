@@ -21,7 +21,7 @@ from ckmlir.scheduling.step_stream import stream_of
 from ckmlir.scheduling.walks import walk
 
 SMALL = Subject("gemm", (("m", 64), ("n", 64), ("k", 384), ("block", "64x64x64"), ("schedule", "compv3")), "gfx942")
-WIDE = Subject("gemm", (("m", 1024), ("n", 1024), ("k", 1536), ("block", "128x128x64")), "gfx950")
+WIDE = Subject("gemm", (("m", 1024), ("n", 1024), ("k", 2048), ("block", "128x128x64")), "gfx950")
 
 
 @pytest.fixture
@@ -71,11 +71,9 @@ def test_the_stream_has_the_machine_codes_instructions() -> None:
 
 
 def test_the_model_before_llvm_agrees_with_the_full_one() -> None:
-    around = Surroundings()
-    for text in ("schedule a 1; ahead load 2, to_lds 1; order interleave; fences memory", "schedule b 1"):
-        full = judge(SMALL, str(listed(SMALL, text)))
-        around = full.around
-        assert look(SMALL, text, None, around).cycles == pytest.approx(full.step, rel=0.15)
+    text = str(listed(SMALL, str(bench_of(SMALL).schedule)))
+    full = judge(SMALL, text)
+    assert look(SMALL, text, None, full.around).cycles == pytest.approx(full.step, rel=0.1)
 
 
 @pytest.mark.full
@@ -90,7 +88,14 @@ def test_ranks_agree() -> None:
         except CkmlirError:
             continue
         looked[one.schedule] = one.cycles
-    judged = {text: one for text in looked if not (one := judge(WIDE, text)).spills}
+    judged = {}
+    for text in looked:
+        try:
+            one_judged = judge(WIDE, text)
+        except CkmlirError:  # a loop of so many steps that the launch has hardly a turn
+            continue
+        if not one_judged.spills:
+            judged[text] = one_judged
     ours, full = ([*map(values.__getitem__, judged)] for values in (looked, {t: j.step for t, j in judged.items()}))
     ranks = [[sorted(values).index(value) for value in values] for values in (ours, full)]
     mean = (len(judged) - 1) / 2

@@ -13,10 +13,13 @@ from pathlib import Path
 import pytest
 
 from ckmlir import plug_ins
+from ckmlir.compiler import compile_scheduled
 from ckmlir.ops import find_operator
+from ckmlir.passes.pipeline import START
 from ckmlir.scheduling import Workbench
 from ckmlir.targets import get_target
 from ckmlir.tools import cli, opt
+from ckmlir.tools.own_kernel import added_passes
 
 ROOT = Path(__file__).parent.parent.parent
 EXAMPLES = ROOT / "examples" / "plug_ins"
@@ -211,6 +214,16 @@ def test_added_passes_that_are_refused(
 ) -> None:
     assert cli.main(["compile", "gemm", "--arch", "gfx942", "-o", "gemm.hsaco", "--pass-after", text]) == 2
     assert words in capsys.readouterr().err
+
+
+def test_a_pass_before_the_first_row() -> None:
+    """It sees tile code as it was traced; what it does is part of what the kernel means."""
+    operator, target = find_operator("gemm"), get_target("gfx942")
+    spec = operator.spec(operator.problem(m=64, n=64, k=64, block="64x64x32"), target)
+    added = {START: ["cse", "canonicalize"], "ck-infer-divisors": ["cse"]}
+    compiled = compile_scheduled(operator, spec, target, added=added)
+    assert list(compiled.timings)[:4] == ["trace", "cse", "canonicalize", "ck-infer-divisors"]
+    assert added_passes(["start=cse"]) == {START: ["cse"]}
 
 
 def test_added_passes_and_modules_exclude_each_other(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from ckmlir.sim.timing.critical_path import CriticalPath
 from ckmlir.sim.timing.edits import Case, Edit, apply_edits
 from ckmlir.sim.timing.events import Reason, Timeline
 from ckmlir.sim.timing.launch_model import model_launch
+from ckmlir.sim.timing.occupancy import trace_occupancy
 
 REASONS_SHOWN = 6
 NOTE = "model, not hardware"
@@ -34,6 +35,16 @@ class Outcome:
     remark: str
     timeline: Timeline
     launch_cycles: float
+
+    @property
+    def workgroups(self) -> int:
+        """That were simulated."""
+        return len(self.timeline.trace.workgroups)
+
+    @property
+    def cycles_a_workgroup(self) -> float:
+        """Of the compute unit, for each workgroup that it ran: what compares where others ran more or fewer."""
+        return self.cycles / self.workgroups
 
     @property
     def cycles(self) -> int:
@@ -78,7 +89,17 @@ def changed_outcome(case: Case, edits: Sequence[Edit]) -> Outcome:
     ours, theirs = math.prod(changed.trace.grid), math.prod(case.trace.grid)
     if ours != theirs:
         remarks[f"{ours} workgroups instead of {theirs}, so only cycles of the launch compare"] = None
-    return _outcome(", ".join(map(str, edits)), "; ".join(remarks), changed)
+    outcome = _outcome(", ".join(map(str, edits)), "", changed)
+    if told := _residency(outcome, case):
+        remarks[told] = None
+    return replace(outcome, remark="; ".join(remarks))
+
+
+def _residency(outcome: Outcome, case: Case) -> str:
+    """What differs in how many workgroups are on a compute unit at a time; "" where that is as before."""
+    before, timeline = trace_occupancy(case.trace, case.parameters).workgroups, outcome.timeline
+    now = trace_occupancy(timeline.trace, timeline.parameters).workgroups
+    return f"{now} workgroups on a compute unit at a time instead of {before}" if now != before else ""
 
 
 @dataclass(frozen=True)
@@ -108,11 +129,15 @@ class Comparison:
         rows = [head, *(self._row(outcome, reasons) for outcome in self.outcomes)]
         notes = [f"{outcome.name}: {outcome.remark}" for outcome in self.outcomes if outcome.remark]
         about = f"cycles of the launch and of {self._simulated}; stalls in cycles of a wave, on average"
+        notes += [
+            f"{one.name}: {one.workgroups} workgroups were simulated; its change of cycles is that for each workgroup"
+            for one in self.outcomes if one.workgroups != self.base.workgroups
+        ]  # fmt: skip
         return "\n".join([self.title, *_table(rows), about, NOTE, *notes])
 
     @property
     def _simulated(self) -> str:
-        count = len(self.base.timeline.trace.workgroups)
+        count = self.base.workgroups
         return "a workgroup" if count == 1 else f"{count} workgroups"
 
     def _row(self, outcome: Outcome, reasons: Iterable[Reason]) -> list[str]:
@@ -122,7 +147,7 @@ class Comparison:
             f"{outcome.launch_cycles:,.0f}",
             "" if outcome is self.base else _change(outcome.launch_cycles, self.base.launch_cycles),
             f"{outcome.cycles:,}",
-            "" if outcome is self.base else _change(outcome.cycles, self.base.cycles),
+            "" if outcome is self.base else _change(outcome.cycles_a_workgroup, self.base.cycles_a_workgroup),
             f"{100 * outcome.matrix_busy:.1f} %",
             *(f"{stalls.get(reason, 0.0):,.0f}" for reason in reasons),
         ]
@@ -138,7 +163,9 @@ class Comparison:
                     "name": outcome.name,
                     "remark": outcome.remark,
                     "cycles": outcome.cycles,
+                    "workgroups": outcome.workgroups,
                     "change_cycles": outcome.cycles - self.base.cycles,
+                    "change_cycles_a_workgroup": outcome.cycles_a_workgroup - self.base.cycles_a_workgroup,
                     "launch_cycles": outcome.launch_cycles,
                     "matrix_busy": outcome.matrix_busy,
                     "bank_conflict_cycles": outcome.conflict_cycles,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 
 import numpy as np
@@ -53,6 +53,31 @@ def case_of(name: str) -> Case:
 @cache
 def base_of(name: str) -> Outcome:
     return base_outcome(case_of(name))
+
+
+def test_like_is_compared_with_like_where_residency_differs() -> None:
+    """A kernel with less LDS, of which two workgroups are on a compute unit where one was: cycles are for each."""
+    case = case_of("gemm")
+    changed = base_outcome(case._replace(mode=1))
+    full = case._replace(trace=replace(case.trace, lds_bytes=65536))
+    assert changed_outcome(full, [ScaleParameter("lds.latency", 2.0)]).remark == ""
+
+    @dataclass(frozen=True)
+    class Less:
+        remark: str = "less LDS"
+
+        def __str__(self) -> str:
+            return "less"
+
+        def apply(self, other: Case) -> Case:
+            return other._replace(trace=replace(other.trace, lds_bytes=16384))
+
+    less = changed_outcome(full, [Less()])
+    assert less.remark == "less LDS; 4 workgroups on a compute unit at a time instead of 1"
+    assert (less.workgroups, changed.workgroups) == (2, 1)
+    text = Comparison("t", (changed, less)).text()
+    assert "less: 2 workgroups were simulated; its change of cycles is that for each workgroup" in text
+    assert f"{100 * (less.cycles / 2 / changed.cycles - 1):+.1f} %" in text
 
 
 kernels = pytest.mark.parametrize("name", KERNELS)
