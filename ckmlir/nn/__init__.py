@@ -8,6 +8,7 @@ y = nn.linear(x, weight, bias, activation="gelu")
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.attention_gradients import attention_backward
+from ckmlir.nn.cached_attention import attention_page_lists, attention_paged, attention_with_kvcache
 from ckmlir.nn.convolution_gradients import (
     conv1d_input,
     conv1d_weight,
@@ -20,6 +21,7 @@ from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
 from ckmlir.nn.experts import fused_experts, moe
 from ckmlir.nn.grouped import grouped_matmul
 from ckmlir.nn.indexed import argsort, histogram, nonzero, scatter_rows, segment_sum, sort
+from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
@@ -34,7 +36,10 @@ __all__ = [
     "asarray",
     "attention",
     "attention_backward",
+    "attention_page_lists",
+    "attention_paged",
     "attention_varlen",
+    "attention_with_kvcache",
     "avg_pool1d",
     "avg_pool2d",
     "avg_pool3d",
@@ -59,6 +64,7 @@ __all__ = [
     "fused_experts",
     "grouped_matmul",
     "histogram",
+    "hstu_attention",
     "im2col",
     "layer_norm",
     "linear",
@@ -74,6 +80,7 @@ __all__ = [
     "quantize",
     "reduce",
     "rms_norm",
+    "sage_attention",
     "scaled_grouped_matmul",
     "scaled_linear",
     "scaled_matmul",
@@ -82,6 +89,7 @@ __all__ = [
     "segment_sum",
     "softmax",
     "sort",
+    "sparse_attention",
     "swiglu",
     "topk",
     "topk_softmax",

@@ -98,8 +98,8 @@ def attention_varlen(
     query, key, value = (one.shape for one in arrays.values())
     if key[:2] != value[:2]:
         raise DeviceError(f"k {key}, v {value}: expected as many keys and heads")
-    starts = {"q": _starts("cu_seqlens_q", cu_seqlens_q, query[0])}
-    starts["k"] = starts["q"] if cu_seqlens_k is None else _starts("cu_seqlens_k", cu_seqlens_k, key[0])
+    starts = {"q": starts_of("cu_seqlens_q", cu_seqlens_q, query[0])}
+    starts["k"] = starts["q"] if cu_seqlens_k is None else starts_of("cu_seqlens_k", cu_seqlens_k, key[0])
     if len(starts["q"]) != len(starts["k"]) or starts["k"][-1] != key[0]:
         raise DeviceError(
             f"cu_seqlens_k: {len(starts['k'])} numbers that end with {starts['k'][-1]}; expected {len(starts['q'])} "
@@ -108,21 +108,13 @@ def attention_varlen(
     keys: dict[str, object] = {
         "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd",
         **{f"seqlens_{side}": tuple(np.diff(one).tolist()) for side, one in starts.items()},
-        **_common(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None,
+        **common_keys(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None,
     }  # fmt: skip
-    inputs: dict[str, Given | None] = {}
-    for name, one in arrays.items():
-        if _lies(one):
-            keys[f"{name}_strides"] = (one.shape[0] * one.strides[0], one.strides[1], one.strides[0])
-        inputs[name] = _in_a_batch(_packed_channels(one))
+    inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
     result = call.out("out", out, (*query[:2], value[2]), arrays["q"].dtype)
-    written = None
-    if result is not None:
-        written = _in_a_batch(result)
-        if _lies(result):
-            keys["o_strides"] = (result.shape[0] * result.strides[0], result.strides[1], result.strides[0])
+    written = None if result is None else in_rows("o", result, keys)
     for side, numbers in starts.items():
-        inputs[f"seqstart_{side}"] = _beside(call, arrays["q"], np.asarray(numbers, np.int32))
+        inputs[f"seqstart_{side}"] = beside(call, arrays["q"], np.asarray(numbers, np.int32))
     inputs["slopes"] = slopes_of(call, alibi_slopes, query[1], keys)
     found = call.run("fmha_fwd", keys, inputs, {"o": written})
     o = out if out is not None else found["o"].reshaped(*query[:2], value[2]).array
@@ -130,9 +122,13 @@ def attention_varlen(
 
 
 def read_batches(
-    call: Call, given: Sequence[Any], causal: bool, window: Sequence[int], scale: float | None, layout: str
-) -> tuple[dict[str, Given], dict[str, object]]:
-    """q, k and v of batches, and the keys that follow from them. Raises DeviceError where they do not fit."""
+    call: Call, given: Sequence[Any], causal: bool, window: Sequence[int], scale: float | None, layout: str,
+    same: bool = True,
+) -> tuple[dict[str, Given], dict[str, object]]:  # fmt: skip
+    """q, k and v of batches, and the keys that follow from them; `same`: v is of the type of q and k.
+
+    Raises DeviceError where they do not fit.
+    """
     if layout not in ("bshd", "bhsd"):
         raise DeviceError(f"layout={layout}: expected bshd or bhsd")
     arrays = {name: call.read(name, one).require(ndim=4) for name, one in zip("qkv", given, strict=True)}
@@ -142,17 +138,17 @@ def read_batches(
         raise DeviceError(f"q {query}, k {key}, v {value}: expected as many batches, keys and heads in k and v")
     keys: dict[str, object] = {
         "b": query[0], "h": query[head], "hk": key[head], "sq": query[sequence], "sk": key[sequence], "layout": layout,
-        **_common(arrays, causal, window, scale),
+        **common_keys(arrays, causal, window, scale, same),
     }  # fmt: skip
     for name, one in arrays.items():
-        keys |= strides_key(name, strides_of(_packed_channels(one), layout))
+        keys |= strides_key(name, strides_of(packed_channels(one), layout))
     return arrays, keys
 
 
 def strides_of(array: Given, layout: str) -> tuple[int, ...] | None:
     """From one batch, head and row to the next, where it matters how an array lies."""
     order = (0, layout.index("h"), layout.index("s"))
-    return tuple(array.strides[dim] for dim in order) if _lies(array) else None
+    return tuple(array.strides[dim] for dim in order) if lies(array) else None
 
 
 def strides_key(name: str, strides: tuple[int, ...] | None) -> dict[str, object]:
@@ -160,12 +156,12 @@ def strides_key(name: str, strides: tuple[int, ...] | None) -> dict[str, object]
     return {} if strides is None else {f"{name}_strides": strides}
 
 
-def _common(
-    arrays: dict[str, Given], causal: bool, window: Sequence[int], scale: float | None
+def common_keys(
+    arrays: dict[str, Given], causal: bool, window: Sequence[int], scale: float | None, same: bool = True
 ) -> dict[str, object]:
-    """The keys that all functions have."""
-    q, k, v = arrays.values()
-    for one in (k, v):
+    """The keys that all functions have; `same`: V is of the type of Q and K."""
+    q, k, v = (arrays[name] for name in "qkv")
+    for one in (k, v) if same else (k,):
         one.require(dtype=q.dtype)
     if q.shape[-1] != k.shape[-1]:
         raise DeviceError(f"q {q.shape}, k {k.shape}: expected as many channels")
@@ -185,12 +181,12 @@ def slopes_of(call: Call, slopes: Any, heads: int, keys: dict[str, object]) -> G
     return call.read("alibi_slopes", slopes).require(shape=(heads,), dtype="f32").rows().reshaped(heads)
 
 
-def _lies(array: Given) -> bool:
+def lies(array: Given) -> bool:
     """Whether it matters how an array lies: not where it is copied, or has no elements."""
     return array.address != 0 and 0 not in array.shape
 
 
-def _packed_channels(array: Given) -> Given:
+def packed_channels(array: Given) -> Given:
     """The array, if the channels of a head are contiguous."""
     if array.shape[-1] > 1 and array.strides[-1] != 1 and 0 not in array.shape:
         apart = f"channels lie {array.strides[-1]} elements apart"
@@ -198,12 +194,15 @@ def _packed_channels(array: Given) -> Given:
     return array
 
 
-def _in_a_batch(array: Given) -> Given:
-    """Sequences that follow each other, as the only batch."""
-    return array.strided((1, *array.shape), (array.shape[0] * array.strides[0], *array.strides))
+def in_rows(name: str, array: Given, keys: dict[str, object]) -> Given:
+    """Sequences that follow each other, as the only batch; how they lie is noted among the keys."""
+    packed = packed_channels(array)
+    if lies(array):
+        keys[f"{name}_strides"] = (array.shape[0] * array.strides[0], array.strides[1], array.strides[0])
+    return packed.strided((1, *array.shape), (array.shape[0] * array.strides[0], *array.strides))
 
 
-def _starts(what: str, given: Any, total: int) -> list[int]:
+def starts_of(what: str, given: Any, total: int) -> list[int]:
     """Where sequences begin, on the host."""
     numbers = given.numpy() if isinstance(given, Array) else given
     numbers = numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
@@ -214,7 +213,7 @@ def _starts(what: str, given: Any, total: int) -> list[int]:
     return [int(one) for one in numbers]
 
 
-def _beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:
+def beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:
     """Numbers of the host, where another array lives."""
     if isinstance(other.array, np.ndarray):
         return call.read("starts", numbers)

@@ -1,0 +1,162 @@
+"""Attention of other kinds: with listed blocks of keys, with Q and K in 8 bits, and HSTU's."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from ckmlir.nn.attention import (
+    UNBOUNDED,
+    VARYING,
+    beside,
+    common_keys,
+    in_rows,
+    read_batches,
+    slopes_of,
+    starts_of,
+    strides_key,
+    strides_of,
+)
+from ckmlir.nn.cached_attention import dense
+from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.given import Given
+from ckmlir.nn.indexed import vector
+from ckmlir.runtime.device import DeviceError
+
+
+def sparse_attention(
+    q: Any, k: Any, v: Any, block_map: Any = None, *, block_list: Any = None, block_counts: Any = None,
+    deltas: bool = False, block_size: tuple[int, int] = (128, 128), pv_threshold: float | None = None,
+    causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0,
+    alibi_slopes: Any = None, layout: str = "bshd", return_lse: bool = False, out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """`attention` where each block of queries attends to some blocks of keys alone.
+
+    Args:
+        q, k, v, causal, window, scale, softcap, alibi_slopes, layout, return_lse, out: as for `attention`.
+        block_map: (b, h, blocks of queries, blocks of keys), i8: not 0 where queries attend to the keys.
+        block_list: instead of a map (b, h, blocks of queries, entries), i32: numbers of blocks of keys, that rise; with
+            deltas the first number, then distances. block_counts: (b, h, blocks of queries), i32: entries that count.
+        block_size: queries and keys of a block.
+        pv_threshold: blocks with weights below 2^-pv_threshold of the largest before them may count for nothing.
+
+    Returns:
+        As `attention`; zeros for queries that attend to nothing.
+
+    Raises:
+        DeviceError, RequestError: as `attention`; a map and a list, or neither.
+    """
+    call = Call(stream)
+    arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
+    sizes = [keys[name] for name in ("b", "h", "sq", "sk")]
+    b, h, rows, columns = (int(str(one)) for one in sizes)
+    down, across = (-(-length // size) for length, size in zip((rows, columns), block_size, strict=True))
+    if (block_map is None) == (block_list is None) or (block_list is None) != (block_counts is None):
+        raise DeviceError("block_map, block_list, block_counts: expected a map, or a list and counts")
+    lists: dict[str, Given | None]
+    if block_map is not None:
+        lists = {"block_map": dense(call.read("block_map", block_map).require(shape=(b, h, down, across), dtype="i8"))}
+        keys["lists"] = "map"
+    else:
+        numbers = call.read("block_list", block_list).require(ndim=4, dtype="i32")
+        numbers.require(shape=(b, h, down, numbers.shape[3]))
+        counts = call.read("block_counts", block_counts).require(shape=(b, h, down), dtype="i32")
+        lists = {"block_deltas" if deltas else "block_list": dense(numbers), "block_counts": dense(counts)}
+        keys |= {"lists": "deltas" if deltas else "list", "entries": numbers.shape[3]}
+    keys |= {
+        "block_q": block_size[0], "block_k": block_size[1], "pv_threshold": pv_threshold, "lse": return_lse,
+        "soft_cap": softcap or None,
+    }  # fmt: skip
+    result = call.out("out", out, (*arrays["q"].shape[:3], arrays["v"].shape[3]), arrays["q"].dtype)
+    keys |= {} if result is None else strides_key("o", strides_of(result, layout))
+    slopes = slopes_of(call, alibi_slopes, h, keys)
+    found = call.run("sparse_attention", keys, {**arrays, **lists, "slopes": slopes}, {"o": result}, varying=VARYING)
+    o = out if out is not None else found["o"].array
+    return (o, found["lse"].array) if return_lse else o
+
+
+def sage_attention(
+    q: Any, k: Any, v: Any, q_scale: Any, k_scale: Any, v_scale: Any = None, *, granularity: str = "block",
+    causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None, dtype: str = "bf16",
+    layout: str = "bshd", return_lse: bool = False, out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """`attention` of Q and K in 8 bits with scales of blocks, V in fp8, f16 or bf16 (Zhang et al., "SageAttention").
+
+    K is to come without its mean over the keys, which changes no result; `ckmlir.ops.attention.sage_quantization` takes
+    it away and quantises in NumPy.
+
+    Args:
+        q, k: i8 or fp8. v: fp8, f16 or bf16. Shapes as for `attention`.
+        q_scale, k_scale: (b, h, blocks) and (b, hk, blocks), f32.
+        v_scale: (b, hk, dv), f32, of the channels of a v in fp8.
+        granularity: blocks of 128 queries and 128 keys (block), 32 and 64 (warp), or 4 and 16 (thread).
+        causal, window, scale, layout, return_lse, out: as for `attention`.
+        dtype: of the result, bf16 or f16.
+
+    Returns, and errors: as `attention`.
+    """
+    call = Call(stream)
+    arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout, same=False)
+    kind = arrays["v"].dtype
+    if (v_scale is not None) != (kind == "fp8"):
+        raise DeviceError(f"v_scale: v is {kind}; expected scales of channels with fp8, and none with others")
+    wanted = dtype_name("dtype", dtype)
+    keys |= {"v_dtype": kind, "out": wanted, "scales": granularity, "lse": return_lse}
+    scales = {"q_scales": ("q_scale", q_scale), "k_scales": ("k_scale", k_scale), "v_scales": ("v_scale", v_scale)}
+    inputs: dict[str, Given | None] = {**arrays}
+    for name, (what, one) in scales.items():
+        if one is not None:
+            inputs[name] = dense(call.read(what, one).require(ndim=3, dtype="f32"))
+    result = call.out("out", out, (*arrays["q"].shape[:3], arrays["v"].shape[3]), wanted)
+    keys |= {} if result is None else strides_key("o", strides_of(result, layout))
+    found = call.run("sage_attention", keys, inputs, {"o": result}, varying=VARYING)
+    o = out if out is not None else found["o"].array
+    return (o, found["lse"].array) if return_lse else o
+
+
+def hstu_attention(
+    q: Any, k: Any, v: Any, cu_seqlens: Any, *, num_targets: Any = None, causal: bool = True, contextual: int = 0,
+    window: int = 0, full: int = 0, scale: float | None = None, attn_scale: float | None = None,
+    weights: str = "silu", out: Any = None, stream: object = None,
+) -> Any:  # fmt: skip
+    """silu(scale q kᵀ) v · attn_scale within each of several sequences that follow each other: HSTU's attention.
+
+    Args:
+        q, k: (places of all sequences, h, d) and (…, hk, d). v: (…, hk, dv). f16, bf16 or f32.
+        cu_seqlens: as for `attention_varlen`; of queries and keys.
+        num_targets: (b,), i32: candidates at the end of each sequence, which do not see each other.
+        causal: places attend to none behind them.
+        contextual: first places, to which and from which all of the history is seen.
+        window: places that a place sees before itself; 0: all. full: last places of the history that no window limits.
+        scale: by default 1 / sqrt(d). attn_scale: by default 1 / the most places of a sequence.
+        weights: silu, or softmax.
+        out: as q with dv channels, to be written.
+
+    Returns, and errors: as `attention_varlen`.
+    """
+    call = Call(stream)
+    arrays = {name: call.read(name, one).require(ndim=3) for name, one in (("q", q), ("k", k), ("v", v))}
+    query, key, value = (one.shape for one in arrays.values())
+    if key[:2] != value[:2] or query[0] != key[0]:
+        raise DeviceError(f"q {query}, k {key}, v {value}: expected as many places, and as many heads of k and v")
+    starts = starts_of("cu_seqlens", cu_seqlens, query[0])
+    lengths = tuple(np.diff(starts).tolist())
+    keys: dict[str, object] = {
+        "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd", "seqlens_q": lengths,
+        **common_keys(arrays, False, UNBOUNDED, scale), "causal": causal, "context": contextual, "window": window,
+        "full": full, "attn_scale": attn_scale, "weights": weights,
+    }  # fmt: skip
+    del keys["mask"]
+    inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
+    if num_targets is not None:
+        counts = call.read("num_targets", num_targets).require(shape=(len(lengths),), dtype="i32")
+        keys["targets"] = (0,) * len(lengths)
+        inputs["num_targets"] = vector(counts)
+    for side in "qk":
+        inputs[f"seqstart_{side}"] = beside(call, arrays["q"], np.asarray(starts, np.int32))
+    result = call.out("out", out, (*query[:2], value[2]), arrays["q"].dtype)
+    written = None if result is None else in_rows("o", result, keys)
+    found = call.run("hstu_attention", keys, inputs, {"o": written})
+    return out if out is not None else found["o"].reshaped(*query[:2], value[2]).array
