@@ -234,6 +234,33 @@ class Distribution:
         joined = self.dims[dim] + self.dims[dim + 1]
         return Distribution(self.replicated, (*self.dims[:dim], joined, *self.dims[dim + 2 :]))
 
+    def split(self, dim: int, length: int) -> Distribution:
+        """Dimension `dim` as two, the second of `length` and the faster; no element moves.
+
+        Raises:
+            ValueError: the length does not divide the dimension's, or cuts a factor at no whole number.
+        """
+        self._check_dim(dim)
+        row, inner, left = self.dims[dim], 0, length
+        while inner < len(row) and left % row[-1 - inner].length == 0:
+            inner, left = inner + 1, left // row[-1 - inner].length
+        cut = len(row) - inner - 1  # the factor of which a part is left
+        if length < 1 or (left > 1 and (cut < 0 or row[cut].length % left)):
+            raise ValueError(f"dimension {dim} has no whole part of {length} in '{self}'")
+        if left == 1:
+            dims = (*self.dims[:dim], row[: cut + 1], row[cut + 1 :], *self.dims[dim + 1 :])
+            return Distribution(self.replicated, dims)
+        whole = row[cut]
+
+        def moved(factors: Row) -> Row:
+            later = [factor.owner == whole.owner and factor.rank > whole.rank for factor in factors]
+            return tuple(one._replace(rank=one.rank + add) for one, add in zip(factors, later, strict=True))
+
+        parts = whole._replace(length=whole.length // left), whole._replace(length=left, rank=whole.rank + 1)
+        rows = (*moved(row[:cut]), parts[0]), (parts[1], *moved(row[cut + 1 :]))
+        others = tuple(map(moved, self.dims))
+        return Distribution(moved(self.replicated), (*others[:dim], *rows, *others[dim + 1 :]))
+
     def permute(self, order: Sequence[int]) -> Distribution:
         """New dimension i is the old dimension `order[i]`; no element moves."""
         if sorted(order) != list(range(self.rank)):

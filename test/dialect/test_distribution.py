@@ -289,6 +289,24 @@ def test_register_order_and_map(distribution, data):
     assert (distribution.elements()[:, :, list(mapping)] == moved.elements()).all()
 
 
+@given(distributions(), st.data())
+def test_split(distribution, data):
+    """The two dimensions count as one did, and joined they are it again; some lengths cut no factor evenly."""
+    dim = data.draw(st.integers(0, distribution.rank - 1))
+    length = data.draw(st.sampled_from([one for one in range(1, 65) if distribution.lengths[dim] % one == 0]))
+    try:
+        parts = distribution.split(dim, length)
+    except ValueError as error:
+        assert f"no whole part of {length} " in str(error)
+        assert length & (length - 1) or distribution.lengths[dim] & (distribution.lengths[dim] - 1)
+        return
+    assert parts.lengths[dim : dim + 2] == (distribution.lengths[dim] // length, length)
+    found, whole = parts.coordinates(), distribution.coordinates()
+    if found.shape[1:] == whole.shape[1:]:
+        assert (found[dim] * length + found[dim + 1] == whole[dim]).all()
+    assert parts.join(dim) == distribution
+
+
 @given(distributions(rank=2, replicate=False), st.data())
 @settings(max_examples=60)
 def test_permute(distribution, data):
@@ -322,6 +340,9 @@ def test_wave_partials():
         (lambda: WORKED.reduce(2), "no dimension 2"),
         (lambda: WORKED.permute((0, 0)), "not an order of 2 dimensions"),
         (lambda: WORKED.with_register_order((0,)), "not an order of 2 register dimensions"),
+        (lambda: WORKED.split(0, 32768), "no whole part of 32768"),
+        (lambda: WORKED.split(0, 3), "no whole part of 3"),
+        (lambda: WORKED.split(1, 0), "no whole part of 0"),
         (lambda: WORKED.slice(0, 0, 16), "not a whole part"),
         (lambda: WORKED.slice(0, 32, 64), "not a whole part"),
         (lambda: WORKED.slice(0, 200, 64), "outside a dimension of 256"),

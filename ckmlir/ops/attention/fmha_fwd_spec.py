@@ -62,6 +62,8 @@ QUERIES_PER_WAVE = (32, 16)
 KEY_BLOCKS = (64, 32)
 MOST_BETWEEN_FENCES = 128
 """Channels of heads with which a schedule that fences its phases takes the longest block of keys."""
+LEAST_SHARED = 16
+"""Keys that share a scale, from which on a block has few enough scales for scalar registers."""
 NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
 """Words of parts that load fewer than eight bytes at a time."""
 
@@ -302,15 +304,22 @@ def _sharing(schedule: str) -> int:
 
 def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...], source: str) -> tuple[int, ...]:
     """The blocks of keys that leave enough registers, largest first: between fences all fragments that a phase reads
-    are alive at once, and single elements of a bias, or scales of fewer keys than a block has, take a register each. A
+    are alive at once, and single elements of a bias, or scales of few keys, take a register each. A
     woven loop takes the largest, whose products are long enough for what lies under them.
     """
     parsed = parse_schedule(SCHEDULES[schedule])
     if parsed.order == "weave":
         return KEY_BLOCKS[:1]
     fenced = any(isinstance(item, Fence) for item in parsed.step) and channels > MOST_BETWEEN_FENCES
-    narrow = any(word in NARROW for word in parts) or keys_of_scale(parts, source) < KEY_BLOCKS[0]
+    narrow = any(word in NARROW for word in parts) or _cut_by_scales(keys_of_scale(parts, source), channels)
     return KEY_BLOCKS[1:] if fenced or narrow else KEY_BLOCKS
+
+
+def _cut_by_scales(keys: float, channels: int) -> bool:
+    """Whether scales of so many keys want the shorter blocks: those of single keys for their registers, and those that
+    serve a shorter block whole."""
+    several = LEAST_SHARED <= keys < KEY_BLOCKS[1] and channels <= MOST_BETWEEN_FENCES
+    return keys < KEY_BLOCKS[0] and not several
 
 
 def keys_of_scale(parts: Sequence[str], source: str) -> float:

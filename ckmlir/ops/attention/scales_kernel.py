@@ -19,6 +19,7 @@ from ckmlir.lang import (
     Scalar,
     Tile,
     View,
+    coordinates,
     full,
     join_axes,
     load,
@@ -29,6 +30,8 @@ from ckmlir.lang import (
     reduce_sum,
     stretch,
     view,
+    where,
+    zeros,
 )  # fmt: skip
 from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score
 from ckmlir.ops.attention.problem import LEAST_SCALE
@@ -36,6 +39,8 @@ from ckmlir.ops.attention.weights_kernel import Units
 
 ACCUMULATOR_GROUP = 4
 """Consecutive keys of which a lane holds scores."""
+MOST_SINGLE = 4
+"""Scales of a step that scalar registers hold, and those of the steps ahead."""
 
 
 class Scaling(ABC):
@@ -113,7 +118,7 @@ class ByKey(Scaling):
 
     Attributes:
         form: whose keys they are of.
-        group: neighbouring keys that share one and lie in a lane.
+        group: neighbouring keys that share one.
         rows: scale times that of each query.
         place: says what is known of a step's keys ahead; k, v: load the scales of their groups from that.
         of_channels: those of channels of O, if any.
@@ -133,18 +138,19 @@ class ByKey(Scaling):
         return self.of_channels
 
     def each(self, groups: Tile) -> Tile:
-        """Numbers of groups as those of their keys."""
+        """Numbers of groups (groups), or of queries and groups, as those of their keys."""
         if self.group == 1:
             return groups
-        own, _, last = str(self.form.score_layout.reduce(0)).rpartition(" ")  # what lies in a lane comes last
-        return join_axes(stretch(groups, 1, self.group, Distribution.parse(f"{own}, d1: {last}")), 0)
+        last = len(groups.lengths) - 1
+        lies = self.form.score_layout if last else self.form.score_layout.reduce(0)
+        return join_axes(stretch(groups, last + 1, self.group, lies.split(last, self.group)), last)
 
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
         """See `Scaling`: products become exponents at once."""
         if self.v is None:
             return [Columns(self), *scores], Units(None)
         found = ValueColumns(self, self.v)
-        return [found, *scores], Keyed(None, found)
+        return [found, *scores, Raised(found)], Keyed(None, found)
 
 
 class Loaded(Score):
@@ -229,10 +235,10 @@ class Columns(Score):
     """The scales of K of the step's keys.
 
     Attributes:
-        factor: of products, one element a key.
+        k: one element a group. From a step to another groups are kept, not what becomes of them for each key.
     """
 
-    factor: Tile
+    k: Tile
 
     def __init__(self, scaling: ByKey) -> None:
         self.scaling = scaling
@@ -243,11 +249,12 @@ class Columns(Score):
 
     def load(self, key: Scalar) -> None:
         """See `loop_kernel.Score`."""
-        self.factor = self.scaling.each(maximum(self.scaling.k(self.place), LEAST_SCALE))
+        self.k = maximum(self.scaling.k(self.place), LEAST_SCALE)
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        exponents: Tile = scores * self.scaling.rows[:, None] * self.factor[None, :]
+        factors = stretch(self.scaling.rows, 1, self.k.lengths[0]) * self.k[None, :]
+        exponents: Tile = scores * self.scaling.each(factors)
         return exponents
 
 
@@ -255,11 +262,10 @@ class ValueColumns(Columns):
     """Those of V too.
 
     Attributes:
-        logarithm, inverse: of the scale of values, one element a key.
+        v: one element a group.
     """
 
-    logarithm: Tile
-    inverse: Tile
+    v: Tile
 
     def __init__(self, scaling: ByKey, values: Callable[[Any], Tile]) -> None:
         super().__init__(scaling)
@@ -268,32 +274,54 @@ class ValueColumns(Columns):
     def load(self, key: Scalar) -> None:
         """See `loop_kernel.Score`."""
         super().load(key)
-        v = maximum(self.values(self.place), LEAST_SCALE)
-        self.logarithm, self.inverse = (self.scaling.each(one) for one in (log2(v), reciprocal(v)))
+        self.v = maximum(self.values(self.place), LEAST_SCALE)
+
+
+@dataclass(frozen=True)
+class Raised(Score):
+    """Logarithms of the scales of values join exponents, behind all else that is done to these."""
+
+    scales: ValueColumns
+
+    def apply(self, scores: Tile, key: Scalar) -> Tile:
+        """See `loop_kernel.Score`."""
+        raised: Tile = scores + self.scales.scaling.each(log2(self.scales.v))[None, :]
+        return raised
 
 
 @dataclass(frozen=True)
 class Keyed(Units):
-    """Scores are exponents; the state, and what weights are above, have logarithms of scales of values in them."""
+    """Scores are exponents with logarithms of scales of values in them."""
 
     scales: ValueColumns
 
-    def larger(self, before: Tile, scores: Tile) -> Tile:
-        """See `Units`."""
-        return super().larger(before, scores + self.scales.logarithm[None, :])
-
-    def above(self, scores: Tile, shift: Tile) -> Tile:
-        """See `Units`."""
-        return super().above(scores + self.scales.logarithm[None, :], shift)
-
     def summed(self, weights: Tile) -> Tile:
         """See `Units`."""
-        return super().summed(weights * self.scales.inverse[None, :])
+        return super().summed(weights * self.scales.scaling.each(reciprocal(self.scales.v))[None, :])
 
 
 def group_of(size: int) -> int:
     """How many neighbouring keys of a lane share a scale, where `size` do."""
     return ACCUMULATOR_GROUP if size % ACCUMULATOR_GROUP == 0 else 1
+
+
+def singly(form: Form, size: int) -> bool:
+    """Whether the scales of a step, one for each `size` keys, are loaded one by one: where they are few, and all waves
+    take the same."""
+    return form.keys <= MOST_SINGLE * size and form.waves[1] == 1
+
+
+def one_by_one(scales: Pointer) -> Callable[[Sequence[Scalar]], Tile]:
+    """What loads those at some places, each by a scalar load: all lanes have the same."""
+
+    def found(places: Sequence[Scalar]) -> Tile:
+        each = zeros((len(places),), "f32")
+        at = coordinates(each, 0)
+        for number, place in enumerate(places):
+            each = where(at.equals(number), scales.scalar(place), each)
+        return each
+
+    return found
 
 
 def scales_of_rows(

@@ -133,7 +133,7 @@ class BlockScales(Scales):
         k, v = (blocks.of_keys(one) for one in (given.k_scales, given.v_scales))
         if blocks.keys % form.keys == 0:
             return ByBlock(blocks.rows(), blocks.place, k.scalar, v.scalar)
-        return ByKey(form, blocks.group, blocks.rows(), lambda key: key, blocks.single(k), blocks.single(v))
+        return ByKey(form, blocks.group, blocks.rows(), blocks.known, blocks.single(k), blocks.single(v))
 
 
 @dataclass(frozen=True)
@@ -159,9 +159,9 @@ class Blocks:
     @property
     def group(self) -> int:
         """Keys of a group, which share a scale; see `scales_kernel.ByKey`."""
-        from ckmlir.ops.attention.scales_kernel import group_of
+        from ckmlir.ops.attention.scales_kernel import group_of, singly
 
-        return group_of(self.keys)
+        return self.keys if singly(self.form, self.keys) else group_of(self.keys)
 
     def start(self, side: str, head: Scalar, heads: Scalar) -> Scalar:
         """The first of a sequence's scales in a head (i64)."""
@@ -193,10 +193,21 @@ class Blocks:
         found: Scalar = key // self.keys
         return found
 
-    def single(self, scales: Pointer) -> Callable[[Scalar], Tile]:
-        """What loads the scale of each group of a step's keys."""
-        from ckmlir.ops.attention.scales_kernel import scales_of_rows
+    def known(self, key: Scalar) -> Any:
+        """What `single` makes scales of: where those of a step's blocks lie, or the step's first key."""
+        from ckmlir.ops.attention.scales_kernel import singly
 
+        if not singly(self.form, self.keys):
+            return key
+        last = (self.work.sk - 1).maximum(0) // self.keys
+        return [self.place(key + distance).minimum(last) for distance in range(0, self.form.keys, self.keys)]
+
+    def single(self, scales: Pointer) -> Callable[[Any], Tile]:
+        """What loads the scale of each group of a step's keys."""
+        from ckmlir.ops.attention.scales_kernel import one_by_one, scales_of_rows, singly
+
+        if singly(self.form, self.keys):
+            return one_by_one(scales)
         group, keys = self.group, self.form.keys
         groups = (self.work.sk + (group - 1)) // group
         return lambda key: scales_of_rows(scales, self.keys // group, groups, key // group, keys // group)

@@ -62,11 +62,12 @@ class PageScales(Scales):
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.lang import full, gather, view, where
-        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey, group_of
+        from ckmlir.ops.attention.scales_kernel import ByBlock, ByKey, group_of, one_by_one, singly
 
         pages, heads = work.pages, given.scale_heads
         assert pages is not None  # the part is one of sources that have them
-        group = group_of(pages.size)
+        few = singly(form, pages.size)
+        group = pages.size if few else group_of(pages.size)
         groups = replace(pages, size=pages.size // group)
         rows = full((form.queries,), given.scale, "f32", form.row_layout)
         k, v = (one.offset(work.shared) for one in (given.k_scales, given.v_scales))
@@ -77,9 +78,13 @@ class PageScales(Scales):
             found: Scalar = number.below(pages.pool).select(number, 0) * heads
             return found
 
-        def numbers(key: Scalar) -> list[Tile]:
-            """The pages of groups of keys, for K and V, which are loaded at different times."""
-            return [groups.of_keys(key // group, form.keys // group) for _ in "kv"]
+        def places(key: Scalar) -> list[Scalar]:
+            """Those of all pages of a step's keys."""
+            return [place(key + distance) for distance in range(0, form.keys, pages.size)]
+
+        def numbers(key: Scalar) -> Tile:
+            """The pages of groups of keys."""
+            return groups.of_keys(key // group, form.keys // group)
 
         def gathered(scales: Pointer, numbers: Tile) -> Tile:
             each = view(scales, (pages.pool,), (heads,)).pad(1).window((form.keys // group,), (0,))
@@ -87,4 +92,6 @@ class PageScales(Scales):
 
         if form.keys <= pages.size:
             return ByBlock(rows, place, k.scalar, v.scalar)
-        return ByKey(form, group, rows, numbers, lambda all: gathered(k, all[0]), lambda all: gathered(v, all[1]))
+        if few:
+            return ByKey(form, group, rows, places, one_by_one(k), one_by_one(v))
+        return ByKey(form, group, rows, numbers, lambda all: gathered(k, all), lambda all: gathered(v, all))

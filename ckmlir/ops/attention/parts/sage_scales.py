@@ -94,4 +94,4 @@ class SageScales(BlockScales):
             channels = [view(given.v_scales.offset(row), (count,), (1,)).pad(form.dv)]
         if blocks.keys % form.keys == 0:
             return ByBlock(blocks.rows(), blocks.place, k.scalar, lambda place: 1.0, channels)
-        return ByKey(form, blocks.group, blocks.rows(), lambda key: key, blocks.single(k), None, channels)
+        return ByKey(form, blocks.group, blocks.rows(), blocks.known, blocks.single(k), None, channels)
