@@ -46,6 +46,9 @@ from ckmlir.dialect.transform_base import (
     times,
 )
 
+MOST_PLACES = 31
+"""Places of a window that are few: see `Embed.few`."""
+
 
 @dataclass(frozen=True, slots=True)
 class PassThrough(OneDimension):
@@ -146,8 +149,13 @@ class Embed(Transform):
     name: ClassVar[str] = "embed"
     lengths: tuple[Size, ...]
     strides: tuple[Size, ...]
+    few: int = 0
+    """1: positions of a window over a dimension that is padded on both sides, and its places, of which there are
+    `MOST_PLACES` at most in all dimensions of a view that say so."""
 
     def __post_init__(self) -> None:
+        if self.few not in (0, 1) or (self.few and len(self.lengths) != 2):
+            raise ValueError(f"few={self.few}: expected 0, or 1 of positions and places in a window")
         if len(self.lengths) != len(self.strides):
             raise ValueError(
                 f"embed of {len(self.lengths)} lengths with {len(self.strides)} strides; one stride a length"

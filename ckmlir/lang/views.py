@@ -11,7 +11,7 @@ from ckmlir.dialect import memory
 from ckmlir.dialect import views as dialect_views
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.padding import LeftPad
+from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.reach import FAR, NEAR, REACHES
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import Size, Symbol
@@ -100,16 +100,23 @@ class View:
         return self._through(lambda below, size: below.unmerge(dim, [size(length) for length in lengths]))
 
     @located
-    def embed(self, dim: int, lengths: Sequence[Amount], strides: Sequence[Amount]) -> "View":
-        """A dimension seen through several at any strides, also overlapping: the windows of a convolution."""
+    def embed(self, dim: int, lengths: Sequence[Amount], strides: Sequence[Amount], *, few: bool = False) -> "View":
+        """A dimension seen through several at any strides, also overlapping: the windows of a convolution.
+
+        `few`: the dimension is padded left, then right, and seen through positions and places of a window, which has 31
+        places at most in all its dimensions. Which of them exist is then found out once for a position.
+        """
         length = self._length(dim)
+        if few and not _is_padded(self.descriptor, self.descriptor.tops[dim]):
+            raise TracingError(f"dimension {dim}: few places are seen of one that pad_left, then pad_right made")
         if isinstance(length, int) and all(isinstance(one, int) for one in (*lengths, *strides)):
             last = sum((count - 1) * stride for count, stride in zip(lengths, strides) if count > 0 and stride > 0)
             if last >= length > 0:
                 raise TracingError(f"the last index of these lengths and strides is {last}, beyond [0, {length})")
         return self._through(
             lambda below, size: below.apply(
-                Embed(tuple(map(size, lengths)), tuple(size(stride, signed=True) for stride in strides)), (dim,)
+                Embed(tuple(map(size, lengths)), tuple(size(stride, signed=True) for stride in strides), int(few)),
+                (dim,),
             )
         )
 
@@ -225,6 +232,14 @@ def view(pointer: Pointer, lengths: Sequence[Amount], strides: Sequence[Amount])
     alignment = max(pointer.alignment * 8 // bits(pointer.element), 1)
     descriptor = Descriptor.naive([size(length) for length in lengths], [size(stride) for stride in strides], alignment)
     return View(pointer, descriptor, size.dynamic)
+
+
+def _is_padded(descriptor: Descriptor, dimension: int) -> bool:
+    """Whether a dimension has been padded left, then right."""
+    made = {step.uppers[0]: step for step in descriptor.steps if len(step.uppers) == 1}
+    right = made.get(dimension)
+    left = made.get(right.lowers[0]) if right and isinstance(right.transform, RightPad) else None
+    return left is not None and isinstance(left.transform, LeftPad)
 
 
 @located

@@ -10,7 +10,7 @@ the origin first, a negative one could come back into the array.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.descriptor import Descriptor
@@ -30,6 +30,7 @@ def existence(
     anywhere: int | None = None,
     by_size: bool = False,
     unpadded: bool = False,
+    among: Callable[[Step], bool] = lambda step: True,
 ) -> Predicate | None:
     """`condition` and that the element exists; None: always.
 
@@ -38,6 +39,7 @@ def existence(
         by_size: What passes the end of a buffer needs no comparison.
         unpadded: Dimensions without a padding are compared too, where otherwise the view's word is taken for it that
             windows end inside.
+        among: The paddings that are compared.
     """
     descriptor, symbols = place.ground.descriptor, place.ground.symbols
     compared: set[int] = set()
@@ -53,7 +55,7 @@ def existence(
                 condition = _and(condition, place.index[position] < length)
     steps = [step for step in descriptor.predicates() if step.uppers[0] not in compared]
     steps = [step for step in steps if not (_holds_nothing(step, place) or (by_size and _refused_by_size(step, place)))]
-    for step, below in _beside_each_other(steps):
+    for step, below in _beside_each_other(list(filter(among, steps))):
         if below is None:
             test = step.transform.valid(_compared(step, place), symbols)
         else:

@@ -23,8 +23,9 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
 from ckmlir.lowering.index import Index, Predicate
-from ckmlir.lowering.place import inside_of, place_of
+from ckmlir.lowering.place import Place, inside_of, place_of
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
+from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
 from ckmlir.mlir import arith, ir
 
 OUT_OF_RANGE = -(1 << 31)
@@ -117,10 +118,27 @@ def buffer_address(
     """
     place = place_of(state, window, inside, quads)
     ground = place.ground
-    valid = existence(place, condition, anywhere=anywhere, by_size=True)
+    few = slid(place) if anywhere is None else []
+    valid = None if few else existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)
     address = BufferAddress(_resource(state, ground.pointer, base, ground.space), vector.emit(), scalar.emit())
+    if few:
+        return address._replace(vector=state.emit.binary("ori", address.vector, _missing(place, few, condition)))
     return address if valid is None else address.only_where(valid.value, state)
+
+
+def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.Value:
+    """The sign bit for lanes that have nothing to access."""
+    known = {one.uppers for pair in few for one in (pair.left, pair.right)}
+    merged = numbering(place, few)
+    others = [
+        step for step in place.ground.descriptor.predicates()
+        # Behind the end of a merged dimension numbers are beyond those of all places.
+        if step.uppers not in known and not (merged and step.lowers == merged.uppers)
+    ]  # fmt: skip
+    moving = [step for step in others if is_moving(step, place)]
+    fixed = existence(place, condition, by_size=True, among=lambda step: step in others and step not in moving)
+    return sign_if_missing(place, few, fixed, existence(place, by_size=True, among=lambda step: step in moving))
 
 
 def _resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> ir.Value:

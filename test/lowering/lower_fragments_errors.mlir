@@ -96,3 +96,18 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 }
+
+// -----
+
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 8], strides=[?1%8, 1]); d2 d3 = embed(d0, lengths=[?2, 3], strides=[1, 1], few=1); view(d2, d3, d1) align 8">
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 8], strides=[?1%8, 1]); d2 d3 = embed(d0, lengths=[?2, 3], strides=[1, 1], few=1); view(d2, d3, d1) align 8", [64, 1, 8]>
+module attributes {ck.target = "gfx942"} {
+  func.func @few(%p: !llvm.ptr<1>, %rows: i32, %pitch: i32, %positions: i32) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %v = "ck.make_view"(%p, %rows, %pitch, %positions) : (!llvm.ptr<1>, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %zero, %zero) : (!view, i32, i32, i32) -> !window
+    // expected-error@+1 {{few places of a window are seen of a dimension that is padded left, then right}}
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 64@lane, d1: 1, d2: 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    return
+  }
+}

@@ -15,6 +15,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
 from ckmlir.sim.simulator import Simulator
 from ckmlir.targets import get_target
@@ -98,7 +99,35 @@ def test_windows_of_one_place_are_plain_matrices() -> None:
     one = {"c": 64, "k": 64, "window": 1, "pads": 0}
     assert OPERATOR.spec(OPERATOR.problem(**one), GFX942).windows == ""
     assert OPERATOR.spec(OPERATOR.problem(**one, strides=2), GFX942).windows == "forward:2:inside:64"
-    assert OPERATOR.spec(OPERATOR.problem(**{**one, "pads": 1}), GFX942).windows == "forward:2:padded:64"
+    assert OPERATOR.spec(OPERATOR.problem(**{**one, "pads": 1}), GFX942).windows == "forward:2:few:64"
+
+
+def test_windows_of_few_places() -> None:
+    """31 places have bits, in one dimension or in three; more, or single channels, are compared."""
+    found = {}
+    for window, c in (((31,), 8), ((32,), 8), ((3, 3, 3), 8), ((3, 3, 4), 8), ((3, 3), 1)):
+        problem = OPERATOR.problem(c=c, k=64, image=(40,) * len(window), window=window)
+        found[window, c] = OPERATOR.spec(problem, GFX942).windows.split(":")[2]
+    assert list(found.values()) == ["few", "padded", "few", "padded", "padded"]
+
+
+@pytest.mark.parametrize("keys", [
+    {"c": 2, "image": (33,), "window": 31, "dilations": 2, "pads": 30, "right_pads": 34, "strides": 3},
+    {"c": 8, "image": (3, 4, 2), "window": (3, 5, 2), "pads": (2, 1, 0), "right_pads": (0, 4, 3), "dtype": "f32"},
+])  # fmt: skip
+def test_bits_of_places(keys: dict[str, Any]) -> None:
+    """Windows with nearly as many places as there are bits, many of them in the padding; the last step is a part."""
+    run("gfx942", n=2, k=8, **keys)
+
+
+@pytest.mark.parametrize(("c", "valu", "salu"), [(64, 8, 25), (40, 40, 5)])
+def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
+    """For 32 matrix instructions so many others, where channels are whole steps, and where they are not."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=c, k=256), GFX942)
+    kernel = compile_kernel(OPERATOR, spec, GFX942)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert 32 * mix["valu"] <= valu * mix["mfma"]
+    assert 32 * mix["salu"] <= salu * mix["mfma"]
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -117,7 +146,7 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
     target = get_target(chip)
     specs = OPERATOR.kernels(target)
     words = {spec.windows.rpartition(":")[0] for spec in specs}
-    assert words == {"", "forward:2:padded", "forward:3:padded", "depthwise:2:padded:1"}
+    assert words == {"", "forward:2:few", "forward:2:padded", "forward:3:few", "depthwise:2:padded:1"}
     for spec in specs:
         if spec.dtype == "f16" and spec.align[0] <= align:
             kernel = compile_kernel(OPERATOR, spec, target)

@@ -11,7 +11,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import prod
 
+from ckmlir.dialect.transforms import MOST_PLACES
 from ckmlir.ops.contraction.depthwise import WORD as DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
@@ -29,6 +31,7 @@ class WindowsSpec:
         part: of `PARTS`.
         rank: spatial dimensions.
         padded: whether windows reach beyond the images.
+        few: whether they do, and have no more places than `View.embed` calls few.
         channels: what divides those of a group, 128 at most. Where the loop's steps do too, a step is in one place of
             the window, and what a step has in common costs no vector arithmetic.
     """
@@ -37,11 +40,13 @@ class WindowsSpec:
     rank: int
     padded: bool
     channels: int
+    few: bool = False
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        return f"{self.part}:{self.rank}:{'padded' if self.padded else 'inside'}:{self.channels}"
+        reach = "few" if self.few else "padded" if self.padded else "inside"
+        return f"{self.part}:{self.rank}:{reach}:{self.channels}"
 
     @staticmethod
     def parse(text: str) -> WindowsSpec:
@@ -49,9 +54,9 @@ class WindowsSpec:
         part, rank, reach, channels = text.split(":")
         if part not in PARTS or not rank.isdigit() or not 1 <= int(rank) <= MOST_SPATIAL:
             raise ValueError(text)
-        if reach not in ("padded", "inside") or channels not in CHANNELS:
+        if reach not in ("few", "padded", "inside") or channels not in CHANNELS:
             raise ValueError(text)
-        return WindowsSpec(part, int(rank), reach == "padded", int(channels))
+        return WindowsSpec(part, int(rank), reach != "inside", int(channels), reach == "few")
 
     @property
     def image(self) -> str:
@@ -100,7 +105,8 @@ class Windows:
     def described(self) -> WindowsSpec:
         """What a kernel has to know."""
         known = known_channels(self.channels) if self.part == "forward" else 1
-        return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known)
+        few = self.part == "forward" and known > 1 and prod(self.sliding.window) <= MOST_PLACES
+        return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known, few and self.sliding.padded)
 
     @property
     def image(self) -> str:

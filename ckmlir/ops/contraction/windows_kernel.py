@@ -144,4 +144,5 @@ def images_from(
     lengths = [given.images - first, *(getattr(given, f"image{dim}") for dim in spatial)]
     strides = [step, *(getattr(given, f"space_step{dim}").multiple_of(align) for dim in spatial)]
     images = view(begin, (*lengths, channels), (*strides, 1))
-    return slide(images, given, positions, padded=windows.padded), position - first * each
+    few = isinstance(windows, WindowsSpec) and windows.few
+    return slide(images, given, positions, padded=windows.padded, few=few), position - first * each

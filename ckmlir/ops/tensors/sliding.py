@@ -245,9 +245,11 @@ def window_view(
     return slide(view(given.x, lengths, [*strides, 1]), given, positions, padded=spec.padded)
 
 
-def slide(images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool) -> View:
+def slide(
+    images: View, given: Any, positions: Sequence[Scalar | int], *, padded: bool, few: bool = False
+) -> View:
     """Images (n, spatial…, rest…) as (n, positions…, window…, rest…); `given` has the numbers named in `PARAMETERS` for
-    each spatial dimension.
+    each spatial dimension. `few`: see `View.embed`; only of padded ones.
     """
     k, rest = len(positions), images.descriptor.rank - 1 - len(positions)
     for dim in reversed(range(k)):
@@ -255,6 +257,7 @@ def slide(images: View, given: Any, positions: Sequence[Scalar | int], *, padded
             images = images.pad_left(1 + dim, getattr(given, f"left{dim}"))
             images = images.pad_right(1 + dim, getattr(given, f"right{dim}"))
         window = [positions[dim], getattr(given, f"window{dim}")]
-        images = images.embed(1 + dim, window, [getattr(given, f"stride{dim}"), getattr(given, f"dilation{dim}")])
+        steps = [getattr(given, f"stride{dim}"), getattr(given, f"dilation{dim}")]
+        images = images.embed(1 + dim, window, steps, few=few)
     places = range(1, 1 + 2 * k)
     return images.permute(0, *places[::2], *places[1::2], *range(1 + 2 * k, 1 + 2 * k + rest))
