@@ -15,7 +15,7 @@ from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.reach import FAR, NEAR, REACHES
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.symbols import Size, Symbol
-from ckmlir.dialect.transforms import Embed
+from ckmlir.dialect.transforms import Embed, Offset
 from ckmlir.dialect.types import TileType
 from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.trace import Traced, TracingError, located
@@ -235,9 +235,11 @@ def view(pointer: Pointer, lengths: Sequence[Amount], strides: Sequence[Amount])
 
 
 def _is_padded(descriptor: Descriptor, dimension: int) -> bool:
-    """Whether a dimension has been padded left, then right."""
+    """Whether a dimension has been padded left, then right; behind that it may begin later."""
     made = {step.uppers[0]: step for step in descriptor.steps if len(step.uppers) == 1}
     right = made.get(dimension)
+    if right and isinstance(right.transform, Offset):
+        right = made.get(right.lowers[0])
     left = made.get(right.lowers[0]) if right and isinstance(right.transform, RightPad) else None
     return left is not None and isinstance(left.transform, LeftPad)
 

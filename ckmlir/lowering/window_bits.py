@@ -15,7 +15,7 @@ from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import value
 from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import Size, resolve
-from ckmlir.dialect.transforms import MOST_PLACES, Embed, Merge
+from ckmlir.dialect.transforms import MOST_PLACES, Embed, Merge, Offset
 from ckmlir.lowering.index import Emitter, Index, Predicate
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
@@ -35,10 +35,11 @@ def slid(place: Place) -> list[Slid]:
     """The dimensions whose places are few, the last the fastest."""
     steps = place.ground.descriptor.steps
     padded = {step.uppers: step for step in steps if isinstance(step.transform, LeftPad | RightPad)}
+    moved = {step.uppers: step.lowers for step in steps if isinstance(step.transform, Offset)}
     found = []
     for step in steps:
         if isinstance(step.transform, Embed) and step.transform.few:
-            right = padded.get(step.lowers)
+            right = padded.get(moved.get(step.lowers, step.lowers))
             left = None if right is None else padded.get(right.lowers)
             if right is None or left is None or not isinstance(left.transform, LeftPad):
                 raise ValueError("few places of a window are seen of a dimension that is padded left, then right")
@@ -121,8 +122,9 @@ def _range(emit: Emitter, place: Place, one: Slid, places: ir.Value) -> tuple[ir
     """The first place that exists for the position, and that behind the last."""
     padding, seen = one.left.transform, one.embed.transform
     assert isinstance(padding, LeftPad) and isinstance(seen, Embed)
-    stride, dilation = (_index(place, size) for size in seen.strides)
-    start = (place.value(one.embed.uppers[0]) * stride).emit()
+    _, dilation = (_index(place, size) for size in seen.strides)
+    # What a dimension is moved by counts as well.
+    start = (place.value(one.right.uppers[0]) - place.value(one.embed.uppers[1]) * dilation).emit()
     left, length = _index(place, padding.pad), _index(place, padding.length)
     by, found = dilation.emit(), []
     for limit in (left, left + length):

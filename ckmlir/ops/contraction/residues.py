@@ -17,6 +17,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
 
+from ckmlir.dialect.transforms import MOST_PLACES
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
 GEOMETRY = ("image", "positions", "window", "stride", "dilation", "left", "common", "inverse", "window_step")
@@ -34,23 +35,27 @@ def known_channels(channels: int) -> int:
 
 @dataclass(frozen=True)
 class ResiduesSpec:
-    """What a kernel knows of classes: the spatial dimensions, and what divides the channels of dy."""
+    """What a kernel knows of classes: the spatial dimensions, what divides the channels of dy, and whether windows have
+    no more places than `View.embed` calls few.
+    """
 
     rank: int
     channels: int
+    few: bool = False
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        return f"data:{self.rank}:{self.channels}"
+        return f"data:{self.rank}{':few' * self.few}:{self.channels}"
 
     @staticmethod
     def parse(text: str) -> ResiduesSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
-        rank, _, channels = text.removeprefix("data:").partition(":")
+        rank, _, rest = text.removeprefix("data:").partition(":")
+        few, channels = rest.startswith("few:"), rest.removeprefix("few:")
         if rank not in map(str, range(1, MOST_SPATIAL + 1)) or channels not in CHANNELS:
             raise ValueError(text)
-        return ResiduesSpec(int(rank), int(channels))
+        return ResiduesSpec(int(rank), int(channels), few)
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -82,7 +87,8 @@ class Residues:
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        return ResiduesSpec(self.sliding.rank, known_channels(self.channels)).word
+        known = known_channels(self.channels)
+        return ResiduesSpec(self.sliding.rank, known, known > 1 and prod(self.sliding.window) <= MOST_PLACES).word
 
     @property
     def dy_image(self) -> int:

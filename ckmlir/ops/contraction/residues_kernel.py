@@ -13,10 +13,11 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
+from ckmlir.ops.contraction.residues import ResiduesSpec
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.walks_kernel import batch_arguments, batch_coordinates, in_batch
-from ckmlir.ops.contraction.windows import parse_windows, rank_of
+from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -118,7 +119,8 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     def numbers(name: str) -> list[Scalar]:
         return [getattr(given, f"{name}{dim}") for dim in spatial]
 
-    known = max(spec.align[0], parse_windows(spec.windows).channels)
+    described = ResiduesSpec.parse(spec.windows)
+    known = max(spec.align[0], described.channels)
     channels, taps = given.channels.multiple_of(known), [one.maximum(1) for one in numbers("taps")]
     steps = [getattr(given, f"dy_step{at}").multiple_of(spec.align[0]) for at in ("", *spatial)]
     dy = view(work.arrays["a"], (given.images, *numbers("positions"), channels), (*steps, 1))
@@ -126,7 +128,7 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
         spread, reach = getattr(given, f"spread{dim}"), getattr(given, f"image{dim}")
         dy = dy.pad_left(1 + dim, getattr(given, f"before{dim}")).pad_right(1 + dim, reach)
         dy = dy.offset(1 + dim, getattr(given, f"skip{dim}"), reach)
-        dy = dy.embed(1 + dim, (count, taps[dim]), (1, spread))
+        dy = dy.embed(1 + dim, (count, taps[dim]), (1, spread), few=described.few)
     places = range(1, 1 + 2 * len(spatial))
     dy = dy.permute(0, *places[::2], *places[1::2], 1 + 2 * len(spatial))
     rows = dy.merge(*range(1 + len(spatial))).merge(*range(1, 2 + len(spatial)))
