@@ -82,8 +82,8 @@ def test_every_block_is_somebodys(lengths: tuple[int, ...], h: int) -> None:
     sizes: Keys = {"seqlens_q": lengths, "seqlens_k": lengths, "sq": max(*lengths, 1)}
     problem = UNIFIED.problem(h=h, hk=1, d=64, splits=1, **sizes)
     spec = UNIFIED.spec(problem, GFX942)
-    blocks, heads, axes = UNIFIED.launch(problem, spec, GFX942).grid
-    assert (heads, axes, spec.packed, spec.order) == (1, 1, h > 1, "joined")
+    heads, axes, blocks = UNIFIED.launch(problem, spec, GFX942).grid
+    assert (heads, axes, spec.packed, spec.order) == (1, 1, h > 1, "joined_falling")
     starts, rows = np.array([0, *itertools.accumulate(lengths)]) * h, spec.block[0]
     begins = starts[:-1] // rows + np.arange(len(lengths))
     found = []
@@ -93,7 +93,9 @@ def test_every_block_is_somebodys(lengths: tuple[int, ...], h: int) -> None:
             found.append((sequence, place - begins[sequence]))
     assert found == [(one, block) for one, length in enumerate(lengths) for block in range(-(-length * h // rows))]
     shared = UNIFIED.problem(h=h, hk=1, d=64, splits=5, **sizes)
-    assert UNIFIED.launch(shared, UNIFIED.spec(shared, GFX942), GFX942).grid == (5 * blocks, heads, axes)
+    assert UNIFIED.launch(shared, UNIFIED.spec(shared, GFX942), GFX942).grid == (heads, axes, 5 * blocks)
+    window = UNIFIED.problem(h=h, hk=1, d=64, splits=5, mask="window_bottom_right:9,0", **sizes)
+    assert UNIFIED.launch(window, UNIFIED.spec(window, GFX942), GFX942).grid == (5 * blocks, heads, axes)
 
 
 @pytest.mark.parametrize(("keys", "expected"), [

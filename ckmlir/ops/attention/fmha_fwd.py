@@ -47,7 +47,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 from ckmlir.ops.attention.fmha_fwd_validity import invalid_fields
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
-from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED
+from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
 from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.part import KeyPart, Part, find_part, key_parts
 from ckmlir.ops.attention.parts import PARTS
@@ -360,7 +360,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             arguments += map(np.int32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
         for part in (problem.source, *problem.parts):
             arguments += part.arguments(problem)
-        arguments += [np.int32(problem.b)] * (spec.order == JOINED)
+        arguments += [np.int32(problem.b)] * (spec.order in IN_ONE_ROW)
         grid = FORWARD_ORDERS[spec.order].grid(*blocks_of_queries(problem, spec), problem.b)
         return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 

@@ -14,7 +14,7 @@ from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr
 from ckmlir.ops.attention.epilogue_kernel import Output
 from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple, shape_for_values
 from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
-from ckmlir.ops.attention.orders import JOINED
+from ckmlir.ops.attention.orders import IN_ONE_ROW
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
 from ckmlir.ops.attention.source import Source, find_source
@@ -95,7 +95,7 @@ def _arguments(spec: FmhaFwdSpec, source: type[Source], parts: Parts) -> dict[st
     arguments.update(source.parameters(spec.source))
     for kind, word in parts:
         arguments.update(kind.parameters(word))
-    if spec.order == JOINED:
+    if spec.order in IN_ONE_ROW:
         arguments.update(count=i32)
     if spec.split:
         arguments.update(splits=i32, o_part=i64, lse_part=i64)

@@ -16,7 +16,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     copying,
     shape_for_values,
 )
-from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED
+from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
 from ckmlir.ops.attention.paged_spec import copied_rows
 from ckmlir.ops.attention.schedule_choice import DEFAULT, TOGETHER, woven_registers
 from ckmlir.ops.dtypes import find_dtype
@@ -65,7 +65,7 @@ def _sides(spec: FmhaFwdSpec) -> Iterator[Reason]:
     if spec.along_keys > spec.waves:
         why = f"there are {spec.waves} waves"
         yield Reason("along_keys", spec.along_keys, why, f"expected at most {spec.waves}")
-    if spec.order == JOINED and "start" not in spec.sequences[0]:
+    if spec.order in IN_ONE_ROW and "start" not in spec.sequences[0]:
         why = "blocks of all sequences are in one row where their queries are"
         yield Reason("order", spec.order, why, "expected rising")
     if spec.packed and not spec.pad_sq:

@@ -103,6 +103,17 @@ class Joined(Rising):
         return blocks, heads, 1
 
 
+class JoinedFalling(Across):
+    """The same row from its end, all heads of a block before those of the one in front of it: of each sequence the last
+    block comes first, which under a causal mask has the most keys."""
+
+    def grid(self, blocks: int, heads: int, sequences: int) -> tuple[int, int, int]:
+        """See `Order`; `blocks` are those of all sequences."""
+        return heads, 1, blocks
+
+
 ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling(), "folded": Folded()}
-JOINED = "joined"
-FORWARD_ORDERS: Mapping[str, Order] = {**ORDERS, JOINED: Joined()}
+JOINED, JOINED_FALLING = "joined", "joined_falling"
+IN_ONE_ROW: Mapping[str, Order] = {JOINED: Joined(), JOINED_FALLING: JoinedFalling()}
+"""Those in which the blocks of all sequences are in one row."""
+FORWARD_ORDERS: Mapping[str, Order] = {**ORDERS, **IN_ONE_ROW}

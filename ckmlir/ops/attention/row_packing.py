@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
-from ckmlir.ops.attention.orders import JOINED
+from ckmlir.ops.attention.orders import IN_ONE_ROW
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
@@ -25,7 +25,7 @@ def blocks_of_queries(problem: Problem, spec: FmhaFwdSpec) -> tuple[int, int]:
     of. In one row of all sequences each has one more than its rows fill, so that a block's place follows from the rows
     before its sequence alone."""
     together = problem.h // problem.hk if spec.packed else 1
-    if spec.order == JOINED:
+    if spec.order in IN_ONE_ROW:
         return problem.rows("q") * together // spec.block[0] + problem.b, problem.h // together
     return ceil_div(problem.sq * together, spec.block[0]), problem.h // together
 
@@ -34,7 +34,7 @@ def busy_workgroups(problem: Problem, spec: FmhaFwdSpec) -> int:
     """How many workgroups have queries, by what the request knows: all of the grid; in one row of all sequences as few
     as so many rows of so many sequences can take, where each has some."""
     blocks, heads = blocks_of_queries(problem, spec)
-    if spec.order != JOINED:
+    if spec.order not in IN_ONE_ROW:
         return problem.b * blocks * heads
     rows = problem.rows("q")
     return max(ceil_div(rows * (problem.h // heads), spec.block[0]), min(problem.b, rows)) * heads

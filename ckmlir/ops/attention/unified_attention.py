@@ -17,7 +17,9 @@ queries and sequences and the most keys of one. Each sequence's own keys, as dev
 evenly; a sequence too short for all shares leaves some of them empty.
 
 Arrays and kernel arguments are those of `fmha_fwd_pagedkv`, with the number of sequences (i32) behind them, and then,
-where keys are shared, those of `fmha_fwd_splitkv`. Grid: (blocks of all sequences times splits, heads of K and V, 1).
+where keys are shared, those of `fmha_fwd_splitkv`. Under a causal mask the last blocks of a sequence, which have the
+most keys, come first (`orders.JoinedFalling`); the grid is (heads of K and V, 1, blocks of all sequences times splits),
+under a window (blocks of all sequences times splits, heads of K and V, 1).
 """
 
 from __future__ import annotations
@@ -30,7 +32,7 @@ from typing import Any, ClassVar
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv import FmhaFwdSplitkv
 from ckmlir.ops.attention.masks import Mask, MaskKey
-from ckmlir.ops.attention.orders import JOINED
+from ckmlir.ops.attention.orders import JOINED, JOINED_FALLING
 from ckmlir.ops.attention.parts.alibi import Alibi
 from ckmlir.ops.attention.parts.block_scales import BlockScales
 from ckmlir.ops.attention.parts.dense import Dense
@@ -96,7 +98,8 @@ class UnifiedAttention(FmhaFwdSplitkv):
         """All sequences' blocks in one row, and heads that share keys in one block."""
         ratio = problem.h // problem.hk
         packed = ratio > 1 and self._sharing(problem) == ratio
-        return [replace(one, order=JOINED, packed=packed) for one in super().arranged(problem, target)]
+        order = JOINED_FALLING if problem.mask.kind == "causal" else JOINED
+        return [replace(one, order=order, packed=packed) for one in super().arranged(problem, target)]
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         decode = {"seqlens_q": (1, 1), "seqlens_k": (1024, 500)}

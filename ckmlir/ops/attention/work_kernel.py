@@ -11,7 +11,7 @@ from ckmlir.lang import Scalar, exit_unless, while_loop
 from ckmlir.ops.attention.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.loop_kernel import Form
-from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED, Turn
+from ckmlir.ops.attention.orders import FORWARD_ORDERS, JOINED, JOINED_FALLING, Turn
 from ckmlir.ops.attention.shares_kernel import ALL, Part, Share
 
 if TYPE_CHECKING:
@@ -156,11 +156,9 @@ def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
     """Whose block is at a place of the row of all sequences' blocks, and which of its own: the last sequence that
     begins there or before, by bisection. Sequence n begins at as many blocks as the rows before it fill, plus n; so a
     sequence may have a block more than it takes. The kernel ends here for places before the first one."""
-    together = given.ratio if spec.packed else 1
 
     def begin(sequence: Scalar) -> Scalar:
-        blocks: Scalar = given.seqstart_q.scalar(sequence) * together // spec.block[0] + sequence
-        return blocks
+        return first_block(sequence, spec, given)
 
     with while_loop(lambda low, high: low + 1 < high, carry=[given.count * 0, given.count]) as search:
         low, high = search.carried
@@ -173,7 +171,24 @@ def found(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
     return Turn(place, turn.head, sequence)
 
 
-FINDERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Turn]] = {JOINED: found}
+def found_from_the_end(turn: Turn, spec: FmhaFwdSpec, given: SimpleNamespace) -> Turn:
+    """The same, where places are counted from the end of the row."""
+    place = first_block(given.count, spec, given) - 1 - turn.place
+    exit_unless(place >= 0)
+    return found(turn._replace(place=place), spec, given)
+
+
+def first_block(sequence: Scalar, spec: FmhaFwdSpec, given: SimpleNamespace) -> Scalar:
+    """Where a sequence's blocks begin in the row of those of all; behind the last sequence, the end of the row."""
+    together = given.ratio if spec.packed else 1
+    blocks: Scalar = given.seqstart_q.scalar(sequence) * together // spec.block[0] + sequence
+    return blocks
+
+
+FINDERS: Mapping[str, Callable[[Turn, FmhaFwdSpec, SimpleNamespace], Turn]] = {
+    JOINED: found,
+    JOINED_FALLING: found_from_the_end,
+}
 """By orders whose grid does not say it: which block of which sequence a workgroup takes."""
 
 
