@@ -74,7 +74,8 @@ def test_an_expression_adds_to_what_there_is() -> None:
 
 
 @pytest.mark.parametrize("keys", [
-    {"n": 0}, {"image": (1, 1), "window": 5}, {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
+    {"n": 0}, {"n": 0, "image": (2**16,), "c": 2**15}, {"image": (1, 1), "window": 5},
+    {"image": (2, 2), "window": 2, "pads": 3, "strides": 2},
     {"image": (1, 2), "window": 1, "pads": 0},
 ])  # fmt: skip
 def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:

@@ -121,7 +121,7 @@ class Windows:
     def arguments(self, pitches: Sequence[int]) -> tuple[int, ...]:
         """The numbers of `WindowsSpec.arguments`; `pitches` are those of A and B."""
         geometry = [number for name in PARAMETERS for number in getattr(self.sliding, name)]
-        empty = 0 in self.sliding.image  # distances that kernels are promised divisors of all the same
+        empty = 0 in (self.images, *self.sliding.image)  # distances that kernels are promised divisors of all the same
         steps = [self.place] * (self.sliding.rank + 1) if empty else image_steps(self.sliding, self.place)
         other = pitches[1 if self.image == "a" else 0]
         return (self.images, self.channels, *geometry, *self.sliding.positions, *steps, other)
