@@ -4,6 +4,8 @@ What is legal is the target's data: packed conversions exist on some chips only,
 aborts the process. NaN stays NaN in every floating-point result, except that saturating i8 turns it into 0.
 """
 
+from collections.abc import Callable
+
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float
 from ckmlir.lowering.context import Lowering
@@ -28,6 +30,8 @@ def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     bounded = "bounded" in op.attributes and str(source.type.element_type) == "f32"
     if bounded and str(element) == "bf16" and not state.target.has("packed_bf16_convert"):
         return [_bounded_to_bf16(source)]
+    if bounded and str(element) in EIGHT_BIT:
+        return [_to_eight_bit(state, source, element, limited=_from_above)]
     return [convert(state, op, source, element)]
 
 
@@ -153,11 +157,15 @@ def _bounded_to_bf16(source: ir.Value) -> ir.Value:
     return vectors.shuffle(halves, halves, range(1, 2 * length, 2))
 
 
-def _to_eight_bit(state: Lowering, source: ir.Value, target: ir.Type) -> ir.Value:
-    """Two values an instruction, saturated before: the instruction makes NaN (or infinity) of what is too large."""
+def _to_eight_bit(
+    state: Lowering, source: ir.Value, target: ir.Type, limited: Callable[[ir.Value, float], ir.Value] | None = None
+) -> ir.Value:
+    """Two values an instruction, saturated before (`limited`, by default on both sides): the instruction makes NaN (or
+    infinity) of what is too large.
+    """
     name, largest = _eight_bit(state, target, "to")
     length = vectors.length_of(source)
-    clamped = _clamp(source, largest)
+    clamped = (limited or _clamp)(source, largest)
     i32 = ir.IntegerType.get_signless(32)
     zero = value("arith.constant", ir.F32Type.get(), [], {"value": ir.FloatAttr.get(ir.F32Type.get(), 0.0)})
     scalars = [vectors.element(clamped, position) for position in range(length)]
@@ -194,6 +202,11 @@ def _clamp(source: ir.Value, largest: float) -> ir.Value:
     high, low = _splat_float(largest, source.type), _splat_float(-largest, source.type)
     limited = value("arith.maxnumf", source.type, [value("arith.minnumf", source.type, [source, high]), low])
     return _where_not_a_number(source, source, limited)
+
+
+def _from_above(source: ir.Value, largest: float) -> ir.Value:
+    """Limited to `largest`, which NaN becomes too."""
+    return value("arith.minnumf", source.type, [source, _splat_float(largest, source.type)])
 
 
 def _where_not_a_number(source: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:

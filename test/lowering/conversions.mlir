@@ -44,6 +44,18 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // What is promised not to be negative either is limited from above alone, on its way to 8 bits.
+  // CHECK-LABEL: llvm.func @bounded_eight_bits
+  // CHECK: arith.minnumf
+  // CHECK-NOT: arith.maxnumf
+  // CHECK-NOT: arith.cmpf
+  // CHECK-COUNT-2: rocdl.cvt.pk.fp8.f32
+  // CHECK: llvm.return
+  func.func @bounded_eight_bits(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.convert"(%x) {bounded} : (vector<4xf32>) -> vector<4xf8E4M3FN>
+    return
+  }
+
   // A bf16 is extended as such, but by integers in a kernel that also makes f16: LLVM would compute in f16 what goes there.
   // CHECK-LABEL: llvm.func @from_bfloat
   // CHECK: arith.extf %{{.*}} : vector<4xbf16> to vector<4xf32>

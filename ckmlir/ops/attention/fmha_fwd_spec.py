@@ -237,19 +237,19 @@ def proposed_specs(
     workgroups = heads // together * ceil_div(sq * together, WAVES * QUERIES_PER_WAVE[0])
     many = workgroups > target.compute_units
     plain = many and find_dtype(dtype).bytes == 2 and not parts and not v_columns and not source and not split
-    able = [one for one in target.mfmas(dtype) if not one.scaled]
+    able = target.mfmas(dtype)
     if not schedule and plain:
         after = turns(tile, target.mfma_rate(able[0])) if able and mask == "none" and not any(sequences) else []
         names = [*woven(tile, reach, mask, whole=whole, target=target), *after, *names]
-    shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in target.mfmas(dtype)
-              if one.m == rows and not one.scaled] or [(32, 32, 8)]  # the fastest of its rows comes first
-    kept = {rows: next(shape for shape in shapes if shape[0] == rows) for rows, *_ in shapes}
+    # The fastest of its rows comes first.
+    shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in able if one.m == rows] or [(32, 32, 8)]
+    heights = dict.fromkeys(rows for rows, *_ in shapes)
 
-    def kernel(
-        name: str, queries: int, keys: int, waves: int, mfma: tuple[int, int, int], own: str, along: int
-    ) -> FmhaFwdSpec:
+    def kernel(name: str, queries: int, keys: int, waves: int, rows: int, own: str, along: int) -> FmhaFwdSpec:
+        fitting = [one for one in shapes if one[0] == rows and _common_tile(d) % one[2] == 0 == keys % one[2]]
         return FmhaFwdSpec(
-            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves, mfma=mfma, mask=mask, lse=lse,
+            dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves,
+            mfma=(fitting or [one for one in shapes if one[0] == rows])[0], mask=mask, lse=lse,
             pad_sq=packed or sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
             schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
             edge=edge or own, order=RISING if split else order(mask), along_keys=along, packed=packed,
@@ -257,15 +257,15 @@ def proposed_specs(
         )  # fmt: skip
 
     candidates = [
-        kernel(one.schedule, one.rows, one.keys, one.waves, kept[FEW_ROWS[0]], TOGETHER, one.waves)
+        kernel(one.schedule, one.rows, one.keys, one.waves, FEW_ROWS[0], TOGETHER, one.waves)
         for one in few_rows(sq * together, max(d, dv), mask, schedule)
-        if FEW_ROWS[0] in kept and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
+        if FEW_ROWS[0] in heights and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
     ]
-    for name, mfma in itertools.product(names, kept.values()):
+    for name, rows in itertools.product(names, heights):
         waves = WAVES * _sharing(name)
         own = choose_edge(name, tile, mask) if plain and not (mask == "none" and whole) else TOGETHER
         candidates += [
-            kernel(name, waves * mfma[0], keys, waves, mfma, own, 1)
+            kernel(name, waves * rows, keys, waves, rows, own, 1)
             for keys in _key_blocks(name, max(d, dv), parts, source)
         ]
     return candidates
@@ -289,7 +289,7 @@ def shape_for_values(shape: tuple[int, int, int], dtype: str, values: str, targe
 
 def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
     """What a kernel may be otherwise (`Operator.axes`); not all combinations make sense."""
-    shapes = dict.fromkeys((one.m, one.n, one.k) for one in target.mfmas(dtype) if not one.scaled)
+    shapes = dict.fromkeys((one.m, one.n, one.k) for one in target.mfmas(dtype))
     waves = (WAVES, 2 * WAVES)
     blocks = itertools.product(sorted({count * rows for count in waves for rows in QUERIES_PER_WAVE}), KEY_BLOCKS)
     return {"block": tuple(blocks), "waves": waves, "mfma": tuple(shapes), "schedule": tuple(SCHEDULES)}

@@ -109,7 +109,7 @@ class Weights(Protocol):
 
     @property
     def bounded(self) -> bool:
-        """Whether weights are such as `cast(…, bounded=True)` takes."""
+        """Whether weights are such as `cast(…, bounded=True)` takes; what is NaN among them, their sum is too."""
 
     def start(self, form: Form) -> list[Tile]:
         """The state before the first block."""
