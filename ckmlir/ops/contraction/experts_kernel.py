@@ -23,15 +23,15 @@ class Experts:
     nothing to do; nor have those of a unit whose expert is none.
 
     A place is a row of the block: an entry of the routing, or padding. Arrays of `ContractionSpec.rows` have the row
-    of an entry's token, or one for each entry; the others one for each place. Matrices B, and D tensors that are rows
-    or numbers, are those of the unit's expert.
+    of an entry's token, or one for each entry; the others one for each place. Matrices B with their scales, and D
+    tensors that are rows or numbers, are those of the unit's expert.
     """
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         pointers |= {name: ptr("i32") for name in LISTS}
-        strides = ("b_stride", *(f"{name}_stride" for name in spec.behind[:1]))
+        strides = ("b_stride", *scale_stride(spec), *(f"{name}_stride" for name in spec.behind[:1]))
         integers = ("n", "k", *distance_arguments(spec), *strides, "places", "blocks", "tokens", "slots", "experts")
         return {**pointers, **dict.fromkeys(integers, i32)}
 
@@ -63,7 +63,13 @@ def _strides(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scalar]
     sides = zip(NAMES, map(SideSpec.parse, spec.side), strict=False)
     own = {name: getattr(given, f"ld_{name}") for name, side in sides if side.kind in ("row", "scalar")}
     behind = {name: getattr(given, f"{name}_stride") for name in spec.behind[:1]}
-    return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **own, **behind}
+    scales = {name: getattr(given, stride) for name in spec.scales[1:] for stride in scale_stride(spec)}
+    return {**dict.fromkeys(spec.tensors[1:], given.b_stride), **scales, **own, **behind}
+
+
+def scale_stride(spec: ContractionSpec) -> tuple[str, ...]:
+    """The argument that leads from the scales of one expert's matrix to those of the next's, where there are any."""
+    return ("scale_stride",) * bool(spec.scaling)
 
 
 def _told(word: str, given: SimpleNamespace, places: Scalar) -> Told:

@@ -15,6 +15,8 @@ from ckmlir.dialect.mma_scales import scales_over
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, load, mma, slice_tile, stretch, to_lds, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.rows_kernel import Following, Listed
+from ckmlir.ops.contraction.rows_kernel import Rows as RowsOf
 from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
 from ckmlir.ops.contraction.scaling import TILED, ScaleSpec
 from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
@@ -32,6 +34,7 @@ class Place:
         origin, length: those of the block.
         along: the axis of the block of C that they lie along.
         lies: how the accumulators lie, and over how many waves.
+        index: which rows they are where a list tells; None where they follow each other.
     """
 
     spec: ScaleSpec
@@ -43,6 +46,13 @@ class Place:
     length: int
     along: int
     lies: Distribution
+    index: Tile | None = None
+
+    def rows(self, seen: View) -> RowsOf:
+        """The block's rows of a view of all."""
+        if self.index is None:
+            return Following(seen, self.origin, self.length)
+        return Listed(seen, self.index)
 
     @property
     def groups(self) -> Scalar:
@@ -149,8 +159,8 @@ class Rows(Absent):
 
     def load(self, k: Scalar, piece: int) -> Any:
         """See `Source`."""
-        seen = self.place.of_group(self.place.group(k, piece))
-        return load(seen.window((self.place.length,), (self.place.origin,)), self.place.across())
+        seen = self.place.matrix().freeze(1, self.place.group(k, piece))
+        return self.place.rows(seen).load(lies=self.place.across())
 
     def fold(self, factor: Any, scales: Any) -> Any:
         """See `Source`."""
@@ -250,10 +260,8 @@ class BlockScales(Sums):
         """See `Accumulation`: by operand."""
         blocks, found = self.block[2] // SCALED_BLOCK, []
         for place in self.places:
-            seen = place.matrix().pad(place.length, blocks)
             lies = scales_over(self.product, self.waves, place.length, self.block[2], of_b=place.along == 1)
-            window = seen.window((place.length, blocks), (place.origin, k // SCALED_BLOCK))
-            found.append(load(window, lies))
+            found.append(place.rows(place.matrix()).load((k // SCALED_BLOCK,), (blocks,), lies))
         return found
 
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
@@ -298,8 +306,8 @@ def _whole(place: Place, like: Tile) -> Any:
     """The scale of all of K: one number, or one for each row."""
     if not place.spec.rows:
         return place.pointer.scalar(0)
-    numbers = view(place.pointer, (place.size,), (1,)).pad(place.length).window((place.length,), (place.origin,))
-    return place.stretched(load(numbers, place.across()), like)
+    numbers = place.rows(view(place.pointer, (place.size,), (1,))).load(lies=place.across())
+    return place.stretched(numbers, like)
 
 
 def _source(place: Place | None) -> Source:
@@ -318,7 +326,10 @@ def _places(spec: ContractionSpec, product: Mma, work: Work, chosen: Any) -> Map
             along = 0 if one.operand == "a" else 1
             origin, size = ((work.row, work.sizes["m"]), (work.column, work.sizes["n"]))[along]
             pointer, pitch = work.arrays[one.name], getattr(work.distances, f"ld_{one.name}")
+            told, length = work.listed.get(one.name), spec.block[along]
+            index = None if told is None else told.index(origin, length)
+            count = size if told is None else told.count
             found[one.operand] = Place(
-                one, pointer, pitch, size, work.sizes["k"], origin, spec.block[along], along, lies
+                one, pointer, pitch, count, work.sizes["k"], origin, length, along, lies, index
             )
     return found

@@ -42,6 +42,9 @@ from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 
+SCALED_WALKS = ("grid", "table", "persistent", "experts")
+"""Walks whose products may have scales."""
+
 
 def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
@@ -123,7 +126,7 @@ def _experts(spec: ContractionSpec) -> Iterator[Reason]:
         yield Reason("walk", spec.walk, "it takes one matrix A of rows and matrices B", "expected layout=RCR or RRR")
     if spec.sink not in ("store", "atomic") or "m" in spec.pad:
         yield Reason("sink", spec.sink, "whole blocks are stored or added", "expected store or atomic, without pad=m")
-    able = ("a", *NAMES[: len(spec.side)], "c")
+    able = ("a", *spec.scales[:1], *NAMES[: len(spec.side)], "c")
     for text in spec.rows:
         name, _, word = text.partition(":")
         if name not in able or word not in ROWS:
@@ -167,7 +170,8 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     except ValueError as error:
         yield Reason("scaling", spec.scaling, f"{error} are no scales", "expected such as a:1:128:k:f32:1")
         return
-    if spec.walk not in ("grid", "table", "persistent") or spec.sink != "store" or spec.merged or spec.sources:
+    whole = spec.sink == "store" or spec.walk == "experts"  # there each part that memory adds is a result
+    if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources or any(spec.chain):
         yield Reason("scaling", spec.scaling, "scales are of whole products of matrices", "expected split_k=1")
     for group in sorted({one.group for one in scales if one.group}):
         if group > spec.block[2]:

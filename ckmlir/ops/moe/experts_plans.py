@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
-from ckmlir.ops.contraction.defaults import PREFERRED, Plan, default_waves
+from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, Plan, default_waves
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.operator import ceil_div
@@ -58,12 +58,14 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         for schedule in (named,) if named else PREFERRED:
             yield Plan(schedule, product.block, product.waves or default_waves(schedule))
         return
-    size = find_dtype(product.stored).bytes
+    bits = find_dtype(product.taken(target) or product.stored).step
+    if product.scales_partial(target):
+        named = named or PREFERRED_PARTIAL[0]
     if _few(problem, target):
-        yield from _plans(problem, FEW, FEW_DEPTH // size, named)
+        yield from _plans(problem, FEW, 8 * FEW_DEPTH // bits, named)
     for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
-            yield from _plans(problem, block, DEPTH // size, named)
+            yield from _plans(problem, block, 8 * DEPTH // bits, named)
 
 
 def _plans(problem: ExpertsProblem, block: Block, depth: int, named: str | None) -> Iterator[Plan]:

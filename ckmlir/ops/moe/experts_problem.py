@@ -12,6 +12,7 @@ from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.moe.experts_scales import packed_bytes, read_scales, with_scales
 from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
@@ -77,7 +78,8 @@ class ExpertsProblem:
         sides = {
             one.name: of_kind[kind] for one, kind in zip(self.product.side, self.kinds, strict=True) if kind in of_kind
         }
-        return {"a": self.a_rows, "c": self.c_rows, **sides}
+        of_a = {one.name: self.a_rows for one in self.product.scaling[:1]}
+        return {"a": self.a_rows, "c": self.c_rows, **of_a, **sides}
 
     @property
     def listed(self) -> tuple[str, ...]:
@@ -114,6 +116,7 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
         raise RequestError(f"topk={topk}: a word has a byte for a slot; expected at most {MOST_SLOTS}")
     if unit % LEAST_UNIT:
         raise RequestError(f"unit={unit}: blocks have {LEAST_UNIT} rows at least; expected a multiple of {LEAST_UNIT}")
+    values = read_scales(values)
     used = _used(values["op"])
     count = sum(name in NAMES for name in used)
     for key in ("d", "d_kind", "ldd"):
@@ -127,7 +130,7 @@ def read_experts(values: Mapping[str, Any]) -> ExpertsProblem:
         **values, "m": unit, "split_k": None, "reduction": None, "shuffled": shuffled,
         "d_kind": tuple("column" if kind == "place" else kind for kind in kinds) or None,
     }  # fmt: skip
-    product = read_problem(asked, 2 if used & {"gate", "up"} else 1)
+    product = with_scales(read_problem(asked, 2 if used & {"gate", "up"} else 1), values)
     if product.block is not None and unit % product.block[0]:
         raise RequestError(f"block: {product.block[0]} rows do not divide unit={unit}; expected a divisor")
     reduction = values["reduction"]
@@ -155,10 +158,18 @@ def _used(op: str | None) -> frozenset[str]:
 def _with_experts(product: Problem, kinds: tuple[str, ...], experts: int, values: Mapping[str, Any]) -> Problem:
     """The product with the distances from one expert's arrays to the next's. Raises RequestError for what overlaps."""
     matrix = next(array for array in product.arrays() if array.name == product.operands[1])
-    stride = matrix.shape[0] * product.ldb if values["b_stride"] is None else values["b_stride"]
+    asked = values["b_stride"]
+    stride = matrix.shape[0] * matrix.strides[0]
+    if asked is not None:
+        stride = packed_bytes(asked, product.b_dtype or product.dtype, "b_stride")
     if stride < matrix.elements:
-        raise RequestError(f"b_stride={stride}: an expert's matrix takes {matrix.elements}; expected that at least")
+        least = matrix.elements if asked in (None, stride) else f"{matrix.elements} bytes"
+        raise RequestError(f"b_stride={asked}: an expert's matrix takes {least}; expected that at least")
     batches = [(name, Batch((experts,), (stride,))) for name in product.operands[1:]]
+    arrays = {array.name: array for array in product.arrays()}
+    for scale in product.scaling[1:]:
+        array = arrays[scale.name]
+        batches.append((scale.name, Batch((experts,), (array.shape[0] * array.strides[0],))))
     sides = []
     for place, (one, kind) in enumerate(zip(product.side, kinds, strict=True)):
         least = max(product.n, 1) if kind == "row" else 1

@@ -12,8 +12,8 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import matrices
 from ckmlir.ops.contraction.sources import moved_sums
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.experts_problem import OWN, ExpertsProblem
+from ckmlir.ops.moe.experts_scales import operator_of
 from ckmlir.ops.moe.moe_sorting import Problem as Sorting
 from ckmlir.ops.moe.routing import TOKEN_BITS
 from ckmlir.ops.tensors.rounding import output_tolerance
@@ -38,7 +38,7 @@ def result(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Array:
     """C in float64 before it is rounded, exactly in i32; what nothing is promised of is zero."""
     whole = np.zeros(_shape(problem), np.int32 if problem.product.out == "i32" else np.float64)
     for share in shares(problem, arrays):
-        _put(problem, arrays, share, GEMM.reference(share.product, share.arrays)["c"], whole)
+        _put(problem, arrays, share, operator_of(share.product).reference(share.product, share.arrays)["c"], whole)
     return whole
 
 
@@ -46,7 +46,8 @@ def expected(problem: ExpertsProblem, arrays: Mapping[str, Array], target: Targe
     """The same on a chip."""
     whole = result(problem, arrays)
     for share in shares(problem, arrays) if problem.reduction is None else ():
-        _put(problem, arrays, share, GEMM.expected(share.product, share.arrays, target)["c"], whole)
+        own = operator_of(share.product).expected(share.product, share.arrays, target)["c"]
+        _put(problem, arrays, share, own, whole)
     return whole
 
 
@@ -68,9 +69,9 @@ def tolerance(
     free = np.full(shape, not summed)
     relative, reason = 0.0, "nothing to compare"
     for share in shares(made, arrays):
-        own = GEMM.reference(share.product, share.arrays)["c"]
+        own = operator_of(share.product).reference(share.product, share.arrays)["c"]
         moved = 0.0 if a_error is None else _moved(problem, arrays, share, a_error)
-        found = GEMM._tolerance(share.product, share.arrays, own, target, moved)
+        found = operator_of(share.product)._tolerance(share.product, share.arrays, own, target, moved)
         sizes = np.where(np.isfinite(own), np.abs(own), 0.0).astype(np.float64)
         unsure = np.broadcast_to(found.unspecified, own.shape)
         relative, reason = max(relative, found.rtol), found.reason
@@ -106,7 +107,7 @@ def magnitudes(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Array:
     """What the magnitudes of all entries of a row of C add up to, those of infinities and NaN left out."""
     whole = np.zeros(_shape(problem))
     for share in shares(problem, arrays):
-        own = np.abs(GEMM.reference(share.product, share.arrays)["c"].astype(np.float64))
+        own = np.abs(operator_of(share.product).reference(share.product, share.arrays)["c"].astype(np.float64))
         _put(problem, arrays, share, np.where(np.isfinite(own), own, 0.0), whole)
     return whole
 
@@ -127,7 +128,8 @@ def shares(problem: ExpertsProblem, arrays: Mapping[str, Array]) -> Iterator[Sha
     for expert in np.unique(of_unit[(of_unit >= 0) & (of_unit < problem.e)]):
         units = np.flatnonzero(of_unit == expert)
         places = (units[:, None] * unit + np.arange(unit)).reshape(-1)
-        own = {name: arrays[name][expert] for name in product.operands[1:]}
+        of_expert = (*product.operands[1:], *(one.name for one in product.scaling[1:]))
+        own = {name: arrays[name][expert] for name in of_expert}
         for one, kind in zip(product.side, problem.kinds, strict=True):
             if kind in OWN:
                 own[one.name] = arrays[one.name][expert]

@@ -12,11 +12,17 @@ a row (`row`: e x n, a bias or scales of columns), a number for each row of A (`
 each place (`place`: sorted_weights) or a number for each expert (`scalar`). So the second product of a layer of experts
 is `a_rows=entry c_rows=token op=acc*d0 d=f32 d_kind=place`.
 
+With `a_scale` and `b_scale` A and the matrices have scales of groups along K, as in `gemm_quant`: f32 for 8 bits, where
+B may be of i4 (`b_dtype`); or, with `mx`, the powers of two of `mx_gemm`, for floats of 8 bits and, by default, of 6
+and 4. scale_a (rows of A, groups) follows the rows of A; scale_b, or scale_gate and scale_up, are (e, columns, groups),
+or of 128 columns each. `acc` is the product of the scaled matrices, in f32.
+
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`), or memory adds them (`atomic`). The
 grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
 
-Kernel arguments: a, b or gate and up, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and those of D
-tensors; b_stride, places, blocks of a unit, t, topk, e (i32); with an expression alpha and beta (f32).
+Kernel arguments: a, b or gate and up, scales, D tensors, c; sorted_ids, expert_ids, totals; n, k; lda, ldb, ldc and
+those of D tensors and scales; b_stride, with scales scale_stride; places, blocks of a unit, t, topk, e (i32); with an
+expression alpha and beta (f32).
 
 Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 """
@@ -38,15 +44,17 @@ from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, TYPE_KEYS,
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.contraction.side import MOST, NAMES
+from ckmlir.ops.contraction.sources import INTEGERS
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.validity import invalid_fields
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.experts_plans import plans
 from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
+from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError, Words
@@ -55,7 +63,14 @@ from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-DTYPES = ("f16", "bf16", "f32", "fp8", "bf8", "i8")
+LISTED_SCALES = (
+    {"dtype": "fp4", "a_scale": "mx", "b_scale": "mx"},
+    {"dtype": "fp8", "a_scale": "mx", "b_scale": "mx"},
+    {"dtype": "fp8", "a_scale": "1x128", "b_scale": "128x128"},
+)
+"""Of kernels that are listed."""
+PLAIN = ("f16", "bf16", "f32", "fp8", "bf8", "i8")
+DTYPES = (*PLAIN, *PACKED_FLOATS)
 
 
 class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
@@ -73,7 +88,13 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         Integer("k", 256, "length of the sums; 0 gives zeros"),
         Choice("a_rows", "token", "what a row of a stands for", A_ROWS),
         Choice("c_rows", "entry", "what a row of c stands for; of a token it is the sum of its entries", C_ROWS),
-        Choice("dtype", "f16", "of A and B", DTYPES),
+        Choice("dtype", "f16", "of A and, unless b_dtype says otherwise, B", DTYPES),
+        Choice("b_dtype", None, "of B, where scales are given; default: dtype", (*POWERED, INTEGERS)),
+        Choice(
+            "a_scale", None, "of each row of A for so much of K; mx: powers of two for 32, as packed types have",
+            tuple(A_SCALES),
+        ),
+        Choice("b_scale", None, "of each column of B, or 128, a scale for so much of K; mx: as of A", tuple(B_SCALES)),
         *(key for key in TYPE_KEYS if key.name == "out"),
         Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS[:2]),
         Pitch("lda", None, "elements from one row of array a to the next", minimum=1, of=("k",)),
@@ -106,7 +127,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
     def proposals(self, problem: ExpertsProblem, target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
         for plan in plans(own, target):
-            found = GEMM.planned(own.product, plan, _sink(problem), target)
+            found = operator_of(own.product).planned(own.product, plan, _sink(problem), target)
             yield replace(found, operator=self.name, walk="experts", rows=own.listed)
 
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
@@ -127,9 +148,10 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         if problem.unit % spec.block[0]:
             why = f"blocks of {spec.block[0]} rows do not divide unit={problem.unit}"
             reasons.append(Reason("block", spec.block, why, "expected a divisor"))
-        plain = replace(spec, operator=GEMM.name, walk="grid", sink="store")
+        single_operator = operator_of(own.product)
+        plain = replace(spec, operator=single_operator.name, walk="grid", sink="store")
         single = replace(own.product, m=spec.block[0], split_k=None, reduction=None)
-        return reasons + GEMM.mismatches(single, plain, target)
+        return reasons + single_operator.mismatches(single, plain, target)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         first = {"op": "silu(gate) * up"}
@@ -137,10 +159,16 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         requests: list[dict[str, Any]] = [
             {**keys, "dtype": dtype, "unit": unit}
             for keys in ({}, first, {**second, "reduction": "workspace"}, {**second, "reduction": "atomic"})
-            for dtype in DTYPES
+            for dtype in PLAIN
             for unit in (16, 32, 64, 128)
         ]
         requests += [{"schedule": "preshuffle", "unit": unit} for unit in (16, 32, 64, 128)]
+        requests += [
+            {**keys, **scaled, "unit": unit}
+            for keys in (first, {**second, "out": "f32", "reduction": "atomic"})
+            for scaled in LISTED_SCALES
+            for unit in (16, 64)
+        ]
         specs = dict.fromkeys(self.spec(self.problem(**one), target) for one in requests)
         return [spec for spec in specs if not self.validate(spec, target)]
 
@@ -162,8 +190,9 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
             raise RequestError(f"{self.name}: {workgroups} blocks of C; kernels count to {MAXIMUM_SIZE}")
         if not workgroups or self.writes_nothing(problem):
             return NOTHING
-        stride = product.batch_of(product.operands[1]).strides[0]
-        sizes = (product.n, product.k, *product.distances(), stride, problem.count("place"), blocks)
+        own_arrays = (product.operands[1], *(one.name for one in product.scaling[1:2]))
+        strides = [product.batch_of(name).strides[0] for name in own_arrays]
+        sizes = (product.n, product.k, *product.distances(), *strides, problem.count("place"), blocks)
         numbers = (product.alpha, product.beta) if spec.op else ()
         names = [array.name for array in own.arrays()]
         if problem.reduction == "workspace":
@@ -210,7 +239,8 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         if product.shuffled and array.name in product.operands[1:]:
             single = next(one for one in replace(product, batches=()).arrays() if one.name == array.name)
             return np.stack([GEMM._values(product, single, generator) for _ in range(problem.e)])
-        return GEMM._values(product, array, generator)
+        values = operator_of(product)._values(product, array, generator)
+        return smaller(values, product) if array.name == "scale_a" else values
 
     def reference(self, problem: ExpertsProblem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """That of `gemm` for each expert's rows, where they belong."""

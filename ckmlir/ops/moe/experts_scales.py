@@ -1,0 +1,102 @@
+"""Scales of groups along K of experts' products: which a request names, and whose arithmetic those products have.
+
+A has scales for each of its rows, which follow the rows of a routing as A's do; each expert has those of its matrices.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.keys import check_packed
+from ckmlir.ops.contraction.operator import ContractionOperator
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.scaling import POWERS
+from ckmlir.ops.contraction.sources import INTEGERS
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
+from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
+from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
+from ckmlir.ops.gemm.gemm_quant import GROUPS, scale_of
+from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
+from ckmlir.ops.gemm.mx_gemm import OPERATOR as MX_GEMM
+from ckmlir.ops.request import RequestError
+from ckmlir.targets.mfma import SCALED_BLOCK
+
+MX = "mx"
+A_SCALES = {**GROUPS, MX: (1, SCALED_BLOCK)}
+B_SCALES = {**A_SCALES, "128x128": (128, 128)}
+"""Words -> rows of A (columns of B), and elements along K, that share a scale."""
+SCALED = ("fp8", "bf8", "i8")
+"""Types of A and B that have f32 scales."""
+POWERED = ("fp8", "bf8", *PACKED_FLOATS)
+"""Those that have powers of two."""
+
+
+def operator_of(product: Problem) -> ContractionOperator:
+    """The operator of single products like this."""
+    if not product.scaling:
+        return GEMM
+    return MX_GEMM if all(one.dtype == POWERS for one in product.scaling) else GEMM_QUANT
+
+
+def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
+    """The keys with what is open of scales: packed types have powers of two, others none. Raises RequestError for types
+    and scales that do not fit each other.
+    """
+    a, b = values["dtype"], values["b_dtype"] or values["dtype"]
+    if {a, b} & set(PACKED_FLOATS):
+        values = {**values, **{key: values[key] or MX for key in ("a_scale", "b_scale")}}
+    words = {key: values[key] for key in ("a_scale", "b_scale")}
+    missing = [key for key, word in words.items() if word is None]
+    if len(missing) == 1:
+        raise RequestError(f"{missing[0]}: A and B have scales, or none has; expected {missing[0]} as well")
+    if missing:
+        if a != b:
+            right = "a_scale=1x128 b_scale=1x128" if b == INTEGERS else "a_scale=mx b_scale=mx"
+            raise RequestError(f"b_dtype={b}: such products have scales of groups; expected {right}")
+        return values
+    if (words["a_scale"] == MX) != (words["b_scale"] == MX):
+        text = " ".join(f"{key}={word}" for key, word in words.items())
+        raise RequestError(f"{text}: powers of two are of both or none; expected mx twice")
+    able = {"dtype": (a, SCALED), "b_dtype": (b, (a, INTEGERS))}
+    if words["a_scale"] == MX:
+        able = {"dtype": (a, POWERED), "b_dtype": (b, POWERED)}
+    for key, (found, types) in able.items():
+        if found not in types:
+            raise RequestError(f"{key}={found}: with a_scale={words['a_scale']} expected {'|'.join(types)}")
+    check_packed(values, (a, b))
+    return {**values, "op": values["op"] or "acc"}
+
+
+def with_scales(product: Problem, values: Mapping[str, Any]) -> Problem:
+    """The product with the scales that its request names."""
+    if values["a_scale"] is None:
+        return product
+    own = {**values, "a_major": "k", "b_major": "k", "ld_scale_a": None, "ld_scale_b": None}
+    dtype = POWERS if values["a_scale"] == MX else "f32"
+    of_a = scale_of("a", A_SCALES[values["a_scale"]], own, product.m, product.k, dtype)
+    of_b = scale_of("b", B_SCALES[values["b_scale"]], own, product.n, product.k, dtype)
+    scaling = (of_a, *(replace(of_b, operand=name) for name in product.operands[1:]))
+    b = values["b_dtype"] or ""
+    return replace(product, b_dtype="" if b == product.dtype else b, scaling=scaling)
+
+
+def packed_bytes(elements: int, dtype: str, what: str) -> int:
+    """So many elements of B as arrays count them. Raises RequestError for packed ones that do not fill bytes."""
+    packing = find_dtype(dtype).packing
+    if packing is None:
+        return elements
+    if elements % packing.elements:
+        shared = f"{packing.elements} elements of {dtype} share bytes"
+        raise RequestError(f"{what}={elements}: {shared}; expected a multiple of {packing.elements}")
+    return packing.size(elements)
+
+
+def smaller(values: Array, product: Problem) -> Array:
+    """Scales of A such that sums are of the size that activations are for: times a power of two."""
+    size = LARGE_INTEGER**2 if product.dtype == "i8" else 1
+    found: Array = values * 2.0 ** -round(math.log2(size * max(product.k, 1) ** 0.5))
+    return found
