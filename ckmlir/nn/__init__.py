@@ -9,6 +9,7 @@ from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
 from ckmlir.nn.attention_gradients import attention_backward
 from ckmlir.nn.cached_attention import attention_page_lists, attention_paged, attention_with_kvcache
+from ckmlir.nn.combined_products import combined_matmul
 from ckmlir.nn.convolution_gradients import (
     conv1d_input,
     conv1d_weight,
@@ -18,20 +19,26 @@ from ckmlir.nn.convolution_gradients import (
     conv3d_weight,
 )
 from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
+from ckmlir.nn.einsum import einsum
+from ckmlir.nn.expert_parts import SortedExperts, expert_matmul, quantize_for_experts, sort_experts
 from ckmlir.nn.experts import fused_experts, moe
 from ckmlir.nn.grouped import grouped_matmul
 from ckmlir.nn.indexed import argsort, histogram, nonzero, scatter_rows, segment_sum, sort
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
+from ckmlir.nn.quantized_norms import add_rms_norm_quantize
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
 from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
+from ckmlir.nn.shuffled import linear_shuffled, shuffle_weight
 from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce, transpose
 
 __all__ = [
     "Array",
     "Session",
+    "SortedExperts",
+    "add_rms_norm_quantize",
     "argsort",
     "asarray",
     "attention",
@@ -44,6 +51,7 @@ __all__ = [
     "avg_pool2d",
     "avg_pool3d",
     "cast",
+    "combined_matmul",
     "compress_sparse",
     "contiguous",
     "conv1d",
@@ -58,9 +66,11 @@ __all__ = [
     "cumsum",
     "current",
     "dequantize",
+    "einsum",
     "elementwise",
     "embedding",
     "empty",
+    "expert_matmul",
     "fused_experts",
     "grouped_matmul",
     "histogram",
@@ -69,6 +79,7 @@ __all__ = [
     "layer_norm",
     "linear",
     "linear_int4",
+    "linear_shuffled",
     "matmul",
     "matmul_sparse",
     "max_pool1d",
@@ -78,6 +89,7 @@ __all__ = [
     "nonzero",
     "permute",
     "quantize",
+    "quantize_for_experts",
     "reduce",
     "rms_norm",
     "sage_attention",
@@ -87,8 +99,10 @@ __all__ = [
     "scaled_swiglu",
     "scatter_rows",
     "segment_sum",
+    "shuffle_weight",
     "softmax",
     "sort",
+    "sort_experts",
     "sparse_attention",
     "swiglu",
     "topk",

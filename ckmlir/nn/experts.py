@@ -10,7 +10,6 @@ from ckmlir.nn.given import Given
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.ops.moe.between import FLOATS
 from ckmlir.ops.moe.layer_problem import NARROW
-from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import DeviceError
 
 SCALES = ("x_scale", "gate_scale", "up_scale", "down_scale", "smooth")
@@ -62,7 +61,7 @@ def moe(
     """
     call = Call(stream)
     layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, activation, expert_mask, scales)
-    logits = _contiguous(call.read("router_logits", router_logits).rows())
+    logits = call.read("router_logits", router_logits).rows().contiguous()
     layer.require_tokens(logits)
     if scoring not in ("softmax", "sigmoid"):
         raise DeviceError(f"scoring={scoring}: expected softmax or sigmoid")
@@ -101,9 +100,9 @@ def fused_experts(
     """
     call = Call(stream)
     layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, activation, expert_mask, scales)
-    ids = _contiguous(call.read("topk_ids", topk_ids).require(dtype="i32").rows())
+    ids = call.read("topk_ids", topk_ids).require(dtype="i32").rows().contiguous()
     layer.require_tokens(ids)
-    weights = _contiguous(call.read("topk_weights", topk_weights).rows().require(shape=ids.shape, dtype="f32"))
+    weights = call.read("topk_weights", topk_weights).rows().require(shape=ids.shape, dtype="f32").contiguous()
     layer.set_experts(experts if experts is not None else layer.matrices)
     return layer.run("fused_moe", {"topk": ids.shape[1]}, {"topk_ids": ids, "weights": weights}, out)
 
@@ -126,20 +125,20 @@ class _Layer:
     ) -> None:
         self.call = call
         self.x = call.read("x", x)
-        rows = _contiguous(self.x.rows())
+        rows = self.x.rows().contiguous()
         dtype = rows.dtype
         if dtype not in (*FLOATS, *NARROW):
             raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
         if activation not in ACTIVATIONS:
             raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
         read = {name: call.read(name, one) for name, one in matrices.items() if one is not None}
-        gate = _contiguous(read["gate"].require(ndim=3, dtype=dtype))
+        gate = read["gate"].require(ndim=3, dtype=dtype).contiguous()
         self.matrices, inter, hidden = gate.shape
         if hidden != rows.shape[1]:
             raise DeviceError(f"x has rows of {rows.shape[1]}, gate {gate.shape} of {hidden}; expected as many")
         if "up" in read:
-            _contiguous(read["up"].require(shape=gate.shape, dtype=dtype))
-        _contiguous(read["down"].require(shape=(self.matrices, hidden, inter), dtype=dtype))
+            read["up"].require(shape=gate.shape, dtype=dtype).contiguous()
+        read["down"].require(shape=(self.matrices, hidden, inter), dtype=dtype).contiguous()
         self.arrays: dict[str, Given] = {"x": rows, **read, **self._scales(scales or {}, dtype, "up" in read)}
         expression = f"{activation}(gate) * up" if "up" in read else f"{activation}(acc)"
         self.keys: dict[str, object] = {
@@ -152,7 +151,7 @@ class _Layer:
         if sorted(scales) != sorted(wanted):
             expected = ", ".join(wanted) or "none"
             raise DeviceError(f"scales: {', '.join(scales) or 'none'} for {dtype}; expected {expected}")
-        return {name: _contiguous(self.call.read(name, scales[name]).require(dtype="f32")) for name in wanted}
+        return {name: self.call.read(name, scales[name]).require(dtype="f32").contiguous() for name in wanted}
 
     def require_tokens(self, routing: Given) -> None:
         """Raises DeviceError for a routing of another number of tokens."""
@@ -166,26 +165,15 @@ class _Layer:
             if count != self.matrices:
                 raise DeviceError(f"gate: matrices of {self.matrices} experts, there are {count}; expected expert_mask")
             return
-        self.arrays["mask"] = _contiguous(self.mask.require(shape=(count,), dtype="i32"))
+        self.arrays["mask"] = self.mask.require(shape=(count,), dtype="i32").contiguous()
         self.keys["local"] = self.matrices
 
     def run(self, operator: str, keys: Mapping[str, object], routing: Mapping[str, Given], out: Any) -> Any:
         """Run the operator, and give its output in x's shape."""
         dtype = self.x.dtype if self.x.dtype in FLOATS else "f16"
         result = self.call.out("out", out, self.x.shape, dtype)
-        rows = None if result is None else _contiguous(result.rows())
+        rows = None if result is None else result.rows().contiguous()
         found = self.call.run(
             operator, {**self.keys, **keys}, {**self.arrays, **routing}, {"y": rows}, varying=("t",)
         )["y"]
         return out if out is not None else found.reshaped(*self.x.shape).array
-
-
-def _contiguous(given: Given) -> Given:
-    """With the strides of a packed array. Raises DeviceError for one with gaps, or in another order."""
-    packed = packed_strides(given.shape)
-    lies = all(
-        own == wanted or size == 1 for own, wanted, size in zip(given.strides, packed, given.shape, strict=True)
-    )
-    if not lies and 0 not in given.shape:
-        raise DeviceError(f"{given.what}: strides {given.strides} of shape {given.shape}; make a contiguous copy first")
-    return given.strided(given.shape, packed)

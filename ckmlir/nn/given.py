@@ -155,6 +155,18 @@ class Given:
         found = self.reshaped(rows, n)
         return found.strided(found.shape, (pitch_of(found), 1))
 
+    def contiguous(self) -> Given:
+        """With the strides of a packed array. Raises DeviceError for one with gaps, or in another order."""
+        packed = packed_strides(self.shape)
+        lies = all(
+            own == wanted or size == 1 for own, wanted, size in zip(self.strides, packed, self.shape, strict=True)
+        )
+        if not lies and 0 not in self.shape:
+            raise DeviceError(
+                f"{self.what}: strides {self.strides} of shape {self.shape}; make a contiguous copy first"
+            )
+        return self.strided(self.shape, packed)
+
     def require(
         self, *, ndim: int | None = None, dtype: str | None = None, shape: tuple[int, ...] | None = None
     ) -> Given:

@@ -48,7 +48,7 @@ def weight_gradient(keys: dict[str, Any], dy: Array, x: Array, shape: tuple[int,
     """dw (g, k, window…, c) in float64."""
     dw = np.zeros(shape)
     wide_dy, wide_x = dy.astype(np.float64), x.astype(np.float64)
-    for position, place, at in touched(keys, dy.shape[1:-2]):
+    for position, place, at in touched(keys, dy.shape[1:-2]) if len(x) else ():  # no images may be large ones
         products = np.einsum("ngk,ngc->gkc", wide_dy[(slice(None), *position)], wide_x[(slice(None), *at)])
         dw[(slice(None), slice(None), *place)] += products
     return dw

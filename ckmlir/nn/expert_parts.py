@@ -1,0 +1,181 @@
+"""The parts of a layer of experts, for those who put others between them: `sort_experts`, `expert_matmul`,
+`quantize_for_experts`.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.products import output_type
+from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
+from ckmlir.ops.moe.routing import most_units
+from ckmlir.runtime.device import DeviceError
+
+
+@dataclass(frozen=True)
+class SortedExperts:
+    """The entries of a routing, (token, slot), by expert; what `sort_experts` returns and `expert_matmul` takes.
+
+    Attributes:
+        ids: (places,) i32: the token of each place, and its slot in the highest byte.
+        weights: (places,) f32: of each place; 0 for padding.
+        experts: (units,) i32: the expert of each `unit` places.
+        totals: (2,) i32: places taken, padding included, and tokens.
+        tokens, expert_count, topk, unit: of the routing; places of a unit.
+        is_local: a mask says which experts are counted.
+    """
+
+    ids: Any
+    weights: Any
+    experts: Any
+    totals: Any
+    tokens: int
+    expert_count: int
+    topk: int
+    unit: int
+    is_local: bool = False
+
+
+def sort_experts(
+    topk_ids: Any, topk_weights: Any, experts: int, unit: int = 32, *, expert_mask: Any = None, stream: object = None
+) -> SortedExperts:
+    """The entries of a routing sorted by expert, each expert's padded to a multiple of `unit`.
+
+    Arrays are as long as they may become, so that nothing is read back; what lies behind the places taken is not
+    defined.
+
+    Args:
+        topk_ids: (tokens, topk), i32; what is no expert's number appears nowhere.
+        topk_weights: (tokens, topk), f32.
+        experts: how many there are.
+        unit: for `expert_matmul` a multiple of 16.
+        expert_mask: (experts,), i32: only experts whose mask is not 0, and these alone are counted.
+
+    Raises:
+        DeviceError: shapes or types do not fit, an array has gaps.
+        RequestError: more tokens or experts of a token than a word of the list can say.
+    """
+    call = Call(stream)
+    ids = call.read("topk_ids", topk_ids).require(ndim=2, dtype="i32").contiguous()
+    weights = call.read("topk_weights", topk_weights).require(shape=ids.shape, dtype="f32").contiguous()
+    mask = call.optional("expert_mask", expert_mask)
+    if mask is not None:
+        mask = mask.require(shape=(experts,), dtype="i32").contiguous()
+    tokens, topk = ids.shape
+    keys: dict[str, object] = {"t": tokens, "e": experts, "k": topk, "unit": unit, "local": int(mask is not None)}
+    found = call.run("moe_sorting", keys, {"topk_ids": ids, "weights": weights, "mask": mask}, varying=("t",))
+    ids, weights, counted, totals = (
+        found[name].array for name in ("sorted_ids", "sorted_weights", "expert_ids", "totals")
+    )
+    return SortedExperts(ids, weights, counted, totals, tokens, experts, topk, unit, mask is not None)
+
+
+def expert_matmul(
+    a: Any,
+    b: Any,
+    routing: SortedExperts,
+    *,
+    rows: str = "token",
+    results: str = "entry",
+    weighted: bool = False,
+    dtype: str | None = None,
+    out: Any = None,
+    stream: object = None,
+) -> Any:
+    """Rows of tokens times the matrices of the experts that the routing chose for them.
+
+    Args:
+        a: (rows, k): rows of tokens, of entries (token by token, their slots beside each other) or of places.
+        b: (experts, n, k), rows contiguous; f16, bf16, f32, fp8, bf8 or i8, both the same.
+        routing: from `sort_experts`, with a unit that is a multiple of 16.
+        rows: what a row of a stands for: token, entry or place.
+        results: what a row of the result stands for: entry, place, or token: the sum over a token's entries.
+        weighted: multiply each entry by its weight.
+        dtype: of the result, as for `matmul`.
+        out: the result, to be written.
+
+    Returns:
+        (rows, n), or `out`. Rows of entries or places that the routing left out are not defined.
+
+    Raises:
+        DeviceError: shapes or types do not fit, an array has gaps.
+        RequestError: the chip lacks the type, or the unit is no multiple of 16.
+    """
+    call = Call(stream)
+    for what, kind, known in (("rows", rows, A_ROWS), ("results", results, C_ROWS)):
+        if kind not in known:
+            raise DeviceError(f"{what}={kind}: expected one of {', '.join(known)}")
+    given, matrices = call.read("a", a).require(ndim=2).rows(), call.read("b", b).require(ndim=3).contiguous()
+    matrices.require(dtype=given.dtype)
+    if matrices.shape[2] != given.shape[1]:
+        raise DeviceError(f"a of shape {given.shape} and b of shape {matrices.shape}: expected rows of one length")
+    if matrices.shape[0] > routing.expert_count or (matrices.shape[0] < routing.expert_count and not routing.is_local):
+        raise DeviceError(f"b: matrices of {matrices.shape[0]} experts; expected the routing's {routing.expert_count}")
+    entries = routing.tokens * routing.topk
+    units = most_units(entries, matrices.shape[0], routing.unit)
+    counts = {"token": routing.tokens, "entry": entries, "place": units * routing.unit}
+    if given.shape[0] != counts[rows]:
+        raise DeviceError(f"a: {given.shape[0]} rows; expected {counts[rows]}, one for each {rows}")
+    wanted = output_type(given.dtype, dtype)
+    n = matrices.shape[1]
+    keys: dict[str, object] = {
+        "t": routing.tokens, "e": matrices.shape[0], "topk": routing.topk, "unit": routing.unit, "n": n,
+        "k": given.shape[1], "a_rows": rows, "c_rows": results, "dtype": given.dtype, "out": wanted,
+        "lda": pitch_of(given),
+    }  # fmt: skip
+    places = {"sorted_ids": (routing.ids, counts["place"]), "expert_ids": (routing.experts, units)}
+    places["totals"] = routing.totals, 2
+    if weighted:
+        keys |= {"op": "acc * d0", "d": ("f32",), "d_kind": ("place",)}
+        places["d0"] = routing.weights, counts["place"]
+    lists = {name: _first(call.read(f"routing: {name}", one), size) for name, (one, size) in places.items()}
+    result = call.out("out", out, (counts[results], n), wanted)
+    written = None if result is None else result.rows()
+    keys |= {} if written is None else {"ldc": pitch_of(written)}
+    found = call.run("moe_gemm", keys, {"a": given, "b": matrices, **lists}, {"c": written}, varying=("t",))["c"]
+    return out if out is not None else found.array
+
+
+def quantize_for_experts(
+    x: Any, topk_ids: Any, smooth: Any, dtype: str = "i8", *, stream: object = None
+) -> tuple[Any, Any]:
+    """Rows of tokens, once for each of their experts: multiplied by that expert's scales of columns, and quantised.
+
+    Args:
+        x: (tokens, n), f16, bf16 or f32.
+        topk_ids: (tokens, topk), i32.
+        smooth: (experts, n), f32.
+        dtype: i8 or fp8.
+
+    Returns:
+        (topk, tokens, n), and the scales of rows (topk, tokens), f32. Zeros
+        for an id that is no expert's number.
+
+    Raises:
+        DeviceError: shapes or types do not fit, an array has gaps.
+        RequestError: the chip has no 8-bit floats.
+    """
+    call = Call(stream)
+    rows = call.read("x", x).require(ndim=2).rows()
+    ids = call.read("topk_ids", topk_ids).require(ndim=2, dtype="i32").contiguous()
+    columns = call.read("smooth", smooth).require(ndim=2, dtype="f32").contiguous()
+    if ids.shape[0] != rows.shape[0] or columns.shape[1] != rows.shape[1]:
+        shapes = ", ".join(f"{one.what} {one.shape}" for one in (rows, ids, columns))
+        raise DeviceError(f"{shapes}: expected (tokens, n), (tokens, topk) and (experts, n)")
+    base = min(one.base for one in (rows, ids, columns))
+    keys: dict[str, object] = {
+        "m": rows.shape[0], "n": rows.shape[1], "experts": columns.shape[0], "k": ids.shape[1], "dtype": rows.dtype,
+        "out": dtype_name("dtype", dtype), "rounding": "nearest", "stride": pitch_of(rows), "base": base,
+    }  # fmt: skip
+    found = call.run("moe_smoothquant", keys, {"x": rows, "smooth": columns, "topk_ids": ids}, varying=("m",))
+    return found["q"].array, found["yscale"].array
+
+
+def _first(given: Given, size: int) -> Given:
+    """So many elements. Raises DeviceError for a list that is shorter."""
+    if given.ndim != 1 or given.shape[0] < size:
+        raise DeviceError(f"{given.what}: shape {given.shape}; expected at least {size} elements")
+    return given.contiguous().strided((size,), (1,))

@@ -1,0 +1,39 @@
+"""Norms whose results are quantised in the same kernel: `add_rms_norm_quantize`."""
+
+from __future__ import annotations
+
+from math import gcd
+from typing import Any
+
+from ckmlir.nn.calls import Call, dtype_name
+from ckmlir.nn.given import pitch_of
+
+
+def add_rms_norm_quantize(
+    x: Any, residual: Any, weight: Any, eps: float = 1e-6, dtype: str = "i8", *, stream: object = None
+) -> tuple[Any, Any, Any]:
+    """s / sqrt(mean of squares + eps) · weight of every row, s being x + residual, quantised by rows.
+
+    Args:
+        x, residual: (…, n), f16, bf16 or f32. weight: (n,). All of one type.
+        dtype: i8 or fp8.
+
+    Returns:
+        The quantised rows (…, n), their scales (…), f32, and s (…, n), of x's type, as the next layer's residual.
+
+    Raises:
+        DeviceError: shapes or types do not fit, or rows are not contiguous.
+        RequestError: the operator refuses the sizes, or the chip has no 8-bit floats.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    a, b = given.rows(), call.read("residual", residual).require(shape=given.shape, dtype=given.dtype).rows()
+    gamma = call.read("weight", weight).require(shape=given.shape[-1:], dtype=given.dtype).contiguous()
+    keys: dict[str, object] = {
+        "m": a.shape[0], "n": a.shape[1], "dtype": given.dtype, "eps": eps, "out": dtype_name("dtype", dtype),
+        "rounding": "nearest", "a_stride": pitch_of(a), "b_stride": pitch_of(b),
+        "base": gcd(a.base, b.base, gamma.base),
+    }  # fmt: skip
+    found = call.run("add_rmsnorm2d_rdquant", keys, {"a": a, "b": b, "gamma": gamma}, varying=("m",))
+    scales = found["yscale"].reshaped(*given.shape[:-1])
+    return found["q"].reshaped(*given.shape).array, scales.array, found["x"].reshaped(*given.shape).array

@@ -1,0 +1,105 @@
+"""The parts of a layer of experts as functions on arrays, against loops in NumPy, and what they refuse."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import numpy as np
+import pytest
+from common import HOMES, Array, assert_close, exact, normal
+
+from ckmlir import nn
+from ckmlir.runtime.device import DeviceError
+
+Put = Callable[[Array], Any]
+homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
+TOKENS, E, TOPK, K, N = 9, 4, 2, 40, 24
+
+
+def routing() -> tuple[Array, Array]:
+    random = np.random.default_rng(5)
+    ids = np.stack([random.permutation(E)[:TOPK] for _ in range(TOKENS)]).astype(np.int32)
+    return ids, random.random((TOKENS, TOPK), np.float32)
+
+
+def entries(x: Array, b: Array, ids: Array) -> Array:
+    """(tokens, topk, n): what each token's experts make of it."""
+    return np.stack([[exact(b[one]) @ exact(row) for one in own] for row, own in zip(x, ids, strict=True)])
+
+
+def test_entries_by_expert(session: nn.Session) -> None:
+    ids, weights = routing()
+    found = nn.sort_experts(ids, weights, E, unit=16)
+    taken, tokens = found.totals
+    assert tokens == TOKENS and taken % 16 == 0
+    for place, (word, weight) in enumerate(zip(found.ids[:taken], found.weights[:taken], strict=True)):
+        token, slot = word & 0xFFFFFF, word >> 24
+        if token < TOKENS:
+            assert ids[token, slot] == found.experts[place // 16] and weights[token, slot] == weight
+
+
+@homes
+@pytest.mark.parametrize("results", ["entry", "token"])
+def test_rows_times_the_matrices_of_their_experts(session: nn.Session, put: Put, results: str) -> None:
+    x, b, (ids, weights) = normal(TOKENS, K), normal(E, N, K), routing()
+    sorted_entries = nn.sort_experts(put(ids), put(weights), E)
+    found = nn.expert_matmul(put(x), put(b), sorted_entries, results=results, weighted=True)
+    expected = entries(x, b, ids) * weights[..., None]
+    assert_close(found, expected.sum(1) if results == "token" else expected.reshape(-1, N), factor=8)
+
+
+@homes
+def test_two_products_by_entry_and_by_place(session: nn.Session, put: Put) -> None:
+    x, first, second, (ids, weights) = normal(TOKENS, K), normal(E, N, K) / 4, normal(E, 8, N), routing()
+    sorted_entries = nn.sort_experts(put(ids), put(weights), E)
+    expected = np.zeros((TOKENS, 8))
+    for token, slot in np.ndindex(ids.shape):
+        one = ids[token, slot]
+        expected[token] += weights[token, slot] * (exact(second[one]) @ (exact(first[one]) @ exact(x[token])))
+    for rows in ("entry", "place"):
+        between = nn.expert_matmul(put(x), put(first), sorted_entries, results=rows)
+        found = nn.expert_matmul(between, put(second), sorted_entries, rows=rows, results="token", weighted=True)
+        assert_close(found, expected, factor=8)
+
+
+def test_a_share_of_the_experts(session: nn.Session) -> None:
+    x, b, (ids, weights), mask = normal(TOKENS, K), normal(E, N, K), routing(), np.array([1, 0, 1, 1], np.int32)
+    sorted_entries = nn.sort_experts(ids, weights, E, expert_mask=mask)
+    found = nn.expert_matmul(x, b[mask > 0], sorted_entries, results="token", weighted=True)
+    here = weights * mask[ids]
+    assert_close(found, (entries(x, b, ids) * here[..., None]).sum(1), factor=8)
+
+
+@homes
+def test_rows_scaled_for_each_expert_and_quantised(session: nn.Session, put: Put) -> None:
+    x, (ids, _) = normal(TOKENS, K), routing()
+    smooth = np.abs(normal(E, K, dtype="f32")) + 0.5
+    q, scales = nn.quantize_for_experts(put(x), put(ids), put(smooth))
+    expected = exact(x) * smooth[ids.T]
+    step = 0.501 * exact(scales)[..., None]
+    assert (np.abs(exact(q) * exact(scales)[..., None] - expected) <= step).all()
+
+
+def test_what_is_refused(session: nn.Session) -> None:
+    x, b, (ids, weights) = normal(TOKENS, K), normal(E, N, K), routing()
+    one = nn.sort_experts(ids, weights, E)
+    smooth = np.ones((E, K), np.float32)
+    calls: list[tuple[Callable[[], Any], str]] = [
+        (lambda: nn.sort_experts(ids, weights[:, :1], E), "topk_weights: shape (9, 1); expected (9, 2)"),
+        (lambda: nn.sort_experts(ids, weights, E, expert_mask=ids[0]), "expert_mask: shape (2,); expected (4,)"),
+        (lambda: nn.expert_matmul(x, b, one, rows="row"), "rows=row: expected one of token, entry, place"),
+        (lambda: nn.expert_matmul(x, b, one, results="sum"), "results=sum: expected one of entry, token, place"),
+        (lambda: nn.expert_matmul(x, b[:3], one), "b: matrices of 3 experts; expected the routing's 4"),
+        (lambda: nn.expert_matmul(x[:5], b, one), "a: 5 rows; expected 9, one for each token"),
+        (lambda: nn.expert_matmul(x, b, one, rows="entry"), "a: 9 rows; expected 18, one for each entry"),
+        (lambda: nn.expert_matmul(x, b[..., :8].copy(), one), "expected rows of one length"),
+        (lambda: nn.expert_matmul(x, b.astype(np.float32), one), "b: elements are f32; expected f16"),
+        (lambda: nn.quantize_for_experts(x, ids[:3], smooth), "expected (tokens, n), (tokens, topk) and (experts, n)"),
+        (lambda: nn.expert_matmul(x, b, replace(one, ids=one.ids[:5])), "sorted_ids: shape (5,); expected at least"),
+    ]
+    for call, words in calls:
+        with pytest.raises(DeviceError) as caught:
+            call()
+        assert words in str(caught.value)
