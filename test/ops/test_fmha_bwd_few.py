@@ -18,6 +18,7 @@ from ckmlir.ops.attention.backward_sums import keys_of_a_workgroup, slots
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import BACKWARD_KEYS
+from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.scheduling import Workbench
 from ckmlir.targets import get_target
 
@@ -80,6 +81,19 @@ def test_the_same_bits_in_any_order() -> None:
     first, other = (differentiate("gfx942", keys, checks="", seed=seed)[2] for seed in (0, 1))
     for name, array in first.items():
         np.testing.assert_array_equal(array.view(np.uint16), other[name].view(np.uint16))
+
+
+@pytest.mark.parametrize("keys", [
+    {"sq": 0, "sk": 40}, {"mode": "group", "seqlens_q": (0, 7), "seqlens_k": (40, 70)},
+])  # fmt: skip
+def test_keys_that_no_query_meets_have_no_gradients(keys: dict[str, Any]) -> None:
+    """Also where V is NaN, which zeros in the place of queries would not make zeros of."""
+    problem = FMHA.problem(**keys, d=32, h=1, keeps="queries")
+    arrays = FMHA.inputs(problem, GFX942, seed=7)
+    arrays["v"][:, :, :40] = np.nan
+    found = run_operator(FMHA, problem, arrays, GFX942, open_device("sim", GFX942, checks="all")).outputs
+    assert not any(found[name][:, :, :40].any() for name in ("dk", "dv"))
+    assert all(one.ok for one in check_outputs(FMHA, problem, arrays, found, GFX942))
 
 
 def test_when_queries_are_kept() -> None:

@@ -93,7 +93,11 @@ ONE_RANGE = ("causal", "window")
 def attended(
     spec: FmhaBwdSpec, given: Any, form: Form, work: Work, low: Scalar, high: Scalar
 ) -> tuple[Scalar, Scalar]:
-    """Of the keys from `low` to `high` those that some query attends to, in whole blocks from `low` on."""
+    """Of the keys from `low` to `high` those that some query attends to, in whole blocks from `low` on.
+
+    Where there are no queries it is none: rows beside them are filled with zeros, which times V may be NaN.
+    """
+    high = (work.sq > 0).select(high, low)
     if spec.mask not in ONE_RANGE:
         return low, high
     y, x = coordinate(spec.varied, given, work)

@@ -12,7 +12,7 @@ from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
 from ckmlir.ops.attention.backward_keys_loop_kernel import KeyRows, differentiate_keys, keep_queries, leave_nothing
 from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, differentiate, keep_keys
-from ckmlir.ops.attention.backward_parts_kernel import ONE_RANGE, attended, mask_parts, spans
+from ckmlir.ops.attention.backward_parts_kernel import attended, mask_parts, spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
 from ckmlir.ops.attention.backward_walks_kernel import WALKS, Keeping, Turn
 from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, KEPT, STRIDED, FmhaBwdSpec
@@ -82,9 +82,8 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
             masks = mask_parts(spec, given, work)
             dq = differentiate_keys(form, keep_queries(form, queries_of(work)), keys, low, high, masks, schedule)
             turn.sink.put(dq, 0)
-            if spec.mask in ONE_RANGE:
-                for begin, end in ((turn.low, low), (high, turn.high)):
-                    leave_nothing(form, keys, begin, end)
+            for begin, end in ((turn.low, low), (high, turn.high)):
+                leave_nothing(form, keys, begin, end)
 
         WALKS[spec.sink].walk(spec, given, form, walked_over_keys if spec.sink == KEPT else walked_over_queries)
 
