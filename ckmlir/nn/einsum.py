@@ -41,7 +41,7 @@ def einsum(equation: str, a: Any, b: Any, *, dtype: str | None = None, out: Any 
         RequestError: the chip lacks the type, or a tensor spans more than kernels address.
     """
     call = Call(stream)
-    letters = _read_equation(equation)
+    letters = read_equation(equation)
     operands = {"a": call.read("a", a), "b": call.read("b", b)}
     lengths = _lengths(letters, operands)
     operands["b"].require(dtype=operands["a"].dtype)
@@ -73,7 +73,7 @@ def _strides(order: str, groups: Mapping[str, str], own: Mapping[str, int]) -> t
 
 
 @dataclass(frozen=True)
-class _Letters:
+class Letters:
     """Of both tensors and the result."""
 
     a: str
@@ -95,14 +95,14 @@ class _Letters:
         }
 
 
-def _read_equation(equation: str) -> _Letters:
+def read_equation(equation: str) -> Letters:
     """Raises DeviceError for another form, and for what no product of two tensors is."""
     form = re.fullmatch(r"([A-Za-z]*),([A-Za-z]*)(?:->([A-Za-z]*))?", equation.replace(" ", ""))
     if form is None:
         raise DeviceError(f"equation {equation!r}: expected the letters of two tensors, such as 'ij,jk->ik'")
     a, b, result = form.groups()
     once = sorted(letter for letter in set(a + b) if (a + b).count(letter) == 1)
-    letters = _Letters(a, b, "".join(once) if result is None else result)
+    letters = Letters(a, b, "".join(once) if result is None else result)
     for what, own in (("a", a), ("b", b), ("the result", letters.result)):
         twice = [letter for letter in own if own.count(letter) > 1]
         if twice:
@@ -124,7 +124,7 @@ def _read_equation(equation: str) -> _Letters:
     return letters
 
 
-def _lengths(letters: _Letters, operands: Mapping[str, Given]) -> dict[str, int]:
+def _lengths(letters: Letters, operands: Mapping[str, Given]) -> dict[str, int]:
     """How far each letter counts. Raises DeviceError where tensors do not fit."""
     found: dict[str, int] = {}
     for name, one in operands.items():

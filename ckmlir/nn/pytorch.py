@@ -1,9 +1,9 @@
 """Functions on arrays as operators of PyTorch: `import ckmlir.nn.pytorch`, then `torch.ops.ckmlir.linear(x, weight)`.
 
 Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `linear` (without an
-activation) and `matmul` have gradients. Kernels run on the session of `nn.use`; on tensors of a GPU in PyTorch's
-current stream. Arguments, results and errors are those of the functions of the same names in `ckmlir.nn`, with what
-PyTorch's schemas can say: `attention` always returns the logarithms as well.
+activation), `matmul`, `einsum` and convolutions have gradients. Kernels run on the session of `nn.use`; on tensors of a
+GPU in PyTorch's current stream. Arguments, results and errors are those of the functions of the same names in
+`ckmlir.nn`, with what PyTorch's schemas can say: `attention` always returns the logarithms as well.
 """
 
 import importlib
@@ -11,6 +11,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from ckmlir import nn
+from ckmlir.nn.einsum import read_equation
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -18,6 +19,8 @@ NAMESPACE = "ckmlir"
 PRODUCTS = {torch.float8_e4m3fn: torch.float16, torch.float8_e4m3fnuz: torch.float16, torch.float8_e5m2: torch.float16,
             torch.float8_e5m2fnuz: torch.float16, torch.int8: torch.int32}  # fmt: skip
 """Elements whose products are of another type."""
+RANKS = (1, 2, 3)
+"""Spatial dimensions of convolutions."""
 
 
 def _like(x: Any, *shape: int, dtype: Any = None) -> Any:
@@ -38,11 +41,20 @@ def _varlen(q: Any, k: Any, v: Any, *rest: Any, **options: Any) -> tuple[Any, An
     return _like(q, *q.shape[:2], v.shape[2]), _like(q, q.shape[1], q.shape[0], dtype=torch.float32)
 
 
-def _convolved(x: Any, weight: Any, bias: Any = None, stride: Sequence[int] = (1, 1),
-               padding: Sequence[int] = (0, 0), dilation: Sequence[int] = (1, 1), groups: int = 1) -> Any:  # fmt: skip
+def _convolved(x: Any, weight: Any, bias: Any, *geometry: Any) -> Any:
+    stride, padding, dilation, _ = geometry
     sizes = zip(x.shape[2:], weight.shape[2:], stride, padding, dilation, strict=True)
     places = [(size + 2 * pad - apart * (taps - 1) - 1) // step + 1 for size, taps, step, pad, apart in sizes]
     return _like(x, x.shape[0], weight.shape[0], *places)
+
+
+def _summed(equation: str, a: Any, b: Any) -> Any:
+    letters = read_equation(equation)
+    lengths = {**dict(zip(letters.a, a.shape, strict=True)), **dict(zip(letters.b, b.shape, strict=True))}
+    groups = letters.groups()
+    written = groups["g"] + groups["m"] + groups["n"]  # the order in memory
+    found = _like(a, *(lengths[one] for one in written), dtype=PRODUCTS.get(a.dtype))
+    return found.permute([written.index(one) for one in letters.result])
 
 
 def _largest(x: Any, k: int, **options: Any) -> tuple[Any, Any]:
@@ -101,11 +113,7 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
         "(Tensor ids, Tensor weight) -> Tensor",
         lambda ids, weight: _like(weight, *ids.shape, weight.shape[1]),
     ),
-    "conv2d": (
-        "(Tensor x, Tensor weight, Tensor? bias=None, int[2] stride=[1, 1], int[2] padding=[0, 0], "
-        "int[2] dilation=[1, 1], int groups=1) -> Tensor",
-        _convolved,
-    ),
+    "einsum": ("(str equation, Tensor a, Tensor b) -> Tensor", _summed),
     "moe": (
         "(Tensor x, Tensor gate, Tensor? up, Tensor down, Tensor router_logits, int topk, Tensor? expert_mask=None, *, "
         'bool renormalize=False, str scoring="softmax", str activation="silu") -> Tensor',
@@ -116,8 +124,25 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
         'Tensor? expert_mask=None, *, int? experts=None, str activation="silu") -> Tensor',
         lambda x, *rest, **options: _like(x, *x.shape),
     ),
-}
+    "add_rms_norm_quantize": (
+        "(Tensor x, Tensor residual, Tensor weight, float eps=1e-06) -> (Tensor, Tensor, Tensor)",
+        lambda x, *rest, **options: (
+            _like(x, *x.shape, dtype=torch.int8), _like(x, *x.shape[:-1], dtype=torch.float32), _like(x, *x.shape),
+        ),
+    ),
+}  # fmt: skip
 """By name: PyTorch's schema, and what comes out, without elements."""
+for rank in RANKS:
+    how = f"int[{rank}] stride=1, int[{rank}] padding=0, int[{rank}] dilation=1, int groups=1"
+    OPERATORS[f"conv{rank}d"] = f"(Tensor x, Tensor weight, Tensor? bias=None, {how}) -> Tensor", _convolved
+    OPERATORS[f"conv{rank}d_input"] = (
+        f"(SymInt[] input_size, Tensor weight, Tensor grad_output, {how}) -> Tensor",
+        lambda input_size, weight, *rest: _like(weight, *input_size),
+    )
+    OPERATORS[f"conv{rank}d_weight"] = (
+        f"(Tensor x, SymInt[] weight_size, Tensor grad_output, {how}) -> Tensor",
+        lambda x, weight_size, *rest: _like(x, *weight_size),
+    )
 WITH_LOGARITHMS = ("attention", "attention_varlen")
 
 
@@ -126,7 +151,7 @@ def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
     extra = {"return_lse": True} if name in WITH_LOGARITHMS else {}
 
     def run(*positional: Any, **options: Any) -> Any:
-        first = positional[0]
+        first = next(one for one in positional if isinstance(one, torch.Tensor))
         stream = torch.cuda.current_stream(first.device) if first.is_cuda else None
         return getattr(nn, name)(**dict(zip(parameters, positional)), **options, **extra, stream=stream)
 
@@ -193,10 +218,41 @@ def _linear_backward(ctx: Any, dout: Any) -> Any:
     return dx, dweight, rows.sum(0) if bias else None, None, dout if residual else None
 
 
+def _keep_convolution(ctx: Any, inputs: Any, output: Any) -> None:
+    x, weight, bias, *ctx.how = inputs
+    ctx.save_for_backward(x, weight)
+    ctx.has_bias = bias is not None
+
+
+def _convolution_backward(ctx: Any, dout: Any) -> Any:
+    (x, weight), dy = ctx.saved_tensors, dout.contiguous()
+    name, needed, ops = f"conv{x.ndim - 2}d", ctx.needs_input_grad, torch.ops.ckmlir
+    dx = getattr(ops, f"{name}_input")(x.shape, weight, dy, *ctx.how) if needed[0] else None
+    dweight = getattr(ops, f"{name}_weight")(x, weight.shape, dy, *ctx.how) if needed[1] else None
+    dbias = dout.sum([0, *range(2, dout.ndim)]) if ctx.has_bias else None
+    return dx, dweight, dbias, *(None for _ in ctx.how)
+
+
+def _keep_einsum(ctx: Any, inputs: Any, output: Any) -> None:
+    equation, *operands = inputs
+    ctx.letters = read_equation(equation)
+    ctx.save_for_backward(*operands)
+
+
+def _einsum_backward(ctx: Any, dout: Any) -> Any:
+    (a, b), letters, needed = ctx.saved_tensors, ctx.letters, ctx.needs_input_grad
+    sums, dy = torch.ops.ckmlir.einsum, dout.contiguous()
+    da = sums(f"{letters.result},{letters.b}->{letters.a}", dy, b) if needed[1] else None
+    db = sums(f"{letters.result},{letters.a}->{letters.b}", dy, a) if needed[2] else None
+    return None, da, db
+
+
 GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "attention": (_keep_attention, _attention_backward),
     "matmul": (_keep_matrices, _matmul_backward),
     "linear": (_keep_linear, _linear_backward),
+    "einsum": (_keep_einsum, _einsum_backward),
+    **{f"conv{rank}d": (_keep_convolution, _convolution_backward) for rank in RANKS},
 }
 """By name: what is kept of a call, and the gradients for what it was given."""
 

@@ -30,6 +30,19 @@ def starts(*numbers: int) -> Any:
     return torch.tensor(numbers, dtype=torch.int32)
 
 
+def convolutions() -> dict[str, tuple[Any, ...]]:
+    """Of one, two and three dimensions, and their gradients."""
+    found: dict[str, tuple[Any, ...]] = {}
+    for rank, image, taps in ((1, (9,), (3,)), (2, (9, 7), (3, 2)), (3, (4, 5, 3), (2, 3, 1))):
+        x, weight, bias = normal(2, 8, *image, grad=True), normal(16, 4, *taps, grad=True), normal(16, grad=True)
+        how = [2] * rank, [1] * rank, [1] * rank, 2
+        dy = getattr(torch.nn.functional, f"conv{rank}d")(x, weight, None, *how).detach()
+        found[f"conv{rank}d"] = x, weight, bias, *how
+        found[f"conv{rank}d_input"] = list(x.shape), weight.detach(), dy, *how
+        found[f"conv{rank}d_weight"] = x.detach(), list(weight.shape), dy, *how
+    return found
+
+
 def calls() -> dict[str, tuple[Any, ...]]:
     """What each operator is given."""
     q, k, v = (normal(1, 20, heads, 32, grad=True) for heads in (4, 2, 2))
@@ -51,7 +64,9 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "topk": (normal(5, 50, dtype="float32"), 4),
         "topk_softmax": (normal(5, 8), 2),
         "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16)),
-        "conv2d": (normal(1, 8, 9, 7), normal(16, 8, 3, 3), normal(16), [2, 1], [1, 0]),
+        "einsum": ("bik,bkj->jbi", normal(2, 5, 16, grad=True), normal(2, 16, 3, grad=True)),
+        "add_rms_norm_quantize": (normal(2, 5, 16), normal(2, 5, 16), normal(16)),
+        **convolutions(),
         "moe": (normal(5, 32), *experts, normal(5, 4), 2),
         "fused_experts": (normal(5, 32), *experts, *weights),
     }
@@ -118,6 +133,23 @@ def test_gradients_of_products() -> None:
     (wide[0] @ wide[1]).sum().backward()
     for own, one in zip((a, b), wide, strict=True):
         assert torch.allclose(own.grad.double(), one.grad, rtol=4e-3, atol=4e-2)
+
+
+def test_gradients_of_convolutions_and_named_sums() -> None:
+    x, weight, bias = normal(2, 8, 9, 7), normal(16, 4, 3, 2), normal(16)
+    given = [one.requires_grad_() for one in (x, weight, bias)]
+    how = [2, 1], [1, 0], [1, 2], 2
+    torch.ops.ckmlir.conv2d(*given, *how).sum().backward()
+    exact = [one.detach().double().requires_grad_() for one in given]
+    torch.nn.functional.conv2d(*exact, *how).sum().backward()
+    for own, one in zip(given, exact, strict=True):
+        assert torch.allclose(own.grad.double(), one.grad, rtol=4e-3, atol=4e-2)
+    q, k = normal(2, 7, 3, 16, grad=True), normal(2, 5, 3, 16, grad=True)
+    torch.ops.ckmlir.einsum("bqhd,bkhd->bhqk", q, k).square().sum().backward()
+    wide = [one.detach().double().requires_grad_() for one in (q, k)]
+    torch.einsum("bqhd,bkhd->bhqk", *wide).square().sum().backward()
+    for own, one in zip((q, k), wide, strict=True):
+        assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs().max())).max() < 5e-3
 
 
 def test_what_has_no_gradient_says_so() -> None:
