@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import mmap
 from typing import Any
 
 import numpy as np
@@ -16,6 +17,7 @@ from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.simulator import Simulator
 from ckmlir.targets import get_target
 
 OPERATOR = find_operator("conv_bwd_weight")
@@ -126,9 +128,41 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
             assert counts == (0, 0, 0), spec.name
 
 
+@pytest.mark.parametrize(("keys", "large"), [
+    ({"n": 5, "image": (2**22,), "c": 64, "strides": 2**14}, "x"),
+    ({"n": 5, "image": (1000,), "g": 2**12, "c": 8, "k": 64}, "dy"),
+])  # fmt: skip
+def test_arrays_beyond_two_gibibytes(keys: dict[str, Any], large: str) -> None:
+    """In parts that are not, whose pointers move to where they begin; in address space that takes no memory, of which
+    the first group touches a few places.
+    """
+    problem = OPERATOR.problem(**{"k": 8, "window": 1, "pads": 0, "reduction": "atomic", "out": "f32", **keys})
+    spec = OPERATOR.spec(problem, GFX942)
+    assert spec.sink == "atomic" and problem.longest_part < problem.k
+    simulator, random, areas, seen = Simulator("gfx942"), np.random.default_rng(1), {}, {}
+    for array in OPERATOR.arrays(problem)[:2]:
+        assert (array.nbytes > 2**31) == (array.name == large)
+        flags = mmap.MAP_PRIVATE | mmap.MAP_ANONYMOUS | 0x4000  # MAP_NORESERVE
+        areas[array.name] = area = np.frombuffer(mmap.mmap(-1, array.nbytes, flags=flags), np.uint8)
+        simulator.share(area, array.name)
+        stride = keys.get("strides", 1) if array.name == "x" else 1
+        places = area.view(np.float16).reshape(array.shape)[:, ::stride, 0]
+        places[...] = random.standard_normal(places.shape).astype(np.float16)
+        seen[array.name] = places.astype(np.float64)
+    compiled, launch = compile_kernel(OPERATOR, spec, GFX942), OPERATOR.launch(problem, spec, GFX942)
+    output = simulator.upload(np.zeros(OPERATOR.arrays(problem)[-1].shape, np.float32))
+    memories = {"dw": output, **{name: np.uint64(area.ctypes.data) for name, area in areas.items()}}
+    arguments = [memories[one] if isinstance(one, str) else one for one in launch.arguments]
+    grid = (launch.grid[0], 1, launch.grid[2])  # the first group
+    simulator.launch(compiled.code_object, compiled.kernel_name, grid, launch.block, arguments)
+    wanted = np.einsum("npk,npc->kc", seen["dy"], seen["x"])
+    found = output.read("f4", problem.shapes.w)[0, :, 0]
+    np.testing.assert_allclose(found, wanted, rtol=1e-4, atol=1e-3)
+
+
 @pytest.mark.parametrize(("keys", "words"), [
-    ({"n": 5, "image": (2**22,), "strides": 2**14, "window": 1, "pads": 0}, "array x: what a workgroup takes of it"),
-    ({"n": 2**10, "image": (2**10, 2**10), "c": 1, "k": 64}, "array dy: what a workgroup takes of it spans"),
+    ({"n": 3, "image": (2**24,), "strides": 2**14, "window": 1, "pads": 0}, "array x: what 256 positions take of it"),
+    ({"n": 2**10, "image": (2**10, 2**10), "c": 1, "k": 64, "split_k": 60}, "split_k=60: .*; expected at least 65"),
     ({"op": "acc", "d_kind": "row"}, "d_kind=row: unknown key"),
 ])  # fmt: skip
 def test_requests_that_are_refused(keys: dict[str, Any], words: str) -> None:

@@ -336,7 +336,8 @@ def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
     """How much of K each part sums: whole steps of the loop, so many that there are at most the parts asked for."""
     depth = spec.block[2]
     parts = problem.split_k or _default_parts(problem, spec.block, target)
-    return max(ceil_div(ceil_div(problem.k, depth), parts), 1) * depth
+    steps = max(ceil_div(ceil_div(problem.k, depth), parts), 1)
+    return (steps if problem.longest_part is None else min(steps, problem.longest_part // depth)) * depth
 
 
 def parts_of(problem: Problem, length: int) -> int:
@@ -347,7 +348,9 @@ def parts_of(problem: Problem, length: int) -> int:
 def _default_parts(problem: Problem, block: tuple[int, int, int], target: Target) -> int:
     blocks = ceil_div(problem.m, block[0]) * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
     step_bytes = block[2] * max(one.step for one in problem.held) // 8
-    return default_parts(blocks, ceil_div(problem.k, block[2]), target, step_bytes)
+    steps = ceil_div(problem.k, block[2])
+    least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
+    return max(default_parts(blocks, steps, target, step_bytes), least)
 
 
 def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Iterator[str]:
@@ -358,7 +361,7 @@ def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Ite
     split = problem.split_k or _default_parts(problem, block, target)
     if split > 1:
         yield REDUCTIONS[problem.reduction or "workspace"]
-    if split == 1 or problem.split_k is None:
+    if split == 1 or (problem.split_k is None and problem.longest_part is None):
         yield "store"
 
 
@@ -369,6 +372,9 @@ def _other_parts(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
     if problem.split_k is not None and (problem.split_k > 1) != (spec.sink != "store"):
         what = "computes whole sums" if spec.sink == "store" else "computes parts of sums"
         yield Reason("sink", spec.sink, f"the kernel {what}", f"expected split_k={2 if problem.split_k == 1 else 1}")
+    if problem.longest_part is not None and spec.sink == "store":
+        what = "the kernel computes whole sums, and takes more than it addresses"
+        yield Reason("sink", spec.sink, what, "expected one of partial, atomic")
     wanted = REDUCTIONS.get(problem.reduction or "", spec.sink)
     if spec.sink not in ("store", wanted):
         yield Reason("sink", spec.sink, "parts are combined in another way", f"expected {wanted}")

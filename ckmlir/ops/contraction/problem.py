@@ -60,6 +60,7 @@ class Problem:
         batches: of every array by name how it lies in the batch. Without a batch, arrays of which each expert has one.
         shuffled: columns of a tile of B in fragment order; 0: B is a plain matrix.
         split_k, reduction: parts of the sums, and how they are combined (`REDUCTIONS`).
+        longest_part: of K, that what a part takes is within the reach of 32-bit offsets; None: all of K is.
         block, waves, mfma, epilogue, schedule: None where the operator chooses; so are split_k and reduction.
         sources, combine: the arrays that A and B are made of, and the expressions of both; () where they are arrays.
         scaling: the scales of A and the matrices B; () for none.
@@ -102,6 +103,7 @@ class Problem:
     windows: Windows | Residues | Depthwise | None = None
     ld_index: int | None = None
     b_dtype: str = ""
+    longest_part: int | None = None
 
     @property
     def operands(self) -> tuple[str, ...]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import reduce
 from operator import mul
 from types import SimpleNamespace
@@ -94,8 +94,19 @@ def weight(spec: ContractionSpec, work: Work) -> list[Operand]:
     bm, _, bk = spec.block
     seen, at = _patches(spec, work.arrays["b"], work.distances, work.begin)
     b = InQuads(seen.permute(1, 0), work.column, spec.block[1], spec.wave_count, spec.align[1], "k" in spec.pad)
-    a = array(spec, work, "a").rows(work.row, bm)
-    return [Matrix("a", a, bk), LaterMatrix("b", b, bk, work.begin - at)]
+    if isinstance(work.begin, int):
+        a: Operand = Matrix("a", array(spec, work, "a").rows(work.row, bm), bk)
+    else:
+        a = LaterMatrix("a", array(spec, _from(work.begin, spec, work), "a").rows(work.row, bm), bk, work.begin)
+    return [a, LaterMatrix("b", b, bk, work.begin - at)]
+
+
+def _from(first: Scalar, spec: ContractionSpec, work: Work) -> Work:
+    """A part whose A begins at its first k, so that only what the part takes has to be within the reach of 32 bits."""
+    pitch = work.distances.lda.multiple_of(spec.align[0])
+    begin = work.arrays["a"].offset((first.to("i64") * pitch.to("i64")).multiple_of(spec.align[0]))
+    rest = (work.sizes["k"] - first).multiple_of(work.sizes["k"].multiple)
+    return replace(work, arrays={**work.arrays, "a": begin}, sizes={**work.sizes, "k": rest})
 
 
 def patch_rows(spec: ContractionSpec, name: str, seen: View, row: Scalar) -> Rows:

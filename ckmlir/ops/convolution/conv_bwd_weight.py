@@ -4,7 +4,9 @@ c].
 The gradient of the weights of `conv_fwd`: a row for each channel of y, a column for each place in the window and
 channel of x, sums over images and positions. Those are many and the results few, so workgroups share the sums
 (`split_k`, by default as many parts as the chip has room for). By `reduction=workspace` a second kernel adds the parts
-in their order, and two runs give the same bits; by `atomic` memory does.
+in their order, and two runs give the same bits; by `atomic` memory does. A part's pointers move to where it begins, so
+that only what it takes of dy and of the images has to be within the reach of 32-bit offsets: of larger arrays there are
+as many parts as that needs.
 
 Arrays: dy (n, positions…, g, k), x (n, image…, g, c), D tensors that op names and dw, each (g, k, window…, c), packed.
 
@@ -17,16 +19,22 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import replace
+from math import prod
 from typing import Any
 
 import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
-from ckmlir.ops.convolution.geometry import KEYS, read_geometry
+from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ceil_div
+from ckmlir.ops.request import RequestError
+from ckmlir.ops.tensors.sliding import image_steps
 from ckmlir.targets import Target
 
 
@@ -46,14 +54,42 @@ class ConvBwdWeight(ConvolutionOperator):
         weights = shapes.k * single.n
         strides = {"a": shapes.k, "b": shapes.c, **{one.name: weights for one in single.side}, "c": weights}
         batches = tuple((name, Batch((shapes.g,), (stride,))) for name, stride in strides.items())
+        longest = self._longest_part(shapes, single)
         fields = {
             **vars(single), "lda": shapes.g * shapes.k, "ldb": shapes.g * shapes.c, "ldc": single.n,
-            "windows": shapes.windows("weight"),
+            "windows": shapes.windows("weight", pointers_move=longest is not None), "longest_part": longest,
         }  # fmt: skip
         if shapes.g > 1:
             fields |= {"batch": (shapes.g,), "batches": batches}
         problem = ConvolutionProblem(**fields, geometry=shapes)
-        return self._within_reach(problem, {"a": problem.k, "b": problem.k, "c": problem.m})
+        each = problem.k if longest is None else longest
+        return self._within_reach(problem, {"a": each, "b": each, "c": problem.m})
+
+    def _longest_part(self, shapes: Geometry, single: Problem) -> int | None:
+        """Positions of which dy, and the images that they are in, are within the reach of 32-bit offsets; None: all.
+
+        Raises:
+            RequestError: A step of the loop is not, or the request has fewer parts.
+        """
+        size, positions = find_dtype(single.stored).bytes, prod(shapes.sliding.positions)
+        image = image_steps(shapes.sliding, shapes.g * shapes.c)[0]
+        rows, images = (MAXIMUM_ARRAY_BYTES // (size * one) for one in (shapes.g * shapes.k, image))
+        if 0 in (single.m, single.n, single.k) or (single.k <= rows and shapes.n <= images):
+            return None
+        longest = min(rows, max(images - 1, 0) * positions - 1) if shapes.n > images else rows
+        least = max(LARGE, (single.block or (0,))[-1])
+        if longest < least:
+            raise RequestError(
+                f"array {'dy' if longest == rows else 'x'}: what {least} positions take of it spans more than "
+                f"{MAXIMUM_ARRAY_BYTES} bytes; kernels address at most that"
+            )
+        parts = ceil_div(single.k, longest // least * least)
+        if single.split_k is not None and single.split_k < parts:
+            raise RequestError(
+                f"split_k={single.split_k}: what a part takes of dy or x spans more than {MAXIMUM_ARRAY_BYTES} bytes; "
+                f"expected at least {parts}"
+            )
+        return longest
 
     def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
         shapes, flat = problem.shapes, problem.plain()

@@ -78,9 +78,10 @@ class Geometry:
             return None
         return Depthwise(self.sliding, self.n, self.g, self.c, self.k)
 
-    def windows(self, part: str) -> Windows | None:
-        """How a product sees the images; None for plain matrices."""
-        if self.is_pointwise:
+    def windows(self, part: str, *, pointers_move: bool = False) -> Windows | None:
+        """How a product sees the images; None for plain matrices, of which pointers do not move to where a part begins.
+        """
+        if self.is_pointwise and not pointers_move:
             return None
         return Windows(part, self.sliding, self.n, self.c, self.g * self.c)
 
