@@ -58,7 +58,8 @@ def scale_registers(mma: Mma, operand: Distribution, scales: Distribution, *, of
     if isinstance(vectors, str):
         return vectors
     lane_rows, lane_blocks = np.arange(LANES) % mma.instruction.m, np.arange(LANES) // mma.instruction.m
-    blocks = vectors.ks.reshape(*vectors.ks.shape[:2], -1, SCALED_BLOCK)
+    # Within a block any order is right, as long as A and B have the same one.
+    blocks = np.sort(vectors.ks.reshape(*vectors.ks.shape[:2], -1, SCALED_BLOCK))
     if (blocks != blocks[..., :1] + np.arange(SCALED_BLOCK)).any() or (blocks[..., 0] % SCALED_BLOCK).any():
         return f"{what} ({operand}) numbers K otherwise than its instruction, whose scales are of 32 neighbours each"
     held = scales.coordinates()

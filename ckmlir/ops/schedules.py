@@ -59,6 +59,8 @@ _ATTENTION = {
     "step k_lds, v_lds, load_k, load_v, prepare, k_read, qk, top, exp, load_s, v_read, rescale, pv",
     "qr_two_ahead": "schedule qr_two_ahead 1; ahead prepare 3, load_k 2, load_v 2, load_s 1; "
     "step k_lds, v_lds, load_k, load_v, prepare, k_read, qk, top, exp, load_s, v_read, rescale, pv",
+    "qr_late": "schedule qr_late 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; "
+    "step k_lds, v_lds, k_read, qk, load_k, prepare, top, exp, load_s, rescale, v_read, pv, load_v",
     "qr_async": "schedule qr_async 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; path k direct; buffers k 2; "
     "step k_read, v_lds, load_v, load_k, prepare, qk, fence, top, exp, fence, load_s, v_read, rescale, pv, fence",
     "qr_async_trload": "schedule qr_async_trload 1; ahead prepare 2, load_k 1, load_v 1, load_s 1; path direct; "

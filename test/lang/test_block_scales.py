@@ -112,6 +112,15 @@ def test_registers_of_scales_are_found_by_what_lanes_hold() -> None:
         scales_over(one, (2, 1), 48, 256)
 
 
+def test_elements_of_a_block_may_change_places() -> None:
+    """In a block of 32 K may have any order, such as that of accumulators with 32 rows; over blocks it may not."""
+    for shape, right in (("32x32x64", True), ("16x16x128", False)):
+        one = Mma.select(GFX950, shape, "fp8").with_k_chunk(4)
+        operand, scales = one.a_over((1, 1), one.m, one.k), scales_over(one, (1, 1), one.m, one.k)
+        found = scale_registers(one, operand, scales, of_b=False)
+        assert (found == (0,)) if right else ("numbers K otherwise than its instruction" in str(found))
+
+
 def test_scales_of_an_instruction_without_are_refused() -> None:
     one = Mma.select(GFX950, "16x16x32", "fp8")
     with pytest.raises(TracingError, match=r"f32\.16x16x32\.fp8\.fp8 has no block scales"):

@@ -15,7 +15,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import cast, exit_unless, f32, gather, i32, kernel, load, minimum, ptr, store, view, workgroup_id
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_kernel import form_of
-from ckmlir.ops.attention.loop_kernel import Form, Score, Span, attend, nothing
+from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts, Score, Span, attend, nothing
 from ckmlir.ops.attention.masks_kernel import Below
 from ckmlir.ops.attention.part import ScorePart
 from ckmlir.ops.attention.parts import PARTS
@@ -117,7 +117,7 @@ def test_a_source_of_keys(chip: str) -> None:
         source = Listed(form, rows["k"].pad(form.keys, d), rows["v"].permute(1, 0).pad(d, form.keys), places)
         weights = Softmax(Units(given.scale))
         span = Span(0, given.count, [Below(given.count)])
-        sums = attend(form, q, span, source, weights, nothing(form, weights), schedule)
+        sums = attend(MatrixProducts(form), q, span, source, weights, nothing(form, weights), schedule)
         inverse = 1.0 / sums.state[1]
         store(cast(sums.o * inverse[:, None], "f16"), rows["o"].pad(form.queries, d).window(sums.o.lengths, (first, 0)))
 

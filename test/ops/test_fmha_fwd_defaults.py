@@ -89,3 +89,10 @@ def test_channels_that_no_tile_has(channels: int) -> None:
         return
     (reason, *_) = FMHA.validate(FMHA.spec(problem, target), target)
     assert reason.field == "d"
+
+
+@pytest.mark.parametrize("keys", [{"bias": "one"}, {"dropout": 0.5}, {"dtype": "fp8", "scales": "block"}, {"hk": 1}])
+def test_no_queries_are_no_reason_to_refuse(keys: dict[str, object]) -> None:
+    """Also with parts that work for blocks of one head."""
+    target = get_target("gfx950")
+    assert not FMHA.validate(FMHA.spec(FMHA.problem(sq=0, sk=200, **keys), target), target)

@@ -14,7 +14,8 @@ does not reach another head. Rows behind the end of a sequence are not written.
 
 With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
 Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels. `scales` adds scales that memory
-holds, for each head of a sequence, for blocks of queries and of keys, or for pages (`parts/scales.py`). With out=fp8 O
+holds, for each head of a sequence, for blocks of queries and of keys, for pages (`parts/scales.py`), or, as powers of
+two, for every 32 elements (`parts/mx_scales.py`; gfx950), where P is rounded to fp8 all the same. With out=fp8 O
 is multiplied by o_scale and rounded to fp8, where what is too large becomes the largest number.
 
 Kernel arguments: q, k, v, o, and lse where the specification has it; seqstart_q, seqlen_q, seqstart_k, seqlen_k as it

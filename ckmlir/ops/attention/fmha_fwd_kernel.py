@@ -43,12 +43,13 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
         chosen = partial(_chosen, parts, given, work, form)
         scaling = _scaling(parts, given, work, form)
+        products = scaling.products(form)
         scores, units = scaling.around(_scores(parts, given, work, form))
         weights = _weights(parts, Softmax(units, boost), given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
         for span, schedule in spans_of(spec, given, work, form, scores, chosen):
             share = work.share.narrowed(span, form.keys)
-            sums = attend(form, q, share, where, weights, sums, Schedule.parse(schedule))
+            sums = attend(products, q, share, where, weights, sums, Schedule.parse(schedule))
         Output(
             _rows(spec, given, work, "o").pad(form.queries, form.dv),
             _logarithms(given, work).pad(form.queries) if spec.lse else None,

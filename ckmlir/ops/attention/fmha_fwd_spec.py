@@ -17,6 +17,7 @@ from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.row_choice import FEW_ROWS, few_rows, packs
 from ckmlir.ops.attention.schedule_choice import (
     DEFAULT,
+    LATE,
     RISING,
     TOGETHER,
     order,
@@ -64,6 +65,13 @@ MOST_BETWEEN_FENCES = 128
 """Channels of heads with which a schedule that fences its phases takes the longest block of keys."""
 LEAST_SHARED = 16
 """Keys that share a scale, from which on a block has few enough scales for scalar registers."""
+BY_INSTRUCTION = "mxscales"
+"""First word of the part whose scales, of 32 elements along K, matrix instructions apply."""
+BY_INSTRUCTION_TILE = 64
+"""Channels that tiles have at least then: those instructions are as deep with 32 rows. A block of 32 keys lies in
+whole registers of such an instruction's operand only where the accumulators before have 32 rows too."""
+MOST_TWICE = 128
+"""Channels up to which there is room for the scales of two steps."""
 NARROW = ("bias_f16_1", "bias_bf16_1", "bias_f16_2", "bias_bf16_2", "bias_f32_1")
 """Words of parts that load fewer than eight bytes at a time."""
 
@@ -171,12 +179,17 @@ class FmhaFwdSpec(Spec):
     @property
     def d_tile(self) -> int:
         """Channels of Q's and K's tiles: d padded to the next of `HEAD_TILES`."""
-        return head_tile(self.d, copied=self._copied("k"))
+        return head_tile(self.d, copied=self._copied("k"), deep=self.scaled_by_instruction)
 
     @property
     def dv_tile(self) -> int:
         """Channels of V's and O's tiles: dv padded to the next of `HEAD_TILES`."""
-        return head_tile(self.dv, copied=self._copied("v"))
+        return head_tile(self.dv, copied=self._copied("v"), deep=self.scaled_by_instruction)
+
+    @property
+    def scaled_by_instruction(self) -> bool:
+        """Whether matrix instructions multiply elements with scales."""
+        return _scaled_by_instruction(self.parts)
 
     def _copied(self, tensor: str) -> bool:
         """Whether a tensor goes from memory to LDS without registers, in one of the loops."""
@@ -200,13 +213,18 @@ def lists_of(sequences: tuple[str, str]) -> tuple[str, ...]:
     return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
 
 
-def head_tile(channels: int, *, copied: bool = False) -> int:
-    """The channels of the tile that holds a head, `copied` to LDS or loaded.
+def _scaled_by_instruction(parts: Sequence[str]) -> bool:
+    return any(word.partition("_")[0] == BY_INSTRUCTION for word in parts)
+
+
+def head_tile(channels: int, *, copied: bool = False, deep: bool = False) -> int:
+    """The channels of the tile that holds a head, `copied` to LDS or loaded, `deep` for instructions that scale.
 
     Raises:
         ValueError: more than the largest of `HEAD_TILES`.
     """
-    return min(tile for tile in HEAD_TILES if tile >= channels and not (copied and tile & (tile - 1)))
+    whole = [tile for tile in HEAD_TILES if not tile & (tile - 1)] if copied or deep else HEAD_TILES
+    return min(tile for tile in whole if tile >= max(channels, BY_INSTRUCTION_TILE * deep))
 
 
 def channel_multiple(dtype: str) -> int:
@@ -230,7 +248,8 @@ def proposed_specs(
     queries that attend to at most `reach` keys, the best first: of the schedules, if none is named, and then of the
     blocks of keys, largest first.
     """
-    names = [schedule] if schedule else [DEFAULT]
+    deep = _scaled_by_instruction(parts)
+    names = [schedule] if schedule else [LATE if deep and max(d, dv) > MOST_TWICE else DEFAULT]
     tile, whole = _common_tile(d, dv), sk % KEY_BLOCKS[0] == 0 and not sequences[1]
     packed = packs(sq, sharing)
     together = sharing if packed else 1
@@ -242,11 +261,14 @@ def proposed_specs(
         after = turns(tile, target.mfma_rate(able[0])) if able and mask == "none" and not any(sequences) else []
         names = [*woven(tile, reach, mask, whole=whole, target=target), *after, *names]
     # The fastest of its rows comes first.
-    shapes = [(one.m, one.n, one.k) for rows in QUERIES_PER_WAVE for one in able if one.m == rows] or [(32, 32, 8)]
-    heights = dict.fromkeys(rows for rows, *_ in shapes)
+    own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)
+    heights = QUERIES_PER_WAVE[:1] if deep else QUERIES_PER_WAVE
+    tried = [one for rows in heights for one in able if one.m == rows and one.scaled >= deep]
+    shapes = [(one.m, one.n, one.k) for one in tried] or [(32, 32, 8)]
+    rows_of = dict.fromkeys(rows for rows, *_ in shapes)
 
     def kernel(name: str, queries: int, keys: int, waves: int, rows: int, own: str, along: int) -> FmhaFwdSpec:
-        fitting = [one for one in shapes if one[0] == rows and _common_tile(d) % one[2] == 0 == keys % one[2]]
+        fitting = [one for one in shapes if one[0] == rows and own_tile % one[2] == 0 == keys % one[2]]
         return FmhaFwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=waves,
             mfma=(fitting or [one for one in shapes if one[0] == rows])[0], mask=mask, lse=lse,
@@ -259,9 +281,9 @@ def proposed_specs(
     candidates = [
         kernel(one.schedule, one.rows, one.keys, one.waves, FEW_ROWS[0], TOGETHER, one.waves)
         for one in few_rows(sq * together, max(d, dv), mask, schedule)
-        if FEW_ROWS[0] in heights and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
+        if FEW_ROWS[0] in rows_of and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
     ]
-    for name, rows in itertools.product(names, heights):
+    for name, rows in itertools.product(names, rows_of):
         waves = WAVES * _sharing(name)
         own = choose_edge(name, tile, mask) if plain and not (mask == "none" and whole) else TOGETHER
         candidates += [
@@ -308,7 +330,7 @@ def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...], source: st
     woven loop takes the largest, whose products are long enough for what lies under them.
     """
     parsed = parse_schedule(SCHEDULES[schedule])
-    if parsed.order == "weave":
+    if parsed.order == "weave" or _scaled_by_instruction(parts):
         return KEY_BLOCKS[:1]
     fenced = any(isinstance(item, Fence) for item in parsed.step) and channels > MOST_BETWEEN_FENCES
     narrow = any(word in NARROW for word in parts) or _cut_by_scales(keys_of_scale(parts, source), channels)

@@ -5,10 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from ckmlir.ops.attention.fmha_fwd_spec import (
+    BY_INSTRUCTION,
     DTYPES,
     FORWARD_MASKS,
     HEAD_TILES,
     OUTPUTS,
+    QUERIES_PER_WAVE,
     SCALED,
     SEQUENCES,
     FmhaFwdSpec,
@@ -51,6 +53,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         *_channels(spec),
         *_values(spec, target),
         *_output(spec, target),
+        *_scaled(spec, target),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
@@ -86,6 +89,18 @@ def _output(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
 def _values(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
     if spec.v_dtype == "fp8" and not target.fp8:
         yield Reason("v_dtype", spec.v_dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+
+
+def _scaled(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
+    """Scales of 32 elements are matrix instructions', with 32 rows."""
+    if not spec.scaled_by_instruction:
+        return
+    able = [one for one in target.mfmas(spec.dtype) if one.scaled and one.m == QUERIES_PER_WAVE[0]]
+    if not able:
+        why = f"{target.name} has no matrix instructions that scale blocks of {spec.dtype}"
+        yield Reason("parts", BY_INSTRUCTION, why, "they start with gfx950")
+    elif spec.mfma not in [(one.m, one.n, one.k) for one in able]:
+        yield Reason("mfma", spec.mfma, "it scales no blocks of 32 keys", f"expected {able[0].shape}")
 
 
 def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:

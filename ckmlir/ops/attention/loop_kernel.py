@@ -69,6 +69,27 @@ class Keys(Protocol):
         """The block's V, transposed (dv, keys)."""
 
 
+class MatrixProducts:
+    """The two products of a step, by matrix instructions. `key` is the first of a block of keys."""
+
+    def __init__(self, form: Form) -> None:
+        self.form = form
+
+    def load_k(self, key: Scalar) -> None:
+        """Load what Q·Kᵀ takes beside K, if anything; stage `load_k`."""
+
+    def load_v(self, key: Scalar) -> None:
+        """Load what the weights times V take beside V, if anything; stage `load_v`."""
+
+    def scores(self, q: Tile, k: Tile, none: Tile) -> Tile:
+        """Q (queries, d) times K (keys, d), on top of zeros."""
+        return mma(self.form.scores, q, k, none)
+
+    def values(self, p: Tile, v: Tile, sums: Tile) -> Tile:
+        """The weights (queries, keys) times V (dv, keys), on top of what there is."""
+        return mma(self.form.values, p, v, sums)
+
+
 class Score(ABC):
     """Something that is done to scores. `key` is the first of a block of keys."""
 
@@ -180,12 +201,15 @@ def nothing(form: Form, weights: Weights) -> Sums:
     return Sums(o, weights.start(form))
 
 
-def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums: Sums, schedule: Schedule) -> Sums:
+def attend(
+    products: MatrixProducts, q: Tile, span: Span, source: Keys, weights: Weights, sums: Sums, schedule: Schedule
+) -> Sums:
     """Add the keys of a span to the sums.
 
     Stages: prepare, load_k, k_lds, load_v, load_s, v_lds, k_read, qk, top, exp, rescale, v_read, pv. K and V lie in LDS
     as k and v.
     """
+    form = products.form
     none = zeros((form.queries, form.keys), form.scores.acc_dtype, form.score_layout)
     with loop(span.low, span.high, form.keys, carry=[sums.o, *sums.state], schedule=schedule) as step:
         o, *state = step.carried
@@ -196,10 +220,12 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
                 score.prepare(key)
         with stage("load_k"):
             gk = source.load_k(key)
+            products.load_k(key)
         with stage("k_lds"):
             lk = to_lds(gk, "k")
         with stage("load_v"):
             gv = source.load_v(key)
+            products.load_v(key)
         with stage("load_s"):
             for score in span.scores:
                 score.load(key)
@@ -208,7 +234,7 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
         with stage("k_read"):
             rk = lk.read(form.scores.b_over(form.waves, form.keys, form.d))
         with stage("qk"):
-            s = mma(form.scores, q, rk, none)
+            s = products.scores(q, rk, none)
         with stage("top"):
             s = cast(s, "f32")
             for score in span.scores:
@@ -223,7 +249,7 @@ def attend(form: Form, q: Tile, span: Span, source: Keys, weights: Weights, sums
         with stage("v_read"):
             rv = lv.read(form.values.b_over(form.waves, form.dv, form.keys))
         with stage("pv"):
-            o = mma(form.values, p, rv, o)
+            o = products.values(p, rv, o)
         step.carry(o, *state)
     o, *state = step.results
     return Sums(o, state)

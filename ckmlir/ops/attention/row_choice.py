@@ -45,4 +45,4 @@ def few_rows(rows: int, channels: int, mask: str, schedule: str | None) -> list[
 
 def packs(queries: int, sharing: int) -> bool:
     """Whether so many heads that share keys are packed in rows: where that makes fewer blocks of `WIDEST` rows."""
-    return queries < WIDEST and ceil_div(queries * sharing, WIDEST) < sharing
+    return sharing > 1 and queries < WIDEST and ceil_div(queries * sharing, WIDEST) < sharing

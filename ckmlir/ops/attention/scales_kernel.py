@@ -33,7 +33,7 @@ from ckmlir.lang import (
     where,
     zeros,
 )  # fmt: skip
-from ckmlir.ops.attention.loop_kernel import Form, Scaled, Score
+from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts, Scaled, Score
 from ckmlir.ops.attention.problem import LEAST_SCALE
 from ckmlir.ops.attention.weights_kernel import Units
 
@@ -55,6 +55,10 @@ class Scaling(ABC):
     def channels(self) -> Sequence[View]:
         """What channels of O are multiplied with."""
         return ()
+
+    def products(self, form: Form) -> MatrixProducts:
+        """What multiplies."""
+        return MatrixProducts(form)
 
     @abstractmethod
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:

@@ -7,8 +7,10 @@ from collections.abc import Sequence
 from ckmlir.targets import Target
 
 DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
+LATE = "qr_late"
 """The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
-the matrix instructions, of which the last copies K and V to LDS without registers."""
+the matrix instructions, of which the last copies K and V to LDS without registers. LATE loads what a step takes when
+the one before has taken its own, so that registers hold it once."""
 WOVEN_TILES = (64, 128)
 """Channels with which weaving was compared."""
 WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}

@@ -26,7 +26,8 @@ if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form
     from ckmlir.ops.attention.work_kernel import Work
 
-KINDS = ("tensor", "head", "block", "page")
+OF_ROWS, OF_PAGES = ("tensor", "head", "block", "mx"), ("tensor", "head", "block", "page")
+KINDS = (*OF_ROWS, "page")
 
 
 class ScalesKey(Choice):
@@ -34,11 +35,24 @@ class ScalesKey(Choice):
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         """Those that the request may have."""
-        able = KINDS if request.get("page_size") is not None else KINDS[:-1]
+        able = OF_PAGES if request.get("page_size") is not None else OF_ROWS
         return random.choice(able) if request.get("dtype") == "fp8" else self.default
 
 
-KEY = ScalesKey("scales", "tensor", "fp8: scales of whole tensors, or of each head, block of rows, page as well", KINDS)
+KEY = ScalesKey(
+    "scales", "tensor", "fp8: scales of whole tensors, or of each head, block of rows, 32 elements (mx), page as well",
+    KINDS,
+)  # fmt: skip
+
+
+def asks_for(kind: str, values: Mapping[str, Any], problem: Problem) -> bool:
+    """Whether a request asks for scales of a kind. Raises RequestError."""
+    asked = values["scales"]
+    if asked != "tensor" and problem.dtype != "fp8":
+        raise RequestError(f"scales={asked}: only fp8 is scaled, not {problem.dtype}; leave it out")
+    if asked == "page" and not isinstance(problem.source, Paged):
+        raise RequestError("scales=page: K and V do not lie in pages; expected tensor, head, block or mx")
+    return bool(asked == kind)
 
 
 @dataclass(frozen=True)
@@ -51,12 +65,7 @@ class Scales(ScalePart):
     @classmethod
     def wanted(cls, values: Mapping[str, Any], problem: Problem) -> bool:
         """Whether the request asks for this kind. Raises RequestError."""
-        kind = values["scales"]
-        if kind != "tensor" and problem.dtype != "fp8":
-            raise RequestError(f"scales={kind}: only fp8 is scaled, not {problem.dtype}; leave it out")
-        if kind == "page" and not isinstance(problem.source, Paged):
-            raise RequestError("scales=page: K and V do not lie in pages; expected tensor, head or block")
-        return bool(kind == cls.kind)
+        return asks_for(cls.kind, values, problem)
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """From a half to 2: neighbours differ enough for a wrong one to show."""
