@@ -25,9 +25,9 @@ def captured_standard_error() -> Iterator[list[str]]:
     is aborted inside, as LLVM does for an instruction that it cannot select, what was collected is printed first.
     """
     lines: list[str] = []
-    with _lock, tempfile.TemporaryFile() as file:
-        sys.stderr.flush()
-        real = os.dup(2)
+    with _lock, _kept(2) as real, tempfile.TemporaryFile() as file:
+        if sys.stderr is not None:
+            sys.stderr.flush()
 
         def release() -> str:
             """Give standard error back; what was written meanwhile."""
@@ -48,4 +48,17 @@ def captured_standard_error() -> Iterator[list[str]]:
         finally:
             lines += release().splitlines()
             libc.signal(signal.SIGABRT, before)
-            os.close(real)
+
+
+@contextmanager
+def _kept(descriptor: int) -> Iterator[int]:
+    """A copy of a descriptor; of nowhere for one that the process has closed, as daemons do, which then stays open."""
+    try:
+        copy = os.dup(descriptor)
+    except OSError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), descriptor)
+        copy = os.dup(descriptor)
+    try:
+        yield copy
+    finally:
+        os.close(copy)

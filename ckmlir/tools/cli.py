@@ -14,7 +14,7 @@ from typing import NoReturn, Protocol
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, suggest
-from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, with_standard_output
+from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, PrintingParser, with_standard_output
 
 DISAGREES = 1
 
@@ -50,7 +50,7 @@ class Command(Protocol):
         """Do it; returns the exit status. Raises CkmlirError for bad requests."""
 
 
-class Parser(argparse.ArgumentParser):
+class Parser(PrintingParser):
     """argparse, with errors as exceptions and without guessing abbreviated options.
 
     Attributes:

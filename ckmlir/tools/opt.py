@@ -21,7 +21,7 @@ from ckmlir import plug_ins
 from ckmlir.errors import CkmlirError
 from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
-from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, with_standard_output
+from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, PrintingParser, with_standard_output
 
 if TYPE_CHECKING:
     from ckmlir.diagnostics import Diagnostic
@@ -40,7 +40,7 @@ class Outcome(NamedTuple):
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = PrintingParser(
         prog="ckmlir-opt",
         description="Run passes on MLIR text.",
         epilog="--NAME or --NAME='option=value …' appends the pass NAME: ours (see --list-passes), MLIR's own, or a "

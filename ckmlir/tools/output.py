@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import argparse
 import errno
 import os
 import signal
 import sys
 from collections.abc import Callable
+from typing import Any
 
 BAD_REQUEST = 2
 INTERRUPTED = 130  # as shells say it of what SIGINT ended
@@ -16,11 +18,27 @@ READER_GONE = 128 + signal.SIGPIPE
 _NO_ROOM = (errno.ENOSPC, errno.EDQUOT, errno.EFBIG, errno.EIO)
 
 
+class PrintingParser(argparse.ArgumentParser):
+    """argparse, whose help ends as other output does where it cannot be written; it would end with 0."""
+
+    def _print_message(self, message: str, file: Any = None) -> None:
+        def work() -> int:
+            print(message, end="", file=file or sys.stderr)
+            return 0
+
+        if status := with_standard_output(self.prog, work):
+            sys.exit(status)
+
+
 def with_standard_output(tool: str, work: Callable[[], int]) -> int:
     """The exit status of `work`, which prints; everything printed has left the process when this returns.
 
-    A reader that has gone ends the tool as SIGPIPE would. Output that finds no room is one message and status 2.
+    A reader that has gone ends the tool as SIGPIPE would. Output that finds no room is one message and status 2. Where
+    whoever started the tool has closed standard output or standard error, what goes there goes nowhere.
     """
+    for name in ("stdout", "stderr"):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- for the rest of the process
     try:
         status = work()
         sys.stdout.flush()

@@ -20,7 +20,7 @@ from pathlib import Path
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
-from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, with_standard_output
+from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, PrintingParser, with_standard_output
 
 SECONDS = 120
 _PLACES = re.compile(r"(?:\S+:\d+:\d+: )|\d+|'[^']*'|\"[^\"]*\"")
@@ -28,7 +28,7 @@ _PLACES = re.compile(r"(?:\S+:\d+:\d+: )|\d+|'[^']*'|\"[^\"]*\"")
 
 
 def build_parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+    parser = PrintingParser(
         prog="ckmlir-reduce", description="Shrink an MLIR module while it still fails.", allow_abbrev=False,
         epilog="Without --pass-pipeline and --command, FILE is a reproducer, whose pass is run.",
     )  # fmt: skip

@@ -229,7 +229,7 @@ def test_a_reader_that_goes_away_ends_the_tool_as_sigpipe_would(program: str) ->
 
 
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
-@pytest.mark.parametrize("program", ["cli list --json", "opt --list-passes"])
+@pytest.mark.parametrize("program", ["cli list --json", "cli --help", "opt --list-passes", "opt --help"])
 def test_output_that_finds_no_room_is_one_line(program: str) -> None:
     command = [sys.executable, "-m", *f"ckmlir.tools.{program}".split()]
     with open("/dev/full", "wb") as full:
@@ -237,6 +237,14 @@ def test_output_that_finds_no_room_is_one_line(program: str) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("error: cannot write the output: No space left on device\n")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
+def test_streams_may_be_closed(closed: str) -> None:
+    run = f"{sys.executable} -m ckmlir.tools.cli run softmax m=3 n=8 --arch gfx942"
+    command = ["bash", "-c", f"CKMLIR_CACHE=off {run} {closed}"]
+    done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
 
 
 def test_bindings_that_do_not_exist_are_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
