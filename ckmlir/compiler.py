@@ -121,7 +121,7 @@ def compile_traced(
     """
     unknown = sorted(set(keep) - set(KEEPABLE))
     if unknown:
-        raise ValueError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
+        raise CkmlirError(f"cannot keep {', '.join(unknown)}; there are {', '.join(KEEPABLE)}")
 
     from ckmlir.dialect.context import exclusive
     from ckmlir.passes.pipeline import PIPELINE, run_pipeline

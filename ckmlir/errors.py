@@ -12,7 +12,7 @@ class CkmlirError(Exception):
     """
 
 
-def suggest(name: str, choices: Iterable[str]) -> str:
+def suggest(name: object, choices: Iterable[str]) -> str:
     """The end of a message about an unknown `name`: the nearest choice, or all of them when none is near.
 
     >>> suggest("gfx924", ["gfx90a", "gfx942"])
@@ -20,7 +20,7 @@ def suggest(name: str, choices: Iterable[str]) -> str:
     """
     known = sorted(choices)
     lowered = {choice.lower(): choice for choice in known}
-    near = difflib.get_close_matches(name.lower(), lowered, n=1)
+    near = difflib.get_close_matches(str(name).lower(), lowered, n=1)
     if near:
         return f"did you mean {lowered[near[0]]}?"
     return f"known: {', '.join(known)}" if known else "none is known"

@@ -5,6 +5,7 @@ from pathlib import Path
 import pytest
 
 from ckmlir.compiler import KEEPABLE, compile_kernel
+from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.passes.framework import fail
@@ -35,6 +36,17 @@ def test_an_invalid_spec_is_refused_with_every_reason() -> None:
     spec = GEMM.spec(GEMM.problem(block="512x512x128"), GFX942)
     with pytest.raises(RequestError, match=r"LDS.*accumulators"):
         compile_kernel(GEMM, spec, GFX942)
+
+
+def test_what_is_not_of_the_operator_is_refused() -> None:
+    softmax = find_operator("softmax")
+    spec = softmax.spec(softmax.problem(m=4, n=8), GFX942)
+    with pytest.raises(RequestError, match="gemm: a ContractionSpec is needed, got SoftmaxSpec"):
+        compile_kernel(GEMM, spec, GFX942)
+    with pytest.raises(RequestError, match=r"softmax: a chip is what get_target\('gfx942'\) gives, got 'gfx942'"):
+        compile_kernel(softmax, spec, "gfx942")  # type: ignore[arg-type]
+    with pytest.raises(CkmlirError, match="cannot keep asn; there are tile"):
+        compile_kernel(softmax, spec, GFX942, keep=["asn"])
 
 
 def test_a_failing_pass_leaves_its_input(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -13,7 +13,7 @@ from ckmlir.dialect.context import exclusive, shared_context
 from ckmlir.dialect.scalars import bits
 from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.given import described
-from ckmlir.lang.trace import Trace, TracingError, current, located, tracing, user_location
+from ckmlir.lang.trace import Trace, TracingError, current, located, tracing, user_location, users_body
 from ckmlir.lang.values import Pointer, Scalar
 from ckmlir.lang.verification import verify
 from ckmlir.mlir import ir
@@ -166,7 +166,7 @@ def _trace_function(
             key: _traced(value, annotation)
             for value, (key, annotation) in zip(block.arguments, annotations, strict=True)
         }
-        with current().rest:
+        with users_body(), current().rest:
             if taken == ["given"]:
                 function(SimpleNamespace(**traced))
             else:

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
+from traceback import walk_tb
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
@@ -179,6 +180,22 @@ def located(function: Callable[P, R]) -> Callable[P, R]:
                 raise TracingError(str(problem)) from problem
 
     return wrapper
+
+
+@contextmanager
+def users_body() -> Iterator[None]:
+    """Around the user's function: what a function of this package that is none of the language, such as a builder of
+    distributions, refuses there becomes a TracingError at the user's line."""
+    try:
+        yield
+    except CkmlirError:
+        raise
+    except ValueError as problem:
+        files = [(trace.f_code.co_filename, line) for trace, line in walk_tb(problem.__traceback__)]
+        users = [Position(file, line, 0) for file, line in files if not file.startswith(_PACKAGE)]
+        if not users or _is_users(problem):
+            raise
+        raise TracingError(str(problem), users[-1]) from problem
 
 
 def _is_users(problem: BaseException) -> bool:

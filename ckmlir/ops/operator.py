@@ -332,6 +332,10 @@ Step = Fill | PackOnHost | OwnKernel | Run
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
     """Raise RequestError with every reason why the chip cannot run the kernel, if there is any."""
+    if not isinstance(spec, operator.spec_type):
+        raise RequestError(f"{operator.name}: a {operator.spec_type.__name__} is needed, got {type(spec).__name__}")
+    if not isinstance(target, Target):
+        raise RequestError(f"{operator.name}: a chip is what get_target('gfx942') gives, got {target!r}")
     reasons = operator.validate(spec, target)
     if reasons:
         raise RequestError(f"{operator.name} on {target.name}: " + " | ".join(map(str, reasons)))

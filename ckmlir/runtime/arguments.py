@@ -69,6 +69,8 @@ def view_of(array: Any) -> ArrayView:
 
 def _of_numpy(array: Array) -> ArrayView:
     check_unmasked(array)
+    if array.dtype.hasobject:
+        raise DeviceError("an array of Python's objects holds addresses of the host; give it a type of elements")
     size = array.itemsize
     if any(stride % size for stride in array.strides):
         raise DeviceError(f"an array with strides of {array.strides} bytes has none in elements of {size}")

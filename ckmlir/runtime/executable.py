@@ -22,6 +22,7 @@ from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator
+from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.arguments import (
     ArrayView,
@@ -113,6 +114,8 @@ class Executable:
             RequestError: the chip cannot run the problem, or `spec` or `compiled` are for another one.
             DeviceError: the device refuses the code object.
         """
+        if not isinstance(operator, Operator):
+            raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
         kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host))

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Any
+from operator import index
+from typing import Any, cast
 
 import numpy as np
 
@@ -60,6 +61,10 @@ def check_geometry(
     if kernel not in code_object.kernels:
         raise DeviceError(f"the code object has no kernel {kernel}; it has {', '.join(code_object.kernels) or 'none'}")
     metadata = code_object.kernels[kernel].metadata
+    try:
+        grid, block = cast("list[Extent]", [tuple(map(index, extent)) for extent in (grid, block)])
+    except TypeError:
+        raise DeviceError(f"{kernel}: grid {grid} and block {block} must be whole numbers") from None
     if len(grid) != 3 or len(block) != 3:
         raise DeviceError(f"{kernel}: grid {grid} and block {block} must have three sizes")
     if min(grid) < 1 or min(block) < 1:
@@ -98,6 +103,31 @@ def check_arguments(kernel: str, expected: Sequence[ArgumentMetadata], arguments
             raise DeviceError(f"{kernel}: argument {name} is a scalar ({kinds}), got {given!r}")
         if isinstance(given, np.generic) and given.nbytes != wanted.size:
             raise DeviceError(f"{kernel}: argument {name} takes {wanted.size} bytes, {given.dtype} has {given.nbytes}")
+
+
+def check_size(size: Any) -> None:
+    """Raise DeviceError for what is not a number of bytes to allocate."""
+    if not _is_whole(size):
+        raise DeviceError(f"cannot allocate {size} bytes; expected a whole number, 0 or more")
+
+
+def check_move(destination: Any, source: Any, size: Any) -> None:
+    """Raise DeviceError for a copy between memories that they do not hold."""
+    for memory in (destination, source):
+        if not hasattr(memory, "size"):
+            raise DeviceError(f"memory of the device, or what allocate_host gave, is copied; got {memory!r}")
+    if not _is_whole(size) or size > min(destination.size, source.size):
+        raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
+
+
+def check_fill(destination: Memory, byte: Any, size: Any) -> None:
+    """Raise DeviceError for what is no byte, or more bytes than the memory has."""
+    if not _is_whole(byte) or byte > 255 or not _is_whole(size) or size > destination.size:
+        raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
+
+
+def _is_whole(number: Any) -> bool:
+    return isinstance(number, (int, np.integer)) and bool(number >= 0)
 
 
 def source_of_copy(memory: Memory, array: Any) -> Array:

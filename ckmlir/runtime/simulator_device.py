@@ -30,7 +30,15 @@ from ckmlir.runtime.device import (
     remember,
 )
 from ckmlir.runtime.findings import FindingsFault
-from ckmlir.runtime.launch_check import check_destination, check_launch, check_target, source_of_copy
+from ckmlir.runtime.launch_check import (
+    check_destination,
+    check_fill,
+    check_launch,
+    check_move,
+    check_size,
+    check_target,
+    source_of_copy,
+)
 from ckmlir.runtime.simulator_streams import Queues, SimulatorEvent, SimulatorStream
 from ckmlir.sim import CheckFailure, DeviceMemory, LaunchError, RunStatistics, SimulationError, Simulator
 from ckmlir.sim.runner import Observer
@@ -155,8 +163,7 @@ class SimulatorDevice:
         if self._is_closed:
             raise DeviceError(f"the {self.properties.name} was closed")
         self._queues.check_thread()
-        if size < 0:
-            raise DeviceError(f"cannot allocate {size} bytes")
+        check_size(size)
 
     def free(self, memory: Memory | HostMemory) -> None:
         """See `Device`."""
@@ -191,8 +198,7 @@ class SimulatorDevice:
         self, destination: Memory | HostMemory, source: Memory | HostMemory, size: int, stream: Stream | None = None
     ) -> None:
         """See `Device`."""
-        if size < 0 or size > min(destination.size, source.size):
-            raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
+        check_move(destination, source, size)
         for memory in (destination, source):
             if not is_of_host(memory):
                 self._locate(memory)
@@ -214,8 +220,7 @@ class SimulatorDevice:
 
     def fill(self, destination: Memory, byte: int, size: int, stream: Stream | None = None) -> None:
         """See `Device`."""
-        if not 0 <= byte <= 255 or not 0 <= size <= destination.size:
-            raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
+        check_fill(destination, byte, size)
         own, offset = self._locate(destination)
         remember(destination, None)
         self._queues.submit(lambda: own.contents.write(np.full(size, byte, np.uint8), offset), stream)

@@ -145,10 +145,15 @@ class MemoryTable:
 
 
 def native_array(array: npt.ArrayLike) -> npt.NDArray[Any]:
-    """An array in C order and this machine's byte order, a copy where it is not. Raises LaunchError where masked."""
+    """An array in C order and this machine's byte order, a copy where it is not.
+
+    Raises LaunchError where it is masked, or of Python's objects.
+    """
     if isinstance(array, np.ma.MaskedArray):
         raise LaunchError("a masked array: the mask would be ignored; pass array.filled(value), or array.data")
     found = np.ascontiguousarray(array)
+    if found.dtype.hasobject:
+        raise LaunchError("an array of Python's objects holds addresses of the host; give it a type of elements")
     return found.astype(found.dtype.newbyteorder("="), copy=False)
 
 

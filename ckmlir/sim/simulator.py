@@ -60,8 +60,10 @@ class Simulator:
         jobs: int = 1,
         patience: float | None = None,
     ) -> None:
-        if jobs < 1:
+        if not isinstance(jobs, (int, np.integer)) or jobs < 1:
             raise LaunchError(f"jobs {jobs}: at least 1 is needed")
+        if not isinstance(seed, (int, np.integer)) or seed < 0:
+            raise LaunchError(f"seed {seed}: expected a whole number, 0 or more")
         if branch_budget < 1:
             raise LaunchError(f"branch_budget {branch_budget}: a launch needs at least 1 branch")
         try:
@@ -89,8 +91,8 @@ class Simulator:
     def allocate(self, nbytes: int, name: str = UNNAMED, read_only: bool = False) -> DeviceMemory:
         """New device memory of this many bytes, with undefined contents. Reports call it `name`; the memory checker
         reports kernels that write to it when it is read-only."""
-        if nbytes < 0:
-            raise LaunchError(f"cannot allocate {nbytes} bytes")
+        if not isinstance(nbytes, (int, np.integer)) or nbytes < 0:
+            raise LaunchError(f"cannot allocate {nbytes} bytes; expected a whole number, 0 or more")
         try:
             return DeviceMemory(self._table, int(nbytes), self._poison, name, read_only=read_only)
         except (MemoryError, ValueError, OverflowError):

@@ -17,6 +17,7 @@ from misuse import BACK, FRONT, LANES, NAMES, ROWS, TARGET, TURNED, line_of, out
 import ckmlir.lang
 from ckmlir.compiler import compile_traced
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.distribution_builders import rows
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError
 from ckmlir.lang import (
@@ -235,6 +236,10 @@ def inserted_lies_otherwise(n: Any, x: Any, wide: Any, p: Any, h: Any) -> None:
     put(part + tile(64, TURNED), p)
 
 
+def rows_that_waves_do_not_take(n: Any, x: Any, wide: Any, p: Any, h: Any) -> None:
+    zeros((3, 64), "f32", rows(3, 64, waves=2, vector=1))  # here
+
+
 @pytest.mark.parametrize(
     ("body", "said"),
     [
@@ -259,6 +264,7 @@ def inserted_lies_otherwise(n: Any, x: Any, wide: Any, p: Any, h: Any) -> None:
         (joined_lies_otherwise, "joined, 'd0: 4@y0, d1: 64@lane' lies as 'd0: 4@y0 64@lane', not as"),
         (reduced_lies_otherwise, "reducing axis 1 of 'd0: 4@y0, d1: 64@lane' gives 'r: 64@lane, d0: 4@y0', not"),
         (part_lies_otherwise, "this part lies as 'd0: 64@lane', it is declared as 'd0: 32@lane.1 2@lane.0'"),
+        (rows_that_waves_do_not_take, "3 rows are no multiple of the 2 that 2 waves take at once"),
         (inserted_lies_otherwise, "this part lies as 'd0: 64@lane', it is declared as 'd0: 32@lane.1 2@lane.0'"),
     ],
 )  # fmt: skip
@@ -331,6 +337,8 @@ def test_an_error_of_the_users_own_function_is_left_alone() -> None:
 
     with pytest.raises(AttributeError, match="nothing"):
         traced(lambda n, x, wide, p, h: reduce([zeros((4, 64), "f32", ROWS)], 0, combine))
+    with pytest.raises(ValueError, match=r"^invalid literal for int"):
+        traced(lambda n, x, wide, p, h: zeros((int("four"), 64), "f32", ROWS))
 
 
 def test_the_names_of_the_language_are_there_to_be_tried() -> None:

@@ -257,6 +257,9 @@ def test_devices_by_the_name_of_their_chip() -> None:
     for wrong in ("gfx1100", None, 942):
         with pytest.raises(CkmlirError):
             select_device("sim", wrong)  # type: ignore[arg-type]
+    for kind in (None, 3, ["sim"]):
+        with pytest.raises(DeviceError, match=r"unknown device .*; expected sim\|hip\|auto"):
+            select_device(kind, "gfx942")  # type: ignore[arg-type]
 
 
 @pytest.mark.parametrize(

@@ -193,18 +193,29 @@ def test_a_fault_arrives_at_the_latest_when_synchronised(device: Device, module:
 
 def test_wrong_requests(device: Device, module: Module) -> None:
     memory = device.allocate(8)
-    with pytest.raises(DeviceError, match="cannot allocate -1 bytes"):
-        device.allocate(-1)
-    with pytest.raises(DeviceError, match="cannot allocate -1 bytes"):
-        device.allocate_host(-1)
+    for size in (-1, 3.5, None, "4"):
+        with pytest.raises(DeviceError, match=f"cannot allocate {size} bytes; expected a whole number"):
+            device.allocate(size)  # type: ignore[arg-type]
+        with pytest.raises(DeviceError, match=f"cannot allocate {size} bytes; expected a whole number"):
+            device.allocate_host(size)  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="an array of Python's objects"):
+        device.write(memory, np.array([device]))
     with pytest.raises(DeviceError, match="a copy of 16 bytes exceeds the 8 bytes"):
         device.write(memory, np.zeros(4, np.float32))
     with pytest.raises(DeviceError, match="contiguous"):
         device.write(memory, np.zeros((4, 4), np.int8)[:, 0])
     with pytest.raises(DeviceError, match="a copy of 9 bytes, from 8 to 16"):
         device.copy(device.allocate(16), memory, 9)
-    with pytest.raises(DeviceError, match="cannot fill 9 of 8 bytes"):
-        device.fill(memory, 0, 9)
+    with pytest.raises(DeviceError, match="a copy of None bytes, from 8 to 8"):
+        device.copy(memory, memory, None)  # type: ignore[arg-type]
+    with pytest.raises(DeviceError, match="memory of the device, or what allocate_host gave, is copied; got 'x'"):
+        device.copy(memory, "x", 4)  # type: ignore[arg-type]
+    for byte, size in ((0, 9), (256, 8), (0, None)):
+        with pytest.raises(DeviceError, match=f"cannot fill {size} of 8 bytes with {byte}"):
+            device.fill(memory, byte, size)  # type: ignore[arg-type]
+    for grid in (None, 1, (1.5, 1, 1), ("1", 1, 1)):
+        with pytest.raises(DeviceError, match=r"grid .* and block .* must be whole numbers"):
+            device.launch(module, "scale", grid, (64, 1, 1), (memory, np.float32(1), np.int64(0)))  # type: ignore[arg-type]
     with pytest.raises(DeviceError, match="takes 3 arguments, not 1"):
         device.launch(module, "scale", (1, 1, 1), (64, 1, 1), (memory,))
     with pytest.raises(DeviceError, match=r"argument 0 is memory of the device, got list"):

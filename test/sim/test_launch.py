@@ -42,7 +42,11 @@ def test_limits_that_make_no_sense_are_refused() -> None:
     memory = simulator.allocate(256)
     for action, message in (
         (lambda: Simulator(branch_budget=-1), "branch_budget -1: a launch needs at least 1 branch"),
+        (lambda: Simulator(seed=-1), "seed -1: expected a whole number"),
+        (lambda: Simulator(jobs=None), "jobs None: at least 1"),  # type: ignore[arg-type]
         (lambda: Simulator(checks="rece"), "checks: 'rece' is not a checker"),
+        (lambda: simulator.allocate(2.5), "cannot allocate 2.5 bytes; expected a whole number"),  # type: ignore[arg-type]
+        (lambda: simulator.upload([simulator]), "an array of Python's objects"),  # type: ignore[list-item]
         (lambda: simulator.allocate(1 << 60), "cannot allocate .* bytes: this machine has not that much memory"),
         (lambda: simulator.launch(copy_kernel(), arguments=[memory, memory], dynamic_lds=-1), "dynamic_lds -1"),
     ):

@@ -30,7 +30,14 @@ from ckmlir.runtime.hip.errors import InvalidCodeObject
 from ckmlir.runtime.hip.memory import HipMemory, PinnedMemory
 from ckmlir.runtime.hip.modules import HipKernel, HipLaunch, HipModule
 from ckmlir.runtime.hip.streams import HipEvent, HipStream, foreign_address, stream_handle
-from ckmlir.runtime.launch_check import check_destination, check_target, source_of_copy
+from ckmlir.runtime.launch_check import (
+    check_destination,
+    check_fill,
+    check_move,
+    check_size,
+    check_target,
+    source_of_copy,
+)
 
 
 class HipDevice:
@@ -49,24 +56,23 @@ class HipDevice:
 
     def allocate(self, size: int) -> Memory:
         """See `Device`."""
-        address = self._allocated(size, "hipMalloc", max(size, 1))
+        address = self._allocated(size, "hipMalloc")
         memory = HipMemory(address, size, self.gpu.ordinal)
         memory.ticket = self.driver.resources.add(memory, "hipFree", ctypes.c_void_p(address))
         return memory
 
     def allocate_host(self, size: int) -> HostMemory:
         """See `Device`."""
-        address = self._allocated(size, "hipHostMalloc", max(size, 1), 0)
+        address = self._allocated(size, "hipHostMalloc", 0)
         memory = PinnedMemory(address, size)
         memory.ticket = self.driver.resources.add(memory, "hipHostFree", ctypes.c_void_p(address))
         return memory
 
     def _allocated(self, size: int, function: str, *arguments: Any) -> int:
-        if size < 0:
-            raise DeviceError(f"cannot allocate {size} bytes")
+        check_size(size)
         self.driver.check_usable()
         self.driver.resources.collect()
-        return int(self.driver.call(function, *arguments, what=f"{size} bytes of memory"))
+        return int(self.driver.call(function, max(size, 1), *arguments, what=f"{size} bytes of memory"))
 
     def free(self, memory: Memory | HostMemory) -> None:
         """See `Device`."""
@@ -94,8 +100,7 @@ class HipDevice:
         self, destination: Memory | HostMemory, source: Memory | HostMemory, size: int, stream: Stream | None = None
     ) -> None:
         """See `Device`."""
-        if size < 0 or size > min(destination.size, source.size):
-            raise DeviceError(f"a copy of {size} bytes, from {source.size} to {destination.size} bytes of memory")
+        check_move(destination, source, size)
         places = ["Host" if is_of_host(one) else "Device" for one in (source, destination)]
         addresses = [cast("Memory", one).address for one in (destination, source)]
         remember(destination, None)
@@ -114,8 +119,7 @@ class HipDevice:
 
     def fill(self, destination: Memory, byte: int, size: int, stream: Stream | None = None) -> None:
         """See `Device`."""
-        if not 0 <= byte <= 255 or not 0 <= size <= destination.size:
-            raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
+        check_fill(destination, byte, size)
         if size:
             where = ctypes.c_void_p(destination.address)
             remember(destination, None)
