@@ -45,10 +45,12 @@ WIDE = [
 ]
 
 
-def run(chip: str, keys: Keys) -> dict[str, Any]:
+def run(chip: str, keys: Keys, queries: float = 1) -> dict[str, Any]:
     target = get_target(chip)
     problem = APPEND.problem(**keys)
     arrays = APPEND.inputs(problem, target, seed=7)
+    if "q" in arrays:
+        arrays["q"] *= arrays["q"].dtype.type(queries)
     device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
     result = run_operator(APPEND, problem, arrays, target, device)
     comparisons = check_outputs(APPEND, problem, arrays, result.outputs, target)
@@ -68,6 +70,11 @@ def run(chip: str, keys: Keys) -> dict[str, Any]:
 )
 def test_numbers(chip: str, keys: Keys) -> None:
     run(chip, keys)
+
+
+def test_products_that_underflow() -> None:
+    """Each is off by half the smallest number, and the sum by one."""
+    assert np.any(run("gfx950", {**BASE, "rotary": 64, "dtype": "f32", "sq": 65}, 1e-43)["q_rotated"])
 
 
 @pytest.mark.parametrize("cache", [{}, {"page_size": 16}, {"page_size": 64}, {"cache_batches": 3}], ids=str)

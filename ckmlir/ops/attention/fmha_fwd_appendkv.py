@@ -39,7 +39,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.precision import OVERFLOW, UNIT, in_f32
+from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError, Series
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
@@ -304,8 +304,9 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
     def tolerances(
         self, problem: AppendProblem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
-        """Of what is rotated: two products and their sum in f32, 2 u (|l cos| + |r sin|), and one rounding. The rest is
-        copied. Nothing is promised of rows that are not new, which are not written, nor where f32 may not hold it.
+        """Of what is rotated: two products and their sum in f32, 2 u (|l cos| + |r sin|), half the smallest number for
+        each product, and one rounding. The rest is copied. Nothing is promised of rows that are not new, which are not
+        written, nor where f32 may not hold it.
         """
         sizes = self._written(problem, arrays, lambda left, right: (np.abs(left), -np.abs(right)))
         turned = self._written(problem, arrays, lambda left, right: (np.zeros_like(left), -np.ones_like(right)))
@@ -316,8 +317,8 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
         found = {}
         for name, expected in reference.items():
             with np.errstate(invalid="ignore"):
-                rounded = dtype.unit_roundoff * np.abs(expected) + 2 * UNIT * sizes[name] + dtype.underflow
-            error = np.where(turned[name] != 0, np.nan_to_num(rounded), 0.0)
+                rounded = dtype.unit_roundoff * np.abs(expected) + 2 * UNIT * sizes[name]
+            error = np.where(turned[name] != 0, np.nan_to_num(rounded) + DENORMAL + dtype.underflow, 0.0)
             free = (rows[name] == 0) | (sizes[name] * turned[name] >= OVERFLOW / 2)
             found[name] = Tolerance(0.0, error, "a sum of two f32 products, or a copy", free)
         return found
