@@ -83,7 +83,7 @@ def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Ta
     ready = _ready(body, number, ahead)
     for section in sections:
         slots += _memory(body, section, reads, ahead, len(slots))
-        slots += _arithmetic(body, section, ready, len(slots), target)
+        slots += _arithmetic(body, section, ready, ahead, len(slots), target)
     placed = with_rest(body, _merged(matrix, slots), ahead)
     _check_wrapped(placed, reads, number, schedule)
     return Step(placed)
@@ -185,6 +185,7 @@ def _arithmetic(
     body: list[ir.Operation],
     section: Section,
     ready: dict[ir.Operation, float],
+    ahead: Ahead,
     first: int,
     target: Target,
 ) -> list[Slot]:
@@ -192,7 +193,7 @@ def _arithmetic(
     ops = [op for name in section.stages if not fragments_of(body, name) for op in _pieces(body, name)]
     if not ops:
         return []
-    ops = _piece_by_piece(body, ops, target)
+    ops = _piece_by_piece(body, ops, ahead, target)
     times = [arithmetic_cycles(op, target).busy for op in ops]
     begin = place = min(max(float(section.start), ready[ops[0]]), float(section.end))
     total, done = sum(times), 0.0
@@ -209,15 +210,17 @@ def _pieces(body: list[ir.Operation], stage: str) -> list[ir.Operation]:
     return fragments_of(body, stage, arithmetic=True)
 
 
-def _piece_by_piece(body: list[ir.Operation], ops: list[ir.Operation], target: Target) -> list[ir.Operation]:
+def _piece_by_piece(
+    body: list[ir.Operation], ops: list[ir.Operation], ahead: Ahead, target: Target
+) -> list[ir.Operation]:
     """Arithmetic with what uses a result soon behind what computes it, so that few results are alive at a time.
 
     Of the operations whose operands are there the one with the most steps behind it is next, of equal ones the
     program's first; where none is, as many cycles pass as the first of them lacks.
     """
-    sources = _sources(body, ops)
+    sources = _sources(body, ops, ahead)
     depth: dict[ir.Operation, int] = {}
-    for op in ops:
+    for op in filter(frozenset(ops).__contains__, body):  # stages may be listed in another order
         depth[op] = max((depth[one] + 1 for one in sources[op]), default=0)
     there: dict[ir.Operation, int] = {}
     waiting, ordered, now = list(ops), [], 0
@@ -236,12 +239,15 @@ def _piece_by_piece(body: list[ir.Operation], ops: list[ir.Operation], target: T
     return ordered
 
 
-def _sources(body: list[ir.Operation], ops: list[ir.Operation]) -> dict[ir.Operation, frozenset[ir.Operation]]:
-    """Of every operation those of `ops` that it uses, itself or through operations that compute nothing."""
+def _sources(
+    body: list[ir.Operation], ops: list[ir.Operation], ahead: Ahead
+) -> dict[ir.Operation, frozenset[ir.Operation]]:
+    """Of every operation those of `ops` that it uses, itself or through operations that compute nothing; of such as run
+    for the same iteration."""
     chosen = set(ops)
     found: dict[ir.Operation, frozenset[ir.Operation]] = {}
     for op in body:
-        owners = [one for one in map(producer, operands_of(op)) if one in found]
+        owners = [one for one in map(producer, operands_of(op)) if one in found and ahead[one] == ahead[op]]
         parts = [frozenset((one,)) if one in chosen else found[one] for one in owners if one is not None]
         found[op] = frozenset().union(*parts)
     return found

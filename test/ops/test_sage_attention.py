@@ -167,8 +167,10 @@ def test_without_its_mean_k_is_worth_more() -> None:
 
 @pytest.mark.parametrize(("chip", "keys", "schedule"), [
     ("gfx942", {"scales": "warp"}, "qr"), ("gfx90a", {"scales": "thread", "v_dtype": "f16"}, "qr"),
+    ("gfx950", {"scales": "block", "v_dtype": "f16"}, "qr_woven_async"),  # scales are listed behind what uses them
     *(pytest.param(chip, {"scales": scales, "v_dtype": "f16"}, schedule, marks=pytest.mark.full)
-      for chip in ("gfx90a", "gfx942", "gfx950") for scales in ("warp", "thread") for schedule in ATTENTION),
+      for chip in ("gfx90a", "gfx942", "gfx950") for scales in ("block", "warp", "thread")
+      for schedule in ATTENTION),
 ], ids=named)  # fmt: skip
 def test_schedules_are_proved(chip: str, keys: Keys, schedule: str) -> None:
     """For every number of steps."""
