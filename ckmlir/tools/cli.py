@@ -14,7 +14,8 @@ from typing import NoReturn, Protocol
 
 from ckmlir import __version__
 from ckmlir.errors import CkmlirError, suggest
-from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, PrintingParser, with_standard_output
+from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
 
 DISAGREES = 1
 
@@ -80,7 +81,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 def _status(words: list[str]) -> int:
     """The exit status of a run; errors become a message."""
     try:
-        return _run(words)
+        with prompt_interrupts("ckmlir"):
+            return _run(words)
     except CkmlirError as error:
         from ckmlir.runtime.device import KernelFault
 

@@ -21,7 +21,8 @@ from ckmlir import plug_ins
 from ckmlir.errors import CkmlirError
 from ckmlir.files import write_file
 from ckmlir.passes.registry import PASSES, find_pass
-from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, PrintingParser, with_standard_output
+from ckmlir.tools.interrupts import INTERRUPTED
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
 
 if TYPE_CHECKING:
     from ckmlir.diagnostics import Diagnostic

@@ -11,7 +11,6 @@ from collections.abc import Callable
 from typing import Any
 
 BAD_REQUEST = 2
-INTERRUPTED = 130  # as shells say it of what SIGINT ended
 READER_GONE = 128 + signal.SIGPIPE
 """What a shell reports of a program that SIGPIPE ended, as it does `yes | head -1`."""
 

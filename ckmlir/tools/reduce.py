@@ -20,7 +20,8 @@ from pathlib import Path
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
-from ckmlir.tools.output import BAD_REQUEST, INTERRUPTED, PrintingParser, with_standard_output
+from ckmlir.tools.interrupts import INTERRUPTED
+from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
 
 SECONDS = 120
 _PLACES = re.compile(r"(?:\S+:\d+:\d+: )|\d+|'[^']*'|\"[^\"]*\"")
