@@ -61,6 +61,10 @@ class Dtype:
         """Bytes of so many elements; of packed ones they are whole groups."""
         return elements * self.bytes if self.packing is None else self.packing.size(elements)
 
+    def packed_length(self, elements: int) -> int:
+        """What arrays count so many elements as: bytes of packed ones."""
+        return elements if self.packing is None else self.packing.size(elements)
+
     @property
     def is_integer(self) -> bool:
         return self.mantissa == 0

@@ -58,6 +58,11 @@ def unpack_values(bytes_: Array, dtype: str) -> Array:
     return numbers
 
 
+def elements(array: Array, dtype: str) -> Array:
+    """The elements of an array that holds bytes of packed ones, or else these."""
+    return unpack_values(array, dtype) if dtype in PACKED and array.dtype == np.uint8 else array
+
+
 def unpack_codes(bytes_: Array, dtype: str) -> Array:
     """The codes of the elements in bytes, each in a byte of its own. Raises RequestError alike."""
     packing = PACKED[dtype]

@@ -20,6 +20,7 @@ from ckmlir.ops.attention.masks_kernel import Below
 from ckmlir.ops.attention.part import ScorePart
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.problem import Place
+from ckmlir.ops.attention.storage_kernel import Storage
 from ckmlir.ops.attention.weights_kernel import Softmax, Units
 from ckmlir.ops.request import Real
 from ckmlir.ops.schedules import ATTENTION
@@ -117,7 +118,7 @@ def test_a_source_of_keys(chip: str) -> None:
         source = Listed(form, rows["k"].pad(form.keys, d), rows["v"].permute(1, 0).pad(d, form.keys), places)
         weights = Softmax(Units(given.scale))
         span = Span(0, given.count, [Below(given.count)])
-        sums = attend(MatrixProducts(form), q, span, source, weights, nothing(form, weights), schedule)
+        sums = attend(MatrixProducts(form, Storage()), q, span, source, weights, nothing(form, weights), schedule)
         inverse = 1.0 / sums.state[1]
         store(cast(sums.o * inverse[:, None], "f16"), rows["o"].pad(form.queries, d).window(sums.o.lengths, (first, 0)))
 

@@ -1,5 +1,5 @@
-"""fp8 attention with a power of two for every 32 elements, which gfx950's matrix instructions apply: numbers under all
-checkers, the reference against plain loops, special scales, what a step takes, and what is refused.
+"""fp8 and fp4 attention with a power of two for every 32 elements, which gfx950's matrix instructions apply: numbers
+under all checkers, the reference against plain loops, special scales, what a step takes, and what is refused.
 """
 
 from __future__ import annotations
@@ -27,6 +27,9 @@ GFX950 = get_target("gfx950")
 Keys = dict[str, Any]
 
 MX: Keys = {"dtype": "fp8", "scales": "mx", "lse": 1}
+FP4: Keys = {"dtype": "fp4"}
+E2M1 = np.array([0, 0.5, 1, 1.5, 2, 3, 4, 6])
+"""Magnitudes by code (OCP Microscaling Formats, 5.3.3)."""
 BATCH: Keys = {**MX, "b": 2, "h": 4, "hk": 2, "sq": 70, "sk": 100}
 GROUP: Keys = {**MX, "mode": "group", "seqlens_q": (70, 0, 30), "seqlens_k": (100, 50, 0)}
 SLOTS: Keys = {**GROUP, "slots_q": (80, 10, 30), "slots_k": (104, 70, 5), "layout": "bshd", "hk": 1}
@@ -34,6 +37,7 @@ CASES: list[tuple[Any, Keys]] = [
     (FMHA, {**BATCH, "d": 80, "dv": 48, "mask": "top_left"}),
     (FMHA, {**SLOTS, "d": 128, "out": "fp8"}),
     (SPLIT, {**BATCH, "sq": 3, "sk": 300, "d": 64, "splits": 3}),
+    (FMHA, {**GROUP, **FP4, "d": 96, "dv": 64}),
 ]
 WIDE = [
     (FMHA, {**shape, **more, "d": d})
@@ -41,6 +45,12 @@ WIDE = [
     for more in ({}, {"mask": "bottom_right"}, {"bias": "head"}, {"sink": 1, "soft_cap": 5}, {"alibi": "head"},
                  {"dropout": 0.3}, {"mask": "window:20,5,9", "out": "f32"})
     for d in (16, 32, 96, 128, 256)
+] + [
+    (operator, {**shape, **FP4, **more, "d": d})
+    for operator, shape in ((FMHA, BATCH), (FMHA, SLOTS), (SPLIT, {**BATCH, "splits": 2}))
+    for more in ({}, {"mask": "top_left"}, {"bias": "one"}, {"dropout": 0.3}, {"out": "fp8"}, {"out": "f32"})
+    for d in (32, 128, 256)
+    if operator is FMHA or not more
 ] + [
     (FMHA, {**BATCH, "sq": sq, "sk": sk, "d": 64}) for sq in (0, 1, 127, 129) for sk in (0, 1, 31, 33, 64, 257)
 ] + [
@@ -105,16 +115,24 @@ def test_scales_from_end_to_end() -> None:
     {"b": 2, "sq": 5, "sk": 40, "d": 48, "dv": 32},
     {"mode": "group", "seqlens_q": (4, 0, 7), "seqlens_k": (5, 3, 33), "d": 32, "dv": 16},
     {"mode": "group", "seqlens_q": (4, 7), "seqlens_k": (5, 2), "slots_q": (4, 9), "slots_k": (37, 2), "d": 32},
+    {"b": 2, "sq": 5, "sk": 40, "d": 64, "dv": 32, "dtype": "fp4"},
 ])  # fmt: skip
 def test_the_reference_is_what_the_scales_say(keys: Keys) -> None:
     """By loops over queries and keys, with the scales as codes."""
-    problem = FMHA.problem(**MX, **keys, h=4, hk=2)
+    problem = FMHA.problem(**{**MX, **keys}, h=4, hk=2)
     arrays = FMHA.inputs(problem, GFX950, seed=1)
     outputs, grouped = FMHA.reference(problem, arrays), "mode" in keys
 
     def factors(name: str, *place: int) -> Any:
         codes = arrays[f"{name}_scales"].view(np.uint8)[place[1:] if grouped else place].astype(int)
         return np.ldexp(1.0, codes - 127)
+
+    def row(name: str, *place: int) -> Any:
+        found = arrays[name][place]
+        if "dtype" not in keys:
+            return found.astype(np.float64)
+        codes = np.stack([found & 15, found >> 4], axis=-1).reshape(-1)
+        return np.where(codes & 8, -1.0, 1.0) * E2M1[codes & 7]
 
     for number in range(problem.b):
         batch = 0 if grouped else number
@@ -123,10 +141,10 @@ def test_the_reference_is_what_the_scales_say(keys: Keys) -> None:
         for head in range(4):
             for i in range(queries):
                 total, sums = 0.0, np.zeros(problem.dv)
-                query = arrays["q"][batch, head, first + i].astype(np.float64)
+                query = row("q", batch, head, first + i)
                 query *= np.repeat(factors("q", number, head, first + i), 32)[: problem.d]
                 for j in range(count):
-                    key, value = (arrays[one][batch, head // 2, start + j].astype(np.float64) for one in "kv")
+                    key, value = (row(one, batch, head // 2, start + j) for one in "kv")
                     key *= np.repeat(factors("k", number, head // 2, start + j), 32)[: problem.d]
                     weight = math.exp(query @ key / math.sqrt(problem.d))
                     total += weight
@@ -156,6 +174,10 @@ def test_what_a_step_takes(d: int) -> None:
 
 @pytest.mark.parametrize(("operator", "keys", "words"), [
     (FMHA, {"scales": "mx"}, "scales=mx: only fp8 is scaled, not f16"),
+    (FMHA, FP4, "dtype=fp4: its elements have a scale for every 32 of them; expected scales=mx"),
+    (FMHA, {**MX, **FP4, "d": 48}, "d=48: heads of fp4 have a multiple of 32 from 32 to 256 channels"),
+    (FMHA, {**MX, **FP4, "v_layout": "columns"}, "v_layout=columns: channels of fp4 share bytes; expected rows"),
+    (find_operator("sparse_attention"), FP4, "dtype=fp4: expected f16|bf16|fp8|f32"),
     (find_operator("fmha_fwd_pagedkv"), {"dtype": "fp8", "scales": "mx"}, "scales=mx: K and V do not lie in rows"),
 ])  # fmt: skip
 def test_refused(operator: Any, keys: Keys, words: str) -> None:
@@ -167,6 +189,11 @@ def test_chips_without_such_instructions_are_named() -> None:
     problem, target = FMHA.problem(**MX), get_target("gfx942")
     reasons = FMHA.validate(FMHA.spec(problem, target), target)
     assert "gfx942 has no matrix instructions that scale blocks of fp8; they start with gfx950" in str(reasons[0])
+
+
+def test_packed_elements_are_not_copied_to_lds() -> None:
+    reasons = FMHA.validate(FMHA.spec(FMHA.problem(**MX | FP4, schedule="qr_async"), GFX950), GFX950)
+    assert "elements of fp4 become fp8 between memory and LDS, which copies do not do; expected qr" in str(reasons[0])
 
 
 def test_blocks_of_keys_that_are_not_there_are_refused() -> None:

@@ -15,8 +15,9 @@ does not reach another head. Rows behind the end of a sequence are not written.
 With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_scale and v_scale (per tensor, as CK
 Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels. `scales` adds scales that memory
 holds, for each head of a sequence, for blocks of queries and of keys, for pages (`parts/scales.py`), or, as powers of
-two, for every 32 elements (`parts/mx_scales.py`; gfx950), where P is rounded to fp8 all the same. With out=fp8 O
-is multiplied by o_scale and rounded to fp8, where what is too large becomes the largest number.
+two, for every 32 elements (`parts/mx_scales.py`; gfx950). With dtype fp4, which needs the last, two neighbouring
+channels share a byte, shapes and strides of q, k and v count bytes, and elements become fp8, exactly. With out=fp8 O is
+multiplied by o_scale and rounded to fp8, where what is too large becomes the largest number.
 
 Kernel arguments: q, k, v, o, and lse where the specification has it; seqstart_q, seqlen_q, seqstart_k, seqlen_k as it
 has them; sq, sk, h, h / hk (i32); scale·log2(e) with the scales of Q and K in it (f32); with lse the rows of a head
@@ -39,10 +40,9 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     DTYPES,
     HEAD_TILES,
     OUTPUTS,
-    SCALED,
+    TAKEN,
     FmhaFwdSpec,
     axes_of,
-    channel_multiple,
     proposed_specs,
 )  # fmt: skip
 from ckmlir.ops.attention.fmha_fwd_validity import invalid_fields
@@ -55,6 +55,7 @@ from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
+from ckmlir.ops.attention.request_checks import check_channels, check_packed, check_scales
 from ckmlir.ops.attention.row_packing import blocks_of_queries, packable
 from ckmlir.ops.attention.schedule_choice import TOGETHER
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
@@ -73,6 +74,7 @@ from ckmlir.ops.operator import (
     alignment,
     array_spec,
 )
+from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
@@ -106,7 +108,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         Integer("sk", None, "keys, or the most of a sequence; by default sq, or the longest"),
         Integer("d", 128, "channels of Q and K: a multiple of 8 (f32: 4, fp8: 16) up to 256", minimum=1, multiple=8),
         Integer("dv", None, "channels of V and O, as d, which is the default", minimum=1, multiple=8),
-        Choice("dtype", "f16", "of Q, K and V", DTYPES),
+        Choice("dtype", "f16", "of Q, K and V; fp4 with scales=mx", (*DTYPES, *TAKEN)),
         Choice("out", None, "of O: that of Q, K and V (default), with fp8 bf16 (default), f16 or f32; or fp8",
                ("f16", "bf16", "f32", "fp8")),
         MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
@@ -160,13 +162,16 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 fields[key] = fields[other]
         if fields["h"] % fields["hk"]:
             raise RequestError(f"hk={fields['hk']}: h={fields['h']} is not a multiple of it; expected a divisor of h")
-        _check_channels(fields)
+        check_channels(fields)
+        if find_dtype(fields["dtype"]).packing is not None:
+            check_packed(values)
+            fields.update(stored=fields["dtype"], dtype=TAKEN[fields["dtype"]])
         fields["out"] = fields["out"] or OUTPUTS[fields["dtype"]][0]
         if fields["out"] not in OUTPUTS[fields["dtype"]]:
             raise RequestError(
                 f"out={fields['out']}: with dtype={fields['dtype']} O is {' or '.join(OUTPUTS[fields['dtype']])}"
             )
-        _check_scales(fields)
+        check_scales(fields)
         problem = self.problem_type(b=b, queries=queries, keys=keys, source=Dense(), **fields)
         problem = self._with_source(problem, values)
         if problem.grouped and problem.v_layout == "columns":
@@ -175,7 +180,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         strides: dict[str, Any] = {}
         for name in "qkvo":
             strides[f"{name}_strides"] = checked_head_strides(
-                name, problem.layout_of(name), problem.batches(name), problem.sizes(name), problem.dtype_of(name),
+                name, problem.layout_of(name), problem.batches(name), problem.sizes(name), problem.held_as(name),
                 given[name],
                 limited=name not in "kv" or problem.source.limited,
             )  # fmt: skip
@@ -211,7 +216,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             "dtype": problem.dtype, "out": problem.out, "d": problem.d, "dv": problem.dv, "mask": problem.mask.kind,
             "lse": problem.lse, "sequences": (problem.queries.word, problem.keys.word),
             "parts": tuple(part.word for part in problem.parts), "source": problem.source.word,
-            "v_dtype": problem.v_dtype,
+            "v_dtype": problem.v_dtype, "stored": problem.stored,
         }  # fmt: skip
 
     def axes(self, spec: FmhaFwdSpec, target: Target) -> Mapping[str, Sequence[object]]:
@@ -278,7 +283,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             {"v_layout": "columns"}, {"mask": "window:128,0,4"}, {"sq": 1, "h": 8, "hk": 1},
         )  # fmt: skip
         requests += [{"d": d, **one} for d in (64, 128) for one in varieties]
-        requests += [{"d": 128, "dtype": "fp8", **one} for one in ({"scales": "head"}, {"scales": "block"})]
+        requests += [{"d": 128, "dtype": "fp8", "scales": scales} for scales in ("head", "block", "mx")]
+        requests.append({"d": 128, "dtype": "fp4", "scales": "mx"})
         requests += [{"d": 128, "dtype": dtype, "out": "fp8"} for dtype in ("bf16", "fp8")]
         specs = [self.spec(self.problem(**{"sq": 1024, **one}), target) for one in requests]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
@@ -309,8 +315,10 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         for part in problem.parts:
             if array in part.arrays(problem):
                 return part.values(problem, array, generator)
-        values: Array = generator.standard_normal(array.shape, dtype=np.float32)
-        return 2 * values if array.name == "q" else values
+        kind = find_dtype(array.dtype)
+        shape = array.shape if kind.packing is None else (*array.shape[:-1], kind.packing.count(array.shape[-1]))
+        values: Array = generator.standard_normal(shape, dtype=np.float32) * (2 if array.name == "q" else 1)
+        return values if kind.packing is None else pack_values(values, kind.name)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """O, and LSE and what parts write where asked for, in float64."""
@@ -325,8 +333,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
     ) -> dict[str, Tolerance]:
         """See `fmha_tolerances`."""
-        values = np.abs(arrays["v"].astype(np.float32))
-        magnitude = self.reference(problem, {**arrays, "v": values})["o"]
+        magnitude = self.reference(problem, problem.value_sizes(arrays))["o"]
         found = fmha_tolerances(problem, arrays, magnitude, target)
         found["o"] = stored(found["o"], problem.out, self.reference(problem, arrays)["o"], target)
         return {name: found[name] for name in reference}
@@ -370,30 +377,6 @@ def _columns(problem: Problem) -> int:
     """What a kernel may know to divide the number of keys of V in columns; 0 for rows."""
     columns = alignment(find_dtype(problem.dtype_of("v")).bytes, problem.sk) if problem.v_layout == "columns" else 0
     return 1 if columns and problem.keys.lengths else columns
-
-
-def _check_channels(fields: Mapping[str, Any]) -> None:
-    for key, dtype in (("d", fields["dtype"]), ("dv", fields.get("v_dtype") or fields["dtype"])):
-        multiple = channel_multiple(dtype)
-        if fields[key] % multiple or fields[key] > HEAD_TILES[-1]:
-            right = f"a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
-            raise RequestError(f"{key}={fields[key]}: heads of {dtype} have {right} channels")
-
-
-def _check_scales(fields: dict[str, Any]) -> None:
-    """Refuse scales that make no sense, and find that of the scores."""
-    dtype = fields["dtype"]
-    for key in ("q_scale", "k_scale", "v_scale"):
-        if dtype not in SCALED and fields[key] != 1:
-            raise RequestError(f"{key}={fields[key]}: only fp8 is scaled, not {dtype}; leave it out")
-        if fields[key] <= 0:
-            raise RequestError(f"{key}={fields[key]}: expected a positive number")
-    if fields["scale"] is None:
-        fields["scale"] = 1 / math.sqrt(fields["d"])
-    if fields["scale"] <= 0:
-        raise RequestError(
-            f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
-        )
 
 
 OPERATOR = FmhaFwd()

@@ -10,15 +10,16 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, load, ptr
+from ckmlir.lang import Kernel, Scalar, View, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.epilogue_kernel import Output
-from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, channel_multiple, shape_for_values
+from ckmlir.ops.attention.fmha_fwd_spec import WEIGHT_EXPONENT, FmhaFwdSpec, row_multiple, shape_for_values
 from ckmlir.ops.attention.loop_kernel import Form, Score, Weights, attend, nothing
 from ckmlir.ops.attention.orders import IN_ONE_ROW
 from ckmlir.ops.attention.part import KeyPart, Part, ScalePart, ScorePart, WeightPart, find_part
 from ckmlir.ops.attention.scales_kernel import Scaling, Uniform
 from ckmlir.ops.attention.source import Source, find_source
 from ckmlir.ops.attention.spans_kernel import Reach, spans_of
+from ckmlir.ops.attention.storage_kernel import Packed, Storage
 from ckmlir.ops.attention.weights_kernel import Softmax
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
 from ckmlir.ops.spec import by
@@ -39,11 +40,13 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
     def fmha_fwd(given: Any) -> None:
         work = block_of_grid(spec, given, form)
         work = replace(work, pages=source.pages_of(spec.source, given, work))
-        window = _rows(spec, given, work, "q").pad(form.queries, form.d).window((form.queries, form.d), (work.first, 0))
-        q = load(window, form.scores.a_over(form.waves, form.queries, form.d))
+        storage = storage_of(spec)
+        tile = form.queries, storage.size(form.d)
+        window = _rows(spec, given, work, "q").pad(*tile).window(tile, (work.first, 0))
+        q = storage.queries(window, form.scores.a_over(form.waves, form.queries, form.d))
         chosen = partial(_chosen, parts, given, work, form)
         scaling = _scaling(parts, given, work, form)
-        products = scaling.products(form)
+        products = scaling.products(form, storage)
         scores, units = scaling.around(_scores(parts, given, work, form))
         weights = _weights(parts, Softmax(units, boost), given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
@@ -73,13 +76,18 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
 
 
+def storage_of(spec: FmhaFwdSpec) -> Storage:
+    """How Q, K and V lie in memory."""
+    return Packed(spec.stored, spec.dtype) if spec.stored else Storage()
+
+
 Parts = Sequence[tuple[type[Part], str]]
 """Kinds of parts with their words."""
 
 
 def _arguments(spec: FmhaFwdSpec, source: type[Source], parts: Parts) -> dict[str, Any]:
-    types = zip("qkvo", (spec.dtype, spec.dtype, spec.values, spec.out), strict=True)
-    arguments: dict[str, Any] = {name: ptr(dtype) for name, dtype in types}
+    types = (spec.dtype, spec.dtype, spec.values) if not spec.stored else ("i8",) * 3
+    arguments: dict[str, Any] = {name: ptr(dtype) for name, dtype in zip("qkvo", (*types, spec.out), strict=True)}
     if spec.lse:
         arguments["lse"] = ptr("f32", alignment=4)
     arguments.update(dict.fromkeys(spec.lists, ptr("i32")))
@@ -137,10 +145,10 @@ def _factors(spec: FmhaFwdSpec, parts: Parts, given: SimpleNamespace) -> list[Sc
 
 def _rows(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, name: str) -> View:
     """The head's rows (queries, channels) of q or o."""
-    channels, dtype = (spec.dv, spec.out) if name == "o" else (spec.d, spec.dtype)
+    channels, dtype = (spec.dv, spec.out) if name == "o" else (storage_of(spec).size(spec.d), spec.dtype)
     pointer = work.share.place(name, getattr(given, name))
     by_head, by_batch = getattr(given, f"{name}_head"), getattr(given, f"{name}_batch")
-    multiple = channel_multiple(dtype)
+    multiple = row_multiple(dtype)
     row, by_head = getattr(given, f"{name}_seq").multiple_of(multiple), by_head.multiple_of(multiple)
     start = pointer.offset(work.q.origin(row, by_batch).multiple_of(multiple))
     return work.rows.view(start, by_head, work.sq, row, (channels, 1))

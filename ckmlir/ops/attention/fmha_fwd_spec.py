@@ -37,6 +37,9 @@ DTYPES = ("f16", "bf16", "fp8", "f32")
 """Of Q, K and V."""
 SCALED = ("fp8", "i8")
 """Types of Q and K whose elements stand for themselves times a number."""
+TAKEN = {"fp4": "fp8"}
+"""Packed types of Q, K and V in memory, and what they are multiplied as: a type that has all their numbers, so that the
+weights are rounded to that and not to so few bits."""
 OUTPUTS = {
     "f16": ("f16", "fp8"), "bf16": ("bf16", "fp8"), "f32": ("f32",), "fp8": ("bf16", "f16", "f32", "fp8"),
     "i8": ("bf16", "f16"),
@@ -94,6 +97,7 @@ class FmhaFwdSpec(Spec):
         v_columns: 0 for V in rows; else it is in columns, and this divides the number of keys.
         parts: words of what else is done, see `part.Part.word`.
         v_dtype: type of V and of the weights; none: that of Q and K.
+        stored: packed type of Q, K and V in memory, see `TAKEN`; none: they are what is multiplied.
         lse: the logarithm of the sum of exponentials is an output.
         source: word of where K and V lie, see `part.Part.word`; rows of batches have none.
         split: several workgroups share a block's keys, and O and LSE are those of their parts.
@@ -125,6 +129,7 @@ class FmhaFwdSpec(Spec):
     along_keys: Algorithm[int] = 1
     packed: Algorithm[bool] = False
     v_dtype: str = ""
+    stored: str = ""
 
     @property
     def values(self) -> str:
@@ -133,7 +138,8 @@ class FmhaFwdSpec(Spec):
 
     @property
     def name(self) -> str:
-        types = [self.dtype, *[self.v_dtype] * bool(self.v_dtype), *[self.out] * (self.out != self.dtype)]
+        read = [*[self.stored] * bool(self.stored), self.dtype, *[self.v_dtype] * bool(self.v_dtype)]
+        types = [*read, *[self.out] * (self.out != self.dtype)]
         parts = [
             "fmha_fwd", *types, f"d{self.d}x{self.dv}", by(self.block), f"waves{self.waves}",
             f"mfma{by(self.mfma)}", f"mask_{self.mask}", self.schedule,
@@ -229,6 +235,11 @@ def head_tile(channels: int, *, copied: bool = False, deep: bool = False) -> int
 
 def channel_multiple(dtype: str) -> int:
     """Channels of a head come in multiples of this, so that rows are whole vectors."""
+    return find_dtype(dtype).widest
+
+
+def row_multiple(dtype: str) -> int:
+    """Rows of memory begin at multiples of this, in what memory counts."""
     return ROW_BYTES // find_dtype(dtype).bytes
 
 
@@ -242,7 +253,7 @@ def proposed_specs(
     *, d: int, dv: int, heads: int, sq: int, sk: int, dtype: str, out: str, mask: str, lse: bool,
     schedule: str | None, edge: str | None, reach: int, target: Target, sequences: tuple[str, str] = ("", ""),
     v_columns: int = 0, parts: tuple[str, ...] = (), source: str = "", split: bool = False, sharing: int = 1,
-    v_dtype: str = "",
+    v_dtype: str = "", stored: str = "",
 ) -> list[FmhaFwdSpec]:  # fmt: skip
     """Kernels for a problem with so many heads in all batches, of which `sharing` at a time may be packed in rows, and
     queries that attend to at most `reach` keys, the best first: of the schedules, if none is named, and then of the
@@ -275,7 +286,7 @@ def proposed_specs(
             pad_sq=packed or sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
             schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
             edge=edge or own, order=RISING if split else order(mask), along_keys=along, packed=packed,
-            v_dtype=v_dtype,
+            v_dtype=v_dtype, stored=stored,
         )  # fmt: skip
 
     candidates = [

@@ -133,7 +133,7 @@ class FmhaFwdSplitkv(FmhaFwd):
         if not spec.split:
             return super().tolerances(problem, arrays, reference, target)
         whole = replace(problem, lse=True)
-        values = {**arrays, "v": np.abs(arrays["v"].astype(np.float32))}
+        values = problem.value_sizes(arrays)
         weighted = self.reference(whole, values)["o"]
         found = fmha_tolerances(whole, arrays, weighted, target)
         lse = np.abs(np.nan_to_num(attention(whole, arrays)["lse"], neginf=0.0, posinf=0.0))

@@ -13,6 +13,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     QUERIES_PER_WAVE,
     SCALED,
     SEQUENCES,
+    TAKEN,
     FmhaFwdSpec,
     channel_multiple,
     copying,
@@ -54,6 +55,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
         *_values(spec, target),
         *_output(spec, target),
         *_scaled(spec, target),
+        *_stored(spec),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
@@ -103,10 +105,25 @@ def _scaled(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
         yield Reason("mfma", spec.mfma, "it scales no blocks of 32 keys", f"expected {able[0].shape}")
 
 
+def _stored(spec: FmhaFwdSpec) -> Iterator[Reason]:
+    """Packed elements are others in LDS than in memory."""
+    if not spec.stored:
+        return
+    if TAKEN.get(spec.stored) != spec.dtype or spec.v_dtype:
+        yield Reason("stored", spec.stored, f"it does not become {spec.dtype}", f"expected {', '.join(TAKEN)} with fp8")
+    elif not spec.scaled_by_instruction:
+        yield Reason("stored", spec.stored, "elements have scales of 32", f"expected {BY_INSTRUCTION} among the parts")
+    elif spec.v_columns:
+        yield Reason("v_columns", spec.v_columns, f"channels of {spec.stored} share bytes", "expected 0")
+    for field in copying(spec, "k", "v"):
+        why = f"elements of {spec.stored} become {spec.dtype} between memory and LDS, which copies do not do"
+        yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
+
+
 def _channels(spec: FmhaFwdSpec) -> Iterator[Reason]:
     if spec.dtype not in OUTPUTS or spec.v_dtype not in VALUES:
         return  # which is said already
-    for field, dtype in (("d", spec.dtype), ("dv", spec.values)):
+    for field, dtype in (("d", spec.stored or spec.dtype), ("dv", spec.stored or spec.values)):
         channels, multiple = getattr(spec, field), channel_multiple(dtype)
         if channels < 1 or channels % multiple or channels > HEAD_TILES[-1]:
             right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"

@@ -18,6 +18,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, cast, coordinates, loop, mma, redistribute, stage, to_lds, zeros
+from ckmlir.ops.attention.storage_kernel import Storage
 
 Amount = Scalar | int
 
@@ -63,17 +64,17 @@ class Keys(Protocol):
         """What has to be known before a block is loaded, such as where it lies; stage `prepare`."""
 
     def load_k(self, key: Scalar) -> Tile:
-        """The block's K (keys, d)."""
+        """The block's K (keys, d), as memory has it."""
 
     def load_v(self, key: Scalar) -> Tile:
-        """The block's V, transposed (dv, keys)."""
+        """The block's V, transposed (dv, keys); of packed elements (keys, dv)."""
 
 
 class MatrixProducts:
     """The two products of a step, by matrix instructions. `key` is the first of a block of keys."""
 
-    def __init__(self, form: Form) -> None:
-        self.form = form
+    def __init__(self, form: Form, storage: Storage) -> None:
+        self.form, self.storage = form, storage
 
     def load_k(self, key: Scalar) -> None:
         """Load what Q·Kᵀ takes beside K, if anything; stage `load_k`."""
@@ -222,7 +223,7 @@ def attend(
             gk = source.load_k(key)
             products.load_k(key)
         with stage("k_lds"):
-            lk = to_lds(gk, "k")
+            lk = to_lds(products.storage.k(gk), "k")
         with stage("load_v"):
             gv = source.load_v(key)
             products.load_v(key)
@@ -230,7 +231,7 @@ def attend(
             for score in span.scores:
                 score.load(key)
         with stage("v_lds"):
-            lv = to_lds(gv, "v")
+            lv = to_lds(products.storage.v(gv), "v")
         with stage("k_read"):
             rk = lk.read(form.scores.b_over(form.waves, form.keys, form.d))
         with stage("qk"):

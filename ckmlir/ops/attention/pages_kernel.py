@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
-from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, channel_multiple
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, row_multiple
 from ckmlir.ops.attention.loop_kernel import Form, Keys
 from ckmlir.ops.attention.page_table_kernel import Pages
 from ckmlir.ops.attention.work_kernel import Work
@@ -117,7 +117,7 @@ def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -
     _, _, *how = word.split("_")
     pages = work.pages
     assert pages is not None
-    multiple = channel_multiple(spec.dtype)
+    multiple = row_multiple(spec.dtype)
 
     k = pool_of_head(given, "k", work.shared, spec.d, multiple)
     v = pool_of_head(given, "v", work.shared, spec.dv, multiple)

@@ -11,7 +11,9 @@ import numpy as np
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import Argument, ArraySpec
+from ckmlir.ops.packing import elements
 
 LEAST_SCALE, MOST_SCALE = 2.0**-50, 2.0**50
 """Of elements, in memory: products of two and their quotients are far from f32's ends."""
@@ -125,6 +127,8 @@ class Problem:
     parts: tuple[Wanted, ...] = ()
     v_dtype: str = ""
     """Type of V, and of the weights that it is multiplied with; none: that of Q and K."""
+    stored: str = ""
+    """Packed type of Q, K and V in memory, which become `dtype`; none: they are that."""
     q_strides: tuple[int, int, int] = (0, 0, 0)
     """Elements from one batch, one head and one row to the next; so for the other arrays."""
     k_strides: tuple[int, int, int] = (0, 0, 0)
@@ -166,12 +170,16 @@ class Problem:
         return self.source.extent(self)[0] if name in "kv" else self.array_batches
 
     def dtype_of(self, name: str) -> str:
-        """The type of q, k, v or o."""
+        """The type of q, k and v as they are multiplied, or of o."""
         return self.out if name == "o" else (self.v_dtype or self.dtype) if name == "v" else self.dtype
+
+    def held_as(self, name: str) -> str:
+        """The type of q, k, v or o in memory."""
+        return self.stored or self.dtype_of(name) if name != "o" else self.out
 
     def array(self, name: str) -> ArraySpec:
         """Q, K, V or O as it lies in memory in rows."""
-        dtype, role = self.dtype_of(name), "out" if name == "o" else "in"
+        dtype, role = self.held_as(name), "out" if name == "o" else "in"
         batch, head, row = self.strides(name)
         middle = (head, row) if self.layout_of(name) == "bhsd" else (row, head)
         return ArraySpec(name, self.shape(name), dtype, role, (batch, *middle, 1))
@@ -188,9 +196,10 @@ class Problem:
         return self.source.layout(self) if name in "kv" else self.layout
 
     def sizes(self, name: str) -> tuple[int, int, int]:
-        """Heads, rows and channels of q, k, v or o; of V in columns, rows and columns change places."""
+        """Heads, rows and channels of q, k, v or o, of packed ones bytes; of V in columns, rows and columns change
+        places."""
         heads, rows = (self.h, self.rows("q")) if name in "qo" else (self.hk, self.rows("k"))
-        channels = self.d if name in "qk" else self.dv
+        channels = find_dtype(self.held_as(name)).packed_length(self.d if name in "qk" else self.dv)
         return (heads, channels, rows) if name == "v" and self.v_layout == "columns" else (heads, rows, channels)
 
     def strides(self, name: str) -> tuple[int, int, int]:
@@ -220,8 +229,12 @@ class Problem:
 
     def queries_of(self, place: Place, arrays: Mapping[str, Array]) -> Array:
         """The place's rows of Q (queries, channels) as they stand for, in float64."""
-        rows: Array = self.by_head(arrays["q"])[place.batch, place.head, place.memory_rows].astype(np.float64)
-        return rows * self._scales("q", place, arrays)
+        rows = self.by_head(arrays["q"])[place.batch, place.head, place.memory_rows]
+        return elements(rows, self.held_as("q")).astype(np.float64) * self._scales("q", place, arrays)
+
+    def value_sizes(self, arrays: Mapping[str, Array]) -> dict[str, Array]:
+        """The arrays with the magnitudes of V's elements in its place."""
+        return {**arrays, "v": np.abs(elements(arrays["v"], self.held_as("v")).astype(np.float32))}
 
     def keys_of(self, place: Place, arrays: Mapping[str, Array]) -> tuple[Array, Array]:
         """The rows of K and of V (keys, channels) that a place's queries may attend to, so too."""

@@ -10,6 +10,7 @@ from ckmlir.dialect.mma_scales import scales_over
 from ckmlir.lang import Scalar, Tile, View, bitcast, full, load, mma
 from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts
 from ckmlir.ops.attention.scales_kernel import Uniform
+from ckmlir.ops.attention.storage_kernel import Storage
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 ONE = 127
@@ -30,13 +31,13 @@ class ByInstruction(Uniform):
     k: View | None = None
     v: View | None = None
 
-    def products(self, form: Form) -> MatrixProducts:
+    def products(self, form: Form, storage: Storage) -> MatrixProducts:
         """See `scales_kernel.Scaling`."""
         assert self.first is not None and self.q is not None and self.k is not None and self.v is not None
         deep = form.d // SCALED_BLOCK
         q = self.q.pad(form.queries, deep).window((form.queries, deep), (self.first, 0))
         k, v = self.k.pad(form.keys, deep), self.v.permute(1, 0).pad(form.dv, form.keys // SCALED_BLOCK)
-        return ScaledProducts(form, load(q, _lies(form, form.scores, form.queries, form.d)), k, v)
+        return ScaledProducts(form, storage, load(q, _lies(form, form.scores, form.queries, form.d)), k, v)
 
 
 class ScaledProducts(MatrixProducts):
@@ -49,9 +50,9 @@ class ScaledProducts(MatrixProducts):
     of_k: Tile
     of_v: Tile
 
-    def __init__(self, form: Form, of_q: Tile, k: View, v: View) -> None:
+    def __init__(self, form: Form, storage: Storage, of_q: Tile, k: View, v: View) -> None:
         """`of_q`: the scales of Q (queries, blocks); k (keys, blocks), v (channels, blocks): those of a head."""
-        super().__init__(form)
+        super().__init__(form, storage)
         self.of_q, self.k, self.v = of_q, k, v
         blocks = (form.queries, form.keys // SCALED_BLOCK)
         ones = full(blocks, ONE, "i8", _lies(form, form.values, form.queries, form.keys))

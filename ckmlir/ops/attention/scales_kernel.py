@@ -35,6 +35,7 @@ from ckmlir.lang import (
 )  # fmt: skip
 from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts, Scaled, Score
 from ckmlir.ops.attention.problem import LEAST_SCALE
+from ckmlir.ops.attention.storage_kernel import Storage
 from ckmlir.ops.attention.weights_kernel import Units
 
 ACCUMULATOR_GROUP = 4
@@ -56,9 +57,9 @@ class Scaling(ABC):
         """What channels of O are multiplied with."""
         return ()
 
-    def products(self, form: Form) -> MatrixProducts:
+    def products(self, form: Form, storage: Storage) -> MatrixProducts:
         """What multiplies."""
-        return MatrixProducts(form)
+        return MatrixProducts(form, storage)
 
     @abstractmethod
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:

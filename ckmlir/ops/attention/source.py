@@ -15,6 +15,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.packing import elements
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
@@ -65,7 +66,8 @@ class Source(Part):
         batches, rows = self.places(problem, place.number, arrays, range(place.keys))
         head = place.head // (problem.h // problem.hk)
         k, v = (self.by_head(problem, name, arrays[name]) for name in "kv")
-        return k[batches, head, rows], v[batches, head, rows]
+        k, v = (elements(one[batches, head, rows], problem.held_as(name)) for one, name in ((k, "k"), (v, "v")))
+        return k, v
 
     @classmethod
     def pages_of(cls, word: str, given: Any, work: Work) -> Pages | None:

@@ -9,8 +9,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.shuffle import unshuffle_b
-from ckmlir.ops.dtypes import Dtype
-from ckmlir.ops.packing import unpack_values
+from ckmlir.ops.packing import elements
 from ckmlir.ops.precision import PRECISIONS, in_f32
 from ckmlir.ops.tensors.expression import Expression, parse
 
@@ -35,21 +34,15 @@ def arrays_at(problem: Problem, arrays: Mapping[str, Array], place: tuple[int, .
 def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array, Array]]:
     """A as (m, k) and each B as (k, n), views of the arrays of one product."""
     kinds = problem.held
-    a = _elements(arrays["a"], kinds[0])
+    a = elements(arrays["a"], kinds[0].name)
     a = a if problem.layout[0] == "R" else a.T
     found = []
     for name in problem.operands[1:]:
-        b = _elements(arrays[name], kinds[1])
+        b = elements(arrays[name], kinds[1].name)
         if problem.shuffled:
             b = unshuffle_b(b, problem.n, problem.k, problem.shuffled)
         found.append((a, b if problem.layout[1] == "R" else b.T))
     return found
-
-
-def _elements(array: Array, kind: Dtype) -> Array:
-    """The elements of a matrix, which holds bytes of packed ones."""
-    packed = kind.packing is not None and array.dtype == np.uint8
-    return unpack_values(array, kind.name) if packed else array
 
 
 def spoilt_columns(problem: Problem, arrays: Mapping[str, Array]) -> Array | bool:

@@ -36,6 +36,8 @@ class ScalesKey(Choice):
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         """Those that the request may have."""
         able = OF_PAGES if request.get("page_size") is not None else OF_ROWS
+        if request.get("dtype") == "fp4":
+            return "mx"
         return random.choice(able) if request.get("dtype") == "fp8" else self.default
 
 

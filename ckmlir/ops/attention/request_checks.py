@@ -1,0 +1,46 @@
+"""What requests of attention cannot ask for: channels, packed elements and scales that no kernel has."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from typing import Any
+
+from ckmlir.ops.attention.fmha_fwd_spec import DTYPES, HEAD_TILES, SCALED, channel_multiple
+from ckmlir.ops.request import RequestError
+
+
+def check_channels(fields: Mapping[str, Any]) -> None:
+    """Refuse heads whose rows are not whole vectors, or larger than tiles. Raises RequestError."""
+    for key, dtype in (("d", fields["dtype"]), ("dv", fields.get("v_dtype") or fields["dtype"])):
+        multiple = channel_multiple(dtype)
+        if fields[key] % multiple or fields[key] > HEAD_TILES[-1]:
+            right = f"a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
+            raise RequestError(f"{key}={fields[key]}: heads of {dtype} have {right} channels")
+
+
+def check_packed(values: Mapping[str, Any]) -> None:
+    """Refuse packed elements that have no scales, or that share bytes with those of other keys. Raises RequestError."""
+    dtype = values["dtype"]
+    if "scales" not in values:
+        raise RequestError(f"dtype={dtype}: expected {'|'.join(DTYPES)}")
+    if values["scales"] != "mx":
+        raise RequestError(f"dtype={dtype}: its elements have a scale for every 32 of them; expected scales=mx")
+    if values["v_layout"] == "columns":
+        raise RequestError(f"v_layout=columns: channels of {dtype} share bytes; expected rows")
+
+
+def check_scales(fields: dict[str, Any]) -> None:
+    """Refuse scales that make no sense, and find that of the scores. Raises RequestError."""
+    dtype = fields["dtype"]
+    for key in ("q_scale", "k_scale", "v_scale"):
+        if dtype not in SCALED and fields[key] != 1:
+            raise RequestError(f"{key}={fields[key]}: only fp8 is scaled, not {dtype}; leave it out")
+        if fields[key] <= 0:
+            raise RequestError(f"{key}={fields[key]}: expected a positive number")
+    if fields["scale"] is None:
+        fields["scale"] = 1 / math.sqrt(fields["d"])
+    if fields["scale"] <= 0:
+        raise RequestError(
+            f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
+        )

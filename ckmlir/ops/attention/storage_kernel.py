@@ -1,0 +1,57 @@
+"""How elements of Q, K and V lie in memory, where matrix instructions take them in another type."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.packing import PACKED
+from ckmlir.lang import Tile, Window, cast, load, permute_axes, redistribute, unpack
+
+
+class Storage:
+    """They are multiplied as they are."""
+
+    def size(self, channels: int) -> int:
+        """The length of a row of so many channels, in what memory counts."""
+        return channels
+
+    def queries(self, window: Window, lies: Distribution) -> Tile:
+        """Q (queries, channels) as an operand."""
+        return load(window, lies)
+
+    def k(self, loaded: Tile) -> Tile:
+        """K (keys, channels) as LDS holds it."""
+        return loaded
+
+    def v(self, loaded: Tile) -> Tile:
+        """V (channels, keys) as LDS holds it."""
+        return loaded
+
+
+@dataclass(frozen=True)
+class Packed(Storage):
+    """Memory holds bytes of packed elements, which are numbers of another type exactly.
+
+    Attributes:
+        name: of the packed type; dtype: the other one.
+    """
+
+    name: str
+    dtype: str
+
+    def size(self, channels: int) -> int:
+        """See `Storage`: bytes."""
+        return PACKED[self.name].size(channels)
+
+    def queries(self, window: Window, lies: Distribution) -> Tile:
+        """See `Storage`."""
+        return redistribute(self.k(load(window)), lies)
+
+    def k(self, loaded: Tile) -> Tile:
+        """See `Storage`."""
+        return cast(unpack(loaded, self.name), self.dtype)
+
+    def v(self, loaded: Tile) -> Tile:
+        """See `Storage`: rows of keys were loaded, since channels share bytes."""
+        return permute_axes(self.k(loaded), 1, 0)
