@@ -13,6 +13,8 @@ from typing import Any
 from ckmlir.errors import CkmlirError
 
 PACKAGES = {"mlir": "mlir", "flydsl": "flydsl._mlir"}
+DISTRIBUTIONS = {"mlir": "mlir-python-bindings", "flydsl": "flydsl"}
+"""The packages -> what they are called where they are installed from."""
 
 
 class BindingsError(CkmlirError, ImportError):
@@ -63,3 +65,26 @@ def choose() -> str:
         f"no MLIR Python bindings found (looked for {', '.join([PACKAGES[forced]] if forced else PACKAGES.values())}); "
         "`pip install flydsl==0.4.2` provides them"
     )
+
+
+def version(name: str) -> str:
+    """The version of a package, a key of PACKAGES; "unknown" where the installation does not say it.
+
+    It stands in the name of the folder beside the package that describes the installation (packaging.python.org,
+    "Binary distribution format"). `importlib.metadata` reads the description, with a parser of letters that takes
+    longer to import than a kernel to be found in the cache.
+    """
+    spec = importlib.util.find_spec(PACKAGES[name].partition(".")[0])
+    distribution = DISTRIBUTIONS[name]
+    if spec is not None and spec.submodule_search_locations:
+        beside = os.path.dirname(next(iter(spec.submodule_search_locations)))
+        start, end = distribution.replace("-", "_") + "-", ".dist-info"
+        names = [one for one in os.listdir(beside) if one.startswith(start) and one.endswith(end)]
+        if len(names) == 1:
+            return names[0][len(start) : -len(end)]
+    from importlib import metadata
+
+    try:
+        return metadata.version(distribution)
+    except metadata.PackageNotFoundError:
+        return "unknown"

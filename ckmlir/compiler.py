@@ -300,19 +300,12 @@ def _check_distances(code_object: "CodeObject", kernel: str) -> None:
 
 def toolchain() -> dict[str, str]:
     """What code depends on besides the specification and this package's sources: versions, and the linker."""
-    import importlib.metadata
-
     from ckmlir import __version__
-    from ckmlir.bindings import choose
+    from ckmlir.bindings import choose, version
     from ckmlir.lowering.linker import identity
 
-    bindings_name = choose()
-    package = {"mlir": "mlir-python-bindings"}.get(bindings_name, bindings_name)
-    try:
-        bindings = importlib.metadata.version(package)
-    except importlib.metadata.PackageNotFoundError:
-        bindings = "unknown"
-    return {"ckmlir": __version__, "bindings": f"{bindings_name} {bindings}", "linker": identity()}
+    bindings = choose()
+    return {"ckmlir": __version__, "bindings": f"{bindings} {version(bindings)}", "linker": identity()}
 
 
 def tile_operations(operator: "Operator[Any, Any]", spec: Any, target: Target) -> dict[tuple[str, int], str]:

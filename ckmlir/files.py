@@ -13,8 +13,7 @@ import os
 import re
 import stat
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -96,6 +95,8 @@ def write_atomically(path: Path, content: bytes, *, executable: bool = False) ->
 
     An existing file's permissions stay. Raises OSError and leaves nothing.
     """
+    import tempfile  # here, since it takes longer to import than most of what is read takes
+
     path = Path(os.path.realpath(path))
     descriptor, temporary = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     try:
@@ -159,9 +160,34 @@ def user_directory(purpose: str) -> Path:
 
     Raises CkmlirError when the name is taken by something that is not this user's own directory.
     """
+    import tempfile
+
     path = Path(tempfile.gettempdir()) / f"ckmlir-{os.getuid()}"
     path.mkdir(mode=0o700, exist_ok=True)
     status = path.lstat()
     if status.st_uid != os.getuid() or not path.is_dir() or path.is_symlink():
         raise CkmlirError(f"{path} exists and is not a directory of this user's; remove it or set TMPDIR")
     return path / purpose
+
+
+# -- files of the package --------------------------------------------------------------------------------------------
+
+
+def python_files(root: Path, left_out: Sequence[str] = ()) -> Iterator[tuple[str, os.DirEntry[str]]]:
+    """Python's files below `root` in an order that depends on their names alone, each with its name below `root`.
+
+    Folders right below `root` that are `left_out` are not looked into. Entries of the system rather than paths: this is
+    part of what every command waits for.
+    """
+    folders = [("", str(root))]
+    while folders:
+        prefix, folder = folders.pop()
+        with os.scandir(folder) as entries:
+            found = sorted(entries, key=lambda entry: entry.name)
+        for entry in found:
+            name = prefix + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                if entry.name != "__pycache__" and name not in left_out:
+                    folders.append((f"{name}/", entry.path))
+            elif entry.name.endswith(".py"):
+                yield name, entry

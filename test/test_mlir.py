@@ -4,12 +4,13 @@
 import os
 import subprocess
 import sys
+from importlib import metadata
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from ckmlir import mlir
+from ckmlir import bindings, mlir
 from ckmlir.diagnostics import LONGEST_NOTE, Diagnostic, Position, collect, position_of
 from ckmlir.mlir import ext, ir, make_context
 
@@ -153,3 +154,11 @@ print(flydsl.__version__, flydsl.autotune.__module__)
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, cwd=ROOT, timeout=120)
     assert done.returncode == 0, done.stderr
     assert done.stdout.split()[1] == "flydsl.autotune"
+
+
+def test_the_version_of_the_bindings_is_read_off_the_installation(monkeypatch: pytest.MonkeyPatch) -> None:
+    name = bindings.choose()
+    assert bindings.version(name) == metadata.version(bindings.DISTRIBUTIONS[name])
+    monkeypatch.setitem(bindings.PACKAGES, "other", "json")  # a package without a description beside it
+    monkeypatch.setitem(bindings.DISTRIBUTIONS, "other", "no-such-distribution")
+    assert bindings.version("other") == "unknown"

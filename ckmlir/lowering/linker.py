@@ -20,8 +20,6 @@ import importlib.util
 import os
 import re
 import shutil
-import subprocess
-import tempfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -60,6 +58,9 @@ class Linker:
         Raises LinkError when the linker fails, as for symbols that nothing defines, and LinkerNotFound when it cannot
         be run at all.
         """
+        import subprocess  # here: most processes only ask which linker it is
+        import tempfile
+
         with tempfile.TemporaryDirectory(prefix="ckmlir-link-") as directory:
             source, result = Path(directory, "kernel.o"), Path(directory, "kernel.hsaco")
             source.write_bytes(relocatable)
@@ -77,6 +78,8 @@ class Linker:
 
     def too_old(self) -> str:
         """What it says of itself where that is an LLD of too low a version; empty for all others."""
+        import subprocess
+
         try:
             said = subprocess.run([*self.command, "--version"], capture_output=True, text=True, timeout=TIMEOUT_SECONDS)
         except (OSError, subprocess.TimeoutExpired):

@@ -7,7 +7,6 @@ from typing import Any
 
 from ckmlir.nn.attention import UNBOUNDED, VARYING, read_batches, slopes_of, strides_key, strides_of
 from ckmlir.nn.calls import Call
-from ckmlir.ops.attention.fmha_bwd_spec import DTYPES
 from ckmlir.runtime.device import DeviceError
 
 
@@ -41,6 +40,8 @@ def attention_backward(
     Raises:
         DeviceError, RequestError: as `attention`.
     """
+    from ckmlir.ops.attention.fmha_bwd_spec import DTYPES
+
     call = Call(stream)
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
     shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])

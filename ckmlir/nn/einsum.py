@@ -10,7 +10,6 @@ from typing import Any
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.products import output_type
-from ckmlir.ops.contraction.contraction_spec import MOST_DIMENSIONS
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import DeviceError
 
@@ -115,6 +114,8 @@ def read_equation(equation: str) -> Letters:
         raise DeviceError(
             f"equation {equation!r}: one tensor alone is summed over {alone[0]}; add it up with nn.reduce first"
         )
+    from ckmlir.ops.contraction.contraction_spec import MOST_DIMENSIONS
+
     kinds = {"g": "count batches", "m": "are a's own", "n": "are b's own", "k": "are summed over"}
     for group, own in letters.groups().items():
         if len(own) > MOST_DIMENSIONS:

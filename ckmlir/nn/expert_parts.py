@@ -10,7 +10,6 @@ from typing import Any
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
 from ckmlir.nn.products import output_type
-from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.runtime.device import DeviceError
 
@@ -104,6 +103,8 @@ def expert_matmul(
         DeviceError: shapes or types do not fit, an array has gaps.
         RequestError: the chip lacks the type, or the unit is no multiple of 16.
     """
+    from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
+
     call = Call(stream)
     for what, kind, known in (("rows", rows, A_ROWS), ("results", results, C_ROWS)):
         if kind not in known:

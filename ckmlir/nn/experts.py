@@ -8,8 +8,6 @@ from typing import Any
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.products import ACTIVATIONS
-from ckmlir.ops.moe.between import FLOATS
-from ckmlir.ops.moe.layer_problem import NARROW
 from ckmlir.runtime.device import DeviceError
 
 SCALES = ("x_scale", "gate_scale", "up_scale", "down_scale", "smooth")
@@ -123,12 +121,16 @@ class _Layer:
         mask: Any,
         scales: Mapping[str, Any] | None,
     ) -> None:
+        from ckmlir.ops.moe.between import FLOATS
+        from ckmlir.ops.moe.layer_problem import NARROW
+
         self.call = call
         self.x = call.read("x", x)
         rows = self.x.rows().contiguous()
         dtype = rows.dtype
         if dtype not in (*FLOATS, *NARROW):
             raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
+        self.result = dtype if dtype in FLOATS else "f16"
         if activation not in ACTIVATIONS:
             raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
         read = {name: call.read(name, one) for name, one in matrices.items() if one is not None}
@@ -139,18 +141,18 @@ class _Layer:
         if "up" in read:
             read["up"].require(shape=gate.shape, dtype=dtype).contiguous()
         read["down"].require(shape=(self.matrices, hidden, inter), dtype=dtype).contiguous()
-        self.arrays: dict[str, Given] = {"x": rows, **read, **self._scales(scales or {}, dtype, "up" in read)}
+        self.arrays: dict[str, Given] = {"x": rows, **read, **self._scales(scales or {}, dtype in NARROW, "up" in read)}
         expression = f"{activation}(gate) * up" if "up" in read else f"{activation}(acc)"
         self.keys: dict[str, object] = {
             "t": rows.shape[0], "hidden": hidden, "inter": inter, "dtype": dtype, "op": expression,
         }  # fmt: skip
         self.mask = call.optional("expert_mask", mask)
 
-    def _scales(self, scales: Mapping[str, Any], dtype: str, gated: bool) -> dict[str, Given]:
-        wanted = [name for name in SCALES if gated or name != "up_scale"] if dtype in NARROW else []
+    def _scales(self, scales: Mapping[str, Any], narrow: bool, gated: bool) -> dict[str, Given]:
+        wanted = [name for name in SCALES if gated or name != "up_scale"] if narrow else []
         if sorted(scales) != sorted(wanted):
             expected = ", ".join(wanted) or "none"
-            raise DeviceError(f"scales: {', '.join(scales) or 'none'} for {dtype}; expected {expected}")
+            raise DeviceError(f"scales: {', '.join(scales) or 'none'} for {self.x.dtype}; expected {expected}")
         return {name: self.call.read(name, scales[name]).require(dtype="f32").contiguous() for name in wanted}
 
     def require_tokens(self, routing: Given) -> None:
@@ -170,8 +172,7 @@ class _Layer:
 
     def run(self, operator: str, keys: Mapping[str, object], routing: Mapping[str, Given], out: Any) -> Any:
         """Run the operator, and give its output in x's shape."""
-        dtype = self.x.dtype if self.x.dtype in FLOATS else "f16"
-        result = self.call.out("out", out, self.x.shape, dtype)
+        result = self.call.out("out", out, self.x.shape, self.result)
         rows = None if result is None else result.rows().contiguous()
         found = self.call.run(
             operator, {**self.keys, **keys}, {**self.arrays, **routing}, {"y": rows}, varying=("t",)

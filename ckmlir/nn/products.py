@@ -8,7 +8,6 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
-from ckmlir.ops.contraction.contraction_spec import OUTPUTS
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
 
@@ -298,6 +297,8 @@ def transposed(matrix: Given) -> Given:
 
 def output_type(dtype: str, asked: str | None) -> str:
     """The type of a product of elements of `dtype`. Raises DeviceError for elements that are not multiplied."""
+    from ckmlir.ops.contraction.contraction_spec import OUTPUTS
+
     if dtype not in OUTPUTS:
         raise DeviceError(f"a: there are no products of {dtype}; expected {', '.join(OUTPUTS)}")
     return OUTPUTS[dtype][0] if asked is None else dtype_name("dtype", asked)

@@ -47,14 +47,14 @@ def find_pass(name: str) -> type[Pass]:
     """
     from ckmlir.passes.framework import PipelineSyntaxError
 
+    if name in PASSES:  # no name of a plug-in is among them, and looking for plug-ins takes a while
+        module, _, cls = PASSES[name].partition(":")
+        found: type[Pass] = getattr(importlib.import_module(module), cls)
+        return found
     place = name if plug_ins.is_place(name) else plug_ins.installed(plug_ins.PASSES).get(name)
-    if place is not None:
-        return _plug_in(name, place)
-    if name not in PASSES:
+    if place is None:
         raise PipelineSyntaxError(f"there is no pass {name!r}; {suggest(name, PASSES)}")
-    module, _, cls = PASSES[name].partition(":")
-    found: type[Pass] = getattr(importlib.import_module(module), cls)
-    return found
+    return _plug_in(name, place)
 
 
 def _plug_in(name: str, place: str) -> type[Pass]:

@@ -33,7 +33,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.errors import CkmlirError
-from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files, read_with_digest, write_with_digest
+from ckmlir.files import (
+    CACHE_SWITCH,
+    cache_directory,
+    keeps_files,
+    python_files,
+    read_with_digest,
+    write_with_digest,
+)
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
@@ -230,12 +237,11 @@ def _of_any_tools(operator: Operator[Any, Any], spec: Any, target: Target, start
 @functools.cache
 def sources_digest() -> str:
     """Of this package's own files that decide the code: whoever works on them never gets yesterday's kernel."""
-    root, digest = Path(__file__).parent.parent, hashlib.sha256()
-    for file in sorted(root.rglob("*.py")):
-        name = file.relative_to(root)
-        if name.parts[0] not in WITHOUT_INFLUENCE:
-            digest.update(f"{name}\0".encode())
-            digest.update(file.read_bytes())
+    digest = hashlib.sha256()
+    for name, entry in python_files(Path(__file__).parent.parent, WITHOUT_INFLUENCE):
+        digest.update(f"{name}\0".encode())
+        with open(entry.path, "rb", buffering=0) as file:
+            digest.update(file.read())
     return digest.hexdigest()
 
 

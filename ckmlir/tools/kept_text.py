@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 import hashlib
-import os
 import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from ckmlir import __version__
-from ckmlir.files import cache_directory, keeps_files, write_atomically
+from ckmlir.files import cache_directory, keeps_files, python_files, write_atomically
 
 FOLDER = "texts"
 ENDING = ".txt"
@@ -41,15 +40,8 @@ def kept_text(words: Sequence[str], make: Callable[[], str]) -> str:
 
 def _state() -> str:
     """A digest of the sizes and times of this package's files, and of the version of Python."""
-    root = Path(__file__).parent.parent
     digest = hashlib.sha256(f"{__version__} {sys.version}".encode())
-    folders = [str(root)]
-    while folders:
-        for entry in sorted(os.scandir(folders.pop()), key=lambda one: one.name):
-            if entry.is_dir(follow_symlinks=False):
-                if entry.name != "__pycache__":
-                    folders.append(entry.path)
-            elif entry.name.endswith(".py"):
-                status = entry.stat()
-                digest.update(f"{entry.path} {status.st_size} {status.st_mtime_ns}\0".encode())
+    for _, entry in python_files(Path(__file__).parent.parent):
+        status = entry.stat()
+        digest.update(f"{entry.path} {status.st_size} {status.st_mtime_ns}\0".encode())
     return digest.hexdigest()[:16]

@@ -17,6 +17,15 @@ from ckmlir.tools.cli import main
 GEMM = ["compile", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
 LOADED = "import sys, json; from ckmlir.tools.cli import main; status = main(sys.argv[1:]); "
 LOADED += "print('LOADED', json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
+FIRST_CALL = """
+import json, sys
+from ckmlir.dispatch import Dispatcher, Library
+from ckmlir.targets import get_target
+with Library.load(sys.argv[1]).attached() as library:
+    chosen = Dispatcher(library.registry(), get_target("gfx942"), strict=True).select("gemm", m=64, n=64, k=128)
+assert library.compiled(chosen.kernel.identifier).hsaco
+print(json.dumps(sorted(sys.modules)))
+"""
 
 
 @pytest.fixture
@@ -37,11 +46,42 @@ def modules(*words: str) -> set[str]:
 
 def test_a_kernel_from_the_cache_needs_no_bindings(cache: Path, tmp_path: Path) -> None:
     first, second = tmp_path / "first.hsaco", tmp_path / "second.hsaco"
-    assert "ckmlir.mlir" in modules(*GEMM, "-o", str(first))
+    compiling = modules(*GEMM, "-o", str(first))
+    assert "ckmlir.mlir" in compiling
+    assert not {"importlib.metadata", "multiprocessing", "torch", "llvmlite", "numba"} & compiling
     loaded = modules(*GEMM, "-o", str(second))
     assert first.read_bytes() == second.read_bytes()
     assert not [name for name in loaded if name.startswith(("flydsl._mlir._mlir_libs", "ckmlir.mlir", "ckmlir.lang"))]
     assert not [name for name in loaded if name.startswith(("ckmlir.passes", "ckmlir.dispatch", "numba", "llvmlite"))]
+    assert not {"subprocess", "email", "importlib.metadata", "fractions"} & loaded
+    operators = {name.split(".")[2] for name in loaded if name.startswith("ckmlir.ops.") and name.count(".") == 3}
+    assert operators == {"contraction", "elementwise", "gemm", "tensors"}  # those of other operators are not read
+
+
+def test_the_first_call_of_a_library_loads_its_operator_alone(cache: Path, tmp_path: Path) -> None:
+    """Neither MLIR nor the simulator, nothing that compiles, starts processes or writes files."""
+    space = {"schema": 1, "op": "gemm", "arch": ["gfx942"], "keys": {"m": 64, "n": 64, "k": 128},
+             "algorithm": {"block": [[64, 64, 32]], "schedule": ["v1"], "pad": ["mnk"]}}  # fmt: skip
+    (tmp_path / "space.json").write_text(json.dumps(space))
+    assert main(["build", str(tmp_path / "space.json"), "-o", str(tmp_path / "one.ckl"), "--jobs", "1"]) == 0
+    ran = subprocess.run([sys.executable, "-c", FIRST_CALL, str(tmp_path / "one.ckl")], capture_output=True, text=True)
+    assert ran.returncode == 0, ran.stderr
+    loaded = set(json.loads(ran.stdout))
+    unwanted = ("flydsl", "llvmlite", "numba", *(f"ckmlir.{name}" for name in ("sim", "lang", "passes", "lowering")))
+    assert not [name for name in loaded if name.startswith(unwanted)]
+    assert not {"subprocess", "tempfile", "email", "importlib.metadata", "multiprocessing", "fractions"} & loaded
+    operators = {name.split(".")[2] for name in loaded if name.startswith("ckmlir.ops.") and name.count(".") == 3}
+    assert operators == {"contraction", "elementwise", "gemm", "tensors"}
+
+
+def test_functions_on_arrays_load_no_operator_before_they_are_called() -> None:
+    asked = "import json, sys, ckmlir.nn; print(json.dumps(sorted(sys.modules)))"
+    ran = subprocess.run([sys.executable, "-c", asked], capture_output=True, text=True, check=True)
+    loaded = json.loads(ran.stdout)
+    operators = {name for name in loaded if name.startswith("ckmlir.ops.") and name.count(".") == 3}
+    constants = ("contraction.shuffle", "contraction.sparsity", "moe.routing")
+    assert operators <= {f"ckmlir.ops.{name}" for name in constants}
+    assert not [name for name in loaded if name.startswith(("flydsl", "torch", "numba", "llvmlite", "ckmlir.lowering"))]
 
 
 def test_what_has_to_be_compiled_is(

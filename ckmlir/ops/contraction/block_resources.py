@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from fractions import Fraction
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type, computing_type
 from ckmlir.ops.contraction.scaling import ScaleSpec
@@ -36,7 +35,7 @@ def workgroups_a_unit(spec: ContractionSpec, target: Target) -> int:
 def block_resources(spec: ContractionSpec) -> Resources:
     """What the block needs: rotating buffers of A and B in LDS, or C on its way out; accumulators, operands, loads."""
     m, n, k = spec.block
-    sizes = [Fraction(one.bits, 8) for one in spec.in_lds]
+    sizes = [one.bits / 8 for one in spec.in_lds]  # bytes, exactly
     threads = spec.wave_count * WAVE_SIZE
     schedule = parse_schedule(spec.schedule_text)
     # Two steps of operands when a schedule spreads the reads of LDS over the step, else those of the whole block.
@@ -49,7 +48,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
         rows, path, size = (m, n)[place], schedule.path_of(tensor), sizes[place]
         if tensor == "a" and spec.sparse:
             size /= 2  # every how many elements along k there is one
-        own = float(rows // spec.waves[place] * size / WAVE_SIZE / 4)  # registers of a wave's part, one deep along k
+        own = rows // spec.waves[place] * size / WAVE_SIZE / 4  # registers of a wave's part, one deep along k
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
             loop += int(schedule.buffers_of(tensor) * rows * k * size)
