@@ -23,7 +23,8 @@ SHORT = tuple(Random(3).randint(16, 256) for _ in range(300))
 CASES: dict[str, dict[str, Any]] = {
     "300 sequences of 16 to 256; 8 heads": {"lengths": SHORT, "h": 8},
     "4096, 3072, 2048, 1024; 8 heads": {"lengths": (4096, 3072, 2048, 1024), "h": 8},
-    "the same, heads of Q share 2": {"lengths": (4096, 3072, 2048, 1024), "h": 8, "hk": 2},
+    "2048, 1536, 1024, 512; 16 heads": {"lengths": (2048, 1536, 1024, 512), "h": 16},
+    "4096, 3072, 2048, 1024; 8 heads that share 2": {"lengths": (4096, 3072, 2048, 1024), "h": 8, "hk": 2},
 }
 
 

@@ -125,7 +125,6 @@ def test_orders(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     assert sorted(found) == [(first, head, batch) for first in (0, 128, 256) for head in range(4) for batch in range(2)]
     firsts = {
         "rising": [0, 128, 256] * 8,
-        "folded": [0, 256, 128] * 8,
         "across": [0] * 8 + [128] * 8 + [256] * 8,
         "falling": [256] * 8 + [128] * 8 + [0] * 8,
     }

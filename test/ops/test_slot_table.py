@@ -2,107 +2,147 @@
 
 from __future__ import annotations
 
+import bisect
 import itertools
 from collections.abc import Mapping
 from random import Random
 from typing import Any
 
+import numpy as np
 import pytest
 
+from ckmlir.ops.attention.key_blocks import BESIDE
+from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
-from ckmlir.ops.attention.slot_table import BESIDE, Shares
+from ckmlir.ops.attention.slot_table import Shares
 from ckmlir.ops.request import RequestError
 
 BLOCK = (32, 128)
 
 
-def made(queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]) -> tuple[Any, ...]:
+def made(
+    queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int], mask: str = "none"
+) -> tuple[Any, ...]:
     """Shares of sequences that follow each other, and the arrays that say where they begin."""
     sides = [Rows(side, max(lengths, default=0), (), tuple(lengths)) for side, lengths in (("q", queries), ("k", keys))]
     arrays = {name: array for side in sides for name, array in side.values().items()}
-    return Shares(len(queries), heads, sides[0], sides[1], block, workgroups), arrays
+    return Shares(len(queries), heads, sides[0], sides[1], block, workgroups, Mask.parse(mask)), arrays
 
 
 Step = tuple[int, int, int, int]
 """The sequence, the head, the block of keys, and the block of queries."""
 
 
+def attending(mask: Mask, sq: int, sk: int, block: tuple[int, int], place: int) -> list[int]:
+    """The blocks of queries of which some row, with those that fill up the last one, attends to a key of a block."""
+    count = len(range(0, sq, block[0]))
+    rows = np.arange(count * block[0])[:, None]
+    there = np.arange(place * block[1], (place + 1) * block[1])[None, :]
+    distance = there - rows - (sk - sq if mask.bottom_right else 0)
+    kept = (distance >= -mask.left) | (there < mask.sink) if mask.left >= 0 else np.ones(distance.shape, np.bool_)
+    kept &= (distance <= mask.right) | (mask.right < 0)
+    return np.flatnonzero(kept.reshape(count, block[0] * block[1]).any(1)).tolist()
+
+
 def brute_force(
-    queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]
+    queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int], mask: Mask, share: int
 ) -> list[list[Step]]:
     """The steps of every workgroup: one step after the other, each goes to the workgroup in whose range it stands."""
     steps: list[Step | None] = []
-    dearest = 0
+    ends = [0]
+    dearest, most = 0, 0
     for number, (sq, sk) in enumerate(zip(queries, keys, strict=True)):
+        blocks = [attending(mask, sq, sk, block, place) for place in range(len(range(0, sk, block[1])))]
         for head in range(heads):
-            for place in range(len(range(0, sk, block[1]))):
-                own = [(number, head, place, one) for one in range(len(range(0, sq, block[0])))]
-                dearest = max(dearest, BESIDE + len(own))
-                steps += [*[None] * BESIDE, *own]
-    share = max((len(steps) + workgroups - 1) // workgroups, dearest)
-    ranges = [steps[one * share : (one + 1) * share] for one in range(workgroups)]
+            for place, found in enumerate(blocks):
+                dearest = max(dearest, BESIDE + len(found))
+                most = max(most, BESIDE + len(range(0, sq, block[0])))
+                steps += [*[None] * BESIDE, *((number, head, place, one) for one in found)]
+                ends.append(len(steps))
+    mean = (len(steps) + workgroups - 1) // workgroups
+    assert max(mean, dearest) <= share <= max(mean, most)
+    assert mask.kind in ("window", "sinks") or share == max(mean, dearest)
+    places = [min(one * share, len(steps)) for one in range(workgroups + 1)]
+    for number, one in enumerate(places):
+        if 0 < one < len(steps):
+            end = bisect.bisect_right(ends, one)
+            if not any(steps[ends[end - 1] : one]):  # no workgroup has nothing but what is beside steps
+                places[number] = ends[end - 1]
+    ranges = [steps[low:high] for low, high in itertools.pairwise(places)]
     return [[one for one in own if one is not None] for own in ranges]
 
 
-def check(queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int]) -> Shares:
+def check(
+    queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int], mask: str = "none"
+) -> Shares:
     """Everything that shares promise."""
-    shares, arrays = made(queries, keys, heads, workgroups, block)
-    expected = brute_force(queries, keys, heads, workgroups, block)
-    assert sorted(itertools.chain(*expected)) == sorted({*itertools.chain(*expected)})
+    shares, arrays = made(queries, keys, heads, workgroups, block, mask)
+    costs, written = shares.costs(arrays), shares.written(arrays)
+    expected = brute_force(queries, keys, heads, workgroups, block, shares.mask, int(costs[-1]))
     owner: dict[tuple[int, int, int | None], int] = {}
     numbers: dict[int, tuple[int, int, int]] = {}
     sharing: dict[tuple[int, int, int], set[int]] = {}
-    used: Mapping[tuple[int, int], list[int | None]] = {
-        place: [] for place in itertools.product(range(len(queries)), range(heads))
-    }
+    places = list(itertools.product(range(len(queries)), range(heads)))
+    used: Mapping[tuple[int, int], list[int | None]] = {place: [] for place in places}
+    rows: dict[int, set[int]] = {}
     for workgroup in range(workgroups):
         work = list(shares.work(arrays, workgroup))
         assert [(*one[:3], step) for one in work for step in one.steps] == expected[workgroup]
-        for number, head, place, slot, _ in work:
+        for number, head, place, slot, steps in work:
             sharing.setdefault((number, head, place), set()).add(workgroup)
             assert owner.setdefault((number, head, slot), workgroup) == workgroup
             assert (slot is None) == (owner[number, head, None] == workgroup)
             assert slot is None or 0 <= slot < shares.own_slots
             assert slot is None or numbers.setdefault(slot, (workgroup, number, head)) == (workgroup, number, head)
+            rows.setdefault(shares.index(number, head, slot), set()).update(steps)
             if slot not in used[number, head]:
                 used[number, head].append(slot)
     assert all(len(workgroups) <= 2 for workgroups in sharing.values())
-    costs = shares.costs(arrays)
+    assert all(set(sharing) >= {(*one, place) for place in range(len(range(0, keys[one[0]], block[1])))}
+               for one in places)  # fmt: skip
     for (number, head), slots in used.items():
         assert shares.slots(costs, arrays, number, head) == slots
         assert len(slots) <= len(range(0, keys[number], block[1])) + 1
+    for index, (low, high) in enumerate(written.tolist()):
+        own = rows.get(index, set())
+        assert (low, high) == ((min(own) * block[0], (max(own) + 1) * block[0]) if own else (0, 0))
     most = len(range(0, shares.keys.longest, block[1])) * heads * len(queries)
     assert shares.elements(1) == heads * sum(queries) + min(most, workgroups) * shares.queries.longest
     return shares
 
 
-def drawn(random: Random) -> tuple[list[int], list[int], int, int, tuple[int, int]]:
-    """A few sequences of any lengths, none or one among them, or many short ones."""
+def drawn(random: Random) -> tuple[list[int], list[int], int, int, tuple[int, int], str]:
+    """A few sequences of any lengths, none or one among them, or many short ones, under any mask."""
     count = random.choice((1, 1, 2, 3, 5, 20))
     longest = random.choice((3, 40, 300, 3000)) if count < 20 else 150
     queries, keys = ([random.choice((0, 1, random.randint(0, longest), longest)) for _ in range(count)] for _ in "qk")
     heads, workgroups = random.choice((1, 2, 3, 8)), random.choice((1, 2, 3, 7, 20, 64))
-    return queries, keys, heads, workgroups, random.choice((BLOCK, (16, 64)))
+    corner = random.choice(("", "_bottom_right"))
+    left, right = (random.choice((-1, 0, 3, 40, 200, 2000)) for _ in range(2))
+    sinks = random.choice(("", ",1", ",130", ",900"))
+    mask = random.choice(("none", "top_left", "bottom_right", f"window{corner}:{left},{right}{sinks}"))
+    return queries, keys, heads, workgroups, random.choice((BLOCK, (16, 64))), mask
 
 
 @pytest.mark.parametrize("count", [200, pytest.param(10_000, marks=pytest.mark.full)])
 def test_shares_of_random_lengths(count: int) -> None:
-    """Against the brute-force partition: every sequence, head, block of keys and block of queries exactly once, in the
-    same workgroup, in order."""
+    """Against the brute-force partition: every sequence, head, block of keys and block of queries that attends to it
+    exactly once, in the same workgroup, in order."""
     random = Random(11)
     for _ in range(count):
         check(*drawn(random))
 
 
 def test_shares_by_hand() -> None:
-    """Two heads of three blocks of 4 steps, 1 of them with queries, for four workgroups: 6 of 24 for each."""
+    """Two heads of three blocks of 4 steps, 1 of them with queries, for four workgroups: 6 of 24 for each, but that no
+    workgroup loads a block of which it would take no step."""
     shares, arrays = made([1], [300], 2, 4, (64, 128))
     found = [[(*one[:4], len(one.steps)) for one in shares.work(arrays, workgroup)] for workgroup in range(4)]
     assert found == [
-        [(0, 0, 0, None, 1), (0, 0, 1, None, 0)], [(0, 0, 1, 1, 1), (0, 0, 2, 1, 1)],
-        [(0, 1, 0, None, 1), (0, 1, 1, None, 0)], [(0, 1, 1, 3, 1), (0, 1, 2, 3, 1)],
+        [(0, 0, 0, None, 1)], [(0, 0, 1, 1, 1), (0, 0, 2, 1, 1)],
+        [(0, 1, 0, None, 1)], [(0, 1, 1, 3, 1), (0, 1, 2, 3, 1)],
     ]  # fmt: skip
-    assert (shares.own_slots, shares.by_block, shares.elements(8)) == (4, 0, (2 + 4) * 8)
+    assert (shares.own_slots, shares.count, shares.elements(8)) == (4, 6, (2 + 4) * 8)
 
 
 def test_fewer_slots_than_blocks() -> None:

@@ -10,33 +10,13 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ckmlir.lang import (
-    Pointer,
-    Scalar,
-    Tile,
-    Window,
-    atomic_add,
-    exit_unless,
-    i32,
-    i64,
-    loop,
-    ptr,
-    store,
-    when,
-    while_loop,
-    workgroup_id,
-    zeros,
-)
+from ckmlir.lang import Pointer, Scalar, Tile, Window, exit_unless, i32, i64, store
 from ckmlir.ops.attention.backward_loop_kernel import Form, Sink, Span
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot
 from ckmlir.ops.attention.block_rows_kernel import OneHead
 from ckmlir.ops.attention.fmha_bwd_spec import FmhaBwdSpec
 from ckmlir.ops.attention.orders import ORDERS
-from ckmlir.ops.attention.slot_table import BESIDE, Blocks
 from ckmlir.ops.attention.work_kernel import Side, Work, side_of
-
-SLOTS = {"sequences": i32, "by_block": i32, "first_own": i64, "own_stride": i64}
-"""Arguments that say where slots lie, see `Shares.arguments`."""
 
 
 @dataclass(frozen=True)
@@ -70,23 +50,6 @@ class Keeping(Turn):
 
     low: Scalar
     high: Scalar
-
-
-@dataclass(frozen=True)
-class Piece(Turn):
-    """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. At most two
-    pieces of a block add their dK and dV, to zeros."""
-
-    low: Scalar
-    high: Scalar
-
-    def narrowed(self, span: Span) -> Span:
-        """See `Turn`."""
-        return replace(span, low=self.low.maximum(span.low), high=self.high.minimum(span.high))
-
-    def keep(self, tile: Tile, window: Window) -> None:
-        """See `Turn`."""
-        atomic_add(tile, window)
 
 
 Body = Callable[[Any], None]
@@ -155,54 +118,8 @@ class Held(Added):
         body(Keeping(work, Slot(form, slot, q.length, spec.d), low, (low + given.taken).minimum(k.length)))
 
 
-class Shared:
-    """Workgroups that stay take the steps in a range of their own (`slot_table`), and add their parts of dQ to a slot
-    of their own in each head, which they set to zero first. Elements of a slot are always the same lane's, so that
-    their sums have an order."""
-
-    def arguments(self) -> dict[str, Any]:
-        """See `Walk`."""
-        return {"costs": ptr("i32"), **SLOTS}
-
-    def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
-        """See `Walk`."""
-        costs, own = given.costs, workgroup_id(0)
-        total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
-        low = own * share
-        exit_unless(low < total)
-        high = (low + share).minimum(total)
-        begun = _sequence(costs, given.sequences, low)
-        with while_loop(lambda sequence, cost: cost < high, carry=[begun, low]) as turn:
-            sequence, cost = turn.carried
-            with while_loop(lambda one: costs.scalar(one + 1) <= cost, carry=[sequence]) as following:
-                following.carry(following.carried[0] + 1)
-            (batch,) = following.results
-            q, k = sides(spec, given, batch)
-            blocks = blocks_at(spec, given, batch)
-            number = blocks.at(cost)
-            head, place = number // blocks.count, number % blocks.count
-            key = ORDERS[spec.order].first(place, form.keys, k.length)
-            begin, first = blocks.place(number), blocks.place(head * blocks.count)
-            slot = slot_of_head(spec, given, q, batch, head, own, low - first, blocks)
-            sink = Atomic(form, slot, q.length, spec.d)
-            with when(cost.equals(low) | cost.equals(first)):
-                _clear(form, sink)
-            until = (begin + blocks.width).minimum(high)
-            queries = [(one - begin - BESIDE).maximum(0) * form.queries for one in (cost, until)]
-            body(Piece(Work(key, OneHead(head), head // given.ratio, batch, q, k), sink, *queries))
-            turn.carry(batch, until)
-
-
-def _clear(form: Form, sink: Atomic) -> None:
-    """Set a slot to zero, each element by the lane that adds to it later."""
-    lies = form.queried.c_over(form.queried_waves, form.queries, form.d)
-    with loop(0, sink.rows, form.queries) as step:
-        nothing = zeros((form.queries, form.d), "f32", lies)
-        store(nothing, sink.block(step.index).window(nothing.lengths, (0, 0)))
-
-
-WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "shares": Shared(), "kept": Held()}
-"""By `FmhaBwdSpec.sink`."""
+WALKS: Mapping[str, Walk] = {"atomic": Added(), "slots": Stored(), "kept": Held()}
+"""By `FmhaBwdSpec.sink`; `backward_shares_kernel` has one more."""
 
 
 # -- what other kernels of attention backward find the same way --------------------------------------------------------
@@ -217,42 +134,14 @@ def sides(spec: Any, given: Any, batch: Scalar) -> tuple[Side, Side]:
     return q, k
 
 
-def blocks_at(spec: Any, given: Any, batch: Scalar) -> Blocks:
-    """The blocks of keys of a sequence, of `spec.block` queries and keys."""
-    q, k = sides(spec, given, batch)
-    return Blocks.of(given.costs.scalar(batch), q.length, k.length, spec.block)
-
-
-def _sequence(costs: Pointer, count: Scalar, cost: Scalar) -> Scalar:
-    """The sequence in whose range a cost lies."""
-    with while_loop(lambda found, behind: found + 1 < behind, carry=[0, count]) as search:
-        found, behind = search.carried
-        middle = (found + behind) // 2
-        is_behind = cost < costs.scalar(middle)
-        search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
-    first: Scalar = search.results[0]
-    return first
-
-
 def dq_of_head(spec: Any, given: Any, q: Side, head: Scalar) -> Pointer:
     """Where dQ of a sequence's head begins in packed arrays (batches, heads, rows, d) of f32."""
-    begin: Pointer = given.dq_parts.offset(_in_dq(spec, given, q, head))
+    begin: Pointer = given.dq_parts.offset(in_dq(spec, given, q, head))
     return begin
 
 
-def _in_dq(spec: Any, given: Any, q: Side, head: Scalar) -> Scalar:
+def in_dq(spec: Any, given: Any, q: Side, head: Scalar) -> Scalar:
+    """Elements (i64) in front of that."""
     rows = given.rows.to("i64") * spec.d
     found: Scalar = head.to("i64") * rows + q.origin(spec.d, given.h.to("i64") * rows)
     return found
-
-
-def slot_of_head(
-    spec: Any, given: Any, q: Side, batch: Scalar, head: Scalar, workgroup: Scalar, behind: Scalar, blocks: Blocks
-) -> Pointer:
-    """The slot of a workgroup whose range begins so far behind the first step of a head: the head's, unless it does."""
-    numbered = (batch * given.h + head) * given.by_block + behind // blocks.width
-    own = given.by_block.equals(0).select(workgroup, numbered)
-    elements = given.first_own + own.to("i64") * given.own_stride
-    distance = (behind > 0).select(elements, _in_dq(spec, given, q, head))
-    begin: Pointer = given.dq_parts.offset(distance.multiple_of(spec.row_multiple))
-    return begin

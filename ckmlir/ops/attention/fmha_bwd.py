@@ -22,9 +22,10 @@ dQ, and walks over keys, which several workgroups share: dK and dV leave as they
 for each of these workgroups, in order, without atomics whatever the request says. keeps= decides for one or the other.
 With persistent=1, as many workgroups as the device holds stay and take equal shares of the steps, one behind the
 other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share
-a block of keys: they add to its dK and dV, in f32, by atomics, and a + b is b + a. Where shares begin depends on
-lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
-order. Where heads or workgroups share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds.
+a block of keys: they add to its dK and dV, in f32, by atomics, and a + b is b + a; others store theirs. Where shares
+begin depends on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host,
+in the stream's order. Where heads or workgroups share keys, dK and dV of each head of Q are workspaces in f32, which
+`sum_parts` adds.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -35,8 +36,8 @@ seqstart_k, seqlen_k as the specification has them; the most queries and keys of
 / hk (i32); scale, scale·log2(e) (f32); for q, k, v, do, dk, dv the strides of the sequence (i32), the head and the
 batch (i64); with a mask its coordinate y, x, with sink tokens their number, and where lengths differ whether its corner
 is the bottom right one (i32); with slots the elements of one (i64), and where queries are kept the keys of a workgroup
-(i32), with shares costs and the numbers of `Shares.arguments`; then those of the parts. Grid: (blocks of keys, or
-workgroups that share them, heads, sequences), or of shares one dimension.
+(i32), with shares costs, the rows that slots have, and the numbers of `Shares.arguments`; then those of the parts.
+Grid: (blocks of keys, or workgroups that share them, heads, sequences), or of shares one dimension.
 """
 
 from __future__ import annotations
@@ -105,6 +106,8 @@ LEFT_OUT = ("dtype", "out", "v_layout", "lse", "q_scale", "k_scale", "v_scale", 
 INPUTS = ("q", "k", "v", "o", "do")
 COSTS = "costs"
 """The workspace that says where the work of each sequence begins."""
+WRITTEN = "written"
+"""That which says what rows the slots of workgroups that stay have."""
 PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
 """Workspaces of dK and dV before they are added."""
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
@@ -260,7 +263,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments.append(np.int64(slot_elements(problem)))
             arguments += [np.int32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
         elif spec.sink == "shares":
-            arguments += (COSTS, *self._shares(problem, spec, target).arguments(whole.d))
+            arguments += (COSTS, WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:
             arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
         taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
@@ -326,7 +329,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         blocks = ceil_div(whole.sk, spec.block[1]) * whole.h * whole.b
         held = workgroups_a_unit(spec, target) * target.compute_units
         workgroups = problem.workgroups or max(min(held, blocks), 1)
-        shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups)
+        shares = Shares(whole.b, whole.h, whole.queries, whole.keys, spec.block, workgroups, whole.mask)
         shares.check()
         return shares
 
@@ -339,6 +342,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             shares = self._shares(problem, spec, target)
             found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
             found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
+            found.append(Workspace(WRITTEN, shares.count * 8))
         else:
             found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
         if problem.parted:

@@ -2,14 +2,15 @@
 
     dq = alpha · (the head's slot + the slots of workgroups that begin in the head, in their order)
 
-How many slots a head has follows from costs, by the arithmetic of `slot_table`; slots that are not in use are not read.
-A sequence without keys has dQ = 0. Nothing is promised of rows of no sequence, which are left as they are.
+How many slots a head has follows from costs, by the arithmetic of `slot_table`, and which rows each has is in memory;
+others are not read. A sequence without keys has dQ = 0. Nothing is promised of rows of no sequence, which are left as
+they are.
 
 Arrays: dq_parts (elements) f32, those of the sequences' places and lengths as `sequences.py` has them, costs (b + 2)
-i32 as `fmha_bwd_costs` makes it, dq (b, h, sq, d) with layout bhsd or (b, sq, h, d) with bshd. Kernel arguments: the
-arrays; the most queries and keys of a sequence, rows of a batch, h, sequences, how slots are numbered
-(i32); where slots of workgroups begin and how far apart they are (i64); alpha (f32); the strides of dq along the
-sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
+i32 as `fmha_bwd_costs` makes it, written (slots, 2) i32, the first row of each slot and their end, dq (b, h, sq, d)
+with layout bhsd or (b, sq, h, d) with bshd. Kernel arguments: the arrays but written; the most queries and keys of a
+sequence, rows of a batch, h (i32); written; the numbers of `Shares.arguments` and `Shares.bounding`; alpha (f32); the
+strides of dq along the sequence (i32), the head and the batch (i64). Grid: (blocks of queries, heads, sequences).
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ import numpy as np
 
 from ckmlir.ops.attention.fmha_bwd_costs import BLOCKS, SEQUENCE_KEYS, read_shares, unknown_places
 from ckmlir.ops.attention.fmha_bwd_spec import block_of
-from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, lists_of
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, lists_of
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES, HeadStrides, checked_head_strides
 from ckmlir.ops.attention.slot_table import Shares
 from ckmlir.ops.comparison import Array, Tolerance
@@ -35,8 +36,8 @@ from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 DTYPES = ("f16", "bf16", "f32")
-ROWS, WAVES = 32, 4
-"""Queries and waves of a workgroup."""
+WAVES = 4
+"""Of a workgroup, which adds a block of queries."""
 
 
 @dataclass(frozen=True)
@@ -63,18 +64,19 @@ class Problem:
 
 @dataclass(frozen=True)
 class ConvertDqSpec(Spec):
-    """What the kernel's code depends on: the type and channels of dQ, the block of a step, and what memory holds of
-    queries and of keys."""
+    """What the kernel's code depends on: the type and channels of dQ, the block of a step, what memory holds of queries
+    and of keys, and the mask, as `FmhaBwdSpec` has it."""
 
     dtype: str
     d: int
     block: tuple[int, int]
     sequences: tuple[str, str]
+    mask: str
 
     @property
     def name(self) -> str:
         words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
-        return "_".join([f"fmha_bwd_convert_dq_{self.dtype}_d{self.d}", by(self.block), *words])
+        return "_".join([f"fmha_bwd_convert_dq_{self.dtype}_d{self.d}", by(self.block), *words, f"mask_{self.mask}"])
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -127,7 +129,8 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
         return list(unlike(spec, **_fields(problem)))
 
     def validate(self, spec: ConvertDqSpec, target: Target) -> list[Reason]:
-        reasons = [*not_a_choice(spec, dtype=DTYPES, block=tuple(BLOCKS.values())), *unknown_places(spec)]
+        choices = {"dtype": DTYPES, "block": tuple(BLOCKS.values()), "mask": FORWARD_MASKS}
+        reasons = [*not_a_choice(spec, **choices), *unknown_places(spec)]
         multiple = spec.row_multiple if spec.dtype in DTYPES else 1
         if spec.d % multiple or not multiple <= spec.d <= HEAD_TILES[-1]:
             right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
@@ -137,8 +140,8 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
     def kernels(self, target: Target) -> list[ConvertDqSpec]:
         words = (("", ""), ("start", "start"))
         return [
-            ConvertDqSpec(dtype, d, block_of(dtype, d)[:2], pair)
-            for dtype in DTYPES for d in HEAD_TILES for pair in words
+            ConvertDqSpec(dtype, d, block_of(dtype, d)[:2], pair, mask)
+            for dtype in DTYPES for d in HEAD_TILES for pair in words for mask in ("none", "causal")
         ]  # fmt: skip
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
@@ -149,17 +152,20 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
             array_spec("dq_parts", (problem.elements,), "f32", "in", limited=False),
             *shares.arrays(),
             array_spec("costs", (shares.sequences + 2,), "i32", "in"),
+            array_spec("written", (shares.count, 2), "i32", "in"),
             ArraySpec("dq", (problem.batches, first, second, problem.d), problem.dtype, "out", (batch, far, near, 1)),
         )
 
     def _together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         values = problem.shares.values()
-        return {**values, "costs": problem.shares.costs(values)}
+        return {**values, "costs": problem.shares.costs(values), "written": problem.shares.written(values)}
 
     def check_inputs(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         problem.shares.check_arrays(arrays)
         if (arrays["costs"] != problem.shares.costs(arrays)).any():
             raise RequestError("array costs: it does not belong to these lengths; expected what fmha_bwd_costs makes")
+        if (arrays["written"] != problem.shares.written(arrays)).any():
+            raise RequestError("array written: it does not belong to these lengths; expected what fmha_bwd leaves")
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         return generator.standard_normal(array.shape, dtype=np.float32)
@@ -189,7 +195,9 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
                 for at, slot in enumerate(slots):
                     begin = 0 if slot is None else first + slot * own
                     own_rows = parts[begin : begin + length * problem.d]
-                    found[at] = of_heads[place] if slot is None else own_rows.reshape(length, problem.d)
+                    rows = slice(*arrays["written"][shares.index(number, head, slot)])
+                    whole = of_heads[place] if slot is None else own_rows.reshape(length, problem.d)
+                    found[at][rows] = whole[rows]
                 yield place, found
 
     def tolerances(
@@ -212,15 +220,19 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
             return NOTHING
         shares, (batch, head, row) = problem.shares, problem.strides
         sizes = (shares.queries.longest, shares.keys.longest, shares.queries.total, shares.heads)
-        arguments = ("dq_parts", *spec.lists, "costs", "dq", *map(np.int32, sizes), *shares.arguments(problem.d))
+        arguments = ("dq_parts", *spec.lists, "costs", "dq", *map(np.int32, sizes), "written")
+        arguments += (*shares.arguments(problem.d), *shares.bounding)
         arguments += (np.float32(problem.alpha), np.int32(row), np.int64(head), np.int64(batch))
-        grid = (ceil_div(shares.queries.longest, ROWS), shares.heads, shares.sequences)
+        grid = (ceil_div(shares.queries.longest, spec.block[0]), shares.heads, shares.sequences)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), arguments)
 
 
 def _fields(problem: Problem) -> dict[str, Any]:
     shares = problem.shares
-    return {"dtype": problem.dtype, "d": problem.d, "block": shares.block, "sequences": shares.words}
+    return {
+        "dtype": problem.dtype, "d": problem.d, "block": shares.block, "sequences": shares.words,
+        "mask": shares.mask.kind,
+    }  # fmt: skip
 
 
 OPERATOR = ConvertDq()

@@ -5,7 +5,8 @@ sequences before, behind the last the sum over all, and how many steps are a wor
 workgroup: what `fmha_bwd` with pack=host has a function on the host do.
 
 Arrays: those of the sequences' places and lengths as `sequences.py` has them; costs (b + 2) i32. Kernel arguments: the
-arrays; sequences, heads, the most queries and keys of a sequence, workgroups (i32). Grid: one workgroup.
+arrays; sequences, heads, the most queries and keys of a sequence, workgroups, those of
+`Shares.bounding` (i32). Grid: one workgroup.
 """
 
 from __future__ import annotations
@@ -16,7 +17,8 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.ops.attention.fmha_fwd_spec import SEQUENCES, lists_of
+from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, SEQUENCES, lists_of
+from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.sequences import KEYS, read_sequences
 from ckmlir.ops.attention.slot_table import Shares
 from ckmlir.ops.comparison import Array, Tolerance
@@ -37,6 +39,7 @@ SEQUENCE_KEYS = (
     Integer("sk", None, "keys, or the most of a sequence; by default as sq, or the longest"),
     *KEYS,
     Choice("block", "32x128", "queries and keys of a step", tuple(BLOCKS)),
+    MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
     Integer("workgroups", 64, "that share the work", minimum=1, maximum=1 << 16),
 )
 """The keys of shares."""
@@ -44,15 +47,17 @@ SEQUENCE_KEYS = (
 
 @dataclass(frozen=True)
 class CostsSpec(Spec):
-    """What the kernel's code depends on: the block of a step, and what memory holds of queries and of keys."""
+    """What the kernel's code depends on: the block of a step, what memory holds of queries and of keys, and the mask as
+    `FmhaBwdSpec` has it."""
 
     block: tuple[int, int]
     sequences: tuple[str, str]
+    mask: str
 
     @property
     def name(self) -> str:
         words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
-        return "_".join(["fmha_bwd_costs", by(self.block), *words])
+        return "_".join(["fmha_bwd_costs", by(self.block), *words, f"mask_{self.mask}"])
 
     @property
     def lists(self) -> tuple[str, ...]:
@@ -78,10 +83,16 @@ class Costs(Operator[Shares, CostsSpec]):
         return list(unlike(spec, **_fields(problem)))
 
     def validate(self, spec: CostsSpec, target: Target) -> list[Reason]:
-        return [*not_a_choice(spec, block=tuple(BLOCKS.values())), *unknown_places(spec)]
+        return [
+            *not_a_choice(spec, block=tuple(BLOCKS.values()), mask=FORWARD_MASKS),
+            *unknown_places(spec),
+        ]
 
     def kernels(self, target: Target) -> list[CostsSpec]:
-        return [CostsSpec(block, (word, word)) for block in BLOCKS.values() for word in PLACES]
+        return [
+            CostsSpec(block, (word, word), mask)
+            for block in BLOCKS.values() for word in PLACES for mask in ("none", "causal")
+        ]  # fmt: skip
 
     def arrays(self, problem: Shares) -> tuple[ArraySpec, ...]:
         return (*problem.arrays(), array_spec("costs", (problem.sequences + 2,), "i32", "out"))
@@ -105,13 +116,15 @@ class Costs(Operator[Shares, CostsSpec]):
 
     def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
         numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.workgroups)
-        return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), (*spec.lists, "costs", *map(np.int32, numbers)))
+        arguments = (*spec.lists, "costs", *map(np.int32, numbers), *problem.bounding)
+        return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), arguments)
 
 
 def read_shares(values: Mapping[str, Any]) -> Shares:
     """The shares of a request with `SEQUENCE_KEYS`. Raises RequestError."""
     sequences, queries, keys = read_sequences(values)
-    shares = Shares(sequences, values["h"], queries, keys, BLOCKS[values["block"]], values["workgroups"])
+    block, workgroups = BLOCKS[values["block"]], values["workgroups"]
+    shares = Shares(sequences, values["h"], queries, keys, block, workgroups, values["mask"])
     shares.check()
     return shares
 
@@ -124,7 +137,7 @@ def unknown_places(spec: Any) -> list[Reason]:
 
 
 def _fields(problem: Shares) -> dict[str, Any]:
-    return {"block": problem.block, "sequences": problem.words}
+    return {"block": problem.block, "sequences": problem.words, "mask": problem.mask.kind}
 
 
 OPERATOR = Costs()

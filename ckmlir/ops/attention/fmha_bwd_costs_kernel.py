@@ -26,8 +26,10 @@ from ckmlir.lang import (
     view,
     where,
 )
+from ckmlir.ops.attention.backward_shares_kernel import bounding, bounds_of
 from ckmlir.ops.attention.fmha_bwd_costs import CostsSpec
-from ckmlir.ops.attention.slot_table import blocks_of, share_of, steps_of
+from ckmlir.ops.attention.key_blocks import KeyBlocks
+from ckmlir.ops.attention.slot_table import share_of
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -41,7 +43,7 @@ ONE = LIES.expand(0, 1).reduce(1)
 def build(spec: CostsSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
     arguments: dict[str, Any] = {name: ptr("i32") for name in (*spec.lists, "costs")}
-    arguments |= dict.fromkeys(("count", "heads", "sq", "sk", "workgroups"), i32)
+    arguments |= dict.fromkeys(("count", "heads", "sq", "sk", "workgroups"), i32) | bounding(spec.mask)
 
     @kernel(spec.name, target=target, waves=1, arguments=arguments)
     def fmha_bwd_costs(given: Any) -> None:
@@ -66,13 +68,12 @@ def build(spec: CostsSpec, target: Target) -> Kernel:
         with loop(0, given.count + 1, TILE, carry=[0, 0]) as step:
             (before, dearest), first = step.carried, step.index
             sq, sk = (lengths(side, word, first) for side, word in zip("qk", spec.sequences, strict=True))
-            blocks, widths = blocks_of(sk, spec.block), steps_of(sq, spec.block)
-            blocks = where(coordinates(blocks, 0) < given.count - first, blocks, 0)
-            costs = blocks * widths * given.heads
+            sk = where(coordinates(sk, 0) < given.count - first, sk, 0)
+            blocks = KeyBlocks.of(0, sq, sk, spec.block, bounds_of(spec.mask, given, sq, sk))
+            costs = blocks.width * given.heads
             found = view(given.costs, (given.count + 1,), (1,)).pad(TILE).window((TILE,), (first,))
             store(scan_sum(costs, 0, exclusive=True) + before, found)
-            widths = where(blocks > 0, widths, 0)
-            step.carry(before + whole(reduce_sum, costs), dearest.maximum(whole(reduce_max, widths)))
+            step.carry(before + whole(reduce_sum, costs), dearest.maximum(whole(reduce_max, blocks.dearest)))
         total, dearest = step.results
         share = full((1,), share_of(total, given.workgroups).maximum(dearest), "i32", ONE)
         store(share, view(given.costs.offset(given.count + 1), (1,), (1,)).window((1,), (0,)))

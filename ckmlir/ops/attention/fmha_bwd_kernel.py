@@ -3,6 +3,7 @@ of one head; which blocks, a walk says."""
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 from ckmlir.dialect.mma import Mma
@@ -14,7 +15,9 @@ from ckmlir.ops.attention.backward_keys_loop_kernel import KeyRows, differentiat
 from ckmlir.ops.attention.backward_loop_kernel import Form, Kept, Queries, differentiate, keep_keys
 from ckmlir.ops.attention.backward_parts_kernel import attended, mask_parts, spans
 from ckmlir.ops.attention.backward_scores_kernel import EXPONENTS
-from ckmlir.ops.attention.backward_walks_kernel import WALKS, Keeping, Turn
+from ckmlir.ops.attention.backward_shares_kernel import Shared
+from ckmlir.ops.attention.backward_walks_kernel import WALKS as ALONE
+from ckmlir.ops.attention.backward_walks_kernel import Keeping, Turn, Walk
 from ckmlir.ops.attention.fmha_bwd_spec import BACKWARD_PARTS, KEPT, STRIDED, FmhaBwdSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head, values_of_head
 from ckmlir.ops.attention.part import ScorePart, WeightPart, find_part
@@ -26,6 +29,8 @@ ACCUMULATOR_GROUP = 4
 """Consecutive queries that a lane holds of a matrix instruction's result."""
 DROPPING = {"dropout": dropped}
 """By the name of a part that does something to the softmax."""
+WALKS: Mapping[str, Walk] = {**ALONE, "shares": Shared()}
+"""By `FmhaBwdSpec.sink`."""
 SLOPES = {"dbias": stored}
 """By the name of a part that writes dS."""
 

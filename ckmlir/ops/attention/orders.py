@@ -82,17 +82,6 @@ class Falling(Across):
         return found
 
 
-class Folded(Rising):
-    """Heads and sequences one after the other; of each the first block, the last, the second, the last but one, and so
-    on, so that under a causal mask two that follow each other have as much to do as any other two."""
-
-    def first(self, place: Scalar, rows: int, length: Scalar) -> Scalar:
-        """See `Order`."""
-        from_behind: Scalar = (length - 1) // rows - place // 2
-        found: Scalar = (place % 2).equals(0).select(place // 2, from_behind) * rows
-        return found
-
-
 class Joined(Rising):
     """The blocks of all sequences in one row, heads one after the other: as many workgroups as there is work, whatever
     the lengths. A place is that in the row; whose block it is, and which, the workgroup finds out by itself
@@ -112,7 +101,7 @@ class JoinedFalling(Across):
         return heads, 1, blocks
 
 
-ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling(), "folded": Folded()}
+ORDERS: Mapping[str, Order] = {"rising": Rising(), "across": Across(), "falling": Falling()}
 JOINED, JOINED_FALLING = "joined", "joined_falling"
 IN_ONE_ROW: Mapping[str, Order] = {JOINED: Joined(), JOINED_FALLING: JoinedFalling()}
 """Those in which the blocks of all sequences are in one row."""

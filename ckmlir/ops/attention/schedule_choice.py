@@ -79,8 +79,6 @@ def order(mask: str) -> str:
 
 
 def order_of_keys(mask: str, *, shared: bool) -> str:
-    """That of blocks of keys, whose queries a workgroup of attention backward walks over; `shared`: workgroups take as
-    many blocks as each other, one behind the other."""
-    if mask != "causal":
-        return RISING
-    return "folded" if shared else "across"
+    """That of blocks of keys, whose queries a workgroup of attention backward walks over; `shared`: workgroups that
+    stay find blocks by what they cost, from the first on."""
+    return "across" if mask == "causal" and not shared else RISING

@@ -1,20 +1,23 @@
 """Equal shares of attention backward for a fixed number of workgroups, and few slots for the parts of dQ.
 
-A block of keys costs as many steps as its sequence has blocks of queries, and a few for what is done once. Blocks
-follow each other by sequence, head of Q and place in the head; what is in front of a step is where it stands. Each
-workgroup takes the steps in a range of its own, all ranges being as long as the dearest block, or longer. What it adds
-to dQ of a head, step after step, goes into one slot, which is no other's; and a block's dK and dV are those of at most
-two workgroups, which may add them in any order, since two numbers have one sum. So sums have the same bits in every
-run, and a head has as many slots as workgroups have work in it. CK Tile's persistent schedule of group mode has such
-ranges of whole blocks.
+A block of keys costs as many steps as blocks of queries attend to it (`key_blocks`), and a few for what is done once.
+Blocks follow each other by sequence, head of Q and place in the head; what is in front of a step is where it stands.
+Each workgroup takes the steps in a range of its own, all ranges being as long as the dearest block, or longer, but for
+what would only load a block (`boundary`). What it adds to dQ of a head, step after step, goes into one slot, which is
+no other's; and a block's dK and dV are those of at most two workgroups, which may add them in any order, since two
+numbers have one sum. So sums have the same bits in every run, and a head has as many slots as workgroups have work in
+it. CK Tile's persistent schedule of group mode has such ranges of whole blocks.
 
 A head has a slot for the workgroup that has its first step, where dQ would lie by itself. A workgroup that begins
 behind the first step of a head has a slot of its own for that head, as long as the longest sequence. So where slots lie
 depends on no length, and their number is known before lengths are: the heads, and the workgroups or the blocks of keys,
-whichever are fewer.
+whichever are fewer. No workgroup is numbered beyond the blocks, since ranges are as long as these.
+
+The first piece that reaches a row of a slot stores it, others add. So a slot is defined in one run of rows (`Written`),
+and nothing is set to zero but rows between two pieces that do not meet.
 
 All that a kernel has to know of lengths is where each sequence begins, and how long ranges are (`Shares.costs`); the
-rest is `Blocks`, the same arithmetic on integers and on scalars of a kernel.
+rest is `KeyBlocks`, the same arithmetic on integers and on scalars of a kernel.
 """
 
 from __future__ import annotations
@@ -25,51 +28,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from ckmlir.ops.attention.key_blocks import BESIDE, Bounds, KeyBlocks, blocks_of, boundary, steps_of
+from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 
-BESIDE = 3
-"""Steps that loading a block's K and V and adding its dK and dV are worth; they stand in front of the others."""
-
-
-@dataclass(frozen=True)
-class Blocks:
-    """The blocks of keys of a sequence, head after head. All numbers are integers, or scalars of a kernel.
-
-    Attributes:
-        begin: where the first one begins.
-        width: what each costs.
-        count: how many a head has.
-    """
-
-    begin: Any
-    width: Any
-    count: Any
-
-    @classmethod
-    def of(cls, begin: Any, queries: Any, keys: Any, block: tuple[int, int]) -> Blocks:
-        """Those of a sequence with so many queries and keys; `block` has the queries and keys of a step."""
-        return cls(begin, steps_of(queries, block), blocks_of(keys, block))
-
-    def at(self, cost: Any) -> Any:
-        """The number, among those of all heads, of the block that a cost within the sequence lies in."""
-        return (cost - self.begin) // self.width
-
-    def place(self, number: Any) -> Any:
-        """Where a block begins."""
-        return self.begin + number * self.width
-
-
-def steps_of(queries: Any, block: tuple[int, int]) -> Any:
-    """What a block of keys costs; numbers as in `Blocks`, or an array."""
-    return (queries + (block[0] - 1)) // block[0] + BESIDE
-
-
-def blocks_of(keys: Any, block: tuple[int, int]) -> Any:
-    """How many blocks of keys a head has."""
-    return (keys + (block[1] - 1)) // block[1]
+EVERYTHING = Mask.parse("none")
 
 
 def share_of(total: Any, workgroups: Any) -> Any:
@@ -88,6 +54,20 @@ class Piece(NamedTuple):
     steps: range
 
 
+class Written(NamedTuple):
+    """The run of rows that a slot has, from `low` to before `high`, rows in whole blocks; scalars or integers."""
+
+    low: Any
+    high: Any
+
+    def beginning(self, low: Any) -> Written:
+        """The same, or where it has no rows, none at a row."""
+        if isinstance(self.low, int):
+            return self if self.low < self.high else Written(low, low)
+        empty = self.low.equals(self.high)
+        return Written(*(empty.select(low, one) for one in self))
+
+
 @dataclass(frozen=True)
 class Shares:
     """A problem's work for a fixed number of workgroups.
@@ -103,6 +83,7 @@ class Shares:
     keys: Rows
     block: tuple[int, int]
     workgroups: int
+    mask: Mask = EVERYTHING
 
     @property
     def words(self) -> tuple[str, str]:
@@ -123,25 +104,14 @@ class Shares:
         self.keys.check(arrays)
 
     @property
-    def most_blocks(self) -> int:
-        """Blocks of keys of a head, at most."""
-        return int(blocks_of(self.keys.longest, self.block))
-
-    @property
-    def by_block(self) -> int:
-        """How many slots each head has beside the first, where they are numbered by blocks; 0 where they are numbered
-        by workgroups, since these are fewer."""
-        return self.most_blocks if self.sequences * self.heads * self.most_blocks < self.workgroups else 0
-
-    @property
     def own_slots(self) -> int:
-        """How many slots there are beside those of heads."""
-        return min(self.sequences * self.heads * self.most_blocks, self.workgroups)
+        """How many slots there are beside those of heads: those of workgroups, by their numbers."""
+        return min(self.sequences * self.heads * int(blocks_of(self.keys.longest, self.block)), self.workgroups)
 
-    def own_slot(self, workgroup: int, head: int, place: int) -> int:
-        """The number of the slot of a workgroup that begins in a block behind the first step of a head, of all
-        heads'."""
-        return head * self.by_block + place if self.by_block else workgroup
+    @property
+    def count(self) -> int:
+        """Of all slots: those of heads, then those of workgroups."""
+        return self.sequences * self.heads + self.own_slots
 
     def first_own(self, channels: int) -> int:
         """Elements in front of the slots of workgroups: dQ of all rows."""
@@ -153,15 +123,26 @@ class Shares:
         return self.first_own(channels) + self.own_slots * self.queries.longest * channels
 
     def arguments(self, channels: int) -> tuple[Argument, ...]:
-        """What kernels are told of them: sequences, `by_block`; elements in front of the slots of workgroups, and from
-        one to the next."""
+        """What kernels are told of them: sequences; elements in front of the slots of workgroups, and from one to the
+        next."""
         places = (self.first_own(channels), self.queries.longest * channels)
-        return (np.int32(self.sequences), np.int32(self.by_block), *map(np.int64, places))
+        return (np.int32(self.sequences), *map(np.int64, places))
+
+    @property
+    def bounding(self) -> tuple[Argument, ...]:
+        """What kernels are told of the mask: its coordinate, sink tokens if it has any, and whether its corner is the
+        bottom right one; nothing where all queries attend to all keys."""
+        if self.mask.kind == "none":
+            return ()
+        y, x = self.mask.cornerless(self.queries.longest, self.keys.longest)
+        sinks = [self.mask.sink] * (self.mask.kind == "sinks")
+        return tuple(map(np.int32, (y, x, *sinks, self.mask.bottom_right)))
 
     def check(self) -> None:
         """Raise RequestError for more work than 32 bits count."""
         width = steps_of(self.queries.longest, self.block)
-        most = (self.sequences * self.heads * self.most_blocks + self.workgroups) * width
+        blocks = self.sequences * self.heads * int(blocks_of(self.keys.longest, self.block))
+        most = (blocks + self.workgroups) * width
         if most > MAXIMUM_SIZE:
             what = f"persistent=1: blocks of keys of all heads take up to {most} steps"
             raise RequestError(f"{what}; kernels count to {MAXIMUM_SIZE}: expected persistent=0")
@@ -170,42 +151,86 @@ class Shares:
         """Where each sequence begins, behind the last the end, and the length of ranges (sequences + 2, int64), by the
         arrays of lengths."""
         lengths = [[side.of(arrays, one)[1] for one in range(self.sequences)] for side in (self.queries, self.keys)]
-        sq, sk = np.array(lengths, np.int64)
-        widths, blocks = steps_of(sq, self.block), blocks_of(sk, self.block)
-        ends = np.cumsum(self.heads * blocks * widths)
-        share = max(share_of(ends[-1] if len(ends) else 0, self.workgroups), widths[blocks > 0].max(initial=0))
+        blocks = self._blocks(0, *np.array(lengths, np.int64))
+        ends = np.cumsum(self.heads * blocks.width * np.ones(self.sequences, np.int64))
+        share = max(share_of(ends[-1] if len(ends) else 0, self.workgroups), blocks.dearest.max(initial=0))
         found: Array = np.concatenate([[0], ends, [share]]).astype(np.int64)
         return found
 
-    def blocks(self, costs: Sequence[int] | Array, arrays: Mapping[str, Array], number: int) -> Blocks:
+    def blocks(self, costs: Sequence[int] | Array, arrays: Mapping[str, Array], number: int) -> KeyBlocks:
         """Those of a sequence."""
         sq, sk = (side.of(arrays, number)[1] for side in (self.queries, self.keys))
-        return Blocks.of(int(costs[number]), sq, sk, self.block)
+        return self._blocks(int(costs[number]), sq, sk)
+
+    def _blocks(self, begin: Any, queries: Any, keys: Any) -> KeyBlocks:
+        bounds = None
+        if self.bounding:
+            y, x, *_, corner = (int(one) for one in self.bounding)
+            bounds = Bounds.of(self.mask.kind, y, x, corner, self.mask.sink, queries, keys)
+        return KeyBlocks.of(begin, queries, keys, self.block, bounds)
 
     def work(self, arrays: Mapping[str, Array], workgroup: int) -> Iterator[Piece]:
         """What a workgroup does, in order."""
-        *begins, total, share = self.costs(arrays).tolist()
-        low, high = workgroup * share, min((workgroup + 1) * share, total)
+        costs = self.costs(arrays)
+        total, share = costs[-2:].tolist()
+        low, high = (self._boundary(costs, arrays, min(one * share, total)) for one in (workgroup, workgroup + 1))
         cost = low
         while cost < high:
-            number = int(np.searchsorted([*begins[1:], total], cost, side="right"))
-            blocks = self.blocks(begins, arrays, number)
-            at = blocks.at(cost)
-            head, place = divmod(at, blocks.count)
-            begin, first = blocks.place(at), blocks.place(head * blocks.count)
-            until = min(begin + blocks.width, high)
-            steps = (max(one - begin - BESIDE, 0) for one in (cost, until))
-            of_head, begun = number * self.heads + head, (low - first) // blocks.width
-            own = None if low <= first else self.own_slot(workgroup, of_head, begun)
-            yield Piece(number, head, place, own, range(*steps))
+            number, head, place, first, begin, end = self._find(costs, arrays, cost)
+            until = min(end, high)
+            before = int(self.blocks(costs, arrays, number).low(place))
+            steps = (before + max(one - begin - BESIDE, 0) for one in (cost, until))
+            yield Piece(number, head, place, None if low <= first else workgroup, range(*steps))
             cost = until
+
+    def _boundary(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> int:
+        if cost >= costs[-2]:
+            return cost
+        found: int = boundary(cost, self._find(costs, arrays, cost)[-2])
+        return found
+
+    def _find(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> tuple[int, int, int, int, int, int]:
+        """The sequence, the head and the block that a cost lies in, where the head begins, and the block's ends."""
+        number = int(np.searchsorted(costs[1:-1], cost, side="right"))
+        blocks = self.blocks(costs, arrays, number)
+        head = int(blocks.head_at(cost))
+        first = int(blocks.first(head))
+        place = _place(blocks, cost - first)
+        begin, end = (first + int(blocks.before(one)) for one in (place, place + 1))
+        return number, head, place, first, begin, end
 
     def slots(self, costs: Array, arrays: Mapping[str, Array], number: int, head: int) -> list[int | None]:
         """The slots of a head that are in use, in the order in which they are added; None is the head's."""
         blocks, share = self.blocks(costs, arrays, number), int(costs[-1])
         if not blocks.count:
             return []
-        of_head, first = number * self.heads + head, head * blocks.count
-        begin, end = blocks.place(first), blocks.place(first + blocks.count)
+        begin, end = int(blocks.first(head)), int(blocks.first(head + 1))
         others = range(begin // share + 1, (end - 1) // share + 1)
-        return [None, *(self.own_slot(one, of_head, blocks.at(one * share) - first) for one in others)]
+        return [None, *(one for one in others if begin < self._boundary(costs, arrays, one * share) < end)]
+
+    def index(self, number: int, head: int, slot: int | None) -> int:
+        """A slot's place among all."""
+        return number * self.heads + head if slot is None else self.sequences * self.heads + slot
+
+    def written(self, arrays: Mapping[str, Array]) -> Array:
+        """The run of rows that each slot has (count, 2), zeros for those that are not in use. Of slots of workgroups
+        without work kernels leave it open."""
+        found = np.zeros((self.count, 2), np.int64)
+        for workgroup in range(self.workgroups):
+            for number, head, _, slot, steps in self.work(arrays, workgroup):
+                index = self.index(number, head, slot)
+                low, high = (one * self.block[0] for one in (steps.start, steps.stop))
+                before = Written(*found[index].tolist())
+                if low < high:
+                    before = before.beginning(low)
+                    found[index] = min(before.low, low), max(before.high, high)
+        return found
+
+
+def _place(blocks: KeyBlocks, cost: int) -> int:
+    """The block of a head that a cost lies in."""
+    low, high = 0, int(blocks.count)
+    while low + 1 < high:
+        middle = (low + high) // 2
+        low, high = (middle, high) if blocks.before(middle) <= cost else (low, middle)
+    return low
