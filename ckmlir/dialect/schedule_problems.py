@@ -80,8 +80,8 @@ def _step_problems(s: Schedule) -> Iterator[tuple[str, str]]:
             seen.add(one)
     if s.order == "weave":
         yield from _weave_problems(s)
-    elif s.lead != LEAD:
-        yield "lead", f"order '{s.order}' has no lead; it is for order 'weave'"
+    elif s.lead != LEAD and s.order != "interleave":
+        yield "lead", f"order '{s.order}' has no lead; it is for orders 'weave' and 'interleave'"
     if s.step and s.order not in ("source", "weave"):
         yield "order", f"order '{s.order}' finds the step's order itself; leave 'step' out"
 

@@ -134,17 +134,34 @@ class _Flow:
     def _wait_at_barriers(self, found: _Conflict, places: Places) -> bool:
         """Have the barriers wait that are there already, and as many before the event as end copies for all waves.
 
-        False if there are none, or all do what they can.
+        False if there are none, all do what they can, or one is in a loop that was left: it would wait in every step.
         """
         changed = False
         entering = self._entering(places)
-        for spot in self._barriers_before(found.spot, entering):
+        spots = self._barriers_before(found.spot, entering)
+        if any(self._left(block, found.spot[0]) for block, _ in spots):
+            return False
+        for spot in spots:
             *_, state = self._states(spot[0], entering[spot[0]], places, spot[1])
             behind = [count for bit, count in state.copies if bit & found.bits]
             if behind and (spot not in places or min(behind) < (places[spot].copies or 0)):
                 places[spot] = _Place(min(behind), 0)
                 changed = True
         return changed
+
+    def _left(self, block: int, later: int) -> bool:
+        """Whether a block is in a loop that another one is not in."""
+        return block in self._reached(block) and block not in self._reached(later)
+
+    def _reached(self, block: int) -> set[int]:
+        """The blocks behind one."""
+        found: set[int] = set()
+        pending = list(self.successors[block])
+        while pending:
+            if (one := pending.pop()) not in found:
+                found.add(one)
+                pending += self.successors[one]
+        return found
 
     def _barriers_before(self, spot: Spot, entering: list[Pending]) -> list[Spot]:
         """On every way to an event the last barrier after whose own wait enough others follow."""

@@ -78,12 +78,15 @@ def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targ
     The operands of a phase are read during the phase before it; those of the first phase in the last phase of the
     iteration before. (With `reads 0`: right before their own phase.)
 
-    What fills tensors with several LDS buffers, and global loads, go before the last phase; a load follows the writes
-    that empty its registers, and the one barrier of the step stands before the last phase. With one buffer loads go
-    before the last phase, writes into its first half, when everything else has been read, and the next reads into its
-    second half; two barriers stand between these three. (Loads that run further ahead than their writes follow these,
-    so that one set of registers less is alive.) A load that matrix instructions use without LDS follows the
-    last of them, so that its registers are free.
+    What fills LDS, and global loads, go before the last phase; a load follows the writes that empty its registers, and
+    the one barrier of the step stands before the last phase. What fills a tensor as many iterations ahead as that has
+    buffers finds its buffer free when everything else has been read, and goes into the last phase. If that is one, the
+    next reads find what it writes: it takes the first half of the phase, these the second, with a barrier between.
+    Else the barrier is part of the order, and reads end `lead` matrix instructions before it, so that nobody waits for
+    them there; where everything is filled so, the last phase is short for that, and it begins two `lead`s earlier,
+    behind a barrier of its own.
+    (Loads that run further ahead than such writes follow these, so that one set of registers less is alive.) A load
+    that matrix instructions use without LDS follows the last of them, so that its registers are free.
     """
     phases = Phases(body)
     starts, end = phases.starts, len(phases.matrix)
@@ -91,24 +94,35 @@ def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targ
     slots: Slots = []
     for phase, group in enumerate(phases.straight):
         slots += _spread(group, starts[phase + 1], starts[phase + 2] if phase + 2 < len(starts) else end)
-    rotating = [op for op in phases.fills if schedule.buffers_of(tensor_name(op)) > 1]
-    single = [op for op in phases.fills if op not in rotating]
+    behind = [op for op in phases.fills if ahead[op] >= schedule.buffers_of(tensor_name(op))]
+    before = [op for op in phases.fills if op not in behind]
     if schedule.reads == 0:
         for phase, group in enumerate(phases.reads):
             slots += [(starts[phase], op) for op in group]
-        slots += _spread(_transfers(phases.loads, rotating, ahead), 0, last)
-        slots += _spread(_transfers([], single, ahead), last, end)
+        slots += _spread(_transfers(phases.loads, before, ahead), 0, last)
+        slots += _spread(_transfers([], behind, ahead), last, end)
         return _merge(body, phases, slots, ahead)
+    found = any(ahead[op] == 1 for op in behind)  # by the next reads
+    meets = bool(behind) and not found
+    lead = min(schedule.lead, last // 8) if meets else 0
+    free = last if before else last - 2 * lead
+    rate = (free - lead) / max(last, 1)
     for phase, group in enumerate(phases.reads[1:], start=1):
-        slots += _spread(group, starts[phase - 1], starts[phase])
+        slots += _spread(group, starts[phase - 1] * rate, starts[phase] * rate)
     for op in phases.reads[0]:
         ahead[op] += 1
-    middle = (last + end) / 2 if single else last
-    late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in single)]
-    slots += _spread(_transfers([op for op in phases.loads if op not in late], rotating, ahead), 0, last)
-    slots += _spread(_transfers(late, single, ahead), last, middle)
+    middle = (last + end) / 2 if found else last
+    late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in behind)]
+    slots += _spread(_transfers([op for op in phases.loads if op not in late], before, ahead), 0, last)
+    slots += _spread(_transfers(late, behind, ahead), free, middle if found else end)
     slots += _spread(phases.reads[0], middle, end)
-    return _merge(body, phases, slots, ahead)
+    step = _merge(body, phases, slots, ahead)
+    return _meeting(step, {phases.matrix[free], phases.matrix[last]}) if meets else step
+
+
+def _meeting(step: Step, at: set[ir.Operation]) -> Step:
+    """The step with barriers in front of some matrix instructions."""
+    return Step([replace(one, before=(Barrier(),)) if one.op in at else one for one in step.placed])
 
 
 def _spread(ops: list[ir.Operation], start: float, end: float) -> Slots:

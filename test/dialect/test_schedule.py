@@ -122,7 +122,7 @@ def test_the_line_of_a_mistake_is_named() -> None:
         ("schedule s 1; order weave; elements 2; step a.0-3", "its step lists whole stages, not 'a.0-3'"),
         ("schedule s 1; order weave; elements 2; step a, fence", "its step lists whole stages, not 'fence'"),
         ("schedule s 1; order weave; elements 2; step a; lead 33", "lead 33; 1 to 32 make sense"),
-        ("schedule s 1; lead 8", "order 'source' has no lead; it is for order 'weave'"),
+        ("schedule s 1; lead 8", "order 'source' has no lead; it is for orders 'weave' and 'interleave'"),
         ("schedule s 1; elements 3", "elements 3; 0, 1, 2, 4, 8, 16 make sense"),
         ("", "a schedule begins with 'schedule NAME 1'; the text is empty"),
         ("ahead load 1", "line 1: a schedule begins with 'schedule NAME 1', not 'ahead'"),

@@ -29,8 +29,13 @@ PREFERRED_PARTIAL = ("compv3",)
 """The same for partial sums that have accumulators of their own: with another buffer there is one workgroup a compute
 unit, and nothing multiplies while it scales. By the model, fp8 of 4096 x 4096 x 4096 with scales of 1x128 and 128x128
 takes 62.5 µs instead of 96.2 on gfx942, 42.8 instead of 77.7 on gfx950."""
+COPIED = "async_late"
+"""What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
+eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 in cycles of eight waves with
+`PREFERRED` and of this: bf16 163116, 150996; fp8 (`WITHOUT_REGISTERS`) 94313, 84835. `async_wide` takes 148636 and
+83012, for 2.5 times the time to compile."""
 WITHOUT_REGISTERS = "ping_pong_async"
-"""What large blocks are left with where the matrix instruction's own vectors take the registers of tiles that are on
+"""What eight waves are left with where the matrix instruction's own vectors take the registers of tiles that are on
 their way: those go straight to LDS. By the model on gfx950, fp8 of 4096 x 4096 x 4096: 70 % of the peak, 63 % with
 `PREFERRED` and 128 x 128."""
 NARROWEST_FOR_DEEP = 8
@@ -56,6 +61,8 @@ several. By the model on gfx942, in cycles of
 both kernels without the time between them (no parts; the rule's choice; others): m=28 n=384 k=1536, 25365; 8 parts
 10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
 second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
+LEAST_STEPS_OF_FOUR_WAVES = 8
+"""Of large blocks; see `_pays_four_waves`."""
 LOW_COLUMNS, LOW_BYTES = (64, 32, 16), 256
 """Columns of low blocks, and bytes along K: benchmarks/small_m.py tries them."""
 PING_PONG = "ping_pong"
@@ -85,6 +92,7 @@ class Wish(NamedTuple):
         partial: whether a step has accumulators of its own, whose sums are scaled before they are added.
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
+        plain: whether C is the sums as they are, stored two elements at a time or more.
     """
 
     m: int
@@ -100,6 +108,7 @@ class Wish(NamedTuple):
     batch: int = 1
     partial: bool = False
     sparse: bool = False
+    plain: bool = True
 
 
 def wish_of(problem: Problem, target: Target) -> Wish:
@@ -108,7 +117,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
-        problem.ld_index is not None,
+        problem.ld_index is not None, not problem.op and problem.aligned()[2] > 1,
     )  # fmt: skip
 
 
@@ -116,11 +125,11 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     """Candidates for what is open, the best first: the largest block, and for each block every schedule.
 
     Blocks: for products of few rows low and deep ones (`_low`). Else 128 x 128, and 64 x 64 where the product has few
-    rows or columns or many blocks are on their way from memory; 256 x 256 by eight waves before that, for groups of
-    waves that take turns, and where LDS would keep the matrix cores waiting (`_pays_large`). Schedules: `PREFERRED`,
-    before them groups that take turns where large blocks leave no compute unit idle that others would not
-    (`_pays_turns`), behind them for large blocks `WITHOUT_REGISTERS`. Waves: four; eight, two a SIMD, for those large
-    blocks and where they take turns.
+    rows or columns or many blocks are on their way from memory; 256 x 256 before that, for groups of waves that take
+    turns, and where LDS would keep the matrix cores waiting (`_pays_large`). Schedules: `PREFERRED`, before them groups
+    that take turns where large blocks leave no compute unit idle that others would not (`_pays_turns`), and for large
+    blocks that are copied `COPIED`, behind them `WITHOUT_REGISTERS`. Waves: four; eight, two a SIMD, for large blocks
+    that are not `COPIED` and where they take turns.
     """
     schedules = (PREFERRED_PARTIAL if wish.partial else PREFERRED) if wish.schedule is None else (wish.schedule,)
     found = []
@@ -132,7 +141,10 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
             found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, _elements(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         if _pays_turns(wish, target):
             found.append(Plan(PING_PONG, (LARGE, LARGE, _depth(LARGE, PING_PONG, wish.dtype, target)), EIGHT_WAVES))
-        last = (WITHOUT_REGISTERS,) * _pays_copies(wish, target)
+        depth = _depth(LARGE, COPIED, wish.dtype, target)
+        if _pays_four_waves(wish, depth) and _pays_copies(wish, COPIED, FOUR_WAVES, target):
+            found.append(Plan(COPIED, (LARGE, LARGE, depth), FOUR_WAVES))
+        last = (WITHOUT_REGISTERS,) * _pays_copies(wish, WITHOUT_REGISTERS, EIGHT_WAVES, target)
         large = [(LARGE, name) for name in (*schedules, *last)]
         for size, name in [*large, *itertools.product((MEDIUM, SMALL), schedules)]:
             if size in _sizes(wish, name, target):
@@ -252,15 +264,15 @@ def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
     if wish.arrays > 2:
         return (MEDIUM, SMALL)  # accumulators of both, and narrow loads beside them, may ask for the small one
     takes_turns = plan.order == PING_PONG and min(wish.m, wish.n) > MEDIUM
-    return (LARGE, MEDIUM) if takes_turns or _pays_large(wish, schedule, target) else (MEDIUM,)
+    return (LARGE, MEDIUM) if takes_turns or _pays_large(wish, schedule, EIGHT_WAVES, target) else (MEDIUM,)
 
 
-def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
+def _pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
     """Whether blocks of 256 x 256 pay: with smaller ones LDS would be busy as long as the matrix cores, there is a
-    block for every compute unit, LDS holds its buffers at full depth, and eight waves have the registers for it.
+    block for every compute unit, LDS holds its buffers at full depth, and these waves have the registers for it.
 
-    Those hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two operands
-    that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
+    Eight waves hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two
+    operands that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
     """
     bits8, deepest = _bits(wish.dtype) <= 8, _depth(SMALL, schedule, wish.dtype, target)
     transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
@@ -270,7 +282,7 @@ def _pays_large(wish: Wish, schedule: str, target: Target) -> bool:
         and wish.load_bytes == VECTOR_BYTES
         and transposed * (1 + bits8) + 2 * ragged <= 2
         and _depth(LARGE, schedule, wish.dtype, target) == deepest
-        and wish.waves in (None, EIGHT_WAVES)
+        and wish.waves in (None, waves)
         and _bound_by_lds(schedule, wish.dtype, target)
     )
 
@@ -315,9 +327,21 @@ def _filled(wish: Wish, size: int, target: Target) -> float:
     return blocks / (ceil_div(blocks, target.compute_units) * target.compute_units)
 
 
-def _pays_copies(wish: Wish, target: Target) -> bool:
+def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
     """Whether an open schedule may copy large blocks straight to LDS: both operands are read along K, as they lie."""
-    return wish.schedule is None and wish.layout[:2] == "RC" and _pays_large(wish, WITHOUT_REGISTERS, target)
+    open_ = wish.schedule is None and wish.layout[:2] == "RC"
+    return open_ and _pays_large(wish, schedule, waves, target)
+
+
+def _pays_four_waves(wish: Wish, depth: int) -> bool:
+    """Whether four waves pay for large blocks: expressions, and stores of single elements, spill scalar registers
+    beside 256 accumulators of a lane, few steps do not make up for the longer way into the loop, and comparisons with
+    the end of K fall on half as many waves.
+
+    By the model on gfx950, 4096 x 4096 in bf16, in cycles of eight waves with `PREFERRED` and of four: K of 64 17308
+    and 19776, of 256 25896 and 26136, of 1024 53340 and 51108; 4104 x 4104 372769 and 386734.
+    """
+    return wish.plain and wish.k % depth == 0 and wish.k >= LEAST_STEPS_OF_FOUR_WAVES * depth
 
 
 def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:

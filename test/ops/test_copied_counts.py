@@ -1,0 +1,30 @@
+"""What the loops of large products of gfx950 consist of: counts per 64 matrix instructions that docs/timing.md compares
+with a hand-written kernel's.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+from ckmlir.compiler import compile_kernel
+from ckmlir.ops import find_operator
+from ckmlir.scheduling.machine_loop import steady_loop
+from ckmlir.targets import get_target
+
+MOST = {
+    "bf16": {"valu": 0, "wait": 21, "barrier": 2, "vmov": 0, "accvgpr_move": 0, "lds": 32, "vmem": 16},
+    "fp8": {"valu": 0, "wait": 16, "barrier": 4, "vmov": 0, "accvgpr_move": 0, "lds": 64, "vmem": 32},
+}
+
+
+@pytest.mark.parametrize("dtype", MOST)
+def test_the_default_has_no_more_instructions_than_compared(dtype: str) -> None:
+    operator, target = find_operator("gemm"), get_target("gfx950")
+    spec = operator.spec(operator.problem(m=4096, n=4096, k=4096, dtype=dtype), target)
+    kernel = compile_kernel(operator, spec, target)
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    assert mix["mfma"] >= 64
+    for name, most in MOST[dtype].items():
+        assert 64 * mix[name] / mix["mfma"] <= most, name

@@ -1,0 +1,51 @@
+"""Interleaved steps whose copies take the buffer that the step has read: reads, barrier, copies, in that order."""
+
+from __future__ import annotations
+
+import pytest
+
+from ckmlir.dialect.schedule import Schedule
+from ckmlir.dialect.schedule_items import Barrier, Fragments
+from ckmlir.ops import find_operator
+from ckmlir.ops.schedules import GEMM
+from ckmlir.scheduling import Workbench
+from ckmlir.targets import get_target
+
+BARRIER = ("barrier", 0)
+BLOCK = {"block": (256, 256, 64), "wave": (2, 2)}
+
+
+def listed(text: str) -> list[tuple[str, int]]:
+    """The stages of the steady step's fragments in order, each with how far ahead it runs, and its barriers."""
+    operator, target = find_operator("gemm"), get_target("gfx950")
+    problem = operator.problem(m=256, n=256, k=640, schedule="async_late", **BLOCK)
+    bench = Workbench.of(operator, operator.spec(problem, target), target)
+    found: list[tuple[str, int]] = []
+    for one in bench.listed(Schedule.parse(text)).step:
+        if isinstance(one, Fragments):
+            found += [(one.stage, one.ahead or 0)] * (1 + (one.last or 0) - (one.first or 0))
+        elif isinstance(one, Barrier):
+            found.append(BARRIER)
+    return found
+
+
+@pytest.mark.parametrize(("name", "barriers"), [("async_late", 2), ("async_wide", 1)])
+def test_copies_stand_behind_the_reads_whose_buffer_they_take(name: str, barriers: int) -> None:
+    """Of async_wide those of B, which has two buffers; those of A, which has three, stand before them."""
+    step = listed(GEMM[name])
+    first = step.index(BARRIER)
+    copies = [number for number, one in enumerate(step) if one == ("load", 2)]
+    late = [number for number in copies if number > first]
+    assert step.count(BARRIER) == barriers and step.count(("from_lds", 0)) == 24
+    assert ("from_lds", 0) not in step[first:]
+    assert len(copies) == 16 and len(late) == (16 if name == "async_late" else 8)
+
+
+def test_reads_end_before_the_barrier_by_the_lead() -> None:
+    """Between the last read of the step and its barrier stand as many matrix instructions or one more, six at most:
+    an eighth of those before the last phase."""
+    for lead, least in ((1, 1), (4, 4), (16, 6)):
+        step = listed(GEMM["async_wide"] + f"; lead {lead}")
+        until = step.index(BARRIER)
+        behind = step[max(number for number in range(until) if step[number] == ("from_lds", 0)) : until]
+        assert least <= behind.count(("math", 0)) <= least + 1
