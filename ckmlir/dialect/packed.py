@@ -11,12 +11,14 @@ from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
-WIDE = ("f32", "f16")
+WIDE = ("f32", "f16", "f8E4M3FN", "f8E4M3FNUZ")
 """What packed elements become, exactly."""
 
 
 class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
-    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32 or f16, exactly; the last dimension grows."""
+    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, f16 or fp8, exactly; the last dimension
+    grows.
+    """
 
     source: ext.Operand[Any]
     tile: ext.Result[Any]
@@ -44,7 +46,7 @@ class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
 
 
 class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
-    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as f32 or f16."""
+    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as f32, f16 or fp8."""
 
     source: ext.Operand[Any]
     fragment: ext.Result[Any]
@@ -99,12 +101,12 @@ def _check_vectors(packing: Packing, octets: ir.Type, elements: ir.Type, wide: t
     expect(elements.shape[0] == wanted, f"{octets.shape[0]} bytes hold {wanted} elements, not {elements.shape[0]}")
 
 
-def unpack(source: ir.Value, format_: str, element: str = "f32") -> ir.Value:
-    """A tile of bytes as f32 or f16."""
+def unpack(source: ir.Value, format_: str, element: ir.Type) -> ir.Value:
+    """A tile of bytes as elements of a type of `WIDE`."""
     tile, packing = tile_of(source), PACKED[format_]
     lengths = (*tile.lengths[:-1], packing.count(tile.lengths[-1]))
     lies = None if tile.distribution is None else elements_over(tile.distribution, packing)
-    wide = TileType(lengths, ir.Type.parse(element), lies)
+    wide = TileType(lengths, element, lies)
     return value("ck.unpack", wide.mlir(), [source], {"format": string(format_)})
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from math import isfinite
+from math import frexp, isfinite, isnan
 
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float
@@ -13,6 +13,7 @@ Number = int | float
 LARGEST = {
     "f16": 65504.0, "bf16": (2 - 2**-7) * 2.0**127, "f32": (2 - 2**-23) * 2.0**127, "f64": (2 - 2**-52) * 2.0**1023,
     "f8E4M3FNUZ": 240.0, "f8E4M3FN": 448.0, "f8E5M2FNUZ": 57344.0, "f8E5M2": 57344.0,
+    "f8E8M0FNU": 2.0**127,
 }  # fmt: skip
 """The largest finite numbers of the floating-point types."""
 
@@ -36,6 +37,8 @@ def constant(number: Number | bool, type_: ir.Type) -> ir.Value:
         rounded = float(number)
         if isfinite(rounded) and abs(rounded) > LARGEST[str(type_)]:
             raise TracingError(f"{number} does not fit into {type_}; the largest is {LARGEST[str(type_)]:g}")
+        if str(type_) == "f8E8M0FNU" and not (isnan(rounded) or (rounded >= 2.0**-127 and frexp(rounded)[0] == 0.5)):
+            raise TracingError(f"{number} is no e8m0, which has powers of two from 2^-127 to 2^127, and NaN")
         return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, rounded)})
     if not isinstance(number, int):
         raise TracingError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")

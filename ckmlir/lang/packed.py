@@ -4,23 +4,27 @@ from __future__ import annotations
 
 from ckmlir.dialect import packed
 from ckmlir.dialect.packing import PACKED
+from ckmlir.lang.arithmetic import dtype
 from ckmlir.lang.trace import TracingError, located
 from ckmlir.lang.values import Tile
+
+WIDE = ("f32", "f16", "fp8")
+"""What packed elements become."""
 
 
 @located
 def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
-    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, or f16, exactly; they follow each other along
-    the last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
+    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, f16 or fp8, exactly; they follow each other
+    along the last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
 
     Raises:
-        TracingError: no such format, another type than f32 and f16, or a tile that does not hold whole elements.
+        TracingError: no such format, another type than these, or a tile that does not hold whole elements.
     """
     _check("unpack", tile, name, "i8")
-    if element not in packed.WIDE:
-        raise TracingError(f"unpack: elements become {' or '.join(packed.WIDE)}, not {element}")
+    if element not in WIDE:
+        raise TracingError(f"unpack: elements become {', '.join(WIDE[:-1])} or {WIDE[-1]}, not {element}")
     try:
-        return Tile(packed.unpack(tile.value, name, element))
+        return Tile(packed.unpack(tile.value, name, dtype(element)))
     except ValueError as problem:
         raise TracingError(f"unpack: {problem}") from None
 

@@ -31,7 +31,7 @@ def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if bounded and str(element) == "bf16" and not state.target.has("packed_bf16_convert"):
         return [_bounded_to_bf16(source)]
     if bounded and str(element) in EIGHT_BIT:
-        return [_to_eight_bit(state, source, element, limited=_from_above)]
+        return [to_eight_bit(state, source, element, limited=_from_above)]
     return [convert(state, op, source, element)]
 
 
@@ -41,7 +41,7 @@ def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type
     if have == want:
         return source
     if have == "f32" and want in EIGHT_BIT:
-        return _to_eight_bit(state, source, target)
+        return to_eight_bit(state, source, target)
     if have == "f8E8M0FNU" and want == "f32":
         return _from_power(source)
     if have in EIGHT_BIT and want == "f32":
@@ -157,7 +157,7 @@ def _bounded_to_bf16(source: ir.Value) -> ir.Value:
     return vectors.shuffle(halves, halves, range(1, 2 * length, 2))
 
 
-def _to_eight_bit(
+def to_eight_bit(
     state: Lowering, source: ir.Value, target: ir.Type, limited: Callable[[ir.Value, float], ir.Value] | None = None
 ) -> ir.Value:
     """Two values an instruction, saturated before (`limited`, by default on both sides): the instruction makes NaN (or
@@ -202,6 +202,11 @@ def _clamp(source: ir.Value, largest: float) -> ir.Value:
     high, low = _splat_float(largest, source.type), _splat_float(-largest, source.type)
     limited = value("arith.maxnumf", source.type, [value("arith.minnumf", source.type, [source, high]), low])
     return _where_not_a_number(source, source, limited)
+
+
+def unlimited(source: ir.Value, largest: float) -> ir.Value:
+    """Values that are not too large."""
+    return source
 
 
 def _from_above(source: ir.Value, largest: float) -> ir.Value:

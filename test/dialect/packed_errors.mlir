@@ -59,7 +59,7 @@ func.func @scalars(%x: vector<8xf16>) {
 // -----
 
 func.func @wide(%x: !ck.tile<[64, 4], i8, "?">) {
-  // expected-error@+1 {{'ck.unpack' bytes are i8 and elements f32 or f16, not i8 and bf16}}
+  // expected-error@+1 {{'ck.unpack' bytes are i8 and elements f32 or f16 or f8E4M3FN or f8E4M3FNUZ, not i8 and bf16}}
   %0 = "ck.unpack"(%x) {format = "fp4"} : (!ck.tile<[64, 4], i8, "?">) -> !ck.tile<[64, 8], bf16, "?">
   return
 }

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.packing import PACKED
-from ckmlir.lang import Tile, Window, cast, load, permute_axes, redistribute, unpack
+from ckmlir.lang import Tile, Window, load, permute_axes, redistribute, unpack
 
 
 class Storage:
@@ -50,7 +50,7 @@ class Packed(Storage):
 
     def k(self, loaded: Tile) -> Tile:
         """See `Storage`."""
-        return cast(unpack(loaded, self.name), self.dtype)
+        return unpack(loaded, self.name, self.dtype)
 
     def v(self, loaded: Tile) -> Tile:
         """See `Storage`: rows of keys were loaded, since channels share bytes."""
