@@ -37,7 +37,7 @@ class CheckSchedule(Pass):
 
     def _reference(self, context: ir.Context) -> ir.Module:
         try:
-            return ir.Module.parse(Path(self.reference).read_text(), context)
+            return ir.Module.parse(Path(self.reference).read_text("utf-8"), context)
         except OSError as error:
             raise PassFailure(f"cannot read the reference {self.reference}: {error.strerror or error}") from None
         except ir.MLIRError as error:

@@ -51,7 +51,7 @@ def compile_file(
 
     context = ck_context()
     try:
-        path.read_text()
+        path.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CkmlirError(f"cannot read {path}: {getattr(error, 'strerror', None) or error}") from None
     with context, collect(context) as found:

@@ -27,7 +27,7 @@ def kept_text(words: Sequence[str], make: Callable[[], str]) -> str:
     name = hashlib.sha256("\0".join(words).encode()).hexdigest()[:16]
     path = folder / f"{state}-{name}{ENDING}"
     with contextlib.suppress(OSError, UnicodeDecodeError):
-        return path.read_text()
+        return path.read_text("utf-8")
     text = make()
     with contextlib.suppress(OSError):
         folder.mkdir(parents=True, exist_ok=True)

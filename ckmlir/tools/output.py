@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import argparse
 import errno
+import io
 import os
 import signal
 import sys
@@ -33,11 +34,14 @@ def with_standard_output(tool: str, work: Callable[[], int]) -> int:
     """The exit status of `work`, which prints; everything printed has left the process when this returns.
 
     A reader that has gone ends the tool as SIGPIPE would. Output that finds no room is one message and status 2. Where
-    whoever started the tool has closed standard output or standard error, what goes there goes nowhere.
+    whoever started the tool has closed standard output or standard error, what goes there goes nowhere. Characters that
+    the output's encoding lacks become question marks.
     """
     for name in ("stdout", "stderr"):
         if getattr(sys, name) is None:
             setattr(sys, name, open(os.devnull, "w"))  # noqa: SIM115 -- for the rest of the process
+    if isinstance(sys.stdout, io.TextIOWrapper):
+        sys.stdout.reconfigure(errors="replace")
     try:
         status = work()
         sys.stdout.flush()

@@ -70,7 +70,7 @@ def read_schedule(operator: Operator[Any, Any], text: str) -> Schedule:
     except OSError:  # too long for a name
         is_file = False
     try:
-        return Schedule.parse(Path(text).read_text() if is_file else text)
+        return Schedule.parse(Path(text).read_text("utf-8") if is_file else text)
     except (ValueError, OSError, UnicodeDecodeError) as error:
         if is_file:
             raise CkmlirError(f"--schedule {text}: {error}") from None

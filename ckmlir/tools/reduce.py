@@ -66,7 +66,7 @@ def _run(options: argparse.Namespace) -> int:
 
     check_writable([options.output])
     try:
-        given = options.file.read_text()
+        given = options.file.read_text("utf-8")
     except (OSError, UnicodeDecodeError) as error:
         raise CkmlirError(f"cannot read {options.file}: {getattr(error, 'strerror', None) or error}") from None
     context = ck_context()
@@ -153,7 +153,7 @@ def _command(options: argparse.Namespace) -> Outcome:
     file = Path(folder.name) / "module.mlir"
 
     def outcome(text: str) -> str | None:
-        file.write_text(text)
+        file.write_text(text, "utf-8")
         try:
             ran = subprocess.run(
                 [word.replace("{}", str(file)) for word in words], capture_output=True, timeout=options.seconds

@@ -123,7 +123,7 @@ def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, st
     if options.use is None:
         return bench.schedule, ""
     try:
-        return Schedule.parse(options.use.read_text()), ""
+        return Schedule.parse(options.use.read_text("utf-8")), ""
     except OSError as error:
         raise CkmlirError(f"--use {options.use}: {error.strerror or error}") from None
     except (ValueError, UnicodeDecodeError) as error:

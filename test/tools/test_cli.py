@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -237,6 +238,17 @@ def test_output_that_finds_no_room_is_one_line(program: str) -> None:
     assert done.returncode == 2
     assert done.stderr.endswith("error: cannot write the output: No space left on device\n")
     assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.parametrize("program", ["cli list gemm", "cli run gemm --help", "opt --help"])
+@pytest.mark.parametrize(
+    "settings", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
+)
+def test_output_may_lack_characters(program: str, settings: dict[str, str]) -> None:
+    command = [sys.executable, "-m", *f"ckmlir.tools.{program}".split()]
+    done = subprocess.run(command, env={**os.environ, **settings}, capture_output=True, timeout=60, check=False)
+    assert (done.returncode, done.stderr) == (0, b"")
+    assert b"?" in done.stdout
 
 
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
