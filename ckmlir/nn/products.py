@@ -13,6 +13,8 @@ from ckmlir.runtime.device import DeviceError
 
 ACTIVATIONS = ("gelu", "gelu_tanh", "relu", "sigmoid", "silu", "tanh")
 """What may follow a linear layer: functions of one variable that epilogues know."""
+EIGHT_BIT_FLOATS = frozenset(("fp8", "bf8"))
+"""Which matrix instructions multiply by each other."""
 MOST_BATCH = 3
 """Dimensions of a batch of products."""
 
@@ -21,7 +23,8 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
     """a @ b, as NumPy and PyTorch have it: matrices, or batches of them that broadcast.
 
     Args:
-        a: (…, m, k), rows or columns contiguous. b: (…, k, n). f16, bf16, f32, f64, fp8, bf8 or i8, both the same.
+        a: (…, m, k), rows or columns contiguous. b: (…, k, n). f16, bf16, f32, f64, fp8, bf8 or i8, both the same, or
+            one of fp8 and one of bf8.
         dtype: of the result; by default that of a and b, f16 for 8-bit floats, i32 for i8.
         out: (…, m, n), to be written.
 
@@ -39,7 +42,7 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
             raise DeviceError(f"{one.what}: shape {one.shape}; expected a matrix, or a batch of them")
     if left.shape[-1] != right.shape[-2]:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: {_sums(left, right)}")
-    right.require(dtype=left.dtype)
+    pair_of(left, right)
     wanted = output_type(left.dtype, dtype)
     if right.ndim == 2 and left.ndim > 2:
         shape = (*left.shape[:-1], right.shape[-1])
@@ -160,7 +163,7 @@ def matmul_sparse(
 
     Args:
         values: (m, 2 ceil(k / 4)) and index: (m, ceil(k / 8)), as `compress_sparse` returns them.
-        b: (k, n), rows or columns contiguous, of the type of values.
+        b: (k, n), rows or columns contiguous, of the type of values; or the other of fp8 and bf8.
         dtype: of the result, as for `matmul`.
         out: (m, n), to be written.
 
@@ -176,13 +179,13 @@ def matmul_sparse(
     if left.shape[1] != kept(k):
         expected = f"{kept(k)} elements of rows of {k}"
         raise DeviceError(f"values of shape {left.shape} and b of shape {right.shape}: expected {expected}")
-    right.require(dtype=left.dtype)
+    types = pair_of(left, right)
     which = call.read("index", index).require(shape=(left.shape[0], index_bytes(k)), dtype="i8").rows()
     layout, memories, pitches = layout_of(left.rows(), right)
     if layout[0] != "R":
         raise DeviceError("values: rows are not contiguous; make a contiguous copy first")
     keys: dict[str, object] = {
-        "m": left.shape[0], "n": right.shape[1], "k": k, "dtype": left.dtype, "out": wanted, "layout": layout,
+        "m": left.shape[0], "n": right.shape[1], "k": k, **types, "out": wanted, "layout": layout,
         **pitches, "ld_index": pitch_of(which),
     }  # fmt: skip
     result = call.out("out", out, (left.shape[0], right.shape[1]), wanted)
@@ -231,7 +234,7 @@ def _matrix_product(
     """C (m, n) of A (m, k) and B (k, n), each with contiguous rows or columns."""
     layout, memories, pitches = layout_of(a, b)
     asked: dict[str, object] = {
-        "m": a.shape[0], "n": b.shape[1], "k": a.shape[1], "dtype": a.dtype, "out": dtype, "layout": layout,
+        "m": a.shape[0], "n": b.shape[1], "k": a.shape[1], **pair_of(a, b), "out": dtype, "layout": layout,
         **pitches, **(keys or {}),
     }  # fmt: skip
     rows = None
@@ -248,7 +251,7 @@ def _batched_product(
         raise DeviceError(f"a batch of {len(batch)} dimensions; expected at most {MOST_BATCH}")
     layout, memories, pitches = layout_of(a, b)
     asked: dict[str, object] = {
-        "batch": batch, "m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1], "dtype": a.dtype, "out": dtype,
+        "batch": batch, "m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1], **pair_of(a, b), "out": dtype,
         "layout": layout, **pitches,
     }  # fmt: skip
     found = {}
@@ -287,6 +290,13 @@ def layout_of(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]
         pitches[f"ld{name}"] = pitch
         memories[name] = one.strided(one.shape, (*one.strides[:-2], pitch, 1))
     return f"{forms[0]}{forms[1]}R", memories, pitches
+
+
+def pair_of(a: Given, b: Given) -> dict[str, object]:
+    """The keys of the types of both. Raises DeviceError where they differ and are not 8-bit floats."""
+    if not {a.dtype, b.dtype} <= EIGHT_BIT_FLOATS:
+        b.require(dtype=a.dtype)
+    return {"dtype": a.dtype, **({} if a.dtype == b.dtype else {"b_dtype": b.dtype})}
 
 
 def transposed(matrix: Given) -> Given:

@@ -14,7 +14,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
-from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, transposed
+from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, pair_of, transposed
 from ckmlir.ops.dtypes import POWER, find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.runtime.device import DeviceError
@@ -31,7 +31,8 @@ def scaled_linear(
     """activation((x · x_scale) (weight · weight_scale)ᵀ + bias) + residual of quantised matrices, in one kernel.
 
     Args:
-        x: (…, k), fp8, bf8 or i8. weight: (n, k), of x's type. Both as `quantize` returns them.
+        x: (…, k), fp8, bf8 or i8. weight: (n, k), of x's type, or the other of fp8 and bf8. Both as `quantize` returns
+            them.
         x_scale: f32, one number; one for each row, (…); or (…, groups), for each row and 32, 64 or 128 elements of it.
         weight_scale: f32, one number, (n,), (n, groups), or for each 128 rows and 128 elements (n / 128, groups).
             Powers of two (e8m0) of 32 elements each, of both, are microscaling formats.
@@ -275,7 +276,7 @@ def _operands(a: Given, b: Given, scale_a: Given, scale_b: Given) -> tuple[dict[
     """The keys and views of memory of both matrices and their scales."""
     k = _length(a)
     if find_dtype(a.dtype).packing is None and find_dtype(b.dtype).packing is None:
-        b.require(dtype=a.dtype)
+        pair_of(a, b)
         layout, memories, pitches = layout_of(a, b)
     else:
         weight = transposed(b).rows()

@@ -11,6 +11,7 @@ import pytest
 from common import HOMES, WITH_TENSORS, Array, as_tensor, assert_close, exact, normal, on_host, softmax
 
 from ckmlir import nn
+from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import DeviceError
 
@@ -84,6 +85,10 @@ def test_matmul_of_transposed_views_copies_nothing(session: nn.Session, left: bo
 def test_other_output_types(session: nn.Session) -> None:
     a, b = normal(16, 24), normal(24, 40)
     assert_close(nn.matmul(a, b, dtype="float32"), exact(a) @ exact(b), "f32", 20)
+    fp8, bf8 = (exact(one).astype(numpy_dtype(name, session.target)) for one, name in ((a, "fp8"), (b, "bf8")))
+    assert_close(nn.matmul(fp8, bf8, dtype="float32"), exact(fp8) @ exact(bf8), "f32", 20)
+    with pytest.raises(DeviceError, match="f16"):
+        nn.matmul(a, bf8)
     i8 = np.arange(-8, 8, dtype=np.int8).reshape(4, 4)
     found = nn.matmul(i8, i8)
     assert found.dtype == np.int32

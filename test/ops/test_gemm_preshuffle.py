@@ -143,6 +143,22 @@ def test_ragged_sizes(chip: str, dtype: str, keys: dict[str, Any]) -> None:
         agree("gemm", chip, dtype=dtype, **{"schedule": "preshuffle", **keys})
 
 
+MANY: list[tuple[str, str, dict[str, Any]]] = [
+    ("batched_gemm", "gfx942", {"batch": "2x2", "m": 9, "n": 70, "k": 100, "b_batch": 2}),
+    ("grouped_gemm", "gfx950", {"m": "67,0,5", "n": "40,8,1", "k": "100,8,0", "b_at": "0,8192,16384"}),
+    ("grouped_gemm", "gfx90a", {"m": "67,0,5", "n": "40,8,1", "k": "100,8,0", "persistent": 1, "split_k": 2}),
+    ("batched_gemm", "gfx90a", {"batch": 3, "m": 9, "n": 70, "k": 100, "dtype": "i8", "layout": "CCR"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("name", "chip", "keys"), [pytest.param(*one, marks=[pytest.mark.full] * (at > 1)) for at, one in enumerate(MANY)]
+)
+def test_many_products(name: str, chip: str, keys: dict[str, Any]) -> None:
+    """Each matrix of a batch or a group is in tiles of its own, wherever it begins."""
+    agree(name, chip, schedule="preshuffle", **keys)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_clean_under_the_checkers(chip: str) -> None:
     """No race, no access outside arrays, no unset register, no missing wait or wait state."""

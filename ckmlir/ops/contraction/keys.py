@@ -43,6 +43,9 @@ TYPE_KEYS = (
     ),
     Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
 )
+OF_B = Choice("b_dtype", None, "of B, where both are 8-bit floats; by default dtype", ("fp8", "bf8"))
+PAIR_KEYS = (TYPE_KEYS[0], OF_B, *TYPE_KEYS[1:])
+"""Types of products whose A and B may differ in theirs."""
 PITCHES = (
     Pitch("lda", None, "elements from one row of array a to the next", minimum=1, of=("m", "k")),
     Pitch("ldb", None, "elements from one row of array b to the next", minimum=1, of=("n", "k")),
@@ -124,7 +127,7 @@ def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | N
         values["m"], values["n"], values["k"], dtype, out, values["layout"], 0, 0, 0, products, op, (),
         values.get("alpha", 1.0), values.get("beta", 1.0), (), (), _shuffled(values),
         values.get("split_k"), values.get("reduction"), values["block"], values["wave"], values["mfma"],
-        values["epilogue"], values["schedule"], ld_index=ld_index,
+        values["epilogue"], values["schedule"], ld_index=ld_index, b_dtype=b_type(values),
     )  # fmt: skip
     if (problem.split_k or 1) > MOST_PARTS:
         raise RequestError(f"split_k={problem.split_k}: expected at most {MOST_PARTS}")
@@ -132,6 +135,12 @@ def read_problem(values: Mapping[str, Any], products: int = 1, ld_index: int | N
     if op:
         fields["side"] = _sides(values, problem)
     return Problem(**fields)
+
+
+def b_type(values: Mapping[str, Any]) -> str:
+    """Of the matrices B where it is not that of A; "": the same."""
+    other = values.get("b_dtype") or ""
+    return "" if other == values["dtype"] else str(other)
 
 
 def batched(problem: Problem, batch: tuple[int, ...], values: Mapping[str, Any]) -> Problem:

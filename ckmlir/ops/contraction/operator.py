@@ -158,7 +158,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         shuffled = array.name != "a" and problem.shuffled > 0
         values: Array
         kind = problem.held[array.name != "a"]
-        shape = (problem.n, problem.k) if shuffled else array.shape
+        shape = (*array.shape[:-2], problem.n, problem.k) if shuffled else array.shape
         if kind.packing is not None:
             values = generator.standard_normal((*shape[:-1], kind.packing.count(shape[-1])), dtype=np.float32)
             return pack_values(4 * values if kind.packing.is_integer else values, kind.name)

@@ -48,18 +48,22 @@ def shuffle_b(b: npt.NDArray[Any], columns: int = 32) -> npt.NDArray[Any]:
     Raises:
         ValueError: not two dimensions, `columns` other than 16 or 32, or elements that 16 bytes are no multiple of.
     """
+    if b.ndim != 2:
+        raise ValueError(f"B has {b.ndim} dimensions; expected 2, (n, k)")
     return arrange(b, columns, b.dtype.itemsize)
 
 
 def arrange(b: npt.NDArray[Any], columns: int, element_bytes: int) -> npt.NDArray[Any]:
-    """`shuffle_b` for values that still are to be converted to elements of `element_bytes`. Raises ValueError alike."""
-    if b.ndim != 2:
-        raise ValueError(f"B has {b.ndim} dimensions; expected 2, (n, k)")
-    tiles_n, tiles_k, vector, depth = _tiles(b.shape[0], b.shape[1], columns, element_bytes)
-    padded = np.zeros((tiles_n * columns, tiles_k * depth), b.dtype)
-    padded[: b.shape[0], : b.shape[1]] = b
-    tiles = padded.reshape(tiles_n, columns, tiles_k, depth // vector, vector).transpose(0, 2, 3, 1, 4)
-    return np.ascontiguousarray(tiles).reshape(tiles_n, tiles_k * depth * columns)
+    """`shuffle_b` for values (…, n, k) that still are to be converted to elements of `element_bytes`.
+
+    Raises ValueError for columns and sizes of elements alike.
+    """
+    *batch, n, k = b.shape
+    tiles_n, tiles_k, vector, depth = _tiles(n, k, columns, element_bytes)
+    padded = np.zeros((*batch, tiles_n * columns, tiles_k * depth), b.dtype)
+    padded[..., :n, :k] = b
+    tiles = padded.reshape(*batch, tiles_n, columns, tiles_k, depth // vector, vector)
+    return np.ascontiguousarray(np.moveaxis(tiles, -4, -2)).reshape(*batch, tiles_n, tiles_k * depth * columns)
 
 
 def unshuffle_b(shuffled: npt.NDArray[Any], n: int, k: int, columns: int = 32) -> npt.NDArray[Any]:

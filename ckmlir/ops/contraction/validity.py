@@ -116,8 +116,8 @@ def _walk(spec: ContractionSpec) -> Iterator[Reason]:
         yield from _experts(spec)
     elif spec.rows:
         yield Reason("rows", spec.rows, "rows follow each other in this walk", "expected none, or walk=experts")
-    elif spec.walk not in ("grid", "classes") and (spec.batch or spec.merged or spec.shuffled):
-        yield Reason("walk", spec.walk, "it takes plain matrices without a batch", "expected grid")
+    elif spec.walk not in ("grid", "classes") and (spec.batch or spec.merged):
+        yield Reason("walk", spec.walk, "it takes matrices without a batch", "expected grid")
 
 
 def _experts(spec: ContractionSpec) -> Iterator[Reason]:

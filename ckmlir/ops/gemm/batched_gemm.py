@@ -17,11 +17,12 @@ from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
+    PAIR_KEYS,
     PITCHES,
     PLAN_KEYS,
+    SHUFFLED,
     SIZES,
     SPLIT_KEYS,
-    TYPE_KEYS,
     check_sizes,
     expression_keys,
     read_problem,
@@ -42,11 +43,12 @@ class BatchedGemm(ContractionOperator):
     keys = (
         BATCH,
         *SIZES,
-        *TYPE_KEYS,
+        *PAIR_KEYS,
         *PITCHES,
         *batch_keys(ARRAYS),
         *PLAN_KEYS,
         *SPLIT_KEYS,
+        SHUFFLED,
         *expression_keys(None),
     )
 

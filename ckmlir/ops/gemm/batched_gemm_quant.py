@@ -2,7 +2,8 @@
 
 The product is that of `gemm_quant`, the batch that of `batched_gemm`: arrays have the batch's dimensions before their
 own, scales too; `a_batch`, `b_batch`, `scale_a_batch`, `scale_b_batch`, `d0_batch` … are broadcast to `batch`, so that
-products may share a matrix with its scales, or have scales of their own for one matrix.
+products may share a matrix with its scales, or have scales of their own for one matrix. With `shuffled` each B is in
+tiles of its own.
 
 Kernel arguments: as in `gemm_quant`; then the lengths of the batch's dimensions but the first, and for every array the
 strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
@@ -16,7 +17,6 @@ from typing import Any
 from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
-from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.gemm.gemm_quant import COMBINATIONS, GemmQuant
@@ -31,7 +31,7 @@ class BatchedGemmQuant(GemmQuant):
 
     name = "batched_gemm_quant"
     summary = "C[i] = op(A[i]·B[i]) of fp8, bf8 or i8 with scales, over a batch with strides and broadcasting"
-    keys = (BATCH, *(key for key in GEMM_QUANT.keys if key is not SHUFFLED), *batch_keys(ARRAYS))
+    keys = (BATCH, *GEMM_QUANT.keys, *batch_keys(ARRAYS))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         return read_batch(super()._problem(values), ARRAYS, values)

@@ -13,11 +13,11 @@ from typing import Any
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
+    PAIR_KEYS,
     PITCHES,
     PLAN_KEYS,
     SIZES,
     SPLIT_KEYS,
-    TYPE_KEYS,
     check_sizes,
     expression_keys,
     read_problem,
@@ -39,7 +39,7 @@ class Flatmm(ContractionOperator):
     summary = "C = A·B with B in fragment order straight to registers, and an expression of the sums and D tensors"
     keys = (
         *SIZES,
-        *(key for key in TYPE_KEYS if key.name != "layout"),
+        *(key for key in PAIR_KEYS if key.name != "layout"),
         Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", LAYOUTS),
         *(key for key in PITCHES if key.name != "ldb"),
         *(key for key in PLAN_KEYS if key.name != "schedule"),

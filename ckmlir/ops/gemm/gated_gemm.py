@@ -14,11 +14,11 @@ from typing import Any
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
+    PAIR_KEYS,
     PITCHES,
     PLAN_KEYS,
     SIZES,
     SPLIT_KEYS,
-    TYPE_KEYS,
     check_sizes,
     expression_keys,
     read_problem,
@@ -35,7 +35,7 @@ class GatedGemm(ContractionOperator):
 
     name = "gated_gemm"
     summary = "C = act(A·G) * (A·U), both products in one loop"
-    keys = (*SIZES, *TYPE_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, *expression_keys("silu(gate) * up", PRODUCTS))
+    keys = (*SIZES, *PAIR_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, *expression_keys("silu(gate) * up", PRODUCTS))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         return check_sizes(read_problem(values, PRODUCTS))

@@ -4,10 +4,11 @@ Arrays have the shape of memory: `a` is (m, k) where the first letter of the lay
 is (k, n) or (n, k) by the second letter; `c` is (m, n). `lda`, `ldb`, `ldc` are the distances of their rows in
 elements. With `shuffled`, `b` holds the same matrix as `shuffle_b` arranges it (`ckmlir.ops.contraction.shuffle`).
 
-`dtype=xf32` multiplies arrays of f32 with 10 bits of mantissa (gfx942 only). `op` is an expression such as
-`gelu(acc + d0) * alpha`, computed in f32, or for f64 in f64, where chips have arithmetic and rounding but no
-exponentials. `acc` is the sum, `d0` to `d3` are D tensors, each a matrix as C, one row, one column or one number
-(`d_kind`). Narrow outputs (i8, fp8, bf8) saturate. C = alpha·A·B + beta·D is `op=alpha*acc+beta*d0`.
+With `b_dtype` one of A and B is of fp8 and the other of bf8. `dtype=xf32` multiplies arrays of f32 with 10 bits of
+mantissa (gfx942 only). `op` is an expression such as `gelu(acc + d0) * alpha`, computed in f32, or for f64 in f64,
+where chips have arithmetic and rounding but no exponentials. `acc` is the sum, `d0` to `d3` are D tensors, each a
+matrix as C, one row, one column or one number (`d_kind`). Narrow outputs (i8, fp8, bf8) saturate. C = alpha·A·B +
+beta·D is `op=alpha*acc+beta*d0`.
 
 With `split_k` workgroups share the sums: each takes a part of K. By `reduction=workspace` their partial sums, f32,
 f64 or i32, go to a workspace, and `sum_parts` adds them in order and applies `op`; by `atomic` memory adds them to C,
@@ -29,12 +30,12 @@ from typing import Any
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec, stored_type
 from ckmlir.ops.contraction.defaults import LARGE, MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
+    PAIR_KEYS,
     PITCHES,
     PLAN_KEYS,
     SHUFFLED,
     SIZES,
     SPLIT_KEYS,
-    TYPE_KEYS,
     check_sizes,
     expression_keys,
     read_problem,
@@ -53,7 +54,7 @@ class Gemm(ContractionOperator):
 
     name = "gemm"
     summary = "C = A·B, four layouts, any sizes, with an expression of the sums and D tensors"
-    keys = (*SIZES, *TYPE_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, SHUFFLED, *expression_keys(None))
+    keys = (*SIZES, *PAIR_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, SHUFFLED, *expression_keys(None))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         return check_sizes(read_problem(values))

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE, MEDIUM, SMALL
-from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, SIZES, SPLIT_KEYS, TYPE_KEYS, expression_keys
+from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SHUFFLED, SIZES, SPLIT_KEYS, expression_keys
 from ckmlir.ops.gemm.gemm import Gemm
 from ckmlir.targets import Target
 
@@ -17,7 +17,7 @@ class GemmMultiD(Gemm):
 
     name = "gemm_multi_d"
     summary = "C = op(A·B, D0, D1, …) with up to four D tensors"
-    keys = (*SIZES, *TYPE_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, SHUFFLED, *expression_keys("acc * d0 * d1"))
+    keys = (*SIZES, *PAIR_KEYS, *PITCHES, *PLAN_KEYS, *SPLIT_KEYS, SHUFFLED, *expression_keys("acc * d0 * d1"))
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         problems = [

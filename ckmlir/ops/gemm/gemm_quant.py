@@ -6,8 +6,9 @@ group along K (`1x128`, `128x128`). Groups begin at multiples of their length; t
 group are scaled and added in f32, scales of all of K are applied at the end: `acc` in `op` is the product of the scaled
 matrices, in f32.
 
-With `b_dtype=i4` B is of integers from -8 to 7, two in a byte, the first of two along K in the low half (CK Tile's
-pk_int4), which 8-bit types hold exactly: they become `dtype` on their way to LDS.
+With `b_dtype` one of A and B may be of fp8 and the other of bf8. With `b_dtype=i4` B is of integers from -8 to 7, two
+in a byte, the first of two along K in the low half (CK Tile's pk_int4), which 8-bit types hold exactly: they become
+`dtype` on their way to LDS.
 
 Arrays: a, b as in `gemm`, of i4 its bytes (n, k / 2), ldb counting elements; scale_a, scale_b (f32): (1), (rows), or
 (rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups, rows). Then D
@@ -52,6 +53,7 @@ from ckmlir.ops.request import Choice, Pitch, RequestError
 from ckmlir.targets import Target
 
 DTYPES = ("fp8", "bf8", "i8")
+B_TYPES = ("fp8", "bf8", INTEGERS)
 GROUPS = {f"1x{length}": (1, length) for length in (32, 64, 128)}
 A_SCALES = {"tensor": (0, 0), "row": (1, 0), **GROUPS}
 B_SCALES = {"tensor": (0, 0), "column": (1, 0), **GROUPS, "128x128": (128, 128)}
@@ -91,7 +93,7 @@ class GemmQuant(ContractionOperator):
     keys = (
         *SIZES,
         Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),
-        Choice("b_dtype", None, "of B: i4, integers of 4 bits, which become dtype on their way to LDS", (INTEGERS,)),
+        Choice("b_dtype", None, "of B: the other 8-bit float; i4, integers of 4 bits, which become dtype", B_TYPES),
         *RESULT_KEYS,
         Choice("a_scale", "1x128", "of all of A, each row, or each row and so much of K", tuple(A_SCALES)),
         Choice("b_scale", "128x128", "of all of B, each column, or so many columns and so much of K", tuple(B_SCALES)),
@@ -102,9 +104,8 @@ class GemmQuant(ContractionOperator):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        other = values["b_dtype"] or ""
-        check_packed(values, (values["dtype"], other or values["dtype"]))
-        problem = replace(read_problem(values, self.products), b_dtype=other)
+        check_packed(values, (values["dtype"], values["b_dtype"] or values["dtype"]))
+        problem = read_problem(values, self.products)
         of_a = scale_of("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k)
         of_b = scale_of("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k)
         scaling = (of_a, *(replace(of_b, operand=name) for name in problem.operands[1:]))

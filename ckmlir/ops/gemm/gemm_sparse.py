@@ -24,6 +24,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
+    OF_B,
     PITCHES,
     PLAN_KEYS,
     SHUFFLED,
@@ -54,7 +55,8 @@ class GemmSparse(ContractionOperator):
     summary = "C = op(A·B) with two of every four elements of A along K, by sparse matrix instructions"
     keys = (
         *SIZES,
-        Choice("dtype", "f16", "of A and B", DTYPES),
+        Choice("dtype", "f16", "of A and, unless b_dtype says otherwise, B", DTYPES),
+        OF_B,
         *TYPE_KEYS[1:2],
         Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", ROW_LAYOUTS),
         *PITCHES,

@@ -13,7 +13,7 @@ there already: it may list the request's products in any order, or smaller ones 
 Workgroups stay and take block after block (`persistent=1`), as many as the chip holds at a time; or there is one for
 every block. By default they stay where there are more blocks than that, and where the table is on the device.
 
-With `split_k` a product has parts as in `gemm`; `reduction` is that of all.
+With `split_k` a product has parts as in `gemm`; `reduction` is that of all. With `shuffled` each B has its own tiles.
 
 Kernel arguments: the table; its products (i32); where they stay the number of workgroups (i32). Grid: one dimension,
 workgroups.
@@ -57,7 +57,7 @@ from ckmlir.ops.contraction.grouped import (
     split_name,
     table_shape,
 )
-from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, expression_keys
+from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, SHUFFLED, expression_keys
 from ckmlir.ops.contraction.operator import ContractionOperator, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
@@ -118,7 +118,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     keys = (
         *EACH,
         *PLACES,
-        *TYPE_KEYS,
+        *PAIR_KEYS,
         *PLAN_KEYS,
         Choice(
             "reduction",
@@ -127,6 +127,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
             "atomics in C",
             tuple(REDUCTIONS),
         ),
+        SHUFFLED,
         *LAUNCH_KEYS,
         *(key for key in expression_keys(None) if key.name not in SCALARS),
         *NUMBERS,
@@ -276,10 +277,21 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     def _values(self, problem: GroupedProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.name == TABLE:
             return np.zeros(array.shape, np.int64)
-        if array.name in (one.name for one in problem.shared):
+        shared = {one.name: one for one in problem.shared}
+        if array.name == "b" and problem.any.shuffled:
+            return self._tiles(problem, shared["b"], generator)
+        if array.name in shared:
             return self.single._values(problem.products[0], array, generator)
         name, number = split_name(array.name)
         return self.single._values(problem.products[number], replace(array, name=name), generator)
+
+    def _tiles(self, problem: GroupedProblem, shared: Shared, generator: np.random.Generator) -> Array:
+        """Matrices B in fragment order in one array: each is filled up by itself."""
+        found = np.zeros(shared.size, np.float32)
+        for number, one in enumerate(problem.products):
+            own = next(array for array in one.arrays() if array.name == shared.name)
+            shared.view(one, number, found)[...] = self.single._values(one, own, generator)
+        return found
 
     def placed(self, problem: GroupedProblem, target: Target, addresses: Mapping[str, int]) -> Mapping[str, Array]:
         """The table, where it is an input."""

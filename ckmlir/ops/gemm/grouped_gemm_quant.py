@@ -14,7 +14,6 @@ from typing import Any, ClassVar
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.grouped import PitchForEach
-from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.gemm.gemm_quant import COMBINATIONS
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
@@ -42,7 +41,7 @@ class GroupedGemmQuant(GroupedGemm):
     keys = (
         *each,
         *PLACES,
-        *(key for key in GEMM_QUANT.keys if key is not SHUFFLED and key.name not in OWN),
+        *(key for key in GEMM_QUANT.keys if key.name not in OWN),
         *LAUNCH_KEYS,
     )  # fmt: skip
 

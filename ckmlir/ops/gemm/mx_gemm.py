@@ -69,9 +69,8 @@ class MxGemm(GemmQuant):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        a, b = values["dtype"], values["b_dtype"] or values["dtype"]
-        check_packed(values, (a, b))
-        problem = replace(read_problem(values), b_dtype="" if a == b else b)
+        check_packed(values, (values["dtype"], values["b_dtype"] or values["dtype"]))
+        problem = read_problem(values)
         shared = (1, SCALED_BLOCK)
         scaling = (
             scale_of("a", shared, values, problem.m, problem.k, POWERS),

@@ -28,7 +28,7 @@ import numpy as np
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
-from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SIZES, TYPE_KEYS, check_sizes, expression_keys, read_problem
+from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import cleared
@@ -87,7 +87,7 @@ class StreamKGemm(ContractionOperator):
     summary = "C = A·B, the steps along K of all blocks shared evenly by workgroups that stay"
     keys = (
         *SIZES,
-        *TYPE_KEYS,
+        *PAIR_KEYS,
         *PITCHES,
         *PLAN_KEYS,
         Choice(

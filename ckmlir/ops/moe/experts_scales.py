@@ -80,8 +80,7 @@ def with_scales(product: Problem, values: Mapping[str, Any]) -> Problem:
     of_a = scale_of("a", A_SCALES[values["a_scale"]], own, product.m, product.k, dtype)
     of_b = scale_of("b", B_SCALES[values["b_scale"]], own, product.n, product.k, dtype)
     scaling = (of_a, *(replace(of_b, operand=name) for name in product.operands[1:]))
-    b = values["b_dtype"] or ""
-    return replace(product, b_dtype="" if b == product.dtype else b, scaling=scaling)
+    return replace(product, scaling=scaling)
 
 
 def packed_bytes(elements: int, dtype: str, what: str) -> int:

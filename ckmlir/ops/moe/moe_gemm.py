@@ -50,7 +50,6 @@ from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
-from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.experts_plans import plans
 from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
@@ -236,9 +235,6 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
 
     def _values(self, problem: ExpertsProblem, array: ArraySpec, generator: np.random.Generator) -> Array:
         product = problem.product
-        if product.shuffled and array.name in product.operands[1:]:
-            single = next(one for one in replace(product, batches=()).arrays() if one.name == array.name)
-            return np.stack([GEMM._values(product, single, generator) for _ in range(problem.e)])
         values = operator_of(product)._values(product, array, generator)
         return smaller(values, product) if array.name == "scale_a" else values
 
