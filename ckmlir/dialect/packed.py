@@ -13,11 +13,13 @@ from ckmlir.mlir import ext, ir
 
 WIDE = ("f32", "f16", "f8E4M3FN", "f8E4M3FNUZ")
 """What packed elements become, exactly."""
+OF_INTEGERS = ("i8", "f8E5M2", "f8E5M2FNUZ")
+"""What integers become as well."""
 
 
 class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
-    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, f16 or fp8, exactly; the last dimension
-    grows.
+    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, f16 or fp8, exactly, integers as i8 or bf8
+    too; the last dimension grows.
     """
 
     source: ext.Operand[Any]
@@ -27,7 +29,7 @@ class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         source, result = tile_of(op.operation.operands[0]), described_as(op.operation.results[0].type, TileType)
-        _check_tiles(packing_of(op), source, result, WIDE)
+        _check_tiles(packing_of(op), source, result, wide_of(packing_of(op)))
 
 
 class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
@@ -46,7 +48,7 @@ class PackOp(Ck.Operation, name="pack", traits=[ext.Pure]):
 
 
 class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
-    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as f32, f16 or fp8."""
+    """`ck.unpack_fragment %bytes {format}`: the elements in a vector of bytes as `ck.unpack` has them."""
 
     source: ext.Operand[Any]
     fragment: ext.Result[Any]
@@ -54,7 +56,8 @@ class UnpackFragmentOp(Ck.Operation, name="unpack_fragment", traits=[ext.Pure]):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        _check_vectors(packing_of(op), op.operation.operands[0].type, op.operation.results[0].type, WIDE)
+        packing = packing_of(op)
+        _check_vectors(packing, op.operation.operands[0].type, op.operation.results[0].type, wide_of(packing))
 
 
 class PackFragmentOp(Ck.Operation, name="pack_fragment", traits=[ext.Pure]):
@@ -67,6 +70,11 @@ class PackFragmentOp(Ck.Operation, name="pack_fragment", traits=[ext.Pure]):
     @verified
     def verify_invariants(op: ir.OpView) -> None:
         _check_vectors(packing_of(op), op.operation.results[0].type, op.operation.operands[0].type)
+
+
+def wide_of(packing: Packing) -> tuple[str, ...]:
+    """The types that elements become, exactly."""
+    return (*WIDE, *OF_INTEGERS) if packing.is_integer else WIDE
 
 
 def packing_of(op: Any) -> Packing:
@@ -102,7 +110,7 @@ def _check_vectors(packing: Packing, octets: ir.Type, elements: ir.Type, wide: t
 
 
 def unpack(source: ir.Value, format_: str, element: ir.Type) -> ir.Value:
-    """A tile of bytes as elements of a type of `WIDE`."""
+    """A tile of bytes as elements of a type of `wide_of`."""
     tile, packing = tile_of(source), PACKED[format_]
     lengths = (*tile.lengths[:-1], packing.count(tile.lengths[-1]))
     lies = None if tile.distribution is None else elements_over(tile.distribution, packing)

@@ -10,19 +10,22 @@ from ckmlir.lang.values import Tile
 
 WIDE = ("f32", "f16", "fp8")
 """What packed elements become."""
+INTEGERS = ("i8", "bf8")
+"""What those become as well that are integers."""
 
 
 @located
 def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
-    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, f16 or fp8, exactly; they follow each other
-    along the last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
+    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, f16 or fp8, of i4 also as i8 or bf8, exactly;
+    they follow each other along the last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
 
     Raises:
-        TracingError: no such format, another type than these, or a tile that does not hold whole elements.
+        TracingError: no such format, a type that its elements do not become, or a tile that does not hold whole ones.
     """
     _check("unpack", tile, name, "i8")
-    if element not in WIDE:
-        raise TracingError(f"unpack: elements become {', '.join(WIDE[:-1])} or {WIDE[-1]}, not {element}")
+    able = (*WIDE, *(INTEGERS if PACKED[name].is_integer else ()))
+    if element not in able:
+        raise TracingError(f"unpack: elements become {', '.join(able[:-1])} or {able[-1]}, not {element}")
     try:
         return Tile(packed.unpack(tile.value, name, dtype(element)))
     except ValueError as problem:

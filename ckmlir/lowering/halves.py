@@ -34,12 +34,12 @@ def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
 
 def _integers(word: ir.Value) -> list[ir.Value]:
     """Two's complement with the sign turned around is 8 more."""
-    flipped = arith.xori(word, _number(0x88888888))
-    shifted = arith.shrui(flipped, _number(8))
+    flipped = arith.xori(word, number(0x88888888))
+    shifted = arith.shrui(flipped, number(8))
     apart = []  # elements 0 and 4, 1 and 5, …
     for source in (flipped, shifted):
         for mask, factor, offset in ((0x000F000F, 1.0, -1032.0), (0x00F000F0, 1 / 16, -72.0)):
-            code = arith.ori(arith.andi(source, _number(mask)), _number(0x64006400))
+            code = arith.ori(arith.andi(source, number(mask)), number(0x64006400))
             pair = bitcast(vectors.from_elements([code]), _pair())
             apart.append(_back(pair, factor, offset))
     found = []
@@ -59,19 +59,19 @@ def _back(pair: ir.Value, factor: float, offset: float) -> ir.Value:
 
 def _floats(word: ir.Value) -> list[ir.Value]:
     """Upper bytes of elements 0, 2, 4, 6 and of the others, then two of each in order."""
-    shifted, upper = arith.shrui(word, _number(4)), []
-    for source, sign in ((word, arith.shli(word, _number(4))), (shifted, word)):
-        low, high = map(_number, MAGNITUDES)
-        sizes = _permuted(high, low, arith.andi(source, _number(0x07070707)))
-        upper.append(arith.ori(sizes, arith.andi(sign, _number(0x80808080))))
+    shifted, upper = arith.shrui(word, number(4)), []
+    for source, sign in ((word, arith.shli(word, number(4))), (shifted, word)):
+        low, high = map(number, MAGNITUDES)
+        sizes = permuted(high, low, arith.andi(source, number(0x07070707)))
+        upper.append(arith.ori(sizes, arith.andi(sign, number(0x80808080))))
     even, odd = upper
     found = []
     for place in range(A_WORD // 2):
-        found.append(_permuted(odd, even, _number((4 + place) << 24 | ZERO << 16 | place << 8 | ZERO)))
+        found.append(permuted(odd, even, number((4 + place) << 24 | ZERO << 16 | place << 8 | ZERO)))
     return found
 
 
-def _permuted(upper: ir.Value, lower: ir.Value, selector: ir.Value) -> ir.Value:
+def permuted(upper: ir.Value, lower: ir.Value, selector: ir.Value) -> ir.Value:
     """v_perm_b32: bytes of two words."""
     attributes = {
         "intrin": ir.StringAttr.get("llvm.amdgcn.perm"),
@@ -89,7 +89,8 @@ def _pair() -> ir.Type:
     return vectors.vector_type(2, ir.F16Type.get())
 
 
-def _number(bits: int) -> ir.Value:
+def number(bits: int) -> ir.Value:
+    """A word of these bits."""
     signed = bits - (1 << 32) if bits >= 1 << 31 else bits
     return value("arith.constant", _i32(), [], {"value": ir.IntegerAttr.get(_i32(), signed)})
 

@@ -12,10 +12,12 @@ from collections.abc import Sequence
 
 from ckmlir.dialect.build import text_of, value
 from ckmlir.dialect.packing import PACKED, Packing
+from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.convert import EIGHT_BIT, convert, to_eight_bit, unlimited
 from ckmlir.lowering.halves import halves
+from ckmlir.lowering.octets import octets
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
@@ -31,12 +33,14 @@ BLOCK = 32
 
 
 def lower_unpack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """ck.unpack_fragment: elements in bytes as f32, f16 or fp8, which holds all of them."""
+    """ck.unpack_fragment: elements in bytes as f32, f16 or fp8, which holds all of them; integers as i8 or bf8 too."""
     name = text_of(op, "format")
     packing, source, element = PACKED[name], op.operands[0], op.results[0].type.element_type
     count, words = packing.count(int(source.type.shape[0])), _words(source)
     if str(element) == "f16" and packing.bits == 4:
         return [halves(packing, words, count)]
+    if bits(element) == 8 and packing.is_integer:
+        return [octets(words, count, op.results[0].type)]
     if str(element) in EIGHT_BIT:
         return [to_eight_bit(state, _wide(state, name, words, count), element, limited=unlimited)]
     return [convert(state, op, _wide(state, name, words, count), element)]

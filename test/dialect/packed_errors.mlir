@@ -34,6 +34,14 @@ func.func @element(%x: !ck.tile<[64, 8], f16, "?">) {
 
 // -----
 
+func.func @octets(%x: !ck.tile<[64, 4], i8, "?">) {
+  // expected-error@+1 {{'ck.unpack' bytes are i8 and elements f32 or f16 or f8E4M3FN or f8E4M3FNUZ, not i8 and i8}}
+  %0 = "ck.unpack"(%x) {format = "fp4"} : (!ck.tile<[64, 4], i8, "?">) -> !ck.tile<[64, 8], i8, "?">
+  return
+}
+
+// -----
+
 func.func @apart(%x: !ck.tile<[64, 8], f32, "d0: 8@y0 8@lane, d1: 8@lane">) {
   // expected-error@+1 {{'ck.pack' the elements lie as 'd0: 8@y0 8@lane, d1: 4@lane 2@y1', not 'd0: 8@y0 8@lane, d1: 8@lane'}}
   %0 = "ck.pack"(%x) {format = "fp4"} : (!ck.tile<[64, 8], f32, "d0: 8@y0 8@lane, d1: 8@lane">) -> !ck.tile<[64, 4], i8, "d0: 8@y0 8@lane, d1: 4@lane">

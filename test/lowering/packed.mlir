@@ -41,6 +41,29 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // Four integers an instruction become i8, a byte for each of even and of odd number; then they are put in order.
+  // CHECK-LABEL: llvm.func @integers_to_i8
+  // CHECK-NOT: sitofp
+  // CHECK-COUNT-2: arith.addi
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-NOT: llvm.amdgcn.perm
+  // CHECK: llvm.return
+  func.func @integers_to_i8(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xi8>
+    return
+  }
+
+  // 8-bit floats come from two tables of eight, of which a third instruction takes what the sign says.
+  // CHECK-LABEL: llvm.func @integers_to_f8
+  // CHECK-NOT: sitofp
+  // CHECK-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK-NOT: llvm.amdgcn.perm
+  // CHECK: llvm.return
+  func.func @integers_to_f8(%x: vector<4xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.unpack_fragment"(%x) {format = "i4"} : (vector<4xi8>) -> vector<8xf8E4M3FNUZ>
+    return
+  }
+
   // The upper bytes of four numbers of e2m1 come from a table with one instruction; their lower bytes are 0 in f16.
   // CHECK-LABEL: llvm.func @four_bits_to_f16
   // CHECK-NOT: rocdl.cvt

@@ -8,7 +8,10 @@ from checked_runs import compiled
 from operator_runner import agree
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.sim.analysis import check_hazards
 from ckmlir.targets import get_target
@@ -112,3 +115,30 @@ def test_a_step_scales_in_pairs(chip: str, products: int) -> None:
     assert loop.mix["valu"] <= 38 * steps
     metadata = one.kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
+
+
+@pytest.mark.parametrize(("chip", "dtype"), [
+    ("gfx90a", "i8"), ("gfx942", "fp8"), *(pytest.param(*one, marks=pytest.mark.full) for one in (
+        ("gfx942", "bf8"), ("gfx950", "fp8"), ("gfx950", "bf8"), ("gfx950", "i8"),
+    )),
+])  # fmt: skip
+def test_every_pair_of_integers_of_4_bits(chip: str, dtype: str) -> None:
+    """The product with the unit matrix is every byte's two integers."""
+    target, scales = get_target(chip), {"a_scale": "tensor", "b_scale": "tensor"}
+    problem = QUANT.problem(m=64, n=8, k=64, dtype=dtype, b_dtype="i4", out="f32", **scales)
+    codes = np.arange(256, dtype=np.uint8).reshape(8, 32)
+    arrays = {"a": np.eye(64).astype(numpy_dtype(dtype, target)), "b": codes}
+    arrays |= dict.fromkeys(("scale_a", "scale_b"), np.ones(1, np.float32))
+    c = run_operator(QUANT, problem, arrays, target, open_device("sim", target)).outputs["c"]
+    low, high = (((codes >> shift & 15) ^ 8).astype(np.float32) - 8 for shift in (0, 4))
+    assert np.array_equal(c, np.stack([low, high], axis=2).reshape(8, 64).T)
+
+
+@pytest.mark.parametrize(("dtype", "most"), [("i8", 1.3), ("fp8", 2.2)])
+def test_vector_instructions_of_an_integer_of_4_bits(dtype: str, most: float) -> None:
+    """In the steady loop, whatever they are for: a lane converts 64 of a step."""
+    scales = (("a_scale", "row"), ("b_scale", "column"), ("schedule", "compv3"))
+    keys = (("m", 1024), ("n", 1024), ("k", 1024), ("dtype", dtype), ("b_dtype", "i4"), *scales)
+    one = compiled("gemm_quant", keys, "gfx942")
+    loop = steady_loop(one.kernel.code_object, one.kernel.kernel_name)
+    assert loop.mix["mfma"] == 32 and loop.mix["valu"] <= 64 * most

@@ -87,7 +87,7 @@ class Converted:
         """See `loop_kernel.Operand`."""
         if self.kind.packing is None:
             return cast(cast(loaded, "f32"), self.taken)
-        wide = "f16" if self.taken == "f16" else "f32"
+        wide = self.taken if self.taken == "f16" or self.kind.is_integer else "f32"
         return cast(unpack(loaded, self.kind.name, wide), self.taken)
 
 
