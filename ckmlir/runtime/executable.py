@@ -116,6 +116,7 @@ class Executable:
         """
         if not isinstance(operator, Operator):
             raise RequestError(f"an operator is what find_operator('gemm') gives, got {operator!r}")
+        _check_kind(operator, problem, type(operator.problem()))
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
         kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host))
@@ -129,6 +130,7 @@ class Executable:
         Raises:
             RequestError: the kernel's specification does not cover the problem; the text says why.
         """
+        _check_kind(self._kernels.operator, problem, type(self.problem))
         other = object.__new__(type(self))
         other._bind(self._kernels, problem, self._recent)
         return other
@@ -328,3 +330,10 @@ class Executable:
         if not self._is_closed:
             self._is_closed = True
             self._kernels.release()
+
+
+def _check_kind(operator: Operator[Any, Any], problem: Any, kind: type) -> None:
+    """Raise RequestError for what is no problem of an operator."""
+    if not isinstance(problem, kind):
+        name = operator.name
+        raise RequestError(f"{name}: a problem is what find_operator('{name}').problem(…) gives, got {problem!r:.80}")

@@ -109,6 +109,19 @@ def test_a_compiled_kernel_of_another_specification_is_refused(device: Device) -
         Executable(device, GEMM, large, compiled=other_chip)
 
 
+def test_what_is_no_problem_or_operator_is_refused(device: Device) -> None:
+    problem, other = GEMM.problem(m=64, n=64, k=64), find_operator("softmax").problem(m=4, n=8)
+    executable = Executable(device, GEMM, problem)
+    for wrong in (None, other):
+        with pytest.raises(RequestError, match=r"gemm: a problem is what find_operator\('gemm'\)\.problem"):
+            executable.bind(wrong)
+        with pytest.raises(RequestError, match=r"gemm: a problem is what find_operator\('gemm'\)\.problem"):
+            Executable(device, GEMM, wrong)
+    executable.close()
+    with pytest.raises(RequestError, match=r"an operator is what find_operator\('gemm'\) gives, got 'gemm'"):
+        Executable(device, "gemm", problem)  # type: ignore[arg-type]
+
+
 def test_a_specification_of_the_users(device: Device) -> None:
     """Any that is valid and covers the problem."""
     problem = GEMM.problem(m=64, n=64, k=64)
