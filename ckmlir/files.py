@@ -27,19 +27,28 @@ CACHE_SWITCH = "CKMLIR_CACHE"
 def check_writable(paths: Sequence[Path]) -> None:
     """Raise CkmlirError unless all `paths` can be written, no two of them the same file. Creates nothing."""
     for path in paths:
-        if path.is_dir():
-            raise CkmlirError(f"cannot write {path}: it is a directory")
-        if is_stream(path):
-            continue
-        whole = Path(os.path.realpath(path))
-        if not whole.parent.is_dir():
-            raise CkmlirError(f"cannot write {path}: there is no directory {whole.parent}")
-        if not os.access(whole.parent, os.W_OK | os.X_OK):
-            raise CkmlirError(f"cannot write {path}: the directory {whole.parent} is not writable")
-        if whole.exists() and not os.access(whole, os.W_OK):
-            raise CkmlirError(f"cannot write {path}: it is write-protected")
-        if sum(whole == Path(os.path.realpath(other)) for other in paths) > 1:
+        try:
+            reason = _unwritable(path)
+        except OSError as error:  # a name that is too long, a directory that may not be searched
+            reason = error.strerror or str(error)
+        if reason:
+            raise CkmlirError(f"cannot write {path}: {reason}")
+        if not is_stream(path) and sum(os.path.realpath(path) == os.path.realpath(other) for other in paths) > 1:
             raise CkmlirError(f"two results would be written to {path}")
+
+
+def _unwritable(path: Path) -> str:
+    """Why a path cannot be written, if there is a reason. Raises OSError."""
+    if path.is_dir():
+        return "it is a directory"
+    if is_stream(path):
+        return ""
+    whole = Path(os.path.realpath(path))
+    if not whole.parent.is_dir():
+        return f"there is no directory {whole.parent}"
+    if not os.access(whole.parent, os.W_OK | os.X_OK):
+        return f"the directory {whole.parent} is not writable"
+    return "it is write-protected" if whole.exists() and not os.access(whole, os.W_OK) else ""
 
 
 def write_file(path: Path, content: bytes) -> None:
@@ -56,9 +65,9 @@ def write_file(path: Path, content: bytes) -> None:
 def is_stream(path: Path) -> bool:
     """Whether a path leads to something that takes bytes but cannot be replaced by another file: a device, a pipe, a
     descriptor of a process."""
-    if _descriptor(path) is not None:
-        return True
     try:
+        if _descriptor(path) is not None:
+            return True
         mode = path.stat().st_mode
     except OSError:
         return False

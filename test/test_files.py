@@ -163,6 +163,12 @@ def test_what_cannot_be_written_is_refused_before_anything_is_done(tmp_path: Pat
     assert not is_stream(tmp_path / "file") and not is_stream(tmp_path / "none")
 
 
+def test_a_name_that_no_file_can_have_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    name = tmp_path / ("a" * 300)
+    assert cli.main(["compile", "softmax", "--arch", "gfx942", "-o", str(name)]) == 2
+    assert capsys.readouterr().err == f"ckmlir: error: cannot write {name}: File name too long\n"
+
+
 def test_a_digest_knows_every_damage(tmp_path: Path) -> None:
     path = tmp_path / "file"
     write_with_digest(path, {"name": "x"}, bytes(range(256)))
