@@ -130,6 +130,32 @@ def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
     assert 32 * mix["salu"] <= salu * mix["mfma"]
 
 
+TALL = {"wave": (4, 1), "schedule": "compv3"}
+
+
+@pytest.mark.parametrize(("operator", "keys", "block"), [
+    ("conv_fwd", {}, (256, 64, 32)), ("conv_fwd", {"dtype": "f32"}, (256, 64, 16)),
+    ("conv_bwd_data", {}, (256, 64, 32)), ("conv_bwd_data", {"k": 3}, (64, 64, 32)),
+    ("conv_fwd", {"c": 3, "window": 7, "strides": 2, "pads": 3, "image": (224, 224)}, (256, 64, 8)),
+    ("conv_fwd", {"n": 4}, (64, 64, 64)), ("conv_fwd", {"k": 128}, (128, 128, 64)),
+    ("conv_fwd", {"wave": (2, 2)}, (64, 64, 64)),
+])  # fmt: skip
+def test_few_columns_and_many_rows(operator: str, keys: dict[str, Any], block: tuple[int, ...]) -> None:
+    """Blocks are tall where there is one for every compute unit, unless the request says otherwise."""
+    chosen = find_operator(operator)
+    spec = chosen.spec(chosen.problem(**{"n": 32, "c": 64, "k": 64, "image": (56, 56), **keys}), GFX942)
+    assert spec.block == block and (spec.waves == (4, 1)) == (block[0] == 256)
+
+
+@pytest.mark.parametrize(("operator", "chip", "keys"), [
+    ("conv_fwd", "gfx942", {"c": 3, "block": (256, 64, 8)}), ("conv_fwd", "gfx90a", {"c": 24, "block": (256, 64, 32)}),
+    ("conv_bwd_data", "gfx950", {"c": 24, "block": (256, 64, 32), "strides": 2}),
+])  # fmt: skip
+def test_tall_blocks(operator: str, chip: str, keys: dict[str, Any]) -> None:
+    """Ragged rows of several images, ragged columns."""
+    agree(operator, chip, n=3, k=40, image=(11, 10), **TALL, **keys)
+
+
 @pytest.mark.parametrize("chip", CHIPS)
 def test_schedules_are_proved(chip: str) -> None:
     target = get_target(chip)

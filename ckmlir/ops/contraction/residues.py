@@ -16,11 +16,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
+from operator import floordiv
 
 from ckmlir.dialect.transforms import MOST_PLACES
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
-GEOMETRY = ("image", "positions", "window", "stride", "dilation", "left", "common", "inverse", "window_step")
+GEOMETRY = (
+    "image", "positions", "window", "stride", "dilation", "left", "common", "inverse", "every", "spread", "window_step",
+)  # fmt: skip
 """Numbers of each spatial dimension that kernels take."""
 
 
@@ -120,15 +123,11 @@ class Residues:
         """The numbers of `ResiduesSpec.arguments`."""
         sliding = self.sliding
         common = tuple(map(gcd, sliding.stride, sliding.dilation))
-        inverse = tuple(
-            pow(dilation // one, -1, stride // one) for stride, dilation, one in zip(
-                sliding.stride, sliding.dilation, common, strict=True
-            )
-        )  # fmt: skip
-        window_steps = _packed(sliding.window, self.columns)
+        every, spread = (tuple(map(floordiv, numbers, common)) for numbers in (sliding.stride, sliding.dilation))
+        inverse = tuple(pow(one, -1, step) for one, step in zip(spread, every, strict=True))
         geometry = (
             sliding.image, self.positions, sliding.window, sliding.stride, sliding.dilation, sliding.left, common,
-            inverse, window_steps,
+            inverse, every, spread, _packed(sliding.window, self.columns),
         )  # fmt: skip
         positions = _packed((1, *self.positions), self.place)
         images = _packed((1, *sliding.image), self.lattice)

@@ -40,17 +40,18 @@ class Classes:
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `walks_kernel.Walk`."""
         rank, place = rank_of(spec.windows), workgroup_id(0)
-        numbers = place // given.blocks
+        numbers = which = place // given.blocks
         own: dict[str, Scalar] = {}
         for dim in reversed(range(rank)):
             classes = getattr(given, f"stride{dim}").minimum(getattr(given, f"image{dim}"))
-            own |= {f"{name}{dim}": value for name, value in _class_of(given, dim, numbers % classes).items()}
-            numbers = numbers // classes
+            others = numbers // classes
+            own |= {f"{name}{dim}": one for name, one in _class_of(given, dim, numbers - others * classes).items()}
+            numbers = others
         counts = [own[f"count{dim}"] for dim in range(rank)]
         taps = [own[f"taps{dim}"] for dim in range(rank)]
         each, depth = reduce(mul, counts), reduce(mul, taps)
         n = given.n.multiple_of(spec.align[2])
-        row, column = block_at(spec, place % given.blocks, n)
+        row, column = block_at(spec, place - which * given.blocks, n)
         rows = given.images * each
         exit_unless(row < rows)
         image = row // each
@@ -93,10 +94,12 @@ def _class_of(given: SimpleNamespace, dim: int, first: Scalar) -> dict[str, Scal
 
     stride, common = number("stride"), number("common")
     padded = first + number("left")
-    rest, position = padded % stride, padded // stride
-    every, step = stride // common, number("dilation") // common
-    tap = (rest // common) * (number("inverse") % every) % every
-    is_met = (rest % common).equals(0) & (tap < number("window"))
+    position = padded // stride
+    rest = padded - position * stride
+    every, step = number("every"), number("spread")
+    whole = rest // common
+    tap = whole * number("inverse") % every
+    is_met = (whole * common).equals(rest) & (tap < number("window"))
     taps = is_met.select((number("window") - 1 - tap) // every + 1, 0)
     # The rest is less than the stride, and tap * dilation leaves the same: so nothing here is negative but the last.
     before = is_met.select((tap * number("dilation") - rest) // stride, 0) + (taps.maximum(1) - 1) * step
@@ -105,8 +108,6 @@ def _class_of(given: SimpleNamespace, dim: int, first: Scalar) -> dict[str, Scal
         "count": (number("image") - first + (stride - 1)) // stride,
         "tap": is_met.select(tap, 0),
         "taps": taps,
-        "every": every,
-        "spread": step,
         "before": (before - position).maximum(0),
         "skip": (position - before).maximum(0),
     }

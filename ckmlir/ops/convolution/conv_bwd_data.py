@@ -178,6 +178,7 @@ class ConvBwdData(ConvolutionOperator):
     def kernels(self, target: Target) -> list[ContractionSpec]:
         requests: tuple[dict[str, object], ...] = (
             {"c": 64, "k": 256}, {"c": 256, "k": 64, "strides": (2,)}, {"c": 32, "k": 64, "g": 2},
+            {"c": 64, "k": 64, "image": (56, 56)},
             {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)}, {"c": 3, "k": 5},
             {"c": 256, "k": 64, "window": (1,), "pads": (0,)}, {"c": 64, "k": 128, "image": (8, 16, 16)},
         )  # fmt: skip

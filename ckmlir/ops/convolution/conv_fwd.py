@@ -111,7 +111,9 @@ class ConvFwd(ConvolutionOperator):
     def kernels(self, target: Target) -> list[ContractionSpec]:
         requests: tuple[dict[str, object], ...] = (
             {"c": 64, "k": 256}, {"c": 64, "k": 256, "op": "relu(acc + d0)", "d_kind": "row"},
-            {"c": 32, "k": 64, "g": 2}, {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)},
+            {"c": 32, "k": 64, "g": 2}, {"c": 64, "k": 64, "image": (56, 56)},
+            {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,)},
+            {"c": 3, "k": 64, "window": (7, 7), "strides": (2,), "pads": (3,), "image": (224, 224)},
             {"c": 256, "k": 64, "window": (1,), "pads": (0,)},
             {"c": 64, "k": 128, "image": (8, 16, 16), "window": (3,)}, {"g": 128, "c": 1, "k": 1},
         )  # fmt: skip
