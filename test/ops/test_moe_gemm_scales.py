@@ -34,6 +34,7 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 1, "n": 48, "k": 0, "dtype": "fp8", **MX, "topk": 1, "e": 1},
     {"t": 0, "n": 48, "k": 64, "dtype": "fp4", **MX},
     {"t": 150, "n": 130, "k": 256, "dtype": "fp4", **MX, "unit": 128, "e": 2, **FIRST},
+    {"t": 17, "n": 70, "k": 200, "dtype": "bf8", "b_dtype": "fp8", "a_scale": "1x128", "b_scale": "128x128", **FIRST},
 )  # fmt: skip
 FEW = {("gfx950", 2), ("gfx942", 6)}
 

@@ -29,7 +29,8 @@ MX = "mx"
 A_SCALES = {**GROUPS, MX: (1, SCALED_BLOCK)}
 B_SCALES = {**A_SCALES, "128x128": (128, 128)}
 """Words -> rows of A (columns of B), and elements along K, that share a scale."""
-SCALED = ("fp8", "bf8", "i8")
+EIGHT_BIT_FLOATS = ("fp8", "bf8")
+SCALED = (*EIGHT_BIT_FLOATS, "i8")
 """Types of A and B that have f32 scales."""
 POWERED = ("fp8", "bf8", *PACKED_FLOATS)
 """Those that have powers of two."""
@@ -61,7 +62,8 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if (words["a_scale"] == MX) != (words["b_scale"] == MX):
         text = " ".join(f"{key}={word}" for key, word in words.items())
         raise RequestError(f"{text}: powers of two are of both or none; expected mx twice")
-    able = {"dtype": (a, SCALED), "b_dtype": (b, (a, INTEGERS))}
+    pairs = EIGHT_BIT_FLOATS if a in EIGHT_BIT_FLOATS else (a,)
+    able = {"dtype": (a, SCALED), "b_dtype": (b, (*pairs, INTEGERS))}
     if words["a_scale"] == MX:
         able = {"dtype": (a, POWERED), "b_dtype": (b, POWERED)}
     for key, (found, types) in able.items():
