@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy as np
 
-BESIDE = 6
+BESIDE = 10
 """Steps that loading a block's K and V and leaving its dK and dV are worth by the model of time; they stand in
 front of the others."""
 
