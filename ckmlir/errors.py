@@ -24,3 +24,11 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     if near:
         return f"did you mean {lowered[near[0]]}?"
     return f"known: {', '.join(known)}" if known else "none is known"
+
+
+def as_json(value: object) -> str:
+    """What a file or a caller gave, for messages, as JSON writes it: text in quotes, nothing as null; shortened."""
+    import json  # most commands meet no such error
+
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else text[:57] + "..."

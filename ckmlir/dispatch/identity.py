@@ -20,6 +20,7 @@ from functools import cached_property
 from typing import Any
 
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
+from ckmlir.errors import as_json
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError, show
@@ -57,7 +58,7 @@ class Identifier:
         """The inverse of `str`. Raises RequestError for other texts."""
         found = _FORM.fullmatch(text) if isinstance(text, str) else None
         if found is None:
-            raise RequestError(f"{show(text)} is not an identifier of a kernel: expected op/arch/name#digest")
+            raise RequestError(f"{as_json(text)} is not an identifier of a kernel: expected op/arch/name#digest")
         return Identifier(*found.groups())
 
 

@@ -7,8 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from ckmlir.errors import suggest
-from ckmlir.ops.request import RequestError, show
+from ckmlir.errors import as_json, suggest
+from ckmlir.ops.request import RequestError
 
 SCHEMA = 1
 """Of all JSON that this package writes. A file of a newer one is refused: what its fields mean is not known here."""
@@ -25,11 +25,11 @@ def fields_of(
         RequestError: naming the object (`what`), the field, and what is wrong with it.
     """
     if not isinstance(values, dict):
-        raise RequestError(f"{what}: expected an object, got {show(values)}")
+        raise RequestError(f"{what}: expected an object, got {as_json(values)}")
     known = {**required, **(optional or {})}
     for name in values:
         if name not in known:
-            raise RequestError(f"{what}: unknown field {show(name)}; {suggest(str(name), known)}")
+            raise RequestError(f"{what}: unknown field {name}; {suggest(str(name), known)}")
     for name, wanted in known.items():
         if name not in values:
             if name in required:
@@ -40,7 +40,7 @@ def fields_of(
             isinstance(value, bool) and wanted in (int, float)
         )
         if wanted is not object and not fits:
-            raise RequestError(f"{what}: {name}={show(value)}: expected {_TYPES[wanted]}")
+            raise RequestError(f"{what}: {name}={as_json(value)}: expected {_TYPES[wanted]}")
     return values
 
 

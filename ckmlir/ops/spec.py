@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
+from ckmlir.errors import as_json
 from ckmlir.ops.request import RequestError, show
 
 S = TypeVar("S", bound="Spec")
@@ -89,7 +90,7 @@ class Spec(abc.ABC):
     def from_dict(cls: type[S], values: object) -> S:
         """The inverse of `to_dict`. Raises RequestError for missing, unknown and wrongly typed fields."""
         if not isinstance(values, dict):
-            raise RequestError(f"{cls.__name__}: expected an object of fields, got {show(values)}")
+            raise RequestError(f"{cls.__name__}: expected an object of fields, got {as_json(values)}")
         types = _types(cls)
         names = list(types)
         missing, unknown = set(names) - set(values), set(values) - set(names)
@@ -183,4 +184,4 @@ def _read(cls: type[Spec], name: str, expected: Any, value: object) -> object:
     if not arguments and type(value) is expected:
         return value
     what = f"{len(arguments)} whole numbers" if arguments else expected.__name__
-    raise RequestError(f"{cls.__name__}: {name}={show(value)}: expected {what}")
+    raise RequestError(f"{cls.__name__}: {name}={as_json(value)}: expected {what}")

@@ -28,10 +28,12 @@ RECORDS = ".jsonl"
 ACTIONS = {
     "show": "how many kernels of what, and with --all their identifiers",
     "export": "write a registry: the kernels of FILE, or of several",
-    "merge": "the same; where a kernel is in several files, the first one's priority counts",
+    "import": "add the kernels of FILE, or of several, to the registry of -o, which is made where there is none",
+    "merge": "as export; where a kernel is in several files, the first one's priority counts",
     "diff": "kernels that are in only one of two files; exit status 1 if there are any",
     "explain": "for FILE OP key=value … --arch A: which kernels compute the problem, and what is against the others",
 }
+WRITE = ("export", "import", "merge")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -40,7 +42,7 @@ def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("action", choices=tuple(ACTIONS), metavar="ACTION", help="see below")
     add("words", nargs="+", metavar="FILE", help="files, and for explain the operator and its keys")
-    add("-o", dest="output", metavar="FILE", type=Path, help="of export and merge: the registry, JSON")
+    add("-o", dest="output", metavar="FILE", type=Path, help="of export, import and merge: the registry, JSON")
     add("--arch", metavar="A", help="the chip; of explain needed, else only kernels of it")
     add("--op", metavar="OP", help="only kernels of this operator")
     add("--all", action="store_true", help="of show: every kernel")
@@ -48,7 +50,7 @@ def add_arguments(parser: Parser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.output is not None and options.action not in ("export", "merge"):
+    if options.output is not None and options.action not in WRITE:
         raise CkmlirError(f"-o {options.output}: {options.action} writes nothing; leave it out")
     return _DONE[options.action](options)
 
@@ -87,17 +89,20 @@ def _show(options: argparse.Namespace) -> int:
     return 0
 
 
-def _export(options: argparse.Namespace) -> int:
+def _write(options: argparse.Namespace) -> int:
     if options.output is None:
         raise CkmlirError(f"{options.action}: -o FILE is missing, the registry to write")
     check_writable([options.output])
+    given = [_opened(options, word) for word in options.words]
+    if not any(map(len, given)) and not options.partial:
+        raise CkmlirError(f"no kernel is left to {options.action}; with --partial that is no error")
     whole = Registry(name=options.output.stem)
-    for word in options.words:
-        for entry in _opened(options, word).entries(in_order_of_addition=True):
+    if options.action == "import" and options.output.exists():  # what is there keeps its place and its priority
+        given.insert(0, open_registry(options.output))
+    for registry in given:
+        for entry in registry.entries(in_order_of_addition=True):
             if entry.kernel not in whole:
                 whole.add(entry.kernel, entry.priority)
-    if not len(whole) and not options.partial:
-        raise CkmlirError("no kernel is left to write; with --partial an empty registry is written")
     write_file(options.output, json.dumps(whole.to_dict(), indent=1).encode() + b"\n")
     print(f"{options.output}: {len(whole)} kernels")
     return 0
@@ -126,4 +131,4 @@ def _explain(options: argparse.Namespace) -> int:
     return 0
 
 
-_DONE = {"show": _show, "export": _export, "merge": _export, "diff": _diff, "explain": _explain}
+_DONE = {"show": _show, **dict.fromkeys(WRITE, _write), "diff": _diff, "explain": _explain}

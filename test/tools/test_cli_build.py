@@ -9,6 +9,7 @@ from typing import Any
 import pytest
 
 from ckmlir.dispatch.library import Library
+from ckmlir.tools import registry
 from ckmlir.tools.cli import main
 
 SPACE: dict[str, Any] = {
@@ -56,6 +57,11 @@ def test_from_a_space_to_a_library_and_registries(space: Path, capsys: pytest.Ca
     difference = done(capsys, "registry", "diff", "all.json", "three.json", status=1)
     assert difference.startswith("- softmax/gfx942/") and difference.count("\n") == 1
     assert done(capsys, "registry", "merge", "three.json", "lib.ckl", "-o", "again.json") == "again.json: 4 kernels\n"
+    assert done(capsys, "registry", "import", "three.json", "-o", "grown.json") == "grown.json: 3 kernels\n"
+    assert done(capsys, "registry", "import", "lib.ckl", "-o", "grown.json") == "grown.json: 4 kernels\n"
+    assert list(registry.open_registry(Path("grown.json"))) == list(registry.open_registry(Path("again.json")))
+    of_one = ("lib.ckl", "-o", "grown.json", "--op", "softmax")
+    assert done(capsys, "registry", "import", *of_one) == "grown.json: 4 kernels\n"
 
     explained = done(capsys, "registry", "explain", "lib.ckl", "softmax", "m=9", "n=100", "--arch", "gfx942")
     assert explained.startswith("registry lib.ckl: softmax on gfx942: 1 of 4 kernels compute the problem\n")
@@ -102,7 +108,8 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
         (["registry", "diff", "space.json"], "diff: 1 files; expected two"),
         (["registry", "export", "space.json"], "export: -o FILE is missing"),
         (["registry", "show", "space.json", "-o", "x"], "-o x: show writes nothing; leave it out"),
-        (["registry", "export", "space.json", "-o", "x.json", "--op", "gemm"], "no kernel is left to write"),
+        (["registry", "export", "space.json", "-o", "x.json", "--op", "gemm"], "no kernel is left to export"),
+        (["registry", "import", "space.json", "-o", "x.json", "--op", "gemm"], "no kernel is left to import"),
         (["registry", "explain", "space.json", "softmax"], "explain: expected FILE OP key=value … --arch A"),
         (["registry", "explain", "space.json", "softmx", "--arch", "gfx942"], "did you mean softmax?"),
     ],
