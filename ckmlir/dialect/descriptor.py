@@ -104,15 +104,25 @@ class Descriptor(Adaptor):
         if divisor(self.lengths[dim]) % count or self.alignment % count:
             return False
         index = [Progression(count, 1, count) if i == dim else Progression(1, 0, count) for i in range(self.rank)]
-        known = self.symbol_multiples
-        symbols = [
-            _AnyTable(known.get(i, 1), count) if i in self.tables else Progression(known.get(i, 1), 0, count)
-            for i in range(self.symbol_count)
-        ]
+        symbols = self._any_symbols(count)
         offset = self.offset(index, symbols)
         if not isinstance(offset, Progression) or offset.step != 1 or offset.multiple % count:
             return False
         return bool(self.valid(index, symbols))
+
+    def begins_contiguous(self, dim: int) -> bool:
+        """Whether the first two elements along top dimension `dim` are known to be neighbours in memory."""
+        index = [Progression(0 if i == dim else 1, int(i == dim), 2) for i in range(self.rank)]
+        offset = self.offset(index, self._any_symbols(2))
+        return isinstance(offset, Progression) and offset.step == 1
+
+    def _any_symbols(self, count: int) -> list[Any]:
+        """Run-time values of which no more is known than what divides them, along vectors of so many elements."""
+        known = self.symbol_multiples
+        return [
+            _AnyTable(known.get(i, 1), count) if i in self.tables else Progression(known.get(i, 1), 0, count)
+            for i in range(self.symbol_count)
+        ]
 
     def __str__(self) -> str:
         return f"{'; '.join([*map(_step_text, self.steps), _view_text(self)])}"

@@ -249,8 +249,8 @@ class _Inference:
         return any(use.operand_number == INDEXED.get(use.owner.operation.name) for use in uses)
 
     def _for_load(self, op: ir.Operation, group: _Group) -> Distribution:
-        """Vectors as wide as the window allows; where LDS readers want the other dimension contiguous, also
-        blocks of it.
+        """Vectors as wide as the window allows, where it allows none lanes along neighbours in memory; where LDS
+        readers want the other dimension contiguous, also blocks of it.
         """
         window = describe(op.operands[0].type)
         assert isinstance(window, WindowType)
@@ -259,7 +259,8 @@ class _Inference:
         lengths = [self.vector_length(op.operands[0], dim, min(widest, window.lengths[dim])) for dim in range(rank)]
         if op.name == "ck.gather":
             lengths[integer_of(op, "axis")] = 1
-        contiguous = max(range(rank), key=lambda dim: (lengths[dim], dim))
+        near = [window.descriptor.begins_contiguous(dim) for dim in range(rank)]
+        contiguous = max(range(rank), key=lambda dim: (lengths[dim], near[dim], dim))
         waves = waves_of(self.function)
         transposing = has_transposed_read(named_target(self.function), bits(window.element))
         served = contiguous if transposing and lengths[contiguous] >= VECTOR else None

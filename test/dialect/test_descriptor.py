@@ -355,3 +355,20 @@ def test_refusals(act, words):
 
 def test_not_invertible_is_a_value_error():
     assert issubclass(NotInvertible, ValueError)
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ("d0 d1 = embed(offset, lengths=[?0, 32], strides=[?1, 1]); view(d0, d1)", (False, True)),
+        ("d0 d1 = embed(offset, lengths=[?0, ?1], strides=[1, ?2%8]); view(d0, d1)", (True, False)),
+        ("d0 d1 = embed(offset, lengths=[8, 32], strides=[64, 2]); view(d0, d1)", (False, False)),
+        ("d0 d1 = embed(offset, lengths=[?0, 32], strides=[1, ?1]); d2 = right_pad(d0, length=?0, multiple=64); "
+         "view(d2, d1)", (True, False)),
+        ("d0 d1 d2 = embed(offset, lengths=[9, 5, 32], strides=[320, 1, 5]); d3 = merge(d0, d1, lengths=[9, 5]); "
+         "view(d3, d2)", (True, False)),
+    ],
+)  # fmt: skip
+def test_where_neighbours_lie(text, expected):
+    view = Descriptor.parse(text)
+    assert tuple(view.begins_contiguous(dim) for dim in range(view.rank)) == expected

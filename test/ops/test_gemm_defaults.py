@@ -180,3 +180,22 @@ def test_the_epilogue_takes_no_more_lds_than_the_loop(schedule: str, out: str, b
     keys = {"m": 256, "n": 256, "k": 256, "schedule": schedule, "out": out}
     kernel = compile_kernel(GEMM, default("gfx942", **keys), get_target("gfx942"))
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.group_segment_size == bytes_of_lds
+
+
+ODD = {"m": 1001, "n": 1003, "k": 999}
+ODD_CASES = [(chip, dtype, layout) for chip in TARGETS for dtype in OUTPUTS for layout in LAYOUTS]
+
+
+@pytest.mark.parametrize(("chip", "dtype", "layout"), [
+    pytest.param(*case, marks=[] if case == ("gfx942", "i8", "CRR") else [pytest.mark.full])
+    for case in ODD_CASES
+])  # fmt: skip
+def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str) -> None:
+    """Single elements are loaded, and each load compared: scalar registers have room for the outcomes."""
+    spec, target = default(chip, **ODD, dtype=dtype, layout=layout), get_target(chip)
+    if GEMM.validate(spec, target):
+        assert not target.mfmas(dtype)
+        return
+    kernel = compile_kernel(GEMM, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)

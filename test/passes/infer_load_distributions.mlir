@@ -38,6 +38,22 @@ func.func @unaligned_rows(%p: !llvm.ptr<1>, %m: i32, %pitch: i32) attributes {ck
   return
 }
 
+// Columns are contiguous and nothing is known of the pitch: one element at a time, and still neighbouring lanes along them.
+// Where readers of LDS want rows, a lane has eight elements of one, which it writes in one piece.
+// CHECK-LABEL: func.func @unaligned_columns
+func.func @unaligned_columns(%p: !llvm.ptr<1>, %m: i32, %pitch: i32) attributes {ck.waves = 2 : i32} {
+  %o = arith.constant 0 : i32
+  %v = "ck.make_view"(%p, %m, %pitch) : (!llvm.ptr<1>, i32, i32) -> !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[1, ?1]); view(d0, d1)">
+  %w = "ck.make_window"(%v, %o, %o) : (!ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[1, ?1]); view(d0, d1)">, i32, i32) -> !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[1, ?1]); view(d0, d1)", [64, 32]>
+  // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 64@lane, d1: 16@y0 2@wave">
+  %t = "ck.load"(%w) : (!ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[1, ?1]); view(d0, d1)", [64, 32]>) -> !unknown
+  // CHECK: "ck.load"{{.*}} -> !ck.tile<[64, 32], f16, "d0: 64@lane, d1: 2@y0 2@wave 8@y1">
+  %u = "ck.load"(%w) : (!ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 32], strides=[1, ?1]); view(d0, d1)", [64, 32]>) -> !unknown
+  %l = "ck.to_lds"(%u) : (!unknown) -> !lds
+  %r = "ck.from_lds"(%l) : (!lds) -> !ck.tile<[64, 32], f16, "d0: 2@y0 2@wave 16@lane.1, d1: 4@lane.0 8@y1">
+  return
+}
+
 // Columns are contiguous: lanes and vectors follow them.
 // CHECK-LABEL: func.func @columns
 func.func @columns(%p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {

@@ -149,7 +149,9 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         for size, name in [*large, *itertools.product((MEDIUM, SMALL), schedules)]:
             if size in _sizes(wish, name, target):
                 waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
-                found.append(Plan(name, (size, size, _depth(size, name, wish.dtype, target)), waves))
+                depth = _depth(size, name, wish.dtype, target)
+                half = [depth // 2] * _compares_rows(wish)  # if groups of scales are no longer
+                found += [Plan(name, (size, size, one), waves) for one in (*half, depth)]
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
     return found
@@ -261,6 +263,8 @@ def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
     plan = parse_schedule(SCHEDULES[schedule])
     if min(wish.m, wish.n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS:
         return (SMALL,)
+    if wish.arrays > 2 and _compares_rows(wish):
+        return (SMALL,)
     if wish.arrays > 2:
         return (MEDIUM, SMALL)  # accumulators of both, and narrow loads beside them, may ask for the small one
     takes_turns = plan.order == PING_PONG and min(wish.m, wish.n) > MEDIUM
@@ -349,6 +353,14 @@ def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:
     words = find_dtype(accumulator_type(wish.dtype)).bytes // 4
     accumulators = plan.block[0] * plan.block[1] * words // (math.prod(plan.waves) * target.wave_size)
     return wish.load_bytes >= NARROWEST_FOR_TWO_STEPS and accumulators <= MOST_FOR_TWO_STEPS
+
+
+def _compares_rows(wish: Wish) -> bool:
+    """Whether each row of a step is compared with the end of K for both operands: they are transposed, and loads so
+    narrow that a wave's are of one row. The outcomes stay in scalar registers, which have room for those of half a
+    step: with a whole one fp8 of 1001 x 1003 x 999 spills 64 on gfx942.
+    """
+    return wish.layout[:2] == "CR" and wish.load_bytes < NARROWEST_FOR_TWO_STEPS
 
 
 def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
