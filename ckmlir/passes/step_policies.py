@@ -13,12 +13,15 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import tensor_name
-from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, sources_of
+from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, operands_of, sources_of
 from ckmlir.passes.step_rest import Ahead, with_rest
 from ckmlir.passes.step_weave import weave
 from ckmlir.targets import Target
 
 READS = frozenset({READ})
+BEHIND = 4
+"""Matrix instructions between the one that completes a sum and what takes the sum: they hide its latency, and no more
+sums than these have wait."""
 
 
 class Phases:
@@ -68,6 +71,8 @@ def _phases(matrix: list[ir.Operation], needs: dict[ir.Operation, frozenset[ir.O
     return {op: phases[op] for op in matrix}
 
 
+Order = list[tuple[ir.Operation, int]]
+"""Fragments with the clusters that they belong to."""
 Slots = list[tuple[float, ir.Operation]]
 """Fragments with where they stand, counted in matrix instructions of the step."""
 
@@ -150,7 +155,7 @@ def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahea
 
 def _merge(body: list[ir.Operation], phases: Phases, slots: Slots, ahead: Ahead) -> Step:
     """Matrix instructions and placed fragments merged; a phase with what stands in it is a cluster."""
-    order: list[tuple[ir.Operation, int]] = []
+    order: Order = []
     waiting = sorted(slots, key=lambda item: item[0])
     cluster = 0
     for number, op in enumerate(phases.matrix):
@@ -159,7 +164,7 @@ def _merge(body: list[ir.Operation], phases: Phases, slots: Slots, ahead: Ahead)
         cluster = phases.of[op]
         order.append((op, cluster))
     order += [(op, cluster) for _, op in waiting]
-    return Step(with_rest(body, order, ahead))
+    return Step(with_rest(body, _with_takers(body, order, ahead), ahead))
 
 
 def _chunks(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
@@ -232,6 +237,32 @@ def _with_barriers(placed: list[Placed]) -> Step:
         found.append(item if item.cluster == cluster else replace(item, before=(Barrier(), *item.before)))
         cluster = item.cluster
     return Step(found, (Barrier(),) if cluster % 2 else ())
+
+
+def _with_takers(body: list[ir.Operation], order: Order, ahead: Ahead) -> Order:
+    """An order with what takes sums of the same iteration, and feeds nothing that has a place, soon behind them. At the
+    step's end those of all its parts would be alive together.
+    """
+    fixed = {op for op, _ in order}
+    matrices = [op for op, _ in order if op.name == MATRIX]
+    needs = {op: number for number, op in enumerate(matrices, start=1)}
+    """By operation, how many matrix instructions are placed when all are there that it needs."""
+    for op in body:
+        owners = [producer(operand) for operand in operands_of(op)]
+        found = [needs[owner] for owner in owners if owner in needs and ahead[owner] == ahead[op]]
+        if op not in fixed and found:
+            needs[op] = max(found)
+    early: set[ir.Operation | None] = {*fixed}  # and what has to come before these
+    for op in reversed(body):
+        if op in early:
+            early.update(map(producer, operands_of(op)))
+    taking = sorted((op for op in needs if op not in early), key=needs.__getitem__)
+    found_order: Order = []
+    for op, cluster in order:
+        found_order.append((op, cluster))
+        while op.name == MATRIX and taking and needs[taking[0]] + BEHIND <= needs[op]:
+            found_order.append((taking.pop(0), cluster))
+    return found_order
 
 
 Policy = Callable[[list[ir.Operation], Ahead, Schedule, Target | None], Step]

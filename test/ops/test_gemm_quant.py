@@ -142,3 +142,17 @@ def test_vector_instructions_of_an_integer_of_4_bits(dtype: str, most: float) ->
     one = compiled("gemm_quant", keys, "gfx942")
     loop = steady_loop(one.kernel.code_object, one.kernel.kernel_name)
     assert loop.mix["mfma"] == 32 and loop.mix["valu"] <= 64 * most
+
+
+@pytest.mark.parametrize("keys", [
+    {"b_scale": "1x32"}, pytest.param({"a_scale": "1x32", "b_scale": "1x32"}, marks=pytest.mark.full),
+])  # fmt: skip
+def test_sums_of_short_groups_are_scaled_as_they_come(keys: dict[str, Any]) -> None:
+    """Those of all groups of a step would take more registers than there are: products and scaling alternate."""
+    one = compiled("gemm_quant", (("m", 256), ("n", 256), ("k", 512), *keys.items()), "gfx942")
+    names = [found.mnemonic for found in steady_loop(one.kernel.code_object, one.kernel.kernel_name).instructions]
+    products = [place for place, name in enumerate(names) if name.startswith("v_mfma")]
+    before_the_last = names[: products[-1]]
+    assert sum(name.startswith(("v_pk_fma_f32", "v_fma_f32")) for name in before_the_last) >= 64
+    metadata = one.kernel.code_object.kernel().metadata
+    assert metadata.private_segment_size == 0 and metadata.vgpr_spill_count < 8
