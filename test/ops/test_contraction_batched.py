@@ -71,6 +71,19 @@ def test_dimensions_and_strides(chip: str, number: int) -> None:
     agree("batched_contraction", chip, **CASES[number])
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("ranks", list(itertools.product((1, 2, 3), repeat=4)))
+def test_ranks(ranks: tuple[int, int, int, int]) -> None:
+    """One to three dimensions in each group, those of A and B from the last to the first in memory."""
+    sizes = ((2, 1, 2), (5, 3, 4), (4, 2, 7), (9, 2, 3))
+    g, m, n, k = (length[:rank] for length, rank in zip(sizes, ranks, strict=True))
+    strides = {
+        f"{name}_strides": tuple(reversed(packed(tuple(reversed((*g, *rows, *k))))))
+        for name, rows in (("a", m), ("b", n))
+    }
+    agree("batched_contraction", CHIPS[sum(ranks) % 3], g=g, m=m, n=n, k=k, **strides)
+
+
 @pytest.mark.parametrize("keys", [
     {"m": 0}, {"n": "2x0"}, {"g": "0x2"}, {"k": 0}, {"k": "0x3"}, {"g": 1, "m": 1, "n": 1, "k": 1},
     {"m": "1x1", "n": "1x1x1", "k": "1x5x1"},

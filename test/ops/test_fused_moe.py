@@ -124,6 +124,14 @@ def test_any_routing(tokens: int, choice: str) -> None:
         assert choice != "none" or not found["y"].any()
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("tokens", [1, 3, 5, 16, 32, 64, 128, 256, 1024])
+def test_a_published_layer(tokens: int) -> None:
+    """aiter's layer of 257 experts, 9 a token, whose (7168, 256) is scaled down to (448, 64), in bf16."""
+    keys = {"hidden": 448, "inter": 64, "e": 257, "topk": 9, "dtype": "bf16"}
+    run("moe_layer", CHIPS[tokens % 3], t=tokens, **keys)
+
+
 def test_nothing_is_read_back() -> None:
     """Fills and kernels alone, whose grids follow from the request."""
     plan = make_plan(LAYER, LAYER.problem(t=64), GFX942)
