@@ -216,6 +216,29 @@ def test_rows_that_copies_to_lds_do_not_fill_are_refused() -> None:
     assert "rows of A have 96 bytes in the block, which a wave's copies to LDS do not fill" in str(reason)
 
 
+@pytest.mark.parametrize(
+    ("keys", "schedule", "block"),
+    [
+        ({}, "async_wide", (256, 256, 256)),
+        ({"a_major": "tiles", "b_major": "tiles"}, "async_wide", (256, 256, 256)),
+        ({"k": 1024}, "compv4", (128, 128, 256)),
+        ({"b_dtype": "fp8"}, "compv4", (128, 128, 256)),
+        ({"op": "gelu(acc)"}, "compv4", (128, 128, 256)),
+    ],
+)
+def test_large_products_of_fp4_are_copied(keys: dict[str, Any], schedule: str, block: tuple[int, int, int]) -> None:
+    """Where K has steps enough and C is the sums."""
+    target = get_target("gfx950")
+    spec = MX.spec(MX.problem(**{"m": 4096, "n": 4096, "k": 4096, "dtype": "fp4", **keys}), target)
+    assert (spec.schedule, spec.block) == (schedule, block)
+    assert MX.validate(spec, target) == []
+
+
+def test_large_copied_blocks_are_right() -> None:
+    keys = {"m": 264, "n": 272, "k": 1280, "dtype": "fp4", "a_major": "tiles", "b_major": "tiles"}
+    agree("mx_gemm", "gfx950", **keys, block=(256, 256, 256), wave=(2, 4), schedule="async_wide")
+
+
 def test_what_is_refused() -> None:
     with pytest.raises(RequestError, match=r"dtype=i8: expected fp8\|bf8"):
         MX.problem(dtype="i8")

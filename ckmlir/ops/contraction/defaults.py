@@ -33,7 +33,11 @@ COPIED = "async_late"
 """What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
 eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 in cycles of eight waves with
 `PREFERRED` and of this: bf16 163116, 150996; fp8 (`WITHOUT_REGISTERS`) 94313, 84835. `async_wide` takes 148636 and
-83012, for 2.5 times the time to compile."""
+83012, for 2.5 times the time to compile. Expressions, and stores of single elements, spill scalar registers beside 256
+accumulators of a lane."""
+COPIED_WITH_POWERS = "async_wide"
+"""The same by eight waves for fp4 with powers of two, which have no form with accumulators apart: by the model 55486
+cycles of 4096 x 4096 x 4096 with scales in tiles, `PREFERRED` with 128 x 128 takes 77109."""
 WITHOUT_REGISTERS = "ping_pong_async"
 """What eight waves are left with where the matrix instruction's own vectors take the registers of tiles that are on
 their way: those go straight to LDS. By the model on gfx950, fp8 of 4096 x 4096 x 4096: 70 % of the peak, 63 % with
@@ -61,8 +65,8 @@ several. By the model on gfx942, in cycles of
 both kernels without the time between them (no parts; the rule's choice; others): m=28 n=384 k=1536, 25365; 8 parts
 10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
 second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
-LEAST_STEPS_OF_FOUR_WAVES = 8
-"""Of large blocks; see `_pays_four_waves`."""
+LEAST_STEPS_OF_COPIED = 8
+"""Of large blocks; see `_whole_and_long`."""
 LOW_COLUMNS, LOW_BYTES = (64, 32, 16), 256
 """Columns of low blocks, and bytes along K: benchmarks/small_m.py tries them."""
 PING_PONG = "ping_pong"
@@ -93,6 +97,7 @@ class Wish(NamedTuple):
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
         plain: whether C is the sums as they are, stored two elements at a time or more.
+        powers: whether powers of two scale A and B of 4 bits in the matrix instruction, and C is the sums.
     """
 
     m: int
@@ -109,15 +114,18 @@ class Wish(NamedTuple):
     partial: bool = False
     sparse: bool = False
     plain: bool = True
+    powers: bool = False
 
 
 def wish_of(problem: Problem, target: Target) -> Wish:
     """What a problem says of its plan."""
+    packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
     return Wish(
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
         problem.ld_index is not None, not problem.op and problem.aligned()[2] > 1,
+        packed and problem.op in ("", "acc") and problem.aligned()[2] > 1,
     )  # fmt: skip
 
 
@@ -142,7 +150,10 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         if _pays_turns(wish, target):
             found.append(Plan(PING_PONG, (LARGE, LARGE, _depth(LARGE, PING_PONG, wish.dtype, target)), EIGHT_WAVES))
         depth = _depth(LARGE, COPIED, wish.dtype, target)
-        if _pays_four_waves(wish, depth) and _pays_copies(wish, COPIED, FOUR_WAVES, target):
+        if wish.powers and _whole_and_long(wish, depth) and _pays_copies(wish, COPIED_WITH_POWERS, EIGHT_WAVES, target):
+            found.append(Plan(COPIED_WITH_POWERS, (LARGE, LARGE, depth), EIGHT_WAVES))
+        plain = wish.plain and wish.arrays == 2 and _whole_and_long(wish, depth)
+        if plain and _pays_copies(wish, COPIED, FOUR_WAVES, target):
             found.append(Plan(COPIED, (LARGE, LARGE, depth), FOUR_WAVES))
         last = (WITHOUT_REGISTERS,) * _pays_copies(wish, WITHOUT_REGISTERS, EIGHT_WAVES, target)
         large = [(LARGE, name) for name in (*schedules, *last)]
@@ -337,15 +348,14 @@ def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Targ
     return open_ and _pays_large(wish, schedule, waves, target)
 
 
-def _pays_four_waves(wish: Wish, depth: int) -> bool:
-    """Whether four waves pay for large blocks: expressions, and stores of single elements, spill scalar registers
-    beside 256 accumulators of a lane, few steps do not make up for the longer way into the loop, and comparisons with
-    the end of K fall on half as many waves.
+def _whole_and_long(wish: Wish, depth: int) -> bool:
+    """Whether K is whole steps, and as many as make up for the longer way into the loop; comparisons with the end of K
+    fall on half as many waves where there are four.
 
     By the model on gfx950, 4096 x 4096 in bf16, in cycles of eight waves with `PREFERRED` and of four: K of 64 17308
     and 19776, of 256 25896 and 26136, of 1024 53340 and 51108; 4104 x 4104 372769 and 386734.
     """
-    return wish.plain and wish.k % depth == 0 and wish.k >= LEAST_STEPS_OF_FOUR_WAVES * depth
+    return wish.k % depth == 0 and wish.k >= LEAST_STEPS_OF_COPIED * depth
 
 
 def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:

@@ -80,7 +80,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         taken = problem.taken(target)
         types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
         mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, problem.shuffled, sparse)
-        epilogue = problem.epilogue or default_epilogue(block, computed=bool(problem.op))
+        epilogue = problem.epilogue or default_epilogue(block, computed=problem.op not in ("", "acc"))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes
         return ContractionSpec(
