@@ -190,7 +190,8 @@ def test_what_a_step_takes(d: int) -> None:
     (FMHA, {**MX, **FP4, "d": 48}, "d=48: heads of fp4 have a multiple of 32 from 32 to 256 channels"),
     (FMHA, {**MX, **FP4, "v_layout": "columns"}, "v_layout=columns: channels of fp4 share bytes; expected rows"),
     (find_operator("sparse_attention"), FP4, "dtype=fp4: expected f16|bf16|fp8|f32"),
-    (find_operator("fmha_fwd_pagedkv"), {"dtype": "fp8", "scales": "mx"}, "scales=mx: K and V do not lie in rows"),
+    (SPLIT, {"dtype": "fp8", "scales": "mx", "page_size": 16}, "scales=mx: K and V do not lie in rows"),
+    (find_operator("fmha_fwd_pagedkv"), {"dtype": "fp8", "scales": "mx"}, "scales=mx: expected tensor|head|block|page"),
 ])  # fmt: skip
 def test_refused(operator: Any, keys: Keys, words: str) -> None:
     with pytest.raises(RequestError, match=re.escape(words)):

@@ -26,6 +26,7 @@ from ckmlir.targets import get_target
 
 FMHA, SPLIT = find_operator("fmha_fwd"), find_operator("fmha_fwd_splitkv")
 PAGED, PREFILL = find_operator("fmha_fwd_pagedkv"), find_operator("fmha_batch_prefill")
+UNIFIED = find_operator("unified_attention")
 GFX942 = get_target("gfx942")
 Keys = dict[str, Any]
 
@@ -237,7 +238,9 @@ def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str)
 
 @pytest.mark.parametrize(("operator", "keys", "words"), [
     (FMHA, {"scales": "head"}, "scales=head: only fp8 is scaled, not f16"),
-    (FMHA, {"dtype": "fp8", "scales": "page"}, "scales=page: K and V do not lie in pages"),
+    (FMHA, {"dtype": "fp8", "scales": "page"}, "scales=page: expected tensor|head|block|mx"),
+    (SPLIT, {"dtype": "fp8", "scales": "page"}, "scales=page: K and V do not lie in pages"),
+    (UNIFIED, {"dtype": "fp8", "scales": "mx"}, "scales=mx: expected tensor|head|block|page"),
     (FMHA, {"dtype": "fp8", "scale_keys": 64}, "scale_keys=64: only scales=block has blocks"),
     (FMHA, {"dtype": "fp8", "scales": "block", "scale_queries": 24}, "scale_queries=24: expected a power of two"),
 ])  # fmt: skip

@@ -53,6 +53,7 @@ from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.part import KeyPart, Part, find_part, key_parts
 from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.dense import Dense
+from ckmlir.ops.attention.parts.scales import offered
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.request_checks import check_channels, check_packed, check_scales
@@ -142,7 +143,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
 
     def __init__(self, parts: Sequence[type[Part]] = PARTS, sources: Sequence[type[Source]] = (Dense,)) -> None:
         self.parts, self.sources = tuple(parts), tuple(sources)
-        self.keys = (*self.own_keys, *(key for part in (*self.sources, *self.parts) for key in part.keys))
+        keys = (*self.own_keys, *(key for part in (*self.sources, *self.parts) for key in part.keys))
+        self.keys = tuple(offered(key, self.parts) for key in keys)
 
     def _with_source(self, problem: Problem, values: Mapping[str, Any]) -> Problem:
         """The problem with the source that the request asks for, by default the first."""

@@ -31,10 +31,11 @@ from ckmlir.ops.attention.fmha_fwd_splitkv_combine import MOST_SPLITS, CombinePr
 from ckmlir.ops.attention.fmha_fwd_splitkv_combine import OPERATOR as COMBINE
 from ckmlir.ops.attention.orders import FORWARD_ORDERS
 from ckmlir.ops.attention.part import Part
-from ckmlir.ops.attention.parts import PAGED_PARTS
+from ckmlir.ops.attention.parts import PARTS
 from ckmlir.ops.attention.parts.cache import Cache
 from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.dropout import Dropout
+from ckmlir.ops.attention.parts.page_scales import PageScales
 from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
@@ -50,7 +51,7 @@ from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
 
-SPLIT_PARTS = tuple(part for part in PAGED_PARTS if part is not Dropout)
+SPLIT_PARTS: tuple[type[Part], ...] = (*(part for part in PARTS if part is not Dropout), PageScales)
 WORKSPACES = {"o": "o_parts", "lse": "lse_parts"}
 FULL, AS_GOOD = 0.8, 0.85
 """Share of the compute units from which on keys are not split; of the best filling from which on fewer splits do (CK

@@ -6,7 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
-from ckmlir.ops.attention.fmha_fwd_spec import DTYPES, HEAD_TILES, SCALED, channel_multiple
+from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, SCALED, channel_multiple
 from ckmlir.ops.request import RequestError
 
 
@@ -22,8 +22,6 @@ def check_channels(fields: Mapping[str, Any]) -> None:
 def check_packed(values: Mapping[str, Any]) -> None:
     """Refuse packed elements that have no scales, or that share bytes with those of other keys. Raises RequestError."""
     dtype = values["dtype"]
-    if "scales" not in values:
-        raise RequestError(f"dtype={dtype}: expected {'|'.join(DTYPES)}")
     if values["scales"] != "mx":
         raise RequestError(f"dtype={dtype}: its elements have a scale for every 32 of them; expected scales=mx")
     if values["v_layout"] == "columns":

@@ -1,5 +1,5 @@
 """What a request may add to attention; scores are changed in this order, before the mask. The second list is for keys
-in pages."""
+in pages, which have no scales of 32 elements."""
 
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.alibi import Alibi
@@ -16,4 +16,4 @@ from ckmlir.ops.attention.parts.soft_cap import SoftCap
 PARTS: tuple[type[Part], ...] = (
     Bias, Alibi, SoftCap, Sink, Dropout, HeadScales, BlockScales, MxScales, OutputScale,
 )  # fmt: skip
-PAGED_PARTS: tuple[type[Part], ...] = (*PARTS, PageScales)
+PAGED_PARTS: tuple[type[Part], ...] = (*(part for part in PARTS if part is not MxScales), PageScales)

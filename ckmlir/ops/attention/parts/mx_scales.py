@@ -46,6 +46,7 @@ class MxScales(ScalePart):
     packed: bool
 
     name = BY_INSTRUCTION
+    kind: ClassVar[str] = "mx"
     keys: ClassVar[tuple[Key, ...]] = ()
 
     @classmethod

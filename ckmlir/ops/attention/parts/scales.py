@@ -7,15 +7,16 @@ times the scales of the tensors. They are from 0 to 2^50; less than 2^-50 counts
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
+from ckmlir.ops.attention.fmha_fwd_spec import TAKEN
 from ckmlir.ops.attention.paged import Paged
-from ckmlir.ops.attention.part import ScalePart
+from ckmlir.ops.attention.part import Part, ScalePart
 from ckmlir.ops.attention.problem import LEAST_SCALE, MOST_SCALE, Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ArraySpec, array_spec
@@ -26,8 +27,7 @@ if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form
     from ckmlir.ops.attention.work_kernel import Work
 
-OF_ROWS, OF_PAGES = ("tensor", "head", "block", "mx"), ("tensor", "head", "block", "page")
-KINDS = (*OF_ROWS, "page")
+KINDS = ("tensor", "head", "block", "mx", "page")
 
 
 class ScalesKey(Choice):
@@ -35,9 +35,10 @@ class ScalesKey(Choice):
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
         """Those that the request may have."""
-        able = OF_PAGES if request.get("page_size") is not None else OF_ROWS
         if request.get("dtype") == "fp4":
             return "mx"
+        other = "page" if request.get("page_size") is None else "mx"
+        able = [one for one in self.choices if one != other]
         return random.choice(able) if request.get("dtype") == "fp8" else self.default
 
 
@@ -45,6 +46,16 @@ KEY = ScalesKey(
     "scales", "tensor", "fp8: scales of whole tensors, or of each head, block of rows, 32 elements (mx), page as well",
     KINDS,
 )  # fmt: skip
+
+
+def offered(key: Key, parts: Sequence[type[Part]]) -> Key:
+    """A key with what some of these parts take: kinds of scales, and types that need one of them."""
+    kinds = [getattr(part, "kind", None) for part in parts]
+    if isinstance(key, ScalesKey):
+        return replace(key, choices=tuple(kind for kind in KINDS if kind in ("tensor", *kinds)))
+    if isinstance(key, Choice) and key.name == "dtype" and "mx" not in kinds:
+        return replace(key, choices=tuple(one for one in key.choices if one not in TAKEN))
+    return key
 
 
 def asks_for(kind: str, values: Mapping[str, Any], problem: Problem) -> bool:
