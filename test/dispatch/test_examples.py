@@ -23,7 +23,7 @@ SAID = {
     "07_stress.py": (["3 kernels built in", "all are right"], ["--kernels", "3"]),
     "08_heuristics.py": (["24 kernels in 6 pools", "compv4  by shaped", "by tuned table", "by size buckets"], []),
     "09_registries.py": (["both     gemm_f16_f16_rcr_64x64x64", "strict dispatcher does not compile", "0 of 2"], []),
-    "11_json_import.py": (["waves=four: expected int", "can be read"], []),
+    "11_json_import.py": (['waves="four": expected int', "can be read"], []),
 }
 
 
