@@ -122,7 +122,7 @@ def test_what_a_specification_promises(
 ) -> None:
     rows = (k if layout[0] == "R" else m, n if layout[1] == "R" else k, n)
     strides = dict(zip(("lda", "ldb", "ldc"), (max(row, 1) + more for row, more in zip(rows, extra)), strict=True))
-    problem = GEMM.problem(m=m, n=n, k=k, layout=layout, dtype=dtype, **strides)
+    problem = GEMM.problem(m=m, n=n, k=k, layout=layout, dtype=dtype, split_k=1, **strides)
     spec = GEMM.spec(problem, GFX942)
     assert GEMM.validate(spec, GFX942) == []
     for size, length, letter in zip((m, n, k), spec.block, "mnk", strict=True):
