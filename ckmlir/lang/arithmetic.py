@@ -38,7 +38,7 @@ def constant(number: Number | bool, type_: ir.Type) -> ir.Value:
         if isfinite(rounded) and abs(rounded) > LARGEST[str(type_)]:
             raise TracingError(f"{number} does not fit into {type_}; the largest is {LARGEST[str(type_)]:g}")
         if str(type_) == "f8E8M0FNU" and not (isnan(rounded) or (rounded >= 2.0**-127 and frexp(rounded)[0] == 0.5)):
-            raise TracingError(f"{number} is no e8m0, which has powers of two from 2^-127 to 2^127, and NaN")
+            raise TracingError(f"{number} is not an e8m0, which has powers of two from 2^-127 to 2^127, and NaN")
         return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, rounded)})
     if not isinstance(number, int):
         raise TracingError(f"{number} meets {type_}; integers are written without a point, or convert with .to(…)")

@@ -333,7 +333,7 @@ class Executable:
 
 
 def _check_kind(operator: Operator[Any, Any], problem: Any, kind: type) -> None:
-    """Raise RequestError for what is no problem of an operator."""
+    """Raise RequestError for anything but a problem of the operator."""
     if not isinstance(problem, kind):
         name = operator.name
         raise RequestError(f"{name}: a problem is what find_operator('{name}').problem(…) gives, got {problem!r:.80}")

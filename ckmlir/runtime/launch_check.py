@@ -121,7 +121,7 @@ def check_move(destination: Any, source: Any, size: Any) -> None:
 
 
 def check_fill(destination: Memory, byte: Any, size: Any) -> None:
-    """Raise DeviceError for what is no byte, or more bytes than the memory has."""
+    """Raise DeviceError for a value that is not a byte, or more bytes than the memory has."""
     if not _is_whole(byte) or byte > 255 or not _is_whole(size) or size > destination.size:
         raise DeviceError(f"cannot fill {size} of {destination.size} bytes with {byte}")
 

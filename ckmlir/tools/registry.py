@@ -95,7 +95,7 @@ def _write(options: argparse.Namespace) -> int:
     check_writable([options.output])
     given = [_opened(options, word) for word in options.words]
     if not any(map(len, given)) and not options.partial:
-        raise CkmlirError(f"no kernel is left to {options.action}; with --partial that is no error")
+        raise CkmlirError(f"no kernel is left to {options.action}; --partial allows that")
     whole = Registry(name=options.output.stem)
     if options.action == "import" and options.output.exists():  # what is there keeps its place and its priority
         given.insert(0, open_registry(options.output))
