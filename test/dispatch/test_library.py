@@ -148,7 +148,7 @@ def with_header(data: bytes, **change: object) -> bytes:
         (lambda data: data + b"x", "is longer than it says: "),
         (lambda data: data.replace(b'"toolchain"', b'"toolchaim"', 1), "is damaged: its manifest has another digest"),
         (lambda data: with_header(data, **{"ckmlir library": 2}), "schema=2 is newer than this version reads"),
-        (lambda data: with_header(data, manifest="many"), "manifest=many: expected a whole number"),
+        (lambda data: with_header(data, manifest="many"), 'manifest="many": expected a whole number'),
         (lambda data: with_header(data, more=1), "unknown field more; "),
     ],
 )

@@ -24,6 +24,8 @@ ALL = parse_checks("all")
 STEP = 83
 """One case in so many runs by default."""
 Request = dict[str, Any]
+MX_TYPES = {True: ("fp8", "fp4"), False: ("f16", "bf16", "f32", "fp8", None)}
+"""Types of attention with scales of 32 elements, and without."""
 
 ROWS: list[Request] = [{"m": 4, "n": 512}, {"m": 5, "n": 1001}, {"m": 3, "n": 8200}]
 QUANTISED: list[Request] = [
@@ -85,7 +87,8 @@ SHAPES: dict[str, list[Request]] = {
                  {"sq": 70, "sk": 70, "d": 32, "mask": "window:20,5"},
                  {"sq": 70, "sk": 135, "d": 64, "mask": "window:20,5,70", "sink": 1, "alibi": "head"},
                  {"sq": 70, "sk": 136, "d": 64, "bias": "head", "dropout": 0.2, "v_layout": "columns"},
-                 {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "soft_cap": 5}],
+                 {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "soft_cap": 5},
+                 {"sq": 65, "sk": 130, "d": 128, "h": 2, "hk": 1, "mask": "bottom_right", "scales": "mx"}],
     "fmha_batch_prefill": [{"d": 64, "seqlens_q": (70, 3), "seqlens_k": (100, 20), "kv_layout": "vectorised", "h": 1},
                            {"d": 64, "seqlens_q": (3,), "seqlens_k": (90,), "page_size": 64, "table": "sglang"}],
     "unified_attention": [{"d": 64, "seqlens_q": (70, 1), "seqlens_k": (100, 20), "h": 4, "hk": 1, "splits": 1},
@@ -97,7 +100,8 @@ SHAPES: dict[str, list[Request]] = {
                          {"sq": 70, "seqlens_k": (135, 20), "d": 64, "h": 2, "hk": 1, "page_size": 16, "sink": 1}],
     "fmha_fwd_splitkv": [{"sq": 1, "sk": 300, "d": 64, "h": 1, "splits": 3},
                          {"sq": 70, "sk": 135, "d": 64, "h": 1, "mask": "window:20,5,70", "sink": 1, "splits": 2},
-                         {"mode": "group", "seqlens_q": (3, 0), "seqlens_k": (200, 5), "d": 64, "splits": 2}],
+                         {"mode": "group", "seqlens_q": (3, 0), "seqlens_k": (200, 5), "d": 64, "splits": 2},
+                         {"sq": 3, "sk": 300, "d": 64, "h": 1, "splits": 3, "scales": "mx"}],
     "fmha_fwd_splitkv_combine": [{"sq": 9, "dv": 64}, {"sq": 33, "b": 2, "dv": 200, "splits": 7, "layout": "bshd"},
                                  {"seqlens_q": (3, 0), "sq": 9, "dv": 32, "lse": 1}],
     "hstu_attention": [{"sq": 200, "d": 64, "h": 1, "targets": (20,), "context": 5},
@@ -161,6 +165,8 @@ def requests() -> Iterator[tuple[str, Request]]:
                 continue  # chips have exponentials of f32 only
             if shape.get("between") == "lds" and dtype in ("fp8", "i8"):
                 continue  # a row between the products has one scale
+            if name.startswith("fmha_fwd") and dtype not in MX_TYPES[shape.get("scales") == "mx"]:
+                continue
             yield name, shape if dtype is None else {**shape, "dtype": dtype}
     yield from SCHEDULED
 
