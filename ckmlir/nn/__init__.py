@@ -23,7 +23,7 @@ from ckmlir.nn.einsum import einsum
 from ckmlir.nn.expert_parts import SortedExperts, expert_matmul, quantize_for_experts, sort_experts
 from ckmlir.nn.experts import fused_experts, moe
 from ckmlir.nn.grouped import grouped_matmul
-from ckmlir.nn.indexed import argsort, histogram, nonzero, scatter_rows, segment_sum, sort
+from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows, segment_sum, sort
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
 from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_pool1d, max_pool2d, max_pool3d
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
@@ -32,7 +32,7 @@ from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, 
 from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.shuffled import linear_shuffled, shuffle_weight
-from ckmlir.nn.tensors import cast, contiguous, cumsum, elementwise, embedding, permute, reduce, transpose
+from ckmlir.nn.tensors import cast, contiguous, elementwise, embedding, permute, reduce, transpose
 
 __all__ = [
     "Array",

@@ -101,10 +101,10 @@ class Array:
                     raise DeviceError(f"a slice with step {step}: strides are not negative; expected a step above 0")
                 count = max(-(-(stop - start) // step), 0)
                 shape, strides = [*shape, count], [*strides, stride * step]
-                first += start * stride if count else 0
+                first += start * stride
             else:
                 first += self._index(one, length) * stride
-        return self.strided(shape, strides, first)
+        return self.strided(shape, strides, 0 if 0 in shape else first)  # no elements: no place beyond the memory
 
     def _without_ellipsis(self, keys: tuple[object, ...]) -> tuple[object, ...]:
         """One key for each dimension, and those that add one."""

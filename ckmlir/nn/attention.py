@@ -11,6 +11,7 @@ import numpy as np
 from ckmlir.nn.array import Array
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
+from ckmlir.nn.gradients import differentiable
 from ckmlir.runtime.device import DeviceError
 
 UNBOUNDED = (-1, -1)
@@ -18,6 +19,7 @@ VARYING = ("sq", "sk", "q_strides", "k_strides", "v_strides", "o_strides")
 """Keys that change with the lengths of sequences."""
 
 
+@differentiable
 def attention(
     q: Any,
     k: Any,

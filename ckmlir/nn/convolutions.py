@@ -7,12 +7,14 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
+from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.runtime.device import DeviceError
 
 Numbers = int | Sequence[int]
 
 
+@differentiable
 def conv1d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
     groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
@@ -23,6 +25,7 @@ def conv1d(
     return _convolved(1, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
+@differentiable
 def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
     groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,
@@ -53,6 +56,7 @@ def conv2d(
     return _convolved(2, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
+@differentiable
 def conv3d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
     groups: int = 1, *, activation: str | None = None, residual: Any = None, channels_last: bool = False,

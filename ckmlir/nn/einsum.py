@@ -9,6 +9,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
+from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.products import output_type
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import DeviceError
@@ -19,6 +20,7 @@ UNIT = " "
 """Stands for the letter of a dimension of length 1, where a group has none."""
 
 
+@differentiable
 def einsum(equation: str, a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream: object = None) -> Any:
     """The sum of products that an equation names, of two tensors: `torch.einsum("bqhd,bkhd->bhqk", q, k)`.
 

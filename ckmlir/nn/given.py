@@ -144,16 +144,33 @@ class Given:
 
     def rows(self) -> Given:
         """All but the last dimension as one: a matrix whose rows are contiguous. Raises DeviceError for another one."""
+        self._check_neighbours()
+        found = self.reshaped(math.prod(self.shape[:-1]), self.shape[-1])
+        return found.strided(found.shape, (pitch_of(found), 1))
+
+    def matrices(self) -> Given:
+        """The last two dimensions as matrices whose rows are contiguous. Raises DeviceError for others."""
+        self._check_neighbours()
+        return self.strided(self.shape, (*self.strides[:-2], pitch_of(self), 1))
+
+    @property
+    def has_rows(self) -> bool:
+        """Whether `rows` takes it: rows are contiguous and all at one distance."""
+        flat = math.prod(self.shape[:-1]), self.shape[-1]
+        return self._step == 1 and reshaped_strides(self.shape, self.strides, flat) is not None
+
+    @property
+    def _step(self) -> int:
+        """Elements from one of a row to the next."""
+        return self.strides[-1] if self.shape[-1] > 1 and 0 not in self.shape else 1
+
+    def _check_neighbours(self) -> None:
         if not self.shape:
             raise DeviceError(f"{self.what}: a number has no rows; expected at least one dimension")
-        n, elements = self.shape[-1], math.prod(self.shape)
-        if n > 1 and self.strides[-1] != 1 and elements:
+        if self._step != 1:
             raise DeviceError(
-                f"{self.what}: neighbours of a row lie {self.strides[-1]} elements apart; make a contiguous copy first"
+                f"{self.what}: neighbours of a row lie {self._step} elements apart; make a contiguous copy first"
             )
-        rows: int = math.prod(self.shape[:-1])
-        found = self.reshaped(rows, n)
-        return found.strided(found.shape, (pitch_of(found), 1))
 
     def contiguous(self) -> Given:
         """With the strides of a packed array. Raises DeviceError for one with gaps, or in another order."""
@@ -181,9 +198,9 @@ class Given:
 
 
 def pitch_of(matrix: Given) -> int:
-    """Elements from one row of a matrix to the next; where there is no next one, the length of a row."""
-    rows, n = matrix.shape
-    return matrix.strides[0] if rows > 1 and n else max(n, 1)
+    """Elements from one row of a matrix to the next, or of several; where there is none, the length of a row."""
+    rows, n = matrix.shape[-2:]
+    return matrix.strides[-2] if rows > 1 and 0 not in matrix.shape else max(n, 1)
 
 
 def read(what: str, array: Any, target: Target, packed: str | None = None) -> Given:

@@ -1,4 +1,4 @@
-"""Functions of rows and numbers: sorting, counting, and rows added up where their numbers say."""
+"""Functions of rows and numbers: sorting, counting, running sums, and rows added up where their numbers say."""
 
 from __future__ import annotations
 
@@ -6,36 +6,40 @@ import math
 from typing import Any
 
 from ckmlir.nn.calls import Call, constant
+from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_of
 from ckmlir.runtime.device import DeviceError
 
 
-def argsort(x: Any, *, descending: bool = False, stream: object = None) -> Any:
+def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
     """The places of every row's elements in the order of their values: `torch.argsort` with stable=True.
 
     Args:
         x: (…, n), f32, f16, bf16 or i32; at most 4096 elements a row.
+        dim: along which elements are put in order; along another than the last, at the price of copies.
 
     Returns:
         Places, (…, n), i32. NaN is larger than all numbers.
 
     Raises:
-        DeviceError: rows are not contiguous.
+        DeviceError: rows are not contiguous, or there is no such dimension.
         RequestError: the operator refuses the type or the size.
     """
     call = Call(stream)
     given = call.read("x", x)
+    if not is_last(dim, given):
+        return along(dim, argsort, x, descending=descending, stream=stream)
     rows = given.rows()
     keys = _rows(rows) | {"order": _order(descending), "stride": pitch_of(rows)}
     found = call.run("argsort", keys, {"x": rows}, varying=("m",))
     return found["indices"].reshaped(*given.shape).array
 
 
-def sort(x: Any, *, descending: bool = False, stream: object = None) -> tuple[Any, Any]:
+def sort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
     """Every row's elements in order, and their places: `torch.sort` with stable=True.
 
     Args:
-        x: as for `argsort`.
+        x, dim: as for `argsort`.
 
     Returns:
         Values (…, n), of x's type, and places (…, n), i32.
@@ -45,10 +49,34 @@ def sort(x: Any, *, descending: bool = False, stream: object = None) -> tuple[An
     """
     call = Call(stream)
     given = call.read("x", x)
+    if not is_last(dim, given):
+        return along(dim, sort, x, descending=descending, stream=stream)
     rows = given.rows()
     keys = _rows(rows) | {"k": rows.shape[1], "order": _order(descending), "stride": pitch_of(rows)}
     found = call.run("topk", keys, {"x": rows}, varying=("m",))
     return found["y"].reshaped(*given.shape).array, found["indices"].reshaped(*given.shape).array
+
+
+def cumsum(x: Any, dim: int = -1, *, exclusive: bool = False, stream: object = None) -> Any:
+    """Running sums along every row: `torch.cumsum`.
+
+    Args:
+        x: (…, n), f32 or i32. dim: as for `argsort`.
+        exclusive: without the element itself.
+
+    Returns:
+        (…, n), of x's type.
+
+    Raises:
+        DeviceError, RequestError: as `argsort`.
+    """
+    call = Call(stream)
+    given = call.read("x", x)
+    if not is_last(dim, given):
+        return along(dim, cumsum, x, exclusive=exclusive, stream=stream)
+    rows = given.rows()
+    keys = _rows(rows) | {"exclusive": exclusive, "stride": pitch_of(rows)}
+    return call.run("cumsum", keys, {"x": rows}, varying=("m",))["y"].reshaped(*given.shape).array
 
 
 def nonzero(x: Any, *, stream: object = None) -> tuple[Any, Any]:

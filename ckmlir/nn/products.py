@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from types import MappingProxyType
 from typing import Any
 
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.gradients import differentiable
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
 
@@ -19,6 +22,7 @@ MOST_BATCH = 3
 """Dimensions of a batch of products."""
 
 
+@differentiable
 def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream: object = None) -> Any:
     """a @ b, as NumPy and PyTorch have it: matrices, or batches of them that broadcast.
 
@@ -44,24 +48,20 @@ def matmul(a: Any, b: Any, *, dtype: str | None = None, out: Any = None, stream:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: {_sums(left, right)}")
     pair_of(left, right)
     wanted = output_type(left.dtype, dtype)
-    if right.ndim == 2 and left.ndim > 2:
-        shape = (*left.shape[:-1], right.shape[-1])
-        result = call.out("out", out, shape, wanted)
-        found = _matrix_product(call, left.rows(), right, wanted, None if result is None else result.rows())
-        return out if out is not None else found.reshaped(*shape).array
     try:
         batch = np.broadcast_shapes(left.shape[:-2], right.shape[:-2])
     except ValueError:
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: batches do not broadcast") from None
     shape = (*batch, left.shape[-2], right.shape[-1])
     result = call.out("out", out, shape, wanted)
-    if not batch:
+    if right.ndim == 2 and _are_matrices(left, result):
         found = _matrix_product(call, left, right, wanted, result)
     else:
         found = _batched_product(call, left, right, batch, wanted, result)
     return out if out is not None else found.reshaped(*shape).array
 
 
+@differentiable
 def linear(
     x: Any,
     weight: Any,
@@ -75,7 +75,8 @@ def linear(
     """activation(x weightᵀ + bias) + residual in one kernel: `torch.nn.functional.linear` with what follows it.
 
     Args:
-        x: (…, k). weight: (n, k). bias: (n,). residual: (…, n). All of one type: f16, bf16 or f32.
+        x: (…, k). weight: (n, k). bias: (n,). residual: (…, n). All of one type: f16, bf16 or f32. Rows that are not
+            all at one distance are a batch of products, of at most three dimensions.
         activation: gelu, gelu_tanh, relu, sigmoid, silu or tanh.
         out: (…, n), to be written; it may not be an input.
 
@@ -92,10 +93,13 @@ def linear(
     dtype = given.dtype
     shape = (*given.shape[:-1], w.shape[0])
     w.require(dtype=dtype)
-    keys, extra = epilogue(call, shape, bias, activation, residual, dtype)
     result = call.out("out", out, shape, dtype)
-    rows = None if result is None else result.rows()
-    found = _matrix_product(call, given.rows(), transposed(w), dtype, rows, keys, extra)
+    is_batch = not _are_matrices(given, result, call.optional("residual", residual))
+    keys, sides = epilogue(call, shape, bias, activation, residual, dtype, is_batch)
+    if is_batch:
+        found = _batched_product(call, given, transposed(w), shape[:-2], dtype, result, keys, sides)
+    else:
+        found = _matrix_product(call, given, transposed(w), dtype, result, keys, sides)
     return out if out is not None else found.reshaped(*shape).array
 
 
@@ -196,9 +200,10 @@ def matmul_sparse(
 
 
 def epilogue(
-    call: Call, shape: tuple[int, ...], bias: Any, activation: str | None, residual: Any, dtype: str | None = None
-) -> tuple[dict[str, object], dict[str, Given]]:
-    """The keys and the arrays of activation(product + bias) + residual, of this shape.
+    call: Call, shape: tuple[int, ...], bias: Any, activation: str | None, residual: Any, dtype: str | None = None,
+    is_batch: bool = False,
+) -> tuple[dict[str, object], dict[str, Given]]:  # fmt: skip
+    """The keys and the arrays of activation(product + bias) + residual, of this shape: of rows, or of a batch.
 
     Raises DeviceError for an unknown activation, and for arrays of another shape, or another type than `dtype`.
     """
@@ -212,7 +217,8 @@ def epilogue(
         expression = f"{activation}({expression})"
     if residual is not None:
         name = f"d{len(sides)}"
-        sides[name] = "full", call.read("residual", residual).require(shape=shape, dtype=dtype).rows()
+        added = call.read("residual", residual).require(shape=shape, dtype=dtype)
+        sides[name] = "full", added.matrices() if is_batch else added.rows()
         expression = f"{expression} + {name}"
     keys: dict[str, object] = {"op": expression} if expression != "acc" else {}
     if sides:
@@ -222,51 +228,65 @@ def epilogue(
     return keys, {name: one for name, (_, one) in sides.items()}
 
 
+def _are_matrices(x: Given, *others: Given | None) -> bool:
+    """Whether all dimensions but the last are one, the rows of a matrix, or there are no others; None is left out."""
+    return x.ndim <= 2 or all(one.has_rows for one in (x, *others) if one is not None)
+
+
 def _matrix_product(
     call: Call,
     a: Given,
     b: Given,
     dtype: str,
     out: Given | None,
-    keys: dict[str, object] | None = None,
-    sides: dict[str, Given] | None = None,
+    keys: Mapping[str, object] = MappingProxyType({}),
+    sides: Mapping[str, Given] = MappingProxyType({}),
 ) -> Given:
-    """C (m, n) of A (m, k) and B (k, n), each with contiguous rows or columns."""
-    layout, memories, pitches = layout_of(a, b)
+    """C (…, n) of A (…, k) and B (k, n), each with contiguous rows; matrices may have contiguous columns instead."""
+    matrix = a if a.ndim == 2 else a.rows()
+    layout, memories, pitches = layout_of(matrix, b)
     asked: dict[str, object] = {
-        "m": a.shape[0], "n": b.shape[1], "k": a.shape[1], **pair_of(a, b), "out": dtype, "layout": layout,
-        **pitches, **(keys or {}),
+        "m": matrix.shape[0], "n": b.shape[1], "k": b.shape[0], **pair_of(a, b), "out": dtype, "layout": layout,
+        **pitches, **keys,
     }  # fmt: skip
     rows = None
     if out is not None:
         rows = out.rows()
         asked["ldc"] = pitch_of(rows)
-    return call.run("gemm", asked, {**memories, **(sides or {})}, {"c": rows}, varying=("m",))["c"]
+    return call.run("gemm", asked, {**memories, **sides}, {"c": rows}, varying=("m",))["c"]
 
 
 def _batched_product(
-    call: Call, a: Given, b: Given, batch: tuple[int, ...], dtype: str, out: Given | None
+    call: Call,
+    a: Given,
+    b: Given,
+    batch: tuple[int, ...],
+    dtype: str,
+    out: Given | None,
+    keys: Mapping[str, object] = MappingProxyType({}),
+    sides: Mapping[str, Given] = MappingProxyType({}),
 ) -> Given:
+    """C (batch, m, n) of A (…, m, k) and B (…, k, n), whose dimensions in front broadcast to the batch."""
     if len(batch) > MOST_BATCH:
         raise DeviceError(f"a batch of {len(batch)} dimensions; expected at most {MOST_BATCH}")
     layout, memories, pitches = layout_of(a, b)
     asked: dict[str, object] = {
         "batch": batch, "m": a.shape[-2], "n": b.shape[-1], "k": a.shape[-1], **pair_of(a, b), "out": dtype,
-        "layout": layout, **pitches,
+        "layout": layout, **pitches, **keys,
     }  # fmt: skip
     found = {}
-    for name, one in memories.items():
-        own, steps = one.shape[:-2], one.strides[:-2]
-        missing = len(batch) - len(own)
-        own, steps = (1,) * missing + own, (0,) * missing + steps
-        found[name] = one.strided((*own, *one.shape[-2:]), (*steps, *one.strides[-2:]))
+    for name, one in {**memories, **sides}.items():
+        single = min(one.ndim, 2)
+        missing = len(batch) - one.ndim + single
+        steps = (0,) * missing + one.strides[:-single]
+        own = (1,) * missing + one.shape[:-single]
+        own = tuple(length if step else min(length, 1) for length, step in zip(own, steps, strict=True))  # shared
+        found[name] = one.strided((*own, *one.shape[-single:]), (*steps, *one.strides[-single:]))
         asked[f"{name}_batch"], asked[f"{name}_batch_strides"] = own, steps
     if out is not None:
-        if out.shape[-1] > 1 and out.strides[-1] != 1:
-            raise DeviceError("out: rows are not contiguous")
-        asked["ldc"] = out.strides[-2] if out.shape[-2] > 1 else max(out.shape[-1], 1)
-        asked["c_batch_strides"] = out.strides[:-2]
-    varying = ("m", "a_batch_strides", "c_batch_strides")
+        out = out.matrices()
+        asked["ldc"], asked["c_batch_strides"] = pitch_of(out), out.strides[:-2]
+    varying = ("m", *(f"{name}_batch_strides" for name in ("a", "c", *sides)))
     return call.run("batched_gemm", asked, found, {"c": out}, varying=varying)["c"]
 
 
@@ -282,13 +302,10 @@ def layout_of(a: Given, b: Given) -> tuple[str, dict[str, Given], dict[str, int]
     }
     pitches: dict[str, int] = {}
     for name, one in memories.items():
-        rows, length = one.shape[-2:]
-        empty = 0 in one.shape
-        if length > 1 and one.strides[-1] != 1 and not empty:
+        if one.shape[-1] > 1 and one.strides[-1] != 1 and 0 not in one.shape:
             raise DeviceError(f"{one.what}: neither rows nor columns are contiguous; make a contiguous copy first")
-        pitch = one.strides[-2] if rows > 1 and not empty else max(length, 1)
-        pitches[f"ld{name}"] = pitch
-        memories[name] = one.strided(one.shape, (*one.strides[:-2], pitch, 1))
+        pitches[f"ld{name}"] = pitch_of(one)
+        memories[name] = one.matrices()
     return f"{forms[0]}{forms[1]}R", memories, pitches
 
 

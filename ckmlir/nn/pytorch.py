@@ -1,17 +1,20 @@
 """Functions on arrays as operators of PyTorch: `import ckmlir.nn.pytorch`, then `torch.ops.ckmlir.linear(x, weight)`.
 
 Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `linear` (without an
-activation), `matmul`, `einsum` and convolutions have gradients. Kernels run on the session of `nn.use`; on tensors of a
-GPU in PyTorch's current stream. Arguments, results and errors are those of the functions of the same names in
-`ckmlir.nn`, with what PyTorch's schemas can say: `attention` always returns the logarithms as well.
+activation), `matmul`, `einsum`, `embedding` and convolutions have gradients, others refuse tensors that require them.
+Kernels run on the session of `nn.use`; on tensors of a GPU in PyTorch's current stream. Arguments, results and errors
+are those of the functions of the same names in `ckmlir.nn`, with what PyTorch's schemas can say: `attention` always
+returns the logarithms as well. Functions of `ckmlir.nn` with a gradient come here with tensors that require it.
 """
 
 import importlib
 from collections.abc import Callable, Sequence
+from inspect import BoundArguments
 from typing import Any
 
 from ckmlir import nn
 from ckmlir.nn.einsum import read_equation
+from ckmlir.nn.gradients import NoGradient
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -57,8 +60,8 @@ def _summed(equation: str, a: Any, b: Any) -> Any:
     return found.permute([written.index(one) for one in letters.result])
 
 
-def _largest(x: Any, k: int, **options: Any) -> tuple[Any, Any]:
-    shape = (*x.shape[:-1], k)
+def _largest(x: Any, k: int, dim: int = -1, **options: Any) -> tuple[Any, Any]:
+    shape = [k if place == dim % x.ndim else length for place, length in enumerate(x.shape)]
     return _like(x, *shape, dtype=torch.float32), _like(x, *shape, dtype=torch.int32)
 
 
@@ -93,18 +96,20 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
     "layer_norm": (
-        "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, Tensor? residual=None) -> Tensor",
+        "(Tensor x, Tensor? weight=None, Tensor? bias=None, float eps=1e-05, Tensor? residual=None, *, "
+        "SymInt[]? normalized_shape=None) -> Tensor",
         lambda x, *rest, **options: _like(x, *x.shape),
     ),
     "rms_norm": (
-        "(Tensor x, Tensor? weight=None, float eps=1e-06, Tensor? residual=None) -> Tensor",
+        "(Tensor x, Tensor? weight=None, float eps=1e-06, Tensor? residual=None, *, "
+        "SymInt[]? normalized_shape=None) -> Tensor",
         lambda x, *rest, **options: _like(x, *x.shape),
     ),
     "softmax": (
-        "(Tensor x, Tensor? mask=None, *, float scale=1.0) -> Tensor",
+        "(Tensor x, Tensor? mask=None, *, int dim=-1, float scale=1.0) -> Tensor",
         lambda x, *rest, **options: _like(x, *x.shape),
     ),
-    "topk": ("(Tensor x, int k, *, bool largest=True) -> (Tensor, Tensor)", _largest),
+    "topk": ("(Tensor x, int k, int dim=-1, *, bool largest=True) -> (Tensor, Tensor)", _largest),
     "topk_softmax": (
         '(Tensor x, int k, *, str activation="softmax", bool renormalize=False) -> (Tensor, Tensor)',
         _largest,
@@ -112,6 +117,10 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
     "embedding": (
         "(Tensor ids, Tensor weight) -> Tensor",
         lambda ids, weight: _like(weight, *ids.shape, weight.shape[1]),
+    ),
+    "scatter_rows": (
+        '(Tensor x, Tensor ids, SymInt rows, *, str op="add") -> Tensor',
+        lambda x, ids, rows, **options: _like(x, rows, x.shape[-1]),
     ),
     "einsum": ("(str equation, Tensor a, Tensor b) -> Tensor", _summed),
     "moe": (
@@ -146,6 +155,30 @@ for rank in RANKS:
 WITH_LOGARITHMS = ("attention", "attention_varlen")
 
 
+def _arguments(name: str) -> dict[str, str]:
+    """Of an operator, by name: their types."""
+    parsed = torch._C.parse_schema(f"{name}{OPERATORS[name][0]}")
+    return {one.name: str(one.type) for one in parsed.arguments}
+
+
+def recorded(name: str, call: BoundArguments) -> Any:
+    """A call of a function as one of the operator of its name, which PyTorch records.
+
+    Raises NoGradient for an argument that the operator does not take.
+    """
+    taken, given = _arguments(name), dict(call.arguments)
+    wants_logarithms = given.pop("return_lse", False)
+    defaults = call.signature.parameters
+    for what, value in list(given.items()):
+        if value is defaults[what].default:
+            del given[what]
+        elif what not in taken or (isinstance(value, str) and "str" not in taken[what]):
+            told = f"{what}={value}" if isinstance(value, str | int | float) else what
+            raise NoGradient(f"{name}: tensors require gradients, which it does not have with {told}")
+    found = getattr(torch.ops.ckmlir, name)(**given)
+    return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
+
+
 def _run(name: str, parameters: Sequence[str]) -> Callable[..., Any]:
     """The function, in the stream of its first tensor."""
     extra = {"return_lse": True} if name in WITH_LOGARITHMS else {}
@@ -162,10 +195,9 @@ def _register() -> None:
     library = torch.library.Library(NAMESPACE, "DEF")
     for name, (schema, fake) in OPERATORS.items():
         library.define(f"{name}{schema}", tags=(torch.Tag.pt2_compliant_tag,))
-        parameters = [one.name for one in torch._C.parse_schema(f"{name}{schema}").arguments]
-        library.impl(name, _run(name, parameters), "CompositeExplicitAutograd")
+        library.impl(name, _run(name, list(_arguments(name))), "CompositeExplicitAutograd")
         torch.library.register_fake(f"{NAMESPACE}::{name}", fake, lib=library)
-    for name, (keep, backward) in GRADIENTS.items():
+        keep, backward = GRADIENTS.get(name) or _without_gradient(name)
         torch.library.register_autograd(f"{NAMESPACE}::{name}", backward, setup_context=keep, lib=library)
     _libraries.append(library)
 
@@ -183,7 +215,9 @@ def _keep_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any
     ctx.options = {name: keyword_only_inputs[name] for name in ("causal", "window", "scale", "layout")}
     ctx.mark_non_differentiable(output[1])  # the logarithms
     if keyword_only_inputs["softcap"]:
-        raise NotImplementedError("attention has no gradient with softcap")
+        raise NoGradient("attention has no gradient with softcap")
+    if slopes is not None and slopes.requires_grad:
+        raise NoGradient("attention has no gradient for alibi_slopes; give alibi_slopes.detach()")
 
 
 def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
@@ -203,7 +237,7 @@ def _matmul_backward(ctx: Any, dout: Any) -> Any:
 
 def _keep_linear(ctx: Any, inputs: Any, output: Any) -> None:
     if inputs[3] is not None:
-        raise NotImplementedError(f"linear has no gradient with activation={inputs[3]}; apply it behind the layer")
+        raise NoGradient(f"linear has no gradient with activation={inputs[3]}; apply it behind the layer")
     ctx.save_for_backward(*inputs[:2])
     ctx.beside = [one is not None for one in (inputs[2], inputs[4])]
 
@@ -247,11 +281,31 @@ def _einsum_backward(ctx: Any, dout: Any) -> Any:
     return None, da, db
 
 
+def _keep_places(ctx: Any, inputs: Any, output: Any) -> None:
+    ids, weight = inputs
+    ctx.save_for_backward(ids)
+    ctx.rows = weight.shape[0]
+
+
+def _embedding_backward(ctx: Any, dout: Any) -> Any:
+    return None, torch.ops.ckmlir.scatter_rows(dout.contiguous(), *ctx.saved_tensors, ctx.rows)
+
+
+def _without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any]]:
+    """Of an operator that tensors which require gradients are refused by; without this PyTorch would go on and warn."""
+
+    def refuse(ctx: Any, inputs: Any, output: Any, keyword_only_inputs: Any = None) -> None:
+        raise NoGradient(f"{name}: tensors require gradients, which it does not have; call it under torch.no_grad()")
+
+    return refuse, lambda ctx, *given: None
+
+
 GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "attention": (_keep_attention, _attention_backward),
     "matmul": (_keep_matrices, _matmul_backward),
     "linear": (_keep_linear, _linear_backward),
     "einsum": (_keep_einsum, _einsum_backward),
+    "embedding": (_keep_places, _embedding_backward),
     **{f"conv{rank}d": (_keep_convolution, _convolution_backward) for rank in RANKS},
 }
 """By name: what is kept of a call, and the gradients for what it was given."""

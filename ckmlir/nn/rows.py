@@ -3,16 +3,32 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
+from functools import wraps
 from typing import Any
 
 from ckmlir.nn.calls import Call, constant, dtype_name
+from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_of
 from ckmlir.runtime.device import DeviceError
 
 
+def _with_shape_left_out(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A norm whose second argument may also be the weight, an array or None, as it was before it took a shape."""
+
+    @wraps(function)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        if len(args) > 1 and not isinstance(args[1], int | Sequence):
+            args = (args[0], None, *args[1:])
+        return function(*args, **kwargs)
+
+    return call
+
+
+@_with_shape_left_out
 def layer_norm(
     x: Any,
+    normalized_shape: int | Sequence[int] | None = None,
     weight: Any = None,
     bias: Any = None,
     eps: float = 1e-5,
@@ -22,10 +38,14 @@ def layer_norm(
     out: Any = None,
     stream: object = None,
 ) -> Any:
-    """(s - mean) / sqrt(variance + eps) · weight + bias of every row, s being x + residual.
+    """(s - mean) / sqrt(variance + eps) · weight + bias of every row, s being x + residual:
+    `torch.nn.functional.layer_norm`.
 
     Args:
-        x, residual: (…, n), f16, bf16 or f32. weight, bias: (n,), of x's type; by default ones and zeros.
+        x, residual: (…, n), f16, bf16 or f32.
+        normalized_shape: of the last dimensions, which are a row; by default n, the last one. It may be left out, also
+            where weight comes next.
+        weight, bias: of that shape, of x's type; by default ones and zeros.
         return_sum: also return s, as the next layer's residual.
         out: (…, n), to be written.
 
@@ -38,12 +58,16 @@ def layer_norm(
     """
     call = Call(stream)
     given = call.read("x", x)
-    gamma, beta = (_channels(call, given, *one) for one in (("weight", weight, 1.0), ("bias", bias, 0.0)))
-    return _normalized(call, "layernorm2d", given, {"gamma": gamma, "beta": beta}, eps, residual, return_sum, out)
+    shape = _row_shape(given, normalized_shape)
+    gamma, beta = (_channels(call, given, shape, *one) for one in (("weight", weight, 1.0), ("bias", bias, 0.0)))
+    channels = {"gamma": gamma, "beta": beta}
+    return _normalized(call, "layernorm2d", given, shape, channels, eps, residual, return_sum, out)
 
 
+@_with_shape_left_out
 def rms_norm(
     x: Any,
+    normalized_shape: int | Sequence[int] | None = None,
     weight: Any = None,
     eps: float = 1e-6,
     *,
@@ -52,18 +76,24 @@ def rms_norm(
     out: Any = None,
     stream: object = None,
 ) -> Any:
-    """s / sqrt(mean of squares + eps) · weight of every row; for the rest see `layer_norm`."""
+    """s / sqrt(mean of squares + eps) · weight of every row: `torch.nn.functional.rms_norm`, whose default of eps
+    depends on the type; for the rest see `layer_norm`.
+    """
     call = Call(stream)
     given = call.read("x", x)
-    gamma = _channels(call, given, "weight", weight, 1.0)
-    return _normalized(call, "rmsnorm2d", given, {"gamma": gamma}, eps, residual, return_sum, out)
+    shape = _row_shape(given, normalized_shape)
+    gamma = _channels(call, given, shape, "weight", weight, 1.0)
+    return _normalized(call, "rmsnorm2d", given, shape, {"gamma": gamma}, eps, residual, return_sum, out)
 
 
-def softmax(x: Any, *, scale: float = 1.0, mask: Any = None, out: Any = None, stream: object = None) -> Any:
-    """softmax(scale · x) of every row.
+def softmax(
+    x: Any, dim: int = -1, *, scale: float = 1.0, mask: Any = None, out: Any = None, stream: object = None
+) -> Any:
+    """softmax(scale · x) of every row: `torch.nn.functional.softmax`.
 
     Args:
         x: (…, n), f16, bf16 or f32.
+        dim: along which results add up to 1; along another than the last, at the price of copies.
         mask: (…, n), i8: elements that are 0 there take no part.
         out: (…, n), to be written.
 
@@ -72,11 +102,16 @@ def softmax(x: Any, *, scale: float = 1.0, mask: Any = None, out: Any = None, st
     """
     call = Call(stream)
     given = call.read("x", x)
+    excluded = call.optional("mask", mask)
+    if excluded is not None:
+        excluded.require(shape=given.shape, dtype="i8")
+    if not is_last(dim, given):
+        call.out("out", out, given.shape, given.dtype)
+        return along(dim, softmax, x, beside={"mask": mask}, out=out, scale=scale, stream=stream)
     rows, result = given.rows(), call.out("out", out, given.shape, given.dtype)
     keys = _sizes(rows) | {"scale": scale, "mask": mask is not None, "stride": pitch_of(rows)}
-    excluded = None
-    if mask is not None:
-        excluded = call.read("mask", mask).require(shape=given.shape, dtype="i8").rows()
+    if excluded is not None:
+        excluded = excluded.rows()
         keys["mask_stride"] = pitch_of(excluded)
     y = None if result is None else result.rows()
     keys |= {} if y is None else {"ystride": pitch_of(y)}
@@ -85,11 +120,12 @@ def softmax(x: Any, *, scale: float = 1.0, mask: Any = None, out: Any = None, st
     return out if out is not None else found.reshaped(*given.shape).array
 
 
-def topk(x: Any, k: int, *, largest: bool = True, stream: object = None) -> tuple[Any, Any]:
+def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, stream: object = None) -> Any:
     """The k largest elements of every row, or smallest, in order, and their places: `torch.topk`.
 
     Args:
         x: (…, n), f32.
+        dim: along which they are looked for; along another than the last, at the price of copies.
 
     Returns:
         Values (…, k) of x's type, and places (…, k), i32.
@@ -99,6 +135,8 @@ def topk(x: Any, k: int, *, largest: bool = True, stream: object = None) -> tupl
     """
     call = Call(stream)
     given = call.read("x", x)
+    if not is_last(dim, given):
+        return along(dim, topk, x, k=k, largest=largest, stream=stream)
     rows = given.rows()
     order = "descending" if largest else "ascending"
     keys = _sizes(rows) | {"k": k, "order": order, "stride": pitch_of(rows)}
@@ -239,22 +277,26 @@ def _normalized(
     call: Call,
     operator: str,
     given: Given,
+    row: tuple[int, ...],
     channels: dict[str, Given],
     eps: float,
     residual: Any,
     return_sum: bool,
     out: Any,
 ) -> Any:
-    rows = given.rows()
+    def rows_of(one: Given) -> Given:
+        return one.reshaped(*one.shape[: one.ndim - len(row)], math.prod(row)).rows()
+
+    rows = rows_of(given)
     keys = _sizes(rows) | {"eps": eps, "stride": pitch_of(rows)}
     added = None
     if residual is not None:
-        added = call.read("residual", residual).require(shape=given.shape, dtype=given.dtype).rows()
+        added = rows_of(call.read("residual", residual).require(shape=given.shape, dtype=given.dtype))
         keys |= {"add": "store" if return_sum else "add", "residual_stride": pitch_of(added)}
     elif return_sum:
         raise DeviceError("return_sum: there is no residual that x is added to; expected one, or take x")
     result = call.out("out", out, given.shape, given.dtype)
-    y = None if result is None else result.rows()
+    y = None if result is None else rows_of(result)
     keys |= {} if y is None else {"ystride": pitch_of(y)}
     inputs = {"x": rows, "residual": added, **channels}
     found = call.run(operator, keys | _base(inputs, {"y": y}), inputs, {"y": y}, varying=("m",))
@@ -262,14 +304,24 @@ def _normalized(
     return (normalized, found["sum"].reshaped(*given.shape).array) if return_sum else normalized
 
 
-def _channels(call: Call, x: Given, what: str, array: Any, default: float) -> Given:
-    """One number for every column."""
+def _row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, ...]:
+    """The dimensions that are a row. Raises DeviceError for those that x does not end with."""
     if not x.shape:
         raise DeviceError("x: a number has no rows; expected at least one dimension")
-    n = x.shape[-1]
+    if normalized is None:
+        return x.shape[-1:]
+    shape = (normalized,) if isinstance(normalized, int) else tuple(normalized)
+    if not shape or shape != x.shape[-len(shape) :]:
+        raise DeviceError(f"normalized_shape={shape}: x has shape {x.shape}; expected its last dimensions")
+    return shape
+
+
+def _channels(call: Call, x: Given, row: tuple[int, ...], what: str, array: Any, default: float) -> Given:
+    """One number for every place of a row."""
+    n = math.prod(row)
     if array is None:
         return constant(call, x, default, n, x.dtype)
-    return call.read(what, array).require(shape=(n,), dtype=x.dtype).rows().reshaped(n)
+    return call.read(what, array).require(shape=row, dtype=x.dtype).reshaped(n).rows().reshaped(n)
 
 
 def _sizes(rows: Given) -> dict[str, object]:

@@ -24,7 +24,8 @@ from ckmlir.nn.array import Array
 from ckmlir.nn.array import asarray as array_of
 from ckmlir.nn.array import empty as empty_on
 from ckmlir.nn.given import Given, Home
-from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.nn.gradients import refuse_gradients, wants_gradient
+from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import Device, DeviceError
@@ -104,16 +105,20 @@ class Session:
 
         Raises:
             RequestError, DeviceError, NoKernel, KernelFault: as dispatchers and executables.
+            NoGradient: a tensor requires gradients, and results are no integers.
         """
         if self._is_closed:
             raise DeviceError("this session is closed")
         executable = self.executable(operator, keys, varying)
+        written = [spec for spec in executable.arrays.values() if spec.role == "out"]
+        asked = [one for one in (*inputs.values(), *outputs.values()) if one is not None and wants_gradient(one.array)]
+        if asked and not all(find_dtype(spec.dtype).is_integer for spec in written):
+            refuse_gradients(asked[0].what, asked[0].array)
         home, like = _beside(inputs)
         found = {}
-        for name, spec in executable.arrays.items():
-            if spec.role == "out":
-                given = outputs.get(name)
-                found[name] = self._made(spec, home, like) if given is None else given
+        for spec in written:
+            given = outputs.get(spec.name)
+            found[spec.name] = self._made(spec, home, like) if given is None else given
         executable(stream, **{name: one.argument for name, one in (*inputs.items(), *found.items())})
         return found
 
@@ -212,7 +217,11 @@ def current() -> Session:
 
 
 def asarray(array: object, stream: object = None) -> Array:
-    """An array of the session's device: one of the host is copied there, one of the device is itself."""
+    """An array of the session's device: one of the host is copied there, one of the device is itself.
+
+    Raises NoGradient for a tensor that requires gradients, which the copy would lose.
+    """
+    refuse_gradients("array", array)
     device = current().device
     return array_of(array, device, None if stream is None else device.stream_of(stream))
 

@@ -10,6 +10,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.gradients import differentiable
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
 
@@ -78,22 +79,30 @@ def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None
     made = call.run("cast", keys, {"x": given})["y"]
     if packing is not None or find_dtype(out).packing is not None:
         return made.array
-    return made.reshaped(*_shape_of(x)).array
+    return made.reshaped(*x.shape).array
 
 
-def permute(x: Any, dims: Sequence[int], *, stream: object = None) -> Any:
-    """A contiguous copy with the dimensions in another order: `x.permute(dims).contiguous()` of PyTorch."""
+def permute(x: Any, dims: Sequence[int], *, out: Any = None, stream: object = None) -> Any:
+    """A contiguous copy with the dimensions in another order: `x.permute(dims).contiguous()` of PyTorch.
+
+    Args:
+        out: of the new shape, without gaps, to be written.
+    """
     call = Call(stream)
     given = call.read("x", x)
     order = tuple(dim + given.ndim if dim < 0 else dim for dim in dims)
     if sorted(order) != list(range(given.ndim)):
         raise DeviceError(f"dims={tuple(dims)}: expected each of {given.ndim} dimensions once")
+    result = call.out("out", out, tuple(given.shape[dim] for dim in order), given.dtype)
+    y = None if result is None else result.contiguous()
     if not order:
-        return contiguous(x, stream=stream)
+        given, order = _with_a_dimension(given), (0,)
+        y = None if y is None else _with_a_dimension(y)
     keys: dict[str, object] = {
         "shape": given.shape, "perm": order, "dtype": given.dtype, "strides": given.strides, "align": _align([given]),
     }  # fmt: skip
-    return call.run("permute", keys, {"x": given})["y"].array
+    found = call.run("permute", keys, {"x": given}, {"y": y})["y"]
+    return out if out is not None else found.reshaped(*(x.shape[dim] for dim in dims)).array
 
 
 def transpose(x: Any, *, stream: object = None) -> Any:
@@ -132,7 +141,7 @@ def contiguous(x: Any, *, stream: object = None) -> Any:
         "shape": given.shape, "perm": tuple(range(given.ndim)), "dtype": given.dtype, "strides": given.strides,
         "align": _align([given]),
     }  # fmt: skip
-    return call.run("permute", keys, {"x": given})["y"].reshaped(*_shape_of(x)).array
+    return call.run("permute", keys, {"x": given})["y"].reshaped(*x.shape).array
 
 
 def reduce(
@@ -162,17 +171,7 @@ def reduce(
     return call.run("reduce", keys, {"x": given})["y"].reshaped(*shape).array
 
 
-def cumsum(x: Any, *, exclusive: bool = False, stream: object = None) -> Any:
-    """Running sums along every row, f32 or i32. Raises DeviceError and RequestError as `reduce`."""
-    call = Call(stream)
-    given = call.read("x", x)
-    rows = given.rows()
-    keys: dict[str, object] = {
-        "m": rows.shape[0], "n": rows.shape[1], "dtype": rows.dtype, "exclusive": exclusive, "stride": pitch_of(rows),
-    }  # fmt: skip
-    return call.run("cumsum", keys, {"x": rows}, varying=("m",))["y"].reshaped(*given.shape).array
-
-
+@differentiable
 def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
     """The rows of a table with these numbers: `torch.nn.functional.embedding`.
 
@@ -205,7 +204,3 @@ def _align(arrays: Sequence[Given]) -> int:
 
 def _with_a_dimension(array: Given) -> Given:
     return array if array.ndim else array.strided((1,), (1,))
-
-
-def _shape_of(array: Any) -> tuple[int, ...]:
-    return tuple(array.shape)

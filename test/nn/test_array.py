@@ -150,6 +150,7 @@ def test_arrays_of_both_sides(session: nn.Session) -> None:
     assert nn.asarray([1.5, 2]).numpy().tolist() == [1.5, 2.0]
     assert nn.asarray(3).shape == ()
     assert nn.empty((0, 3), "float16").numpy().shape == (0, 3)
+    assert nn.empty((0, 3), "float16")[:, 1:].shape == (0, 2)
     assert repr(array) == "Array(bfloat16, shape=(2, 3), strides=(3, 1), simulator (gfx942))"
     other = open_device("sim", get_target("gfx942"))
     foreign = nn.array.asarray(bf16, other)  # type: ignore[attr-defined]

@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from ckmlir import nn
+from ckmlir.nn.gradients import NoGradient
 
 torch: Any = pytest.importorskip("torch", reason="PyTorch is not installed: its operators are not tried")
 pytorch = pytest.importorskip("ckmlir.nn.pytorch")
@@ -63,7 +64,8 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "softmax": (normal(2, 5, 16),),
         "topk": (normal(5, 50, dtype="float32"), 4),
         "topk_softmax": (normal(5, 8), 2),
-        "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16)),
+        "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16, grad=True)),
+        "scatter_rows": (normal(2, 5, 16), torch.randint(0, 9, (2, 5), dtype=torch.int32), 9),
         "einsum": ("bik,bkj->jbi", normal(2, 5, 16, grad=True), normal(2, 16, 3, grad=True)),
         "add_rms_norm_quantize": (normal(2, 5, 16), normal(2, 5, 16), normal(16)),
         **convolutions(),
@@ -152,10 +154,84 @@ def test_gradients_of_convolutions_and_named_sums() -> None:
         assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs().max())).max() < 5e-3
 
 
-def test_what_has_no_gradient_says_so() -> None:
-    x, weight = normal(5, 16, grad=True), normal(24, 16)
-    with pytest.raises(NotImplementedError, match="linear has no gradient with activation=gelu"):
-        torch.ops.ckmlir.linear(x, weight, None, "gelu")
-    q = normal(1, 20, 2, 32, grad=True)
-    with pytest.raises(NotImplementedError, match="attention has no gradient with softcap"):
-        torch.ops.ckmlir.attention(q, q, q, softcap=10.0)
+OPS = torch.ops.ckmlir
+IDS = torch.tensor([[3, 0, 3]], dtype=torch.int32)
+FUNCTIONS: dict[str, tuple[Any, Any, tuple[tuple[int, ...], ...]]] = {
+    "linear": (nn.linear, OPS.linear, ((2, 5, 16), (24, 16), (24,))),
+    "embedding": (lambda table: nn.embedding(IDS, table), lambda table: OPS.embedding(IDS, table), ((24, 16),)),
+    "attention": (
+        lambda q: nn.attention(q, q, q, causal=True), lambda q: OPS.attention(q, q, q, causal=True)[0], ((1, 9, 2, 32),)
+    ),
+    "attention, logarithms": (
+        lambda q: nn.attention(q, q, q, return_lse=True)[0], lambda q: OPS.attention(q, q, q)[0], ((1, 9, 2, 32),)
+    ),
+    "matmul": (nn.matmul, OPS.matmul, ((2, 5, 16), (16, 24))),
+    "einsum": (
+        lambda a, b: nn.einsum("bik,jk->jbi", a, b), lambda a, b: OPS.einsum("bik,jk->jbi", a, b),
+        ((2, 5, 16), (24, 16)),
+    ),
+    "conv1d": (
+        lambda x, w: nn.conv1d(x, w, None, 2, groups=2), lambda x, w: OPS.conv1d(x, w, None, 2, 0, 1, 2),
+        ((1, 8, 9), (4, 4, 3)),
+    ),
+}  # fmt: skip
+"""By what they are: functions, operators that give the same, and shapes."""
+
+
+@pytest.mark.parametrize(
+    "name", [pytest.param(one, marks=() if one in ("linear", "embedding") else pytest.mark.full) for one in FUNCTIONS]
+)
+def test_functions_keep_gradients(name: str) -> None:
+    function, operator, shapes = FUNCTIONS[name]
+    given = [normal(*shape, grad=True) for shape in shapes]
+    same = [one.detach().requires_grad_() for one in given]
+    function(*given).square().sum().backward()
+    operator(*same).square().sum().backward()
+    assert all(torch.equal(one.grad, two.grad) for one, two in zip(given, same, strict=True))
+    if name == "embedding":
+        table = given[0].detach().float().requires_grad_()
+        torch.nn.functional.embedding(IDS.long(), table).square().sum().backward()
+        assert torch.allclose(given[0].grad.float(), table.grad, rtol=2e-3)
+
+
+X = normal(5, 16, grad=True)
+W = normal(24, 16)
+Q = normal(1, 20, 2, 32, grad=True)
+IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "words"),
+    [
+        (lambda: torch.ops.ckmlir.linear(X, W, None, "gelu"), "linear has no gradient with activation=gelu; apply it"),
+        (lambda: torch.ops.ckmlir.attention(Q, Q, Q, softcap=10.0), "attention has no gradient with softcap"),
+        (lambda: torch.ops.ckmlir.softmax(X), "softmax: tensors require gradients, which it does not have; call it"),
+        (lambda: nn.linear(X, W, None, "gelu"), "linear has no gradient with activation=gelu; apply it behind"),
+        (lambda: nn.linear(X, W, out=torch.empty(5, 24)), "linear: tensors require gradients, which it does not have"),
+        (lambda: nn.matmul(X, W.T, dtype="f32"), "matmul: tensors require gradients, which it does not have with"),
+        (lambda: nn.attention(Q, Q, Q, alibi_slopes=torch.ones(2, requires_grad=True)), "no gradient for alibi_slopes"),
+        (lambda: nn.conv1d(IMAGE, TAPS, padding="same"), "which it does not have with padding=same"),
+        (lambda: nn.conv1d(IMAGE, TAPS, channels_last=True), "which it does not have with channels_last=True"),
+        (lambda: nn.softmax(X), "x: a tensor that requires gradients, which this function does not have"),
+        (lambda: nn.softmax(X, 0), "x: a tensor that requires gradients"),
+        (lambda: nn.grouped_matmul([X], [W.T]), "a[0]: a tensor that requires gradients"),
+        (lambda: nn.rms_norm(X.detach(), out=X), "out: a tensor that requires gradients"),
+        (lambda: nn.asarray(X), "array: a tensor that requires gradients"),
+    ],
+)  # fmt: skip
+def test_what_has_no_gradient_says_so(call: Any, words: str) -> None:
+    with pytest.raises(NoGradient) as caught:
+        call()
+    assert words in str(caught.value)
+
+
+def test_without_gradients_functions_take_all_tensors() -> None:
+    with torch.no_grad():
+        assert torch.equal(nn.softmax(X), nn.softmax(X.detach()))
+        assert torch.equal(nn.linear(X, W, None, "gelu"), nn.linear(X.detach(), W, None, "gelu"))
+    assert not nn.argsort(X).requires_grad  # places have no gradient
+
+
+def test_compiling_says_what_has_no_gradient() -> None:
+    with pytest.raises(RuntimeError, match="softmax: tensors require gradients, which it does not have"):
+        torch.compile(lambda x: torch.ops.ckmlir.softmax(x) * 2, backend="eager")(X)
