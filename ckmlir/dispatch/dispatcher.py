@@ -142,18 +142,19 @@ class Dispatcher:
             self._forget()
         # With their types: to operators True is not 1.
         known: tuple[object, ...] = (operator, *keys.items(), *map(type, keys.values()))
+        selected = self._selected  # where kernels come in meanwhile, what is chosen here is forgotten with it
         try:
-            found = self._selected.get(known)
+            found = selected.get(known)
         except TypeError:  # a list among the values
             known = (*((name, _hashable(value)) for name, value in keys.items()), operator)
-            found = self._selected.get(known)
+            found = selected.get(known)
         if found is None:
             named = find_operator(operator) if isinstance(operator, str) else operator
             found = self.choose(Query(named, named.problem(**keys), self.target, keys))
             with self._lock:
-                if len(self._selected) >= REMEMBERED:
-                    self._selected.clear()
-                self._selected[known] = found
+                if len(selected) >= REMEMBERED:
+                    selected.clear()
+                selected[known] = found
         return found
 
     def choose(self, query: Query) -> Selection:
@@ -197,7 +198,9 @@ class Dispatcher:
         require_valid(operator, spec, target)
         if operator.writes_nothing(problem):  # nothing is launched of it, whichever it is
             return Selection(query, Kernel(operator, spec, target), NOTHING_TO_LAUNCH, 0)
-        self.misses[request_of(operator, keys, target)] += 1
+        missed = request_of(operator, keys, target)
+        with self._lock:
+            self.misses[missed] += 1
         self._note(query)
         if self.strict:
             found = self.registry.explain(operator, problem, target)

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import sys
+import timeit
 from collections.abc import Sequence
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -184,6 +186,36 @@ def test_selections_are_remembered_until_kernels_come() -> None:
     assert block(first.kernel) == 32
     dispatcher.registry.merge(registry)
     assert block(dispatcher.select("gemm", **REQUEST).kernel) == 128
+
+
+def test_kernels_that_come_while_one_is_chosen_are_not_forgotten() -> None:
+    """As another thread adds one, and selects something: what was chosen without it is not remembered."""
+    registry = some_registry()
+    late = list(registry)[2]
+    early = registry.filter(where=lambda one: one is not late)
+
+    def slow(query: Query, fitting: Sequence[Kernel]) -> Kernel:
+        if query.value("m") == 100 and late not in early:
+            early.add(late, priority=1)
+            dispatcher.select("gemm", **{**REQUEST, "m": 10})
+        return fitting[0]
+
+    dispatcher = Dispatcher(early, GFX942, slow)
+    assert dispatcher.select("gemm", **REQUEST).kernel is not late
+    assert dispatcher.select("gemm", **REQUEST).kernel is late
+
+
+def test_among_ten_thousand_kernels() -> None:
+    """A kernel by its identifier, and for a request that came before, within 50 µs."""
+    known, registry = GEMM.spec(GEMM.problem(**REQUEST, dtype="bf16"), GFX942), some_registry()
+    for number in range(10_000 - len(registry)):
+        registry.add(Kernel(GEMM, replace(known, waves=(1 + number, 1)), GFX942))
+    dispatcher, last = Dispatcher(registry, GFX942, SizeBuckets("m")), registry.entries()[-1].kernel
+    assert len(registry) == 10_000
+    assert registry.get(last.identifier) is last
+    assert block(dispatcher.select("gemm", **REQUEST).kernel) == 128
+    for once in (lambda: registry.get(last.identifier), lambda: dispatcher.select("gemm", **REQUEST)):
+        assert min(timeit.repeat(once, number=100, repeat=10)) / 100 < 50e-6
 
 
 def test_values_that_are_equal_but_mean_something_else_are_read_anew() -> None:
