@@ -55,7 +55,7 @@ class CupyArray:
 
     __module__ = "cupy"
 
-    def __init__(self, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], steps: tuple[int, ...] | None) -> None:
+    def __init__(self, memory: Any, shape: tuple[int, ...], dtype: np.dtype[Any], steps: Any = None) -> None:
         self.memory, self.shape, self.dtype = memory, shape, dtype
         self.__cuda_array_interface__ = {
             "shape": shape, "typestr": dtype.str, "data": (memory.address, False), "strides": steps, "version": 3,
@@ -68,7 +68,7 @@ def test_arrays_of_cupy(driver: DriverDouble, monkeypatch: pytest.MonkeyPatch) -
         device = session.device
 
         def empty(shape: tuple[int, ...], dtype: np.dtype[Any]) -> CupyArray:
-            return CupyArray(device.allocate(max(prod(shape) * dtype.itemsize, 1)), shape, dtype, None)
+            return CupyArray(device.allocate(max(prod(shape) * dtype.itemsize, 1)), shape, dtype)
 
         def as_strided(array: CupyArray, shape: tuple[int, ...], steps: tuple[int, ...]) -> CupyArray:
             return CupyArray(array.memory, shape, array.dtype, steps)
