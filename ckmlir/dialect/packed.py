@@ -13,13 +13,15 @@ from ckmlir.mlir import ext, ir
 
 WIDE = ("f32", "f16", "f8E4M3FN", "f8E4M3FNUZ")
 """What packed elements become, exactly."""
-OF_INTEGERS = ("i8", "f8E5M2", "f8E5M2FNUZ")
+OF_INTEGERS = ("i8",)
 """What integers become as well."""
+OF_SIGNED = ("f8E5M2", "f8E5M2FNUZ")
+"""What those become as well that are signed: it holds 7, but not 9."""
 
 
 class UnpackOp(Ck.Operation, name="unpack", traits=[ext.Pure]):
-    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, f16 or fp8, exactly, integers as i8 or bf8
-    too; the last dimension grows.
+    """`ck.unpack %bytes {format}`: the elements in a tile of bytes as f32, f16 or fp8, exactly, integers as i8 and
+    signed ones as bf8 too; the last dimension grows.
     """
 
     source: ext.Operand[Any]
@@ -74,7 +76,12 @@ class PackFragmentOp(Ck.Operation, name="pack_fragment", traits=[ext.Pure]):
 
 def wide_of(packing: Packing) -> tuple[str, ...]:
     """The types that elements become, exactly."""
-    return (*WIDE, *OF_INTEGERS) if packing.is_integer else WIDE
+    return (*WIDE, *(OF_INTEGERS if packing.is_integer else ()), *(OF_SIGNED if is_signed(packing) else ()))
+
+
+def is_signed(packing: Packing) -> bool:
+    """Whether elements are integers with a sign."""
+    return packing.is_integer and packing.signed
 
 
 def packing_of(op: Any) -> Packing:

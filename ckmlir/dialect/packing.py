@@ -1,7 +1,7 @@
 """Elements of fewer bits than a byte: how many of them share bytes, and how a tile of bytes lies as one of elements.
 
 Memory, LDS and registers hold such elements as bytes (i8). The lowest bits of the first byte are the first element:
-two elements of fp4 (e2m1) or i4 in a byte, four of fp6 (e2m3) or bf6 (e3m2) in three (CDNA4 ISA, "Data formats"; CK
+two elements of fp4 (e2m1), i4 or u4 in a byte, four of fp6 (e2m3) or bf6 (e3m2) in three (CDNA4 ISA, "Data formats"; CK
 Tile's pk_int4 of quantised products). Elements follow each other along the last dimension of a tile.
 """
 
@@ -18,19 +18,21 @@ class Packing:
     """A format of small floats: a sign, an exponent and a mantissa, neither infinities nor NaN; or of integers.
 
     Attributes:
-        exponent, mantissa: bits of each; without an exponent the format is two's complement, and the mantissa has all
-            bits but the sign's.
+        exponent, mantissa: bits of each; without an exponent the format is of integers, in two's complement where they
+            are signed, and the mantissa has all bits but the sign's.
         bias: of the exponent.
+        signed: whether there is a sign.
     """
 
     exponent: int
     mantissa: int
     bias: int
+    signed: bool = True
 
     @property
     def bits(self) -> int:
         """Of an element."""
-        return 1 + self.exponent + self.mantissa
+        return self.signed + self.exponent + self.mantissa
 
     @property
     def is_integer(self) -> bool:
@@ -53,6 +55,11 @@ class Packing:
         if self.is_integer:
             return float((1 << self.mantissa) - 1)
         return (2.0 - 2.0**-self.mantissa) * 2.0 ** ((1 << self.exponent) - 1 - self.bias)
+
+    @property
+    def least(self) -> float:
+        """The number that is farthest below the others."""
+        return (-self.largest - self.is_integer) if self.signed else 0.0
 
     def count(self, bytes_: int) -> int:
         """Elements in so many bytes.
@@ -77,8 +84,12 @@ class Packing:
         return elements // self.elements * self.bytes
 
 
-PACKED = {"fp4": Packing(2, 1, 1), "fp6": Packing(2, 3, 1), "bf6": Packing(3, 2, 3), "i4": Packing(0, 3, 0)}
-"""The packed element types by name (OCP Microscaling Formats, 5.3: e2m1, e2m3, e3m2), and integers from -8 to 7."""
+PACKED = {
+    "fp4": Packing(2, 1, 1), "fp6": Packing(2, 3, 1), "bf6": Packing(3, 2, 3),
+    "i4": Packing(0, 3, 0), "u4": Packing(0, 4, 0, signed=False),
+}  # fmt: skip
+"""The packed element types by name (OCP Microscaling Formats, 5.3: e2m1, e2m3, e3m2), and integers from -8 to 7 and
+from 0 to 15."""
 
 
 def elements_over(bytes_: Distribution, packing: Packing) -> Distribution:

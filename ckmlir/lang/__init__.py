@@ -8,7 +8,7 @@ from ckmlir.lang.folds import reduce, reduce_max, reduce_min, reduce_sum, scan, 
 from ckmlir.lang.kernel import Kernel, f32, f64, i32, i64, kernel, ptr, workgroup_id
 from ckmlir.lang.loops import loop, while_loop
 from ckmlir.lang.machine import multiply_high, reciprocal
-from ckmlir.lang.packed import pack, unpack
+from ckmlir.lang.packed import dequantize, pack, unpack
 from ckmlir.lang.shapes import join_axes, permute_axes, stretch
 from ckmlir.lang.synchronization import signal, wait_until
 from ckmlir.lang.tiles import (
@@ -62,7 +62,8 @@ from ckmlir.lang.views import (
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
     "atomic_max", "bitcast", "cast", "ceil",
-    "coordinates", "copy_to_lds", "current", "exit_unless", "exp2", "f32", "f64", "fetch_add", "fetch_max",
+    "coordinates", "copy_to_lds", "current", "dequantize",
+    "exit_unless", "exp2", "f32", "f64", "fetch_add", "fetch_max",
     "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",
     "mma", "multiply_high", "offsets", "pack",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ckmlir.dialect import dequantize as dequantized
 from ckmlir.dialect import packed
 from ckmlir.dialect.packing import PACKED
 from ckmlir.lang.arithmetic import dtype
@@ -10,20 +11,18 @@ from ckmlir.lang.values import Tile
 
 WIDE = ("f32", "f16", "fp8")
 """What packed elements become."""
-INTEGERS = ("i8", "bf8")
-"""What those become as well that are integers."""
 
 
 @located
 def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
-    """The packed elements (fp4, fp6, bf6, i4) in a tile of bytes as f32, f16 or fp8, of i4 also as i8 or bf8, exactly;
-    they follow each other along the last dimension, two of fp4 or i4 a byte, four of fp6 or bf6 in three.
+    """The packed elements (fp4, fp6, bf6, i4, u4) in a tile of bytes as f32, f16 or fp8, of i4 also as i8 or bf8, of u4
+    as i8, exactly; they follow each other along the last dimension, two of four bits a byte, four of six bits in three.
 
     Raises:
         TracingError: no such format, a type that its elements do not become, or a tile that does not hold whole ones.
     """
     _check("unpack", tile, name, "i8")
-    able = (*WIDE, *(INTEGERS if PACKED[name].is_integer else ()))
+    able = (*WIDE, *("i8",) * PACKED[name].is_integer, *("bf8",) * packed.is_signed(PACKED[name]))
     if element not in able:
         raise TracingError(f"unpack: elements become {', '.join(able[:-1])} or {able[-1]}, not {element}")
     try:
@@ -33,8 +32,30 @@ def unpack(tile: Tile, name: str, element: str = "f32") -> Tile:
 
 
 @located
+def dequantize(tile: Tile, name: str, element: str, *, zeros: Tile | None = None, scales: Tile | None = None) -> Tile:
+    """The packed integers (i4, u4) in a tile of bytes less their zero points, times their scales: tiles with as many
+    elements, of which one may be missing.
+
+    With scales, in f32 and rounded once to f16, bf16 or f32; zero points have the scales' type, f16, bf16 or f32. In
+    bf16 nothing is promised of what is beyond 2^100, and what is below 2^-126 may become 0. Without scales, i8 or fp8;
+    zero points are i8, and numbers of the packed type themselves.
+
+    Raises:
+        TracingError: no such format, neither zero points nor scales, or types or lengths that do not fit.
+    """
+    _check("dequantize", tile, name, "i8")
+    beside = [None if one is None else one.value for one in (zeros, scales)]
+    found = dequantized.dequantize(tile.value, name, dtype(element), *beside)
+    try:
+        dequantized.check(found.owner)
+    except ValueError as problem:
+        raise TracingError(f"dequantize: {problem}") from None
+    return Tile(found)
+
+
+@located
 def pack(tile: Tile, name: str) -> Tile:
-    """A tile of f32 as bytes that hold packed elements (fp4, fp6, bf6, i4), rounded to nearest even.
+    """A tile of f32 as bytes that hold packed elements (fp4, fp6, bf6, i4, u4), rounded to nearest even.
 
     What is too large becomes the largest number. The formats have no NaN: it becomes some number.
 

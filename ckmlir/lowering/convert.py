@@ -4,7 +4,7 @@ What is legal is the target's data: packed conversions exist on some chips only,
 aborts the process. NaN stays NaN in every floating-point result, except that saturating i8 turns it into 0.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float
@@ -28,8 +28,8 @@ def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.convert to conversion instructions."""
     source, element = op.operands[0], op.results[0].type.element_type
     bounded = "bounded" in op.attributes and str(source.type.element_type) == "f32"
-    if bounded and str(element) == "bf16" and not state.target.has("packed_bf16_convert"):
-        return [_bounded_to_bf16(source)]
+    if bounded and str(element) == "bf16":
+        return [bounded_to_bf16(state, source)]
     if bounded and str(element) in EIGHT_BIT:
         return [to_eight_bit(state, source, element, limited=_from_above)]
     return [convert(state, op, source, element)]
@@ -135,6 +135,13 @@ def _to_bf16(source: ir.Value) -> ir.Value:
     return bitcast(high, vectors.vector_type(length, ir.BF16Type.get()))
 
 
+def bounded_to_bf16(state: Lowering, source: ir.Value) -> ir.Value:
+    """f32 of at most 2^100; what is below 2^-126 may become 0."""
+    if state.target.has("packed_bf16_convert"):
+        return value("arith.truncf", vectors.vector_type(vectors.length_of(source), ir.BF16Type.get()), [source])
+    return _bounded_to_bf16(source)
+
+
 def _bounded_to_bf16(source: ir.Value) -> ir.Value:
     """Round to nearest even by two packed instructions: the upper half of (65536 x) - (65536 x - x).
 
@@ -152,7 +159,14 @@ def _bounded_to_bf16(source: ir.Value) -> ir.Value:
         many = _splat_float(65536.0, x.type)
         down = value("math.fma", x.type, [x, many, value("arith.negf", x.type, [x])])
         parts.append(value("math.fma", x.type, [x, many, value("arith.negf", x.type, [down])]))
-    rounded = vectors.from_elements([vectors.element(part, place) for part in parts for place in range(size)])
+    return upper_halves(parts)
+
+
+def upper_halves(parts: Sequence[ir.Value]) -> ir.Value:
+    """The upper halves of f32 in several vectors, as bf16."""
+    length = sum(map(vectors.length_of, parts))
+    elements = [vectors.element(part, place) for part in parts for place in range(vectors.length_of(part))]
+    rounded = vectors.from_elements(elements)
     halves = bitcast(rounded, vectors.vector_type(2 * length, ir.BF16Type.get()))
     return vectors.shuffle(halves, halves, range(1, 2 * length, 2))
 

@@ -1,10 +1,10 @@
 """Elements of 4 bits as f16, exactly, two with an instruction or four.
 
 Integers: 1024 + n, for n of 0 to 15, is f16 with n in its lowest bits, and 1024 + 16 n with n above these. So n, the
-integer plus 8, is put there, four bits of each half of a word at a time, and taken back by packed arithmetic (as in
-public kernels for 4-bit weights; Kim et al., 2022, "Who Says Elephants Can't Run"). fp4: the lower byte of every number
-of e2m1 is 0 in f16, and the upper one comes from a table of eight, from which v_perm_b32 takes four at a time (CDNA3
-ISA, VOP3).
+integer, plus 8 where it has a sign, is put there, four bits of each half of a word at a time, and taken back by packed
+arithmetic (as in public kernels for 4-bit weights; Kim et al., 2022, "Who Says Elephants Can't Run"). fp4: the lower
+byte of every number of e2m1 is 0 in f16, and the upper one comes from a table of eight, from which v_perm_b32 takes
+four at a time (CDNA3 ISA, VOP3).
 """
 
 from __future__ import annotations
@@ -19,6 +19,8 @@ from ckmlir.passes import vectors
 
 A_WORD = 8
 """Elements."""
+SIGNS = 0x88888888
+"""The highest bits of all."""
 MAGNITUDES = 0x3E3C3800, 0x46444240
 """Upper bytes of 0, 0.5, 1, 1.5 and of 2, 3, 4, 6."""
 ZERO = 0x0C
@@ -27,21 +29,21 @@ ZERO = 0x0C
 
 def halves(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
     """So many elements of the words, as a vector of f16."""
-    pairs = [pair for word in words for pair in (_integers(word) if packing.is_integer else _floats(word))]
+    pairs = [pair for word in words for pair in (_integers(packing, word) if packing.is_integer else _floats(word))]
     f16s = bitcast(vectors.from_elements(pairs), vectors.vector_type(2 * len(pairs), ir.F16Type.get()))
     return vectors.part(f16s, 0, count)
 
 
-def _integers(word: ir.Value) -> list[ir.Value]:
+def _integers(packing: Packing, word: ir.Value) -> list[ir.Value]:
     """Two's complement with the sign turned around is 8 more."""
-    flipped = arith.xori(word, number(0x88888888))
+    flipped = arith.xori(word, number(SIGNS)) if packing.signed else word
     shifted = arith.shrui(flipped, number(8))
     apart = []  # elements 0 and 4, 1 and 5, …
     for source in (flipped, shifted):
-        for mask, factor, offset in ((0x000F000F, 1.0, -1032.0), (0x00F000F0, 1 / 16, -72.0)):
+        for mask, factor, offset in ((0x000F000F, 1.0, -1024.0), (0x00F000F0, 1 / 16, -64.0)):
             code = arith.ori(arith.andi(source, number(mask)), number(0x64006400))
             pair = bitcast(vectors.from_elements([code]), _pair())
-            apart.append(_back(pair, factor, offset))
+            apart.append(_back(pair, factor, offset + packing.least))
     found = []
     for half in range(2):
         for first in (0, 2):

@@ -2,8 +2,9 @@
 
 Of every word the elements of even and of odd number are taken apart, a byte for each, and put in order at the end. As
 i8: n + 8, which is the code with its sign turned around, plus 120 has no carry into the byte above, and with its
-highest bit turned around is n. As 8-bit floats: v_perm_b32 takes four bytes of a table of eight (CDNA3 ISA, VOP3), one
-table for n of 0 to 7 and one for -8 to -1, and another takes each byte from one or the other.
+highest bit turned around is n; without a sign the code is n. As 8-bit floats: v_perm_b32 takes four bytes of a table of
+eight (CDNA3 ISA, VOP3), one table for codes of 0 to 7 and one for the others, and another takes each byte from one or
+the other.
 """
 
 from __future__ import annotations
@@ -13,7 +14,8 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
-from ckmlir.lowering.halves import number, permuted
+from ckmlir.dialect.packing import Packing
+from ckmlir.lowering.halves import SIGNS, number, permuted
 from ckmlir.lowering.storage import as_fragment, bitcast, integers_of
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors
@@ -24,35 +26,67 @@ FLOATS = {
 }  # fmt: skip
 IN_ORDER = 0x05010400, 0x07030602
 """Selectors: bytes of the word of even elements, 0 to 3, and of that of odd ones, 4 to 7, in turns."""
+CODES = 16
 EITHER = 0x03020100
 """Selector: each byte of the first word; with 4 more, of the second."""
 
 
-def octets(words: Sequence[ir.Value], count: int, fragment: ir.VectorType) -> ir.Value:
-    """So many elements of the words, as a vector of i8 or of 8-bit floats."""
+def octets(
+    packing: Packing, words: Sequence[ir.Value], count: int, fragment: ir.VectorType, zeros: ir.Value | None = None
+) -> ir.Value:
+    """So many elements of the words, as a vector of i8 or of 8-bit floats; of i8 less their zero points, a vector of
+    i8 with numbers that elements have too.
+    """
     found, name = [], str(fragment.element_type)
-    for word in words:
-        codes = arith.xori(word, number(0x88888888)) if name == "i8" else word
-        apart = [_integers(one) if name == "i8" else _floats(one, name) for one in (codes, _shifted(codes, 4))]
+    for place, word in enumerate(words):
+        codes = arith.xori(word, number(SIGNS)) if name == "i8" and packing.signed else word
+        apart = []
+        for odd, half in enumerate((codes, _shifted(codes, 4))):
+            if name != "i8":
+                apart.append(_floats(packing, half, name))
+            elif zeros is None:
+                apart.append(_integers(packing, half))
+            else:
+                apart.append(_differences(packing, half, _every_other(zeros, 8 * place + odd)))
         found += [permuted(apart[1], apart[0], number(selector)) for selector in IN_ORDER]
     i8 = ir.IntegerType.get_signless(8)
     bytes_ = bitcast(vectors.from_elements(found), vectors.vector_type(4 * len(found), i8))
     return as_fragment(bitcast(vectors.part(bytes_, 0, count), integers_of(fragment)), fragment)
 
 
-def _integers(codes: ir.Value) -> ir.Value:
+def _integers(packing: Packing, codes: ir.Value) -> ir.Value:
     """The lower half of every byte, whose sign is turned around, as two's complement of the whole byte."""
-    above = arith.addi(arith.andi(codes, number(0x0F0F0F0F)), number(0x78787878))
-    return arith.xori(above, number(0x80808080))
+    low = arith.andi(codes, number(0x0F0F0F0F))
+    return arith.xori(arith.addi(low, number(0x78787878)), number(0x80808080)) if packing.signed else low
 
 
-def _floats(codes: ir.Value, name: str) -> ir.Value:
+def _differences(packing: Packing, codes: ir.Value, zeros: ir.Value) -> ir.Value:
+    """The same less a zero point each. 128 and more than it takes, of zero points with a sign 128 more, keeps borrows
+    out of the bytes above; the sum, turned around, is 128 less.
+    """
+    if packing.signed:
+        rest = arith.subi(number(0xF8F8F8F8), arith.xori(zeros, number(0x80808080)))
+    else:
+        rest = arith.subi(number(0x80808080), zeros)
+    return arith.xori(arith.addi(arith.andi(codes, number(0x0F0F0F0F)), rest), number(0x80808080))
+
+
+def _every_other(zeros: ir.Value, start: int) -> ir.Value:
+    """Four bytes as a word: the one at `start` and every second behind it; there may be fewer."""
+    last = vectors.length_of(zeros) - 1
+    four = [vectors.element(zeros, min(start + 2 * step, last)) for step in range(4)]
+    word = bitcast(vectors.from_elements(four), vectors.vector_type(1, ir.IntegerType.get_signless(32)))
+    return vectors.element(word, 0)
+
+
+def _floats(packing: Packing, codes: ir.Value, name: str) -> ir.Value:
     """The lower half of every byte, looked up."""
-    table = np.arange(-8, 8).astype(FLOATS[name]).view("<u4").tolist()
+    by_code = np.arange(CODES) - CODES * (packing.signed & (np.arange(CODES) >= CODES // 2))
+    table = by_code.astype(FLOATS[name]).view("<u4").tolist()
     place = arith.andi(codes, number(0x07070707))
-    negative, positive = (permuted(number(table[at + 1]), number(table[at]), place) for at in (0, 2))
-    sign = arith.andi(_shifted(codes, 1), number(0x04040404))
-    return permuted(negative, positive, arith.ori(sign, number(EITHER)))
+    lower, upper = (permuted(number(table[at + 1]), number(table[at]), place) for at in (0, 2))
+    highest = arith.andi(_shifted(codes, 1), number(0x04040404))
+    return permuted(upper, lower, arith.ori(highest, number(EITHER)))
 
 
 def _shifted(word: ir.Value, places: int) -> ir.Value:

@@ -3,7 +3,7 @@
 Both ways are exact, or rounded to nearest even; what is too large saturates. Arithmetic takes a code's fields to where
 f32 has them, in an exponent that is too small by a constant, which a multiplication makes up for; denormals of the
 format are denormals of f32 there. Back, adding and subtracting a power of two rounds at the format's last place.
-Integers are cut out of words with their sign, and converted.
+Integers are cut out of words, with their sign if they have one, and converted.
 """
 
 from __future__ import annotations
@@ -36,11 +36,11 @@ def lower_unpack(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.unpack_fragment: elements in bytes as f32, f16 or fp8, which holds all of them; integers as i8 or bf8 too."""
     name = text_of(op, "format")
     packing, source, element = PACKED[name], op.operands[0], op.results[0].type.element_type
-    count, words = packing.count(int(source.type.shape[0])), _words(source)
+    count, words = packing.count(int(source.type.shape[0])), words_of(source)
     if str(element) == "f16" and packing.bits == 4:
         return [halves(packing, words, count)]
     if bits(element) == 8 and packing.is_integer:
-        return [octets(words, count, op.results[0].type)]
+        return [octets(packing, words, count, op.results[0].type)]
     if str(element) in EIGHT_BIT:
         return [to_eight_bit(state, _wide(state, name, words, count), element, limited=unlimited)]
     return [convert(state, op, _wide(state, name, words, count), element)]
@@ -136,17 +136,19 @@ def _decoded(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Valu
 def _integers(packing: Packing, words: Sequence[ir.Value], count: int) -> ir.Value:
     """Fields moved to the top of a word and back, which spreads their signs."""
     above = WORD - packing.bits
+    back = arith.shrsi if packing.signed else arith.shrui
     found = []
     for number in range(count):
         word, place = divmod(packing.bits * number, WORD)
-        found.append(arith.shrsi(_shifted(words[word], above - place), _constant(above)))
-    return value("arith.sitofp", _f32s(count), [vectors.from_elements(found)])
+        found.append(back(_shifted(words[word], above - place), _constant(above)))
+    name = "arith.sitofp" if packing.signed else "arith.uitofp"
+    return value(name, _f32s(count), [vectors.from_elements(found)])
 
 
 def _integer_codes(packing: Packing, source: ir.Value) -> list[ir.Value]:
     """The codes of all elements, each in a word, rounded to nearest even and saturated."""
     length = vectors.length_of(source)
-    limits = [_splat_float(one, length) for one in (packing.largest, -packing.largest - 1)]
+    limits = [_splat_float(one, length) for one in (packing.largest, packing.least)]
     whole = value("math.roundeven", source.type, [source])
     whole = value("arith.minnumf", source.type, [whole, limits[0]])
     whole = value("arith.maxnumf", source.type, [whole, limits[1]])
@@ -203,7 +205,7 @@ def _shifted(word: ir.Value, places: int) -> ir.Value:
 # -- values
 
 
-def _words(octets: ir.Value) -> list[ir.Value]:
+def words_of(octets: ir.Value) -> list[ir.Value]:
     """Bytes as dwords, the last filled up with zeros."""
     count = vectors.length_of(octets)
     if count % 4:

@@ -39,7 +39,7 @@ def scaled_linear(
         bias: (n,). residual: (…, n). f16, bf16 or f32.
         activation: as for `linear`.
         packed: what the bytes (uint8) of x and of weight hold, where they do: fp4, fp6 or bf6 with powers of two, each
-            a type of its own; of a weight also i4, integers from -8 to 7.
+            a type of its own; of a weight also i4 or u4, integers from -8 to 7 or 0 to 15.
         dtype: of the result: f16, bf16, f32, or of 8 bits, which saturate.
         out: (…, n), to be written.
 
@@ -193,13 +193,14 @@ def scaled_grouped_matmul(
 
 def linear_int4(
     x: Any, weight: Any, scale: Any, zeros: Any = None, bias: Any = None, activation: str | None = None, *,
-    residual: Any = None, out: Any = None, stream: object = None,
+    residual: Any = None, unsigned: bool = False, out: Any = None, stream: object = None,
 ) -> Any:  # fmt: skip
     """`linear` with a weight of 4-bit integers: weight[n, k] = (integer - zeros[n, group]) · scale[n, group].
 
     Args:
         x: (…, k), f16 or bf16.
-        weight: (n, k / 2), uint8: integers from -8 to 7, the first of two along k in the low half.
+        weight: (n, k / 2), uint8: integers from -8 to 7, or where they are `unsigned` from 0 to 15, the first of two
+            along k in the low half.
         scale: (n, groups), of 32, 64 or 128 elements along k; f16, bf16 or f32. zeros: the same, or None.
         bias, activation, residual, out: as for `linear`.
 
@@ -210,7 +211,7 @@ def linear_int4(
         DeviceError, RequestError: as `linear`.
     """
     call = Call(stream)
-    given, w = call.read("x", x), call.read("weight", weight, "i4").require(ndim=2).rows()
+    given, w = call.read("x", x), call.read("weight", weight, "u4" if unsigned else "i4").require(ndim=2).rows()
     n, k = w.shape[0], _length(w)
     if not given.ndim or given.shape[-1] != k:
         raise DeviceError(f"x of shape {given.shape} and weight of shape {w.shape}: expected rows of {k}")
@@ -222,7 +223,7 @@ def linear_int4(
         raise DeviceError(f"scale: shape {of_groups.shape}; expected one for each of {n} rows and 32, 64 or 128 of {k}")
     keys |= {
         "m": a.shape[0], "n": n, "k": k, "dtype": given.dtype, "lda": pitch_of(a), "ldb": pitch_of(w),
-        "b_scale": f"1x{length}", "scale": of_groups.dtype, "ld_scale": pitch_of(of_groups),
+        "b_dtype": w.dtype, "b_scale": f"1x{length}", "scale": of_groups.dtype, "ld_scale": pitch_of(of_groups),
     }  # fmt: skip
     inputs: dict[str, Given | None] = {"a0": a, "b0": w, "b1": of_groups, **sides}
     if zeros is not None:

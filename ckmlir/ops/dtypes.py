@@ -1,6 +1,7 @@
 """Element types of operators: their names, sizes and precisions, and the NumPy types that hold them.
 
-"fp4" is e2m1, "fp6" e2m3, "bf6" e3m2 and "i4" an integer from -8 to 7, of which arrays hold bytes.
+"fp4" is e2m1, "fp6" e2m3, "bf6" e3m2, "i4" an integer from -8 to 7 and "u4" one from 0 to 15, of which arrays hold
+bytes.
 
 "fp8" is e4m3 and "bf8" is e5m2 in the flavour of the chip: FNUZ on gfx942, OCP on gfx950 (CDNA3 and CDNA4 ISA
 documents, "8-bit floating point"). So their NumPy type depends on the target; that of every other dtype does not.
@@ -113,6 +114,9 @@ TENSOR_TYPES = tuple(name for name in DTYPES if name != "f64")
 
 PACKED_FLOATS = tuple(name for name, one in PACKED.items() if not one.is_integer)
 """Small floats of which several share bytes: those that microscaling formats have."""
+
+PACKED_INTEGERS = tuple(name for name, one in PACKED.items() if one.is_integer)
+"""Integers of which several share bytes (CK Tile's pk_int4): weights that become another type as they are loaded."""
 
 PACKED_TYPES = tuple(PACKED)
 """Elements of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""

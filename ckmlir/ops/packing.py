@@ -1,4 +1,4 @@
-"""Arrays of packed elements: bytes (uint8) that hold two fp4 (e2m1) or i4, or parts of four fp6 (e2m3) or bf6 (e3m2).
+"""Arrays of packed elements: bytes (uint8) of two fp4 (e2m1), i4 or u4, or of parts of four fp6 (e2m3) or bf6 (e3m2).
 
 Elements follow each other along the last dimension, the first in the lowest bits (CDNA4 ISA, "Data formats"); strides
 and shapes of such arrays are in bytes.
@@ -21,6 +21,7 @@ _ONE_A_BYTE: dict[str, Any] = {
     "fp6": ml_dtypes.float6_e2m3fn,
     "bf6": ml_dtypes.float6_e3m2fn,
     "i4": ml_dtypes.int4,
+    "u4": ml_dtypes.uint4,
 }
 
 
@@ -35,8 +36,7 @@ def pack_values(values: Array, dtype: str) -> Array:
     packed_shape("values", values.shape, dtype)
     with np.errstate(invalid="ignore"):
         if PACKED[dtype].is_integer:  # NumPy truncates and wraps around
-            largest = PACKED[dtype].largest
-            values = np.clip(np.nan_to_num(np.rint(values), nan=0.0), -largest - 1, largest)
+            values = np.clip(np.nan_to_num(np.rint(values), nan=0.0), PACKED[dtype].least, PACKED[dtype].largest)
         codes = values.astype(_ONE_A_BYTE[dtype]).view(np.uint8)
     return pack_codes(codes, dtype)
 

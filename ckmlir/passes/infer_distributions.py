@@ -107,6 +107,8 @@ class _Inference:
             self._merge(op, [op.operands[0], op.results[0]])
         elif op.name == "ck.mma":
             self._merge(op, [op.operands[2], op.results[0]])
+        elif op.name == "ck.dequantize":
+            self._merge(op, [*list(op.operands)[1:], op.results[0]])
         elif op.name in ("ck.atomic_update", "ck.atomic_scatter"):
             self._merge(op, [op.operands[0], *op.results])
         elif op.name in ("ck.lds_gather", "ck.lds_update"):
@@ -177,9 +179,16 @@ class _Inference:
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if source.distribution is not None and result.distribution is None:
                 return self._set(result, source.distribution.join(integer_of(op, "axis")), op)
+            if source.distribution is None and result.distribution is not None:
+                axis = integer_of(op, "axis")
+                try:
+                    lies = result.distribution.split(axis, tile_of(op.operands[0]).lengths[axis + 1])
+                except ValueError as problem:
+                    fail(op, str(problem))
+                return self._set(source, lies, op)
         elif op.name == "ck.permute_axes":
             return self._derive_permuted(op)
-        elif op.name in ("ck.unpack", "ck.pack"):
+        elif op.name in ("ck.unpack", "ck.dequantize", "ck.pack"):
             return self._derive_packed(op)
         elif op.name == "ck.slice":
             return self._derive_part(op, op.operands[0], op.results[0])
@@ -208,7 +217,7 @@ class _Inference:
     def _derive_packed(self, op: ir.Operation) -> bool:
         """Bytes from the elements in them, or those from the bytes."""
         source, result, packing = self.group_of[op.operands[0]], self.group_of[op.results[0]], packing_of(op)
-        forth, back = (elements_over, bytes_over) if op.name == "ck.unpack" else (bytes_over, elements_over)
+        forth, back = (bytes_over, elements_over) if op.name == "ck.pack" else (elements_over, bytes_over)
         try:
             if source.distribution is not None and result.distribution is None:
                 return self._set(result, forth(source.distribution, packing), op)

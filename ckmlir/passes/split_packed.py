@@ -4,7 +4,7 @@ from collections.abc import Callable
 from functools import partial
 from math import gcd
 
-from ckmlir.dialect import packed
+from ckmlir.dialect import dequantize, packed
 from ckmlir.dialect.build import text_of
 from ckmlir.dialect.types import tile_of
 from ckmlir.mlir import ir
@@ -13,7 +13,7 @@ from ckmlir.passes.split_state import SplitState
 
 Conversion = Callable[[ir.Value, str], ir.Value]
 
-AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24, "i4": 16}
+AT_ONCE = {"fp4": 16, "fp6": 24, "bf6": 24, "i4": 16, "u4": 16}
 """Bytes of a conversion, at most: a vector of memory's, and what instructions for six bits convert."""
 
 
@@ -22,6 +22,20 @@ def split_unpack(state: SplitState, op: ir.Operation) -> None:
     name, source = text_of(op, "format"), state.of(op.operands[0])
     conversion = partial(packed.unpack_fragment, element=tile_of(op.results[0]).element)
     _convert(state, op, source, gcd(source.count, AT_ONCE[name]), conversion)
+
+
+def split_dequantize(state: SplitState, op: ir.Operation) -> None:
+    """The same with what stands beside the bytes of a vector."""
+    packing, parts = packed.packing_of(op), dequantize.operands_of(op)
+    source, element = state.of(parts.octets), tile_of(op.results[0]).element
+    chunk = gcd(source.count, AT_ONCE[text_of(op, "format")])
+    count = packing.count(chunk)
+    beside = [None if one is None else state.of(one).rechunked(count).chunks for one in (parts.zeros, parts.scales)]
+    chunks = [
+        dequantize.dequantize_fragment(octets, text_of(op, "format"), element, *(one and one[place] for one in beside))
+        for place, octets in enumerate(source.rechunked(chunk).chunks)
+    ]
+    state.bind(op.results[0], Registers(chunks, count, element))
 
 
 def split_pack(state: SplitState, op: ir.Operation) -> None:

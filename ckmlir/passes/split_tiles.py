@@ -37,6 +37,7 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.map": split_compute.split_map,
     "ck.cast": split_compute.split_cast,
     "ck.unpack": split_packed.split_unpack,
+    "ck.dequantize": split_packed.split_dequantize,
     "ck.pack": split_packed.split_pack,
     "ck.splat": split_compute.split_splat,
     "ck.coordinates": split_compute.split_coordinates,

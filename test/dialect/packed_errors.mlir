@@ -3,7 +3,7 @@
 // RUN: ckmlir-opt %s --split-input-file --verify-diagnostics
 
 func.func @format(%x: !ck.tile<[64, 4], i8, "?">) {
-  // expected-error@+1 {{'ck.unpack' 'fp5' is not a packed format; they are fp4, fp6, bf6, i4}}
+  // expected-error@+1 {{'ck.unpack' 'fp5' is not a packed format; they are fp4, fp6, bf6, i4, u4}}
   %0 = "ck.unpack"(%x) {format = "fp5"} : (!ck.tile<[64, 4], i8, "?">) -> !ck.tile<[64, 8], f32, "?">
   return
 }

@@ -109,15 +109,20 @@ def test_products_of_groups(session: nn.Session, put: Put) -> None:
 
 
 @homes
-@pytest.mark.parametrize("points", [pytest.param(False, marks=pytest.mark.full), True])
-def test_linear_of_integers_of_four_bits(session: nn.Session, put: Put, points: bool) -> None:
+@pytest.mark.parametrize(("points", "unsigned"), [
+    *(pytest.param(points, unsigned, marks=pytest.mark.full) for points in (False, True) for unsigned in (False, True)
+      if points == unsigned), (True, False),
+])  # fmt: skip
+def test_linear_of_integers_of_four_bits(session: nn.Session, put: Put, points: bool, unsigned: bool) -> None:
     random = np.random.default_rng(5)
     weight = random.integers(0, 256, (24, 48), dtype=np.uint8)
     scale, zeros = np.abs(normal(24, 3)) / 8, random.integers(-4, 5, (24, 3)).astype(np.float16)
     x, bias = normal(2, 3, 96), normal(24)
-    whole = unpack_values(weight, "i4") - (exact(zeros) if points else np.zeros((24, 3))).repeat(32, 1)
+    numbers = unpack_values(weight, "u4" if unsigned else "i4")
+    whole = numbers - (exact(zeros) if points else np.zeros((24, 3))).repeat(32, 1)
     expected = exact(x) @ (whole * exact(scale).repeat(32, 1)).T + exact(bias)
-    found = nn.linear_int4(put(x), put(weight), put(scale), put(zeros) if points else None, put(bias))
+    given = put(x), put(weight), put(scale), put(zeros) if points else None, put(bias)
+    found = nn.linear_int4(*given, unsigned=unsigned)
     assert_close(found, expected, factor=8)
 
 

@@ -4,6 +4,7 @@ a step of the loop takes, schedules, registers, and what is refused.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy as np
@@ -21,7 +22,7 @@ from ckmlir.targets import get_target
 
 INT4 = find_operator("gemm_int4")
 RAGGED = {"m": 70, "n": 90, "k": 300}
-CASES: list[tuple[str, dict[str, Any]]] = [
+CASES: list[Any] = [
     ("gfx942", {}),
     ("gfx90a", {"dtype": "bf16", "zeros": 1, "b_scale": "1x64", "scale": "f32"}),
     ("gfx950", {"b_scale": "1x32", "zeros": 1, "ldb": 151, "ld_scale": 13, "lda": 333, "ldc": 91}),
@@ -31,6 +32,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"k": 0, "m": 5, "n": 7}),
     ("gfx942", {"k": 2048, "m": 5, "n": 7, "split_k": 4, "reduction": "atomic", "out": "f32"}),
     ("gfx942", {"m": 0}),
+    ("gfx950", {"b_dtype": "u4", "dtype": "bf16", "zeros": 1}),
+    pytest.param("gfx90a", {"b_dtype": "u4", "scale": "bf16", "k": 256}, marks=pytest.mark.full),
 ]
 
 
@@ -70,33 +73,51 @@ def test_a_step_is_within_a_group() -> None:
     assert "take more than a group of 32" in str(INT4.validate(spec, target)[0])
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("f16", 3.0), ("bf16", 4.2)])
-def test_vector_instructions_of_an_integer(dtype: str, most: float) -> None:
-    """With the scale and what the loop takes beside them: f16 in pairs, bf16 through f32 and by its bounded rounding,
-    which takes nine without the promise.
-    """
-    target = get_target("gfx942")
-    spec = INT4.spec(INT4.problem(m=4096, n=4096, k=4096, dtype=dtype), target)
+@pytest.mark.parametrize(("chip", "keys", "most"), [
+    ("gfx942", {}, 1.9), ("gfx942", {"dtype": "bf16"}, 2.8),
+    *(pytest.param(*one, marks=pytest.mark.full) for one in (
+        ("gfx942", {"zeros": 1}, 2.3), ("gfx942", {"b_dtype": "u4"}, 1.8),
+        ("gfx942", {"dtype": "bf16", "zeros": 1}, 3.4), ("gfx90a", {"dtype": "bf16", "zeros": 1, "b_dtype": "u4"}, 3.5),
+        ("gfx950", {"dtype": "bf16"}, 2.2),
+    )),
+])  # fmt: skip
+def test_vector_instructions_of_an_integer(chip: str, keys: dict[str, Any], most: float) -> None:
+    """With the scale, the zero point, the rounding and what the loop takes beside them."""
+    target = get_target(chip)
+    spec = INT4.spec(INT4.problem(m=4096, n=4096, k=4096, **keys), target)
     kernel = compile_kernel(INT4, spec, target)
     loop = steady_loop(kernel.code_object, kernel.kernel_name)
-    steps = loop.mix["mfma"] * 32 * 32 * 8 * spec.wave_count // (spec.block[0] * spec.block[1] * spec.block[2])
-    assert loop.mix["valu"] <= most * steps * spec.block[1] * spec.block[2] // (64 * spec.wave_count)
-    assert dtype != "f16" or not any(one.mnemonic == "v_cvt_f32_i32" for one in loop.instructions)
+    steps = loop.mix["mfma"] * math.prod(spec.mfma) * spec.wave_count // math.prod(spec.block)
+    assert steps and loop.mix["valu"] <= most * steps * spec.block[1] * spec.block[2] // (64 * spec.wave_count)
 
 
-@pytest.mark.parametrize("chip", ["gfx942", "gfx90a"])
-def test_every_integer_is_exact(chip: str) -> None:
-    """All bytes, times a power of two, against one row of A that takes a single element of K each."""
+EXACT = [
+    ("gfx942", {}), ("gfx90a", {"zeros": 1}), ("gfx942", {"dtype": "bf16"}),
+    *(pytest.param(chip, keys, marks=pytest.mark.full) for chip in CHIPS for keys in (
+        {"b_dtype": "u4"}, {"b_dtype": "u4", "zeros": 1}, {"b_dtype": "u4", "dtype": "bf16"}, {"scale": "f32"},
+        {"dtype": "bf16", "zeros": 1}, {"b_dtype": "u4", "zeros": 1, "scale": "f32"},
+    )),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("chip", "keys"), EXACT)
+def test_every_integer_is_rounded_once(chip: str, keys: dict[str, Any]) -> None:
+    """All bytes, with scales that products have to be rounded for, against rows of A that take an element of K each."""
     target = get_target(chip)
-    problem = INT4.problem(m=32, n=16, k=32, b_scale="1x32", out="f32")
+    problem = INT4.problem(m=32, n=16, k=32, b_scale="1x32", out="f32", **keys)
     arrays = INT4.inputs(problem, target, seed=1)
     arrays["a0"][:] = np.eye(32)
     arrays["b0"][:] = np.arange(256, dtype=np.uint8).reshape(16, 16)
-    arrays["b1"][:] = 0.25
+    if "b2" in arrays:
+        arrays["b2"][:] = np.linspace(-8, 15, 16).reshape(16, 1)  # integers among them, and others
     found = run_operator(INT4, problem, arrays, target, open_device("sim", target)).outputs["c"]
     codes = np.arange(256)
     wanted = np.stack([codes & 15, codes >> 4], axis=1).reshape(16, 32)
-    np.testing.assert_array_equal(found.T, (wanted - 16 * (wanted > 7)) * 0.25)
+    numbers = wanted - 16 * (wanted > 7) * (keys.get("b_dtype", "i4") == "i4")
+    if "b2" in arrays:
+        numbers = (numbers - arrays["b2"].astype(np.float32)).astype(np.float32)
+    exact = (numbers * arrays["b1"].astype(np.float64)).astype(np.float32)
+    np.testing.assert_array_equal(found.T, exact.astype(arrays["a0"].dtype).astype(np.float32))
 
 
 @pytest.mark.parametrize(

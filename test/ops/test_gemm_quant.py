@@ -1,5 +1,6 @@
 """Quantised products: scales of every kind and order, ragged, on every chip; what is refused; and what steps cost."""
 
+import itertools
 from typing import Any
 
 import numpy as np
@@ -28,6 +29,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"dtype": "bf8", "a_scale": "tensor", "b_scale": "tensor", "out": "fp8", "layout": "CRR"}),
     ("gfx942", {"a_scale": "row", "ld_scale_a": 9, "schedule": "preshuffle", "mfma": "16x16x32"}),
     ("gfx942", {"b_dtype": "i4"}),
+    ("gfx950", {"b_dtype": "u4", "zeros": 1}),
     ("gfx942", {"a_scale": "1x64", "k": 900, "schedule": "mem6_interwave"}),  # 5 and 7 sets of registers
 ]
 
@@ -37,6 +39,12 @@ INT4: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"dtype": "bf8", "a_scale": "row", "b_scale": "column", "schedule": "compv4"}),
     ("gfx950", {"b_scale": "1x64", "b_major": "rows", "out": "fp8", "k": 640}),
     ("gfx942", {"k": 0}),
+    ("gfx942", {"b_dtype": "u4"}),
+    ("gfx90a", {"b_dtype": "u4", "dtype": "i8", "b_scale": "1x32", "b_major": "rows", "zeros": 1, "k": 302}),
+    ("gfx942", {"b_scale": "column", "zeros": 1, "k": 302, "ldb": 330}),
+    ("gfx950", {"b_dtype": "u4", "b_scale": "tensor", "zeros": 1, "dtype": "i8"}),
+    ("gfx942", {"b_scale": "1x64", "zeros": 1, "ld_scale_b": 11, "m": 5, "k": 1024}),
+    ("gfx942", {"b_dtype": "u4", "k": 0, "zeros": 1}),
 ]
 
 
@@ -77,6 +85,9 @@ def test_the_reference_is_the_product_of_scaled_numbers() -> None:
     ({"b_dtype": "i4", "k": 301}, "k=301: rows of B are whole bytes, which 2 elements of i4 share; expected a"),
     ({"b_dtype": "i4", "layout": "RRR"}, "elements of i4 share bytes along k, along which B has to be contiguous"),
     ({"op": "d0"}, "it does not depend on the product"),
+    ({"zeros": 1}, "zeros: of integers of 4 bits, not of fp8; expected b_dtype=i4, or u4"),
+    ({"b_dtype": "u4", "dtype": "bf8"}, "b_dtype=u4: its integers become bf8, which lacks 9; expected dtype=fp8, or"),
+    ({"b_dtype": "i4", "dtype": "bf8", "zeros": 1}, "b_dtype=i4: its differences become bf8, which lacks 9; expected"),
 ])  # fmt: skip
 def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError) as refused:
@@ -123,22 +134,36 @@ def test_a_step_scales_in_pairs(chip: str, products: int) -> None:
     )),
 ])  # fmt: skip
 def test_every_pair_of_integers_of_4_bits(chip: str, dtype: str) -> None:
-    """The product with the unit matrix is every byte's two integers."""
-    target, scales = get_target(chip), {"a_scale": "tensor", "b_scale": "tensor"}
-    problem = QUANT.problem(m=64, n=8, k=64, dtype=dtype, b_dtype="i4", out="f32", **scales)
-    codes = np.arange(256, dtype=np.uint8).reshape(8, 32)
-    arrays = {"a": np.eye(64).astype(numpy_dtype(dtype, target)), "b": codes}
-    arrays |= dict.fromkeys(("scale_a", "scale_b"), np.ones(1, np.float32))
-    c = run_operator(QUANT, problem, arrays, target, open_device("sim", target)).outputs["c"]
-    low, high = (((codes >> shift & 15) ^ 8).astype(np.float32) - 8 for shift in (0, 4))
-    assert np.array_equal(c, np.stack([low, high], axis=2).reshape(8, 64).T)
+    """The product with the unit matrix is every byte's two integers, less every zero point of the type."""
+    target, codes = get_target(chip), np.arange(256, dtype=np.uint8).reshape(8, 32)
+    for b_dtype, zeros in itertools.product(("i4", "u4"), (False, True)):
+        if dtype == "bf8" and (zeros or b_dtype == "u4"):
+            continue
+        scales = {"a_scale": "tensor", "b_scale": "column" if zeros else "tensor", "zeros": zeros}
+        columns = 8 * (15 * zeros + 1)
+        problem = QUANT.problem(m=64, n=columns, k=64, dtype=dtype, b_dtype=b_dtype, out="f32", **scales)
+        arrays = {"a": np.eye(64).astype(numpy_dtype(dtype, target)), "b": np.tile(codes, (columns // 8, 1))}
+        arrays |= {"scale_a": np.ones(1, np.float32), "scale_b": np.ones(columns if zeros else 1, np.float32)}
+        points = np.repeat(np.arange(columns // 8), 8)
+        if zeros:
+            points = points - 8 * (b_dtype == "i4")
+            arrays["zero_b"] = points.astype(np.int8)
+        c = run_operator(QUANT, problem, arrays, target, open_device("sim", target)).outputs["c"]
+        halves = np.stack([codes & 15, codes >> 4], axis=2).reshape(8, 64).astype(np.float32)
+        numbers = halves - 16 * (halves > 7) if b_dtype == "i4" else halves
+        assert np.array_equal(c.T, np.tile(numbers, (columns // 8, 1)) - points[:, None]), (b_dtype, zeros)
 
 
-@pytest.mark.parametrize(("dtype", "most"), [("i8", 1.3), ("fp8", 2.2)])
-def test_vector_instructions_of_an_integer_of_4_bits(dtype: str, most: float) -> None:
+@pytest.mark.parametrize(("dtype", "keys", "most"), [
+    ("i8", {"zeros": 1}, 1.5), ("fp8", {}, 2.2),
+    *(pytest.param(*one, marks=pytest.mark.full) for one in (
+        ("i8", {}, 1.3), ("fp8", {"zeros": 1}, 2.3), ("i8", {"b_dtype": "u4"}, 0.8),
+    )),
+])  # fmt: skip
+def test_vector_instructions_of_an_integer_of_4_bits(dtype: str, keys: dict[str, Any], most: float) -> None:
     """In the steady loop, whatever they are for: a lane converts 64 of a step."""
-    scales = (("a_scale", "row"), ("b_scale", "column"), ("schedule", "compv3"))
-    keys = (("m", 1024), ("n", 1024), ("k", 1024), ("dtype", dtype), ("b_dtype", "i4"), *scales)
+    asked = {"dtype": dtype, "b_dtype": "i4", "a_scale": "row", "b_scale": "column", "schedule": "compv3", **keys}
+    keys = (("m", 1024), ("n", 1024), ("k", 1024), *asked.items())
     one = compiled("gemm_quant", keys, "gfx942")
     loop = steady_loop(one.kernel.code_object, one.kernel.kernel_name)
     assert loop.mix["mfma"] == 32 and loop.mix["valu"] <= 64 * most

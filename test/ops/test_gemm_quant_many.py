@@ -29,6 +29,8 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx90a", GROUPED, {"dtype": "i8", "schedule": "preshuffle", "persistent": 1}),
     ("gfx942", GROUPED, {"b_dtype": "i4", "k": "200,8,6", "b_at": "0,16384,16384"}),
     ("gfx950", BATCHED, {"b_dtype": "i4", "b_batch": 2}),
+    ("gfx90a", BATCHED, {"b_dtype": "i4", "dtype": "i8", "zeros": 1, "zero_b_batch": 2}),
+    ("gfx942", GROUPED, {"b_dtype": "u4", "zeros": 1, "b_scale": "1x32", "k": "200,8,6", "persistent": 1}),
     ("gfx90a", GROUPED, {"dtype": "i8", "a_scale": "row", "b_scale": "tensor", "a_at": "0,16384,32768"}),
 ]
 BY_DEFAULT = 2

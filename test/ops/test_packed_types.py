@@ -23,8 +23,11 @@ KINDS: dict[str, Any] = {
     "fp6": ml_dtypes.float6_e2m3fn,
     "bf6": ml_dtypes.float6_e3m2fn,
     "i4": ml_dtypes.int4,
+    "u4": ml_dtypes.uint4,
 }
-BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "i4": 4}
+BITS = {"fp4": 4, "fp6": 6, "bf6": 6, "i4": 4, "u4": 4}
+INTEGERS = {"i4": (-8, 7), "u4": (0, 15)}
+"""The least and the largest."""
 formats = pytest.mark.parametrize("dtype", KINDS)
 chips = pytest.mark.parametrize("chip", CHIPS)
 
@@ -44,6 +47,8 @@ def numbers_of(dtype: str) -> Any:
     """Every number of a format, by its code: the definition of OCP Microscaling Formats, 5.3; integers."""
     if dtype == "i4":
         return np.array([*range(8), *range(-8, 0)], np.float32)
+    if dtype == "u4":
+        return np.arange(16, dtype=np.float32)
     mantissa, bias = {"fp4": (1, 1), "fp6": (3, 1), "bf6": (2, 3)}[dtype]
     found = []
     for code in range(1 << BITS[dtype]):
@@ -95,13 +100,13 @@ def test_every_code_both_ways(dtype: str, chip: str) -> None:
 def test_ties_go_to_even_and_what_is_large_saturates(dtype: str, chip: str) -> None:
     x = between(dtype)
     y = run(chip, {"shape": x.shape, "dtype": "f32", "out": dtype}, x)
-    exact = numbers_of(dtype)[: 1 << (BITS[dtype] - 1)].astype(np.float64)
+    exact = np.unique(np.abs(numbers_of(dtype)[: 1 << (BITS[dtype] - (dtype != "u4"))])).astype(np.float64)
     size = np.minimum(np.abs(x[0]).astype(np.float64), exact[-1])
     distance = np.abs(exact[None, :] - size[:, None])
     nearest = [min(range(len(exact)), key=lambda code: (row[code], code & 1)) for row in distance]
     assert (unpack_codes(y, dtype)[0] == nearest).all()
-    if dtype == "i4":  # two's complement
-        assert (unpack_values(y, dtype)[1] == np.clip(np.rint(x[1]), -8, 7)).all()
+    if dtype in INTEGERS:
+        assert (unpack_values(y, dtype)[1] == np.clip(np.rint(x[1]), *INTEGERS[dtype])).all()
     else:
         assert (unpack_codes(y, dtype)[1] == np.array(nearest) + len(exact)).all()
 
@@ -120,6 +125,8 @@ CASES: list[tuple[str, str, dict[str, object]]] = [
     ("i4", "i8", {"shape": (3, 70)}),
     ("i32", "i4", {"shape": (3, 70)}),
     ("fp6", "i4", {"shape": (3, 5, 40), "strides": (44, 400, 1), "align": 2}),
+    ("u4", "i4", {"shape": (3, 70)}),
+    ("i32", "u4", {"shape": (3, 70)}),
 ]
 
 
@@ -157,11 +164,12 @@ def test_functions_of_arrays() -> None:
     with nn.Session("gfx950"):
         x = np.linspace(-7, 7, 96, dtype=np.float32).reshape(3, 32)
         for dtype, kind in KINDS.items():
-            packed, rounded = nn.cast(x, dtype), np.rint(x) if dtype == "i4" else x.astype(kind)
+            packed = nn.cast(x, dtype)
+            rounded = np.clip(np.rint(x), *INTEGERS[dtype]) if dtype in INTEGERS else x.astype(kind)
             assert packed.dtype == np.uint8
             assert packed.shape == (3, 4 * BITS[dtype])
             assert np.array_equal(nn.cast(packed, "f16", packed=dtype), rounded.astype(np.float16))
-        with pytest.raises(DeviceError, match="bytes may hold fp4, fp6, bf6, i4; say which"):
+        with pytest.raises(DeviceError, match="bytes may hold fp4, fp6, bf6, i4, u4; say which"):
             nn.cast(packed, "f32")
         with pytest.raises(DeviceError, match="fp4 lies in bytes, uint8, not in float32"):
             nn.cast(x, "f32", packed="fp4")

@@ -56,6 +56,15 @@ func.func @scan(%x: f32) attributes {ck.waves = 1 : i32} {
   return
 }
 
+// Two dimensions that become one derive from it how they lie, the second in the fastest part.
+// CHECK-LABEL: func.func @joined
+func.func @joined(%x: f32) attributes {ck.waves = 1 : i32} {
+  // CHECK: "ck.splat"(%{{.*}}) : (f32) -> !ck.tile<[16, 2, 8], f32, "d0: 4@lane 4@y0, d1: 2@lane, d2: 8@lane">
+  %0 = "ck.splat"(%x) : (f32) -> !ck.tile<[16, 2, 8], f32, "?">
+  %1 = "ck.join_axes"(%0) {axis = 1 : i64} : (!ck.tile<[16, 2, 8], f32, "?">) -> !known
+  return
+}
+
 // A broadcast derives its source, and through a map its result.
 // CHECK-LABEL: func.func @broadcast
 func.func @broadcast(%x: f32) attributes {ck.waves = 1 : i32} {

@@ -205,7 +205,8 @@ class ContractionSpec(Spec):
     @property
     def arrays(self) -> tuple[str, ...]:
         """All arrays in the order of kernel arguments."""
-        return (*self.tensors, *self.index, *self.scales, *NAMES[: len(self.side)], *self.behind, *self.outputs)
+        beside = (*self.index, *self.scales, *self.zeros, *NAMES[: len(self.side)])
+        return (*self.tensors, *beside, *self.behind, *self.outputs)
 
     @property
     def behind(self) -> tuple[str, ...]:
@@ -233,6 +234,11 @@ class ContractionSpec(Spec):
     def scales(self) -> tuple[str, ...]:
         """The arrays of scales."""
         return tuple(ScaleSpec.parse(text).name for text in self.scaling)
+
+    @property
+    def zeros(self) -> tuple[str, ...]:
+        """The arrays of zero points."""
+        return tuple(name for text in self.scaling for name in ScaleSpec.parse(text).zero_names)
 
     @property
     def is_depthwise(self) -> bool:

@@ -176,8 +176,10 @@ def check_sizes(problem: Problem) -> Problem:
     return problem
 
 
-def check_packed(values: Mapping[str, Any], types: tuple[str, str]) -> None:
-    """Raise RequestError where packed elements do not fill the bytes of rows along K."""
+def check_packed(values: Mapping[str, Any], types: tuple[str, str], *, zeros: bool = False) -> None:
+    """Raise RequestError where packed elements do not fill the bytes of rows along K, or A's type lacks integers of B.
+    """
+    _check_held(types, zeros)
     for operand, dtype, letter in zip("ab", types, "RC", strict=True):
         packing = find_dtype(dtype).packing
         if packing is None:
@@ -196,6 +198,22 @@ def check_packed(values: Mapping[str, Any], types: tuple[str, str]) -> None:
                     f"{key}={values[key]}: rows of {matrix} are whole bytes, which {packing.elements} elements of "
                     f"{dtype} share; expected a multiple of {packing.elements}"
                 )
+
+
+def _check_held(types: tuple[str, str], zeros: bool) -> None:
+    """Raise RequestError where A's type, which integers of B less zero points become, does not hold all of them."""
+    held, packing = find_dtype(types[0]), find_dtype(types[1]).packing
+    if packing is None or not packing.is_integer:
+        if zeros:
+            raise RequestError(f"zeros: of integers of 4 bits, not of {types[1]}; expected b_dtype=i4, or u4")
+        return
+    most = packing.largest - packing.least if zeros else max(packing.largest, -packing.least)
+    if not held.is_integer and most > 2 << held.mantissa:
+        what = "differences" if zeros else "integers"
+        raise RequestError(
+            f"b_dtype={types[1]}: its {what} become {held.name}, which lacks {(2 << held.mantissa) + 1}; "
+            "expected dtype=fp8, or i8"
+        )
 
 
 def _check_parts(problem: Problem) -> Problem:

@@ -13,7 +13,9 @@ from ckmlir.lang import Pointer, Scalar, Tile, View, cast, unpack, view
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import tensor_view
+from ckmlir.ops.contraction.numbers_kernel import Numbers, ZeroPoints
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
+from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources_kernel import combined
@@ -91,6 +93,30 @@ class Converted:
         return cast(unpack(loaded, self.kind.name, wide), self.taken)
 
 
+@dataclass(frozen=True)
+class Shifted:
+    """A matrix of integers that become others, less zero points, on their way to LDS."""
+
+    matrix: Matrix
+    kind: Dtype
+    taken: str
+    zeros: ZeroPoints
+
+    @property
+    def name(self) -> str:
+        """See `loop_kernel.Operand`."""
+        return self.matrix.name
+
+    def load(self, k: Scalar) -> tuple[Tile, Tile]:
+        """See `loop_kernel.Operand`."""
+        return self.matrix.load(k), self.zeros.load(k)
+
+    def prepared(self, loaded: tuple[Tile, Tile], k: Scalar) -> Tile:
+        """See `loop_kernel.Operand`."""
+        octets, zeros = loaded
+        return self.zeros.less(octets, self.kind.name, self.taken, zeros)
+
+
 def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     """A and the matrices B of a workgroup's block."""
     if spec.sources:
@@ -104,8 +130,31 @@ def operands(spec: ContractionSpec, work: Work) -> list[Operand]:
     rows = array(spec, work, "a").rows(work.row, bm)
     return [
         Kept("a", rows, bk) if spec.sparse else _matrix(spec, "a", rows, bm, a),
-        *(_matrix(spec, known_as, array(spec, work, name).rows(work.column, bn), bn, b) for known_as, name in names),
+        *(
+            _shifted(
+                _matrix(spec, known_as, array(spec, work, name).rows(work.column, bn), bn, b),
+                _zero_points(spec, work, name),
+            )
+            for known_as, name in names
+        ),
     ]
+
+
+def _shifted(found: Operand, zeros: ZeroPoints | None) -> Operand:
+    """The operand less its zero points."""
+    if zeros is None or not isinstance(found, Converted):
+        return found
+    return Shifted(found.matrix, found.kind, found.taken, zeros)
+
+
+def _zero_points(spec: ContractionSpec, work: Work, operand: str) -> ZeroPoints | None:
+    """Those of a matrix B in a workgroup's block."""
+    for one in map(ScaleSpec.parse, spec.scaling):
+        for name in one.zero_names if one.operand == operand else ():
+            pitch, sizes = getattr(work.distances, f"ld_{one.name}"), work.sizes
+            numbers = Numbers(one, work.arrays[name], pitch, sizes["n"], sizes["k"])
+            return ZeroPoints(numbers, work.column, *spec.block[1:])
+    return None
 
 
 def _matrix(spec: ContractionSpec, name: str, rows: Rows, count: int, kind: Dtype) -> Operand:

@@ -161,7 +161,8 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         shape = (*array.shape[:-2], problem.n, problem.k) if shuffled else array.shape
         if kind.packing is not None:
             values = generator.standard_normal((*shape[:-1], kind.packing.count(shape[-1])), dtype=np.float32)
-            return pack_values(4 * values if kind.packing.is_integer else values, kind.name)
+            middle = (kind.packing.largest + kind.packing.least) / 2
+            return pack_values(4 * values + middle if kind.packing.is_integer else values, kind.name)
         if problem.dtype == "i8":
             values = generator.integers(-128, 128, shape, dtype=np.int16)
         else:

@@ -20,10 +20,10 @@ from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
-from ckmlir.ops.contraction.sources import INTEGERS, Source
+from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.ops.contraction.windows import Windows
-from ckmlir.ops.dtypes import Dtype, find_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment, ceil_div
 from ckmlir.targets import Target
 
@@ -124,7 +124,7 @@ class Problem:
         """The type that elements become on their way to LDS, which holds all of them exactly: that of A for integers of
         4 bits; f16 where the chip does not multiply what has powers of two as scales; "" where they stay what they are.
         """
-        if self.b_dtype == INTEGERS:
+        if self.b_dtype in PACKED_INTEGERS:
             return self.dtype
         powers = bool(self.scaling) and all(one.is_power for one in self.scaling)
         known = all(one.packing is not None or target.fp8 is not None for one in self.held)
@@ -276,8 +276,9 @@ class Problem:
         if self.merged is not None:
             return tuple(array.name for array in self.merged.arrays)
         scales, sides = (one.name for one in self.scaling), (one.name for one in self.side)
+        zeros = (name for one in self.scaling for name in one.zero_names)
         index = () if self.ld_index is None else ("index",)
-        return (*self.operands, *index, *scales, *sides, *self.outputs)
+        return (*self.operands, *index, *scales, *zeros, *sides, *self.outputs)
 
     def arrays(self) -> tuple[ArraySpec, ...]:
         """All arrays, by `names`."""
@@ -296,6 +297,11 @@ class Problem:
             *(operands or self._matrices()),
             *self._index(),
             *scales,
+            *(
+                self._array(name, one.shape(self._rows(one), self.k), one.strides(), one.zeros, "in")
+                for one in self.scaling
+                for name in one.zero_names
+            ),
             *sides,
             *(self._array(name, (self.m, self.n), (self.ldc, 1), self.out, "out") for name in self.outputs),
         )

@@ -32,13 +32,17 @@ def arrays_at(problem: Problem, arrays: Mapping[str, Array], place: tuple[int, .
 
 
 def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array, Array]]:
-    """A as (m, k) and each B as (k, n), views of the arrays of one product."""
+    """A as (m, k) and each B, less its zero points, as (k, n): of one product."""
     kinds = problem.held
+    zeros = {
+        one.operand: one.over(arrays[name], problem.n, problem.k) for one in problem.scaling for name in one.zero_names
+    }
     a = elements(arrays["a"], kinds[0].name)
     a = a if problem.layout[0] == "R" else a.T
     found = []
     for name in problem.operands[1:]:
         b = elements(arrays[name], kinds[1].name)
+        b = b - zeros[name] if name in zeros else b
         if problem.shuffled:
             b = unshuffle_b(b, problem.n, problem.k, problem.shuffled)
         found.append((a, b if problem.layout[1] == "R" else b.T))

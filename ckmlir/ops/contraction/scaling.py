@@ -7,7 +7,7 @@ example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bqu
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 
@@ -25,6 +25,8 @@ ROWS, GROUPS = (0, 1, 128), (0, 32, 64, 128)
 POWERS = "e8m0"
 DTYPES = ("f32", POWERS)
 """Of scales; powers of two are those of the microscaling formats (OCP Microscaling Formats, 5.4.1)."""
+ZEROS = "i8"
+"""Of zero points."""
 NAMES = {operand: f"scale_{operand}" for operand in ("a", "b", "gate", "up")}
 
 
@@ -38,6 +40,7 @@ class ScaleSpec:
         major: of `MAJORS`, or `TILED`.
         dtype: of `DTYPES`.
         align: elements of which both the distance and the length of rows of the array are multiples.
+        zeros: type of the zero points, one beside each scale in an array that lies as theirs; "": none.
     """
 
     operand: str
@@ -46,29 +49,37 @@ class ScaleSpec:
     major: str
     dtype: str
     align: int
+    zeros: str = field(default="", kw_only=True)
 
     @staticmethod
     def parse(text: str) -> ScaleSpec:
         """The inverse of `described`. Raises ValueError for other texts."""
-        operand, rows, group, major, dtype, align = text.split(":")
-        found = ScaleSpec(operand, int(rows), int(group), major, dtype, int(align))
+        operand, rows, group, major, types, align = text.split(":")
+        dtype, _, zeros = types.partition("_")
+        found = ScaleSpec(operand, int(rows), int(group), major, dtype, int(align), zeros=zeros)
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS:
             raise ValueError(text)
         if major not in MAJORS and not (major == TILED and found.is_power):
             raise ValueError(text)
-        if dtype not in DTYPES or found.align < 1:
+        if dtype not in DTYPES or zeros not in ("", ZEROS) or found.align < 1:
             raise ValueError(text)
         return found
 
     @property
     def described(self) -> str:
         """As `ContractionSpec.scaling` has it."""
-        return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{self.dtype}:{self.align}"
+        types = f"{self.dtype}_{self.zeros}" if self.zeros else self.dtype
+        return f"{self.operand}:{self.rows}:{self.group}:{self.major}:{types}:{self.align}"
 
     @property
     def name(self) -> str:
         """Of the array."""
         return NAMES[self.operand]
+
+    @property
+    def zero_names(self) -> tuple[str, ...]:
+        """The array of zero points, if there is one."""
+        return (f"zero_{self.operand}",) if self.zeros else ()
 
     @property
     def is_power(self) -> bool:

@@ -12,36 +12,29 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import scales_over
-from ckmlir.lang import Pointer, Scalar, Tile, View, cast, load, mma, slice_tile, stretch, to_lds, view
+from ckmlir.lang import Scalar, Tile, View, cast, load, mma, slice_tile, stretch, to_lds, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
+from ckmlir.ops.contraction.numbers_kernel import Numbers
 from ckmlir.ops.contraction.rows_kernel import Following, Listed
 from ckmlir.ops.contraction.rows_kernel import Rows as RowsOf
-from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
-from ckmlir.ops.contraction.scaling import TILED, ScaleSpec
+from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 
 @dataclass(frozen=True)
-class Place:
+class Place(Numbers):
     """Scales of an operand of a workgroup's block.
 
     Attributes:
-        pointer, pitch: the array, and elements from one of its rows to the next.
-        size, k: rows of A (columns of B) and length of the sums, of the product.
-        origin, length: those of the block.
+        origin, length: rows of the block.
         along: the axis of the block of C that they lie along.
         lies: how the accumulators lie, and over how many waves.
         index: which rows they are where a list tells; None where they follow each other.
     """
 
-    spec: ScaleSpec
-    pointer: Pointer
-    pitch: Scalar
-    size: Scalar
-    k: Scalar
     origin: Scalar
     length: int
     along: int
@@ -54,28 +47,10 @@ class Place:
             return Following(seen, self.origin, self.length)
         return Listed(seen, self.index)
 
-    @property
-    def groups(self) -> Scalar:
-        """Groups along K, the last of which may be shorter."""
-        found: Scalar = (self.k + (self.spec.group - 1)) // self.spec.group
-        return found.multiple_of(self.spec.align) if self.spec.major == "k" else found
-
     def group(self, k: Scalar, piece: int) -> Scalar:
         """The group of the elements `piece` behind k; the last one for what lies beyond it, where A and B are zero."""
         number: Scalar = k // self.spec.group + piece // self.spec.group
         return number.minimum(self.groups - 1) if piece >= self.spec.group else number
-
-    def matrix(self) -> View:
-        """The scales of every row and group."""
-        count = (self.size + (self.spec.rows - 1)) // self.spec.rows
-        pitch = self.pitch.multiple_of(self.spec.align)
-        if self.spec.major == TILED:
-            return tiled_view(self.pointer, count, self.groups, pitch)
-        by_row, by_group = (pitch, 1) if self.spec.major == "k" else (1, pitch)
-        if self.spec.rows == 1:
-            return view(self.pointer, (count, self.groups), (by_row, by_group))
-        lengths = (count, self.spec.rows, self.groups)
-        return view(self.pointer, lengths, (by_row, 0, by_group)).merge(0, 1)
 
     def of_group(self, group: Scalar) -> View:
         """The scale of every row."""

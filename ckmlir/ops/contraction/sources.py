@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.dtypes import find_dtype, numpy_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype, numpy_dtype
 from ckmlir.ops.operator import alignment, ceil_div
 from ckmlir.ops.packing import unpack_values
 from ckmlir.ops.precision import LEAST_NORMAL, PRECISIONS, through_jumps
@@ -28,8 +28,6 @@ NAMES = {operand: tuple(f"{operand}{place}" for place in range(MOST)) for operan
 TYPES = ("f16", "bf16", "f32", "f64", "fp8", "bf8", "i8", "i32")
 BOUND = 2.0**100
 """Above it nothing is promised of `cast(…, bounded=True)`."""
-INTEGERS = "i4"
-"""4-bit integers, two in a byte: only of a matrix whose elements follow each other along k. Its array counts bytes."""
 ROWS = {"a": "m", "b": "n"}
 """What an operand has beside k."""
 FORMS = ("along_k", "across_k", "each_k", "each_row", "scalar")
@@ -45,6 +43,8 @@ class Source:
 
     Attributes:
         name: `a0`, `b1`, …
+        dtype: of `TYPES`, or `PACKED_INTEGERS`: only of a matrix whose elements follow each other along k. Its array
+            counts bytes.
         form: of `FORMS`, or `GROUPS`.
         pitch: of a matrix, and of groups, the elements from one row of memory to the next; else the distance of
             neighbours.
@@ -66,7 +66,7 @@ class Source:
 
     def shape(self, rows: int, k: int) -> tuple[int, ...]:
         """Of the array; `rows` of A, or columns of B."""
-        if self.dtype == INTEGERS:
+        if self.dtype in PACKED_INTEGERS:
             return (rows, k // 2)
         if self.is_matrix:
             # B's rows in memory are k where elements follow each other across it, and A's likewise.
@@ -91,8 +91,8 @@ class Source:
 
     def over(self, array: Array, k: int) -> Array:
         """Its elements as they meet those of the operand (rows, k)."""
-        if self.dtype == INTEGERS:
-            return unpack_values(array, INTEGERS)
+        if self.dtype in PACKED_INTEGERS:
+            return unpack_values(array, self.dtype)
         if self.form in GROUPS:
             return np.repeat(array, GROUPS[self.form], axis=1)[:, :k]
         places: dict[str, Array] = {"across_k": array.T, "each_row": array.reshape(-1, 1)}
@@ -112,7 +112,8 @@ class SourceSpec:
     def parse(text: str) -> SourceSpec:
         """The inverse of `Source.described`. Raises ValueError for other texts."""
         name, dtype, form, align = text.split(":")
-        if dtype not in (*TYPES, INTEGERS) or form not in (*FORMS, *GROUPS) or name not in NAMES.get(name[:1], ()):
+        forms = (*FORMS, *GROUPS)
+        if dtype not in (*TYPES, *PACKED_INTEGERS) or form not in forms or name not in NAMES.get(name[:1], ()):
             raise ValueError(text)
         return SourceSpec(name, dtype, form, int(align))
 
@@ -123,12 +124,12 @@ class SourceSpec:
     @property
     def element(self) -> str:
         """What memory counts in."""
-        return "i8" if self.dtype == INTEGERS else self.dtype
+        return "i8" if self.dtype in PACKED_INTEGERS else self.dtype
 
     @property
     def multiple(self) -> int:
         """Of which the length of its rows is one, in elements."""
-        return 2 * self.align if self.dtype == INTEGERS else self.align
+        return 2 * self.align if self.dtype in PACKED_INTEGERS else self.align
 
 
 def read_sources(
@@ -184,7 +185,7 @@ def are_bounded(sources: Sequence[Source] | Sequence[SourceSpec], dtype: str) ->
     """Whether what arrays come to is promised to be such as `cast(…, bounded=True)` takes: weights of 4-bit integers
     with scales, in bf16.
     """
-    return dtype == "bf16" and any(one.dtype == INTEGERS for one in sources)
+    return dtype == "bf16" and any(one.dtype in PACKED_INTEGERS for one in sources)
 
 
 def as_bounded(values: Array, error: Array) -> Array:

@@ -6,9 +6,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from types import SimpleNamespace
 
-from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, load, stretch, unpack, view, where
+from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, dequantize, load, stretch, view, where
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
-from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, SourceSpec, are_bounded
+from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
+from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
 
@@ -43,7 +44,7 @@ class Combined:
         for source in sorted(self.sources, key=lambda one: not one.is_matrix):
             seen = self.views[source.name]
             lengths, origin = places.get(source.form, (self.lengths, (self.row, k)))
-            if source.dtype == INTEGERS:
+            if source.dtype in PACKED_INTEGERS:
                 lengths, origin = (rows, depth // 2), (self.row, k // 2)
             elif source.form in GROUPS:
                 last = (self.size + (GROUPS[source.form] - 1)) // GROUPS[source.form] - 1
@@ -56,21 +57,28 @@ class Combined:
         """The expression of the tiles, rounded; zero beyond k."""
         if [(one.name, one.dtype) for one in self.sources] == [(self.op, self.dtype)]:
             return loaded[self.op]  # as it is, with the zeros that a view has beyond its end
-        rows, depth = self.lengths
-        variables = {}
-        for source in self.sources:
-            narrow = loaded[source.name]
-            if source.dtype == INTEGERS:
-                wide = unpack(narrow, INTEGERS, self.computing)
-            else:
-                wide = cast(narrow, self.computing)
-            if not source.is_matrix:
-                wide = stretch(wide, 0, rows) if source.form == "each_k" else stretch(wide, 1, depth)
-            variables[source.name] = wide
-        found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing)
+        if self.sources[0].dtype in PACKED_INTEGERS:
+            found = self._dequantized(loaded)
+        else:
+            variables = {one.name: self._stretched(cast(loaded[one.name], self.computing), one) for one in self.sources}
+            found = evaluate_tiles(parse(self.op, tuple(variables)), variables, self.computing)
         if self.ragged:
             found = where(coordinates(found, 1) < self.size - k, found, 0.0)
-        return cast(found, self.dtype, bounded=are_bounded(self.sources, self.dtype))
+        return cast(found, self.dtype)
+
+    def _dequantized(self, loaded: Mapping[str, Tile]) -> Tile:
+        """Integers with scales and, it may be, zero points of groups: `DEQUANTIZED`."""
+        integers, scales, *zeros = self.sources
+        beside = [self._stretched(loaded[one.name], one) for one in (scales, *zeros)]
+        names = {"scales": beside[0], **({"zeros": beside[1]} if zeros else {})}
+        return dequantize(loaded[integers.name], integers.dtype, self.dtype, **names)
+
+    def _stretched(self, tile: Tile, source: SourceSpec) -> Tile:
+        """As the operand's elements meet it."""
+        if source.is_matrix:
+            return tile
+        rows, depth = self.lengths
+        return stretch(tile, 0, rows) if source.form == "each_k" else stretch(tile, 1, depth)
 
 
 def combined(
@@ -82,17 +90,14 @@ def combined(
     lengths = (length, spec.block[2])
     sources = tuple(one for one in map(SourceSpec.parse, spec.sources) if one.name[0] == operand)
     views = {one.name: _view(one, at[one.name], getattr(given, f"ld_{one.name}"), lengths, rows, k) for one in sources}
-    op = spec.combine["ab".index(operand)]
-    # The product of an integer of 4 bits and an f16 is rounded once in either type.
-    products = op == "b0 * b1" and [one.dtype for one in sources] == [INTEGERS, "f16"] and spec.dtype == "f16"
-    computing = "f16" if products else computing_type(spec.dtype)
+    op, computing = spec.combine["ab".index(operand)], computing_type(spec.dtype)
     return Combined(known_as, op, sources, views, lengths, row, spec.stored, computing, k, "k" in spec.pad)
 
 
 def _view(
     source: SourceSpec, pointer: Pointer, pitch: Scalar, lengths: tuple[int, int], rows: Scalar, k: Scalar
 ) -> View:
-    if source.dtype == INTEGERS:
+    if source.dtype in PACKED_INTEGERS:
         return view(pointer, (rows, k // 2), (pitch.multiple_of(source.align), 1)).pad(lengths[0], lengths[1] // 2)
     if source.form in GROUPS:
         return view(pointer, (rows, (k + (GROUPS[source.form] - 1)) // GROUPS[source.form]), (pitch, 1))

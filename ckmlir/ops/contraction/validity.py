@@ -28,9 +28,9 @@ from ckmlir.ops.contraction.depthwise_plans import invalid_vectors, vector_resou
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, SourceSpec
+from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
 from ckmlir.ops.contraction.windows import parse_windows
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.resources import excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
@@ -52,8 +52,8 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else types.get(spec.dtype, (spec.out,))
     reasons = [
         *not_a_choice(
-            spec, dtype=tuple(types), b_dtype=("", *types, INTEGERS), taken=("", spec.dtype, "f16"), out=outputs,
-            layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
+            spec, dtype=tuple(types), b_dtype=("", *types, *PACKED_INTEGERS), taken=("", spec.dtype, "f16"),
+            out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
             walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
         ),
         *not_powers_of_two(spec, "block", "waves", "align", "slices"),

@@ -82,10 +82,12 @@ def element_types(spec: ContractionSpec) -> dict[str, str]:
     sources = {one.name: one.element for one in map(SourceSpec.parse, spec.sources)}
     a, b = ("i8" if one.packing else one.name for one in spec.held)
     operands = sources or {name: a if name == "a" else b for name in spec.tensors}
-    scales = {one.name: one.dtype for one in map(ScaleSpec.parse, spec.scaling)}
+    scaling = [ScaleSpec.parse(text) for text in spec.scaling]
+    scales = {one.name: one.dtype for one in scaling}
+    zeros = {name: one.zeros for one in scaling for name in one.zero_names}
     behind = dict(zip(spec.behind, (b, "f32"), strict=False))
     outputs = dict.fromkeys(spec.outputs, spec.out)
-    return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **sides, **behind, **outputs}
+    return {**operands, **dict.fromkeys(spec.index, "i8"), **scales, **zeros, **sides, **behind, **outputs}
 
 
 def count_blocks(length: Scalar, step: int) -> Scalar:
@@ -107,6 +109,8 @@ def align_of(spec: ContractionSpec, name: str) -> int:
         return SourceSpec.parse(spec.sources[spec.tensors.index(name)]).align
     if name in spec.tensors:
         return spec.align[0 if name == "a" else 1]
+    if name in spec.zeros:
+        return 1
     if name == "down":
         return spec.chain[1]
     if name in spec.scales:

@@ -1,4 +1,5 @@
-"""unpack_int4: signed 4-bit integers, two a byte, as f16, bf16 or f32. The first of two is in the low half.
+"""unpack_int4: 4-bit integers, from -8 to 7 or with `unsigned` from 0 to 15, two a byte, as f16, bf16 or f32. The first
+of two is in the low half.
 
 Arrays: x (shape with half the last length, i8), y (shape); packed.
 
@@ -14,9 +15,11 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
+from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.request import Choice, Numbers, RequestError, show
+from ckmlir.ops.request import Choice, Flag, Numbers, RequestError, show
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -33,6 +36,7 @@ class Problem:
 
     shape: tuple[int, ...]
     out: str
+    packed: str
 
     @property
     def bytes(self) -> int:
@@ -44,15 +48,17 @@ class UnpackSpec(Spec):
     """What the kernel depends on.
 
     Attributes:
+        packed: what bytes hold: i4 or u4.
         multiple: bytes of which their number is a multiple, a power of two up to the tile.
     """
 
     out: str
+    packed: str
     multiple: Algorithm[int]
 
     @property
     def name(self) -> str:
-        return f"unpack_int4_{self.out}_multiple{self.multiple}"
+        return f"unpack_int4_{self.packed}_{self.out}_multiple{self.multiple}"
 
 
 class UnpackInt4(Operator[Problem, UnpackSpec]):
@@ -64,6 +70,7 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
     keys = (
         Numbers("shape", (1024, 1024), "of y", most=5),
         Choice("dtype", "f16", "of y", OUT),
+        Flag("unsigned", False, "integers are from 0 to 15, not from -8 to 7"),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
@@ -72,18 +79,18 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
             raise RequestError(
                 f"shape={show(shape)}: rows of {shape[-1]} do not fill whole bytes; expected an even number"
             )
-        problem = Problem(shape, values["dtype"])
+        problem = Problem(shape, values["dtype"], "u4" if values["unsigned"] else "i4")
         self.arrays(problem)  # refuses what is too large
         return problem
 
     def spec(self, problem: Problem, target: Target) -> UnpackSpec:
-        return UnpackSpec(problem.out, gcd(problem.bytes or TILE, TILE))
+        return UnpackSpec(problem.out, problem.packed, gcd(problem.bytes or TILE, TILE))
 
     def validate(self, spec: UnpackSpec, target: Target) -> list[Reason]:
-        return [*not_a_choice(spec, out=OUT), *not_powers_of_two(spec, "multiple")]
+        return [*not_a_choice(spec, out=OUT, packed=PACKED_INTEGERS), *not_powers_of_two(spec, "multiple")]
 
     def kernels(self, target: Target) -> list[UnpackSpec]:
-        return [UnpackSpec(out, TILE) for out in OUT]
+        return [UnpackSpec(out, packed, TILE) for out in OUT for packed in PACKED_INTEGERS]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         halves = (*problem.shape[:-1], problem.shape[-1] // 2)
@@ -93,10 +100,10 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
         return generator.integers(-128, 128, array.shape)
 
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        """Every integer from -8 to 7, which all output types hold exactly."""
+        """Every integer, which all output types hold exactly."""
         x = arrays["x"].astype(np.int64)
         halves = np.stack([x & 15, x >> 4 & 15], axis=-1)
-        return {"y": np.where(halves > 7, halves - 16, halves).reshape(problem.shape)}
+        return {"y": np.where(halves > PACKED[problem.packed].largest, halves - 16, halves).reshape(problem.shape)}
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target

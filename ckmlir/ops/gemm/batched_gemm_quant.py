@@ -1,9 +1,9 @@
 """batched_gemm_quant: C[i] = op(scaled A[i] · scaled B[i]) of quantised matrices, for every place i of a batch.
 
 The product is that of `gemm_quant`, the batch that of `batched_gemm`: arrays have the batch's dimensions before their
-own, scales too; `a_batch`, `b_batch`, `scale_a_batch`, `scale_b_batch`, `d0_batch` … are broadcast to `batch`, so that
-products may share a matrix with its scales, or have scales of their own for one matrix. With `shuffled` each B is in
-tiles of its own.
+own, scales and zero points too; `a_batch`, `b_batch`, `scale_a_batch`, `scale_b_batch`, `d0_batch` … are broadcast to
+`batch`, so that products may share a matrix with its scales, or have scales of their own for one matrix. With
+`shuffled` each B is in tiles of its own.
 
 Kernel arguments: as in `gemm_quant`; then the lengths of the batch's dimensions but the first, and for every array the
 strides of its batch dimensions (i32). Grid: tiles of C row by row; places of the batch.
@@ -23,7 +23,7 @@ from ckmlir.ops.gemm.gemm_quant import COMBINATIONS, GemmQuant
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
 from ckmlir.targets import Target
 
-ARRAYS = ("a", "b", "scale_a", "scale_b", *NAMES, "c")
+ARRAYS = ("a", "b", "scale_a", "scale_b", "zero_b", *NAMES, "c")
 
 
 class BatchedGemmQuant(GemmQuant):

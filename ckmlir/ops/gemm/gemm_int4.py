@@ -2,9 +2,9 @@
 
     B[n, k] = (integer[n, k] - zero[n, k // group]) * scale[n, k // group]
 
-in f32, rounded to `dtype`, in which products are taken. Integers are from -8 to 7, two in a byte, the first of two
-along k in the low half (CK Tile's pk_int4; example 18_flatmm, a16w4). Scales and, where `zeros` asks for them, zero
-points are of groups of 32, 64 or 128 elements along k; the last group may be shorter.
+in f32, rounded to `dtype`, in which products are taken. Integers are from -8 to 7, or with `b_dtype=u4` from 0 to 15,
+two in a byte, the first of two along k in the low half (CK Tile's pk_int4; example 18_flatmm, a16w4). Scales and, where
+`zeros` asks for them, zero points are of groups of 32, 64 or 128 elements along k; the last group may be shorter.
 
 Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, b1 (n, groups) scales, b2 (n, groups) zero points, of `scale`;
 D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero point is not finite, or an element of B
@@ -32,7 +32,8 @@ from ckmlir.ops.contraction.keys import (
     read_problem,
 )
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.sources import GROUPS, INTEGERS, Source
+from ckmlir.ops.contraction.sources import GROUPS, Source
+from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.gemm.gemm_multi_abd import GemmMultiABD
 from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
@@ -51,6 +52,7 @@ class GemmInt4(GemmMultiABD):
     keys = (
         *SIZES,
         Choice("dtype", "f16", "of A", DTYPES),
+        Choice("b_dtype", "i4", "of B: integers from -8 to 7, or from 0 to 15", PACKED_INTEGERS),
         *(key for key in TYPE_KEYS if key.name == "out"),
         Choice("b_scale", "1x128", "columns of B, and elements along K, that share a scale", tuple(LENGTHS)),
         Choice("scale", None, "type of scales and zero points; by default dtype", SCALES),
@@ -65,13 +67,13 @@ class GemmInt4(GemmMultiABD):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        problem = read_problem({**values, "layout": "RCR", "ldb": None})
+        problem = read_problem({**values, "layout": "RCR", "ldb": None, "b_dtype": None})
         k, form = problem.k, LENGTHS[values["b_scale"]]
         if k % 2:
             raise RequestError(f"k={k}: two integers share a byte; expected an even number")
         bare = (
             Source("a0", problem.dtype, "along_k", problem.lda),
-            Source("b0", INTEGERS, "along_k", _pitch("ldb", values["ldb"], k // 2)),
+            Source("b0", values["b_dtype"], "along_k", _pitch("ldb", values["ldb"], k // 2)),
             *(
                 Source(name, values["scale"] or problem.dtype, form,
                        _pitch("ld_scale", values["ld_scale"], ceil_div(k, GROUPS[form])))
@@ -89,7 +91,7 @@ class GemmInt4(GemmMultiABD):
         return super().planned(asked, plan, sink, target)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        if array.dtype == INTEGERS:
+        if array.dtype in PACKED_INTEGERS:
             return generator.integers(0, 256, array.shape, dtype=np.uint8)
         if array.name == "b1":
             return generator.uniform(0.125, 0.5, array.shape)

@@ -6,13 +6,14 @@ group along K (`1x128`, `128x128`). Groups begin at multiples of their length; t
 group are scaled and added in f32, scales of all of K are applied at the end: `acc` in `op` is the product of the scaled
 matrices, in f32.
 
-With `b_dtype` one of A and B may be of fp8 and the other of bf8. With `b_dtype=i4` B is of integers from -8 to 7, two
-in a byte, the first of two along K in the low half (CK Tile's pk_int4), which 8-bit types hold exactly: they become
-`dtype` on their way to LDS.
+With `b_dtype` one of A and B may be of fp8 and the other of bf8. With `b_dtype=i4` B is of integers from -8 to 7, with
+u4 from 0 to 15, two in a byte, the first of two along K in the low half (CK Tile's pk_int4). They become `dtype` on
+their way to LDS, exactly: bf8, which lacks 9, does not take u4. With `zeros` an integer stands for what it is more than
+the zero point of its scale, a number of `b_dtype` too; that becomes fp8 or i8.
 
-Arrays: a, b as in `gemm`, of i4 its bytes (n, k / 2), ldb counting elements; scale_a, scale_b (f32): (1), (rows), or
-(rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups, rows). Then D
-tensors, c.
+Arrays: a, b as in `gemm`, of i4 and u4 bytes (n, k / 2), ldb counting elements; scale_a, scale_b (f32): (1), (rows), or
+(rows, groups), rows being those of A, or columns of B, or 128 of them; with `a_major=rows` (groups, rows). Then
+zero_b (i8), which lies as scale_b; D tensors, c.
 
 Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, scale_a, scale_b (i32); then
 as in `gemm`. Nothing is promised where a scale is infinite, or in f32 the product of both scales, or of one and the sum
@@ -27,6 +28,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
+from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import COMPUTED, LAYOUTS, ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
@@ -44,16 +46,16 @@ from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import matrices
 from ckmlir.ops.contraction.scaling import MAJORS, Scale
-from ckmlir.ops.contraction.sources import INTEGERS
+from ckmlir.ops.contraction.scaling import ZEROS as SHIFTS
 from ckmlir.ops.contraction.tolerance import magnitudes
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment
 from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
-from ckmlir.ops.request import Choice, Pitch, RequestError
+from ckmlir.ops.request import Choice, Flag, Pitch, RequestError
 from ckmlir.targets import Target
 
 DTYPES = ("fp8", "bf8", "i8")
-B_TYPES = ("fp8", "bf8", INTEGERS)
+B_TYPES = ("fp8", "bf8", *PACKED_INTEGERS)
 GROUPS = {f"1x{length}": (1, length) for length in (32, 64, 128)}
 A_SCALES = {"tensor": (0, 0), "row": (1, 0), **GROUPS}
 B_SCALES = {"tensor": (0, 0), "column": (1, 0), **GROUPS, "128x128": (128, 128)}
@@ -73,6 +75,7 @@ SCALE_PITCHES = (
     Pitch("ld_scale_a", None, "elements from one row of array scale_a to the next", minimum=1, of=("m", "k")),
     Pitch("ld_scale_b", None, "elements from one row of array scale_b to the next", minimum=1, of=("n", "k")),
 )
+ZEROS = Flag("zeros", False, "each scale of integers of 4 bits has a zero point beside it")
 SCALE_KEYS = (
     Choice("a_major", "k", "along what scales of groups of A follow each other", MAJORS),
     Choice("b_major", "k", "along what those of B do; rows: along its columns", MAJORS),
@@ -93,10 +96,11 @@ class GemmQuant(ContractionOperator):
     keys = (
         *SIZES,
         Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),
-        Choice("b_dtype", None, "of B: the other 8-bit float; i4, integers of 4 bits, which become dtype", B_TYPES),
+        Choice("b_dtype", None, "of B: the other 8-bit float; i4 or u4, which become dtype", B_TYPES),
         *RESULT_KEYS,
         Choice("a_scale", "1x128", "of all of A, each row, or each row and so much of K", tuple(A_SCALES)),
         Choice("b_scale", "128x128", "of all of B, each column, or so many columns and so much of K", tuple(B_SCALES)),
+        ZEROS,
         *SCALE_KEYS,
         *PLAN_KEYS,
         SHUFFLED,
@@ -104,14 +108,18 @@ class GemmQuant(ContractionOperator):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        check_packed(values, (values["dtype"], values["b_dtype"] or values["dtype"]))
+        check_packed(values, (values["dtype"], values["b_dtype"] or values["dtype"]), zeros=values["zeros"])
         problem = read_problem(values, self.products)
         of_a = scale_of("a", A_SCALES[values["a_scale"]], values, problem.m, problem.k)
         of_b = scale_of("b", B_SCALES[values["b_scale"]], values, problem.n, problem.k)
+        of_b = replace(of_b, zeros=SHIFTS if values["zeros"] else "")
         scaling = (of_a, *(replace(of_b, operand=name) for name in problem.operands[1:]))
         return check_sizes(replace(problem, split_k=1, scaling=scaling))
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
+        if array.name in {name for one in problem.scaling for name in one.zero_names}:
+            packing = PACKED[problem.b_dtype]
+            return generator.integers(int(packing.least), int(packing.largest) + 1, array.shape)
         if array.name not in {one.name for one in problem.scaling}:
             return super()._values(problem, array, generator)
         return np.exp2(generator.uniform(-3, 3, array.shape)).astype(np.float32)

@@ -15,8 +15,7 @@ from ckmlir.ops.contraction.keys import check_packed
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.scaling import POWERS
-from ckmlir.ops.contraction.sources import INTEGERS
-from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.gemm.gated_gemm_quant import LARGE_INTEGER
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.gemm.gemm_quant import GROUPS, scale_of
@@ -56,14 +55,14 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
         raise RequestError(f"{missing[0]}: A and B have scales, or none has; expected {missing[0]} as well")
     if missing:
         if a != b:
-            right = "a_scale=1x128 b_scale=1x128" if b == INTEGERS else "a_scale=mx b_scale=mx"
+            right = "a_scale=1x128 b_scale=1x128" if b in PACKED_INTEGERS else "a_scale=mx b_scale=mx"
             raise RequestError(f"b_dtype={b}: such products have scales of groups; expected {right}")
         return values
     if (words["a_scale"] == MX) != (words["b_scale"] == MX):
         text = " ".join(f"{key}={word}" for key, word in words.items())
         raise RequestError(f"{text}: powers of two are of both or none; expected mx twice")
     pairs = EIGHT_BIT_FLOATS if a in EIGHT_BIT_FLOATS else (a,)
-    able = {"dtype": (a, SCALED), "b_dtype": (b, (*pairs, INTEGERS))}
+    able = {"dtype": (a, SCALED), "b_dtype": (b, (*pairs, *PACKED_INTEGERS))}
     if words["a_scale"] == MX:
         able = {"dtype": (a, POWERED), "b_dtype": (b, POWERED)}
     for key, (found, types) in able.items():

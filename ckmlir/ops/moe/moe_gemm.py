@@ -13,9 +13,9 @@ each place (`place`: sorted_weights) or a number for each expert (`scalar`). So 
 is `a_rows=entry c_rows=token op=acc*d0 d=f32 d_kind=place`.
 
 With `a_scale` and `b_scale` A and the matrices have scales of groups along K, as in `gemm_quant`: f32 for 8 bits, where
-B may be of i4 (`b_dtype`); or, with `mx`, the powers of two of `mx_gemm`, for floats of 8 bits and, by default, of 6
-and 4. scale_a (rows of A, groups) follows the rows of A; scale_b, or scale_gate and scale_up, are (e, columns, groups),
-or of 128 columns each. `acc` is the product of the scaled matrices, in f32.
+B may be of i4 or u4 (`b_dtype`); or, with `mx`, the powers of two of `mx_gemm`, for floats of 8 bits and, by default,
+of 6 and 4. scale_a (rows of A, groups) follows the rows of A; scale_b, or scale_gate and scale_up, are (e, columns,
+groups), or of 128 columns each. `acc` is the product of the scaled matrices, in f32.
 
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`), or memory adds them (`atomic`). The
 grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
@@ -44,11 +44,10 @@ from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, TYPE_KEYS,
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.contraction.side import MOST, NAMES
-from ckmlir.ops.contraction.sources import INTEGERS
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.validity import invalid_fields
-from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.experts_plans import plans
@@ -88,7 +87,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         Choice("a_rows", "token", "what a row of a stands for", A_ROWS),
         Choice("c_rows", "entry", "what a row of c stands for; of a token it is the sum of its entries", C_ROWS),
         Choice("dtype", "f16", "of A and, unless b_dtype says otherwise, B", DTYPES),
-        Choice("b_dtype", None, "of B, where scales are given; default: dtype", (*POWERED, INTEGERS)),
+        Choice("b_dtype", None, "of B, where scales are given; default: dtype", (*POWERED, *PACKED_INTEGERS)),
         Choice(
             "a_scale", None, "of each row of A for so much of K; mx: powers of two for 32, as packed types have",
             tuple(A_SCALES),

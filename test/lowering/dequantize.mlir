@@ -1,0 +1,66 @@
+// Integers of 4 bits become what they stand for with the rounding that the type has: f16 by mixed multiply-adds.
+
+// RUN: sed 's/CHIP/gfx942/' %s > %t.942
+// RUN: ckmlir-opt %t.942 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX942
+// RUN: sed 's/CHIP/gfx950/' %s > %t.950
+// RUN: ckmlir-opt %t.950 --ck-lower-fragments | filecheck %s --check-prefixes CHECK,GFX950
+
+module attributes {ck.target = "CHIP"} {
+  // The sign is turned around once a word; a mask for every two integers, which stay in place as denormals.
+  // CHECK-LABEL: llvm.func @halves
+  // CHECK-COUNT-1: arith.xori
+  // CHECK-COUNT-4: arith.andi
+  // CHECK-NOT: arith.andi
+  // CHECK-COUNT-2: v_fma_mixlo_f16 $0, $1, $2, $3 op_sel:[0,0,0] op_sel_hi:[1,0,0]\0Av_fma_mixhi_f16 $0, $4, $5, $6 op_sel:[0,0,0] op_sel_hi:[1,0,0]
+  // CHECK-COUNT-2: v_fma_mixlo_f16 $0, $1, $2, $3 op_sel:[1,0,0] op_sel_hi:[1,0,0]\0Av_fma_mixhi_f16 $0, $4, $5, $6 op_sel:[1,0,0] op_sel_hi:[1,0,0]
+  // CHECK-NOT: cvt
+  // CHECK: llvm.return
+  func.func @halves(%x: vector<4xi8>, %s: vector<8xf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "i4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xf16>) -> vector<8xf16>
+    return
+  }
+
+  // Without a sign nothing is turned around.
+  // CHECK-LABEL: llvm.func @unsigned
+  // CHECK-NOT: arith.xori
+  // CHECK-COUNT-4: v_fma_mixlo_f16
+  // CHECK: llvm.return
+  func.func @unsigned(%x: vector<4xi8>, %s: vector<8xf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "u4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xf16>) -> vector<8xf16>
+    return
+  }
+
+  // A scale of bf16 times 65535 is exact: two instructions for two elements, where gfx950 rounds by one.
+  // CHECK-LABEL: llvm.func @bf16
+  // CHECK-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.cvt.off.f32.i4"
+  // GFX942: math.fma
+  // GFX950-NOT: negf
+  // GFX950: arith.truncf
+  // CHECK: llvm.return
+  func.func @bf16(%x: vector<4xi8>, %s: vector<8xbf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %s) {format = "i4", operandSegmentSizes = array<i32: 1, 0, 1>} : (vector<4xi8>, vector<8xbf16>) -> vector<8xbf16>
+    return
+  }
+
+  // With zero points one multiply-add has both, and rounds.
+  // CHECK-LABEL: llvm.func @zeros
+  // CHECK-COUNT-8: llvm.call_intrinsic "llvm.amdgcn.cvt.off.f32.i4"
+  // CHECK-COUNT-4: v_fma_mixlo_f16 $0, $1, $2, $3\0Av_fma_mixhi_f16 $0, $4, $5, $6"
+  // CHECK-NOT: truncf
+  // CHECK: llvm.return
+  func.func @zeros(%x: vector<4xi8>, %z: vector<8xf16>, %s: vector<8xf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %z, %s) {format = "i4", operandSegmentSizes = array<i32: 1, 1, 1>} : (vector<4xi8>, vector<8xf16>, vector<8xf16>) -> vector<8xf16>
+    return
+  }
+
+  // i8 less zero points: four bytes an addition.
+  // CHECK-LABEL: llvm.func @octets
+  // CHECK-COUNT-2: arith.addi
+  // CHECK-NOT: arith.addi
+  // CHECK-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // CHECK: llvm.return
+  func.func @octets(%x: vector<4xi8>, %z: vector<8xi8>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %z) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 0>} : (vector<4xi8>, vector<8xi8>) -> vector<8xi8>
+    return
+  }
+}
