@@ -24,7 +24,8 @@ IR_STAGES = ("tile", "fragments", "pipelined", "scheduled", "rocdl")
 OBJECT_STAGES = ("llvm", "asm", "obj")
 KEEPABLE = (*IR_STAGES, *OBJECT_STAGES)
 """What can be kept of the way to a code object, in its order."""
-_PLACES = ("ck.make_view", "ck.make_window", "ck.move_window")  # where something lies; every access has them
+# Where something lies; every access has them.
+_PLACES = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.with_digits")
 _TILE = re.compile(r"!ck\.(?:tile|lds|window)<(?:[^\[]*, )?\[([^\]]*)\], (\w+)")
 
 

@@ -120,8 +120,11 @@ class Adaptor:
 
     # -- mapping
 
-    def evaluate(self, index: Sequence[Any], symbols: Sequence[Any] = ()) -> list[Any]:
-        """The values of all dimensions, by number, for the top index: the bottom ones come first.
+    def evaluate(
+        self, index: Sequence[Any], symbols: Sequence[Any] = (), known: Mapping[tuple[int, ...], Index] | None = None
+    ) -> list[Any]:
+        """The values of all dimensions, by number, for the top index: the bottom ones come first. `known`: the
+        lower dimensions of steps, by the numbers of their upper ones, where they need not be found.
 
         Raises:
             ValueError: the index has the wrong number of dimensions, or a run-time value is missing.
@@ -132,7 +135,9 @@ class Adaptor:
         for top, value in zip(self.tops, index, strict=True):
             values[top] = value
         for step in reversed(self.steps):
-            lower = step.transform.lower(tuple(values[upper] for upper in step.uppers), symbols)
+            lower = known.get(step.uppers) if known else None
+            if lower is None:
+                lower = step.transform.lower(tuple(values[upper] for upper in step.uppers), symbols)
             for dim, value in zip(step.lowers, lower, strict=True):
                 values[dim] = value
         return values

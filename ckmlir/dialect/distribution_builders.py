@@ -111,6 +111,14 @@ def in_quads(lengths: tuple[int, int], waves: int, vector: int) -> Distribution:
     return Distribution(found.replicated, tuple(dims))
 
 
+def is_in_quads(distribution: Distribution, dimension: int) -> bool:
+    """Whether all lanes of a quad have the same indices along a dimension, in fours that follow each other."""
+    lanes = [digit.source_weight for digit in distribution.digits(dimension) if digit.source == LANE]
+    places = set(distribution.coordinates()[dimension, 0, 0].tolist())
+    fours = {place // QUAD * QUAD + seat for place in places for seat in range(QUAD)}
+    return all(weight % QUAD == 0 for weight in lanes) and fours == places
+
+
 def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: int, lanes: int = LANES) -> Distribution:
     """A tile in cells of `cell` elements, one behind the other from lane to lane when dimensions follow each other in
     `order`, the last the fastest; waves come after lanes and hold copies where there are too few cells.

@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
+from ckmlir.dialect.distribution_builders import is_in_quads
 from ckmlir.dialect.divisors import Divisors, constant_of
 from ckmlir.dialect.loop import ADVANCES
 from ckmlir.lowering.dpp import QUAD
@@ -131,7 +132,7 @@ class Lowering:
         """The dimensions along which all lanes of a quad have the same elements, in fours that follow each other."""
         return self.known_in_block(
             ("quads", distribution),
-            lambda: tuple(dim for dim in range(distribution.rank) if _is_of_quads(distribution, dim)),
+            lambda: tuple(dim for dim in range(distribution.rank) if is_in_quads(distribution, dim)),
         )
 
     def uniform(self, item: ir.Value, *, origin: bool = False, multiple: int = 1) -> Index:
@@ -146,6 +147,12 @@ class Lowering:
             rate = Rate.ORIGIN
         return self.emit.index(item, rate, multiple=multiple)
 
+    def of_thread(self, item: ir.Value) -> Index:
+        """An i32 that differs between threads."""
+        atom = self.emit.atom(item, Rate.LANE)
+        atom.moving = self._rate(item) == Rate.STEP
+        return Index({(atom,): 1}, self.emit)
+
     def _rate(self, item: ir.Value) -> Rate:
         """FIXED, or STEP for what depends on an argument that advances with an innermost loop."""
         found = self.rates.get(item)
@@ -159,13 +166,6 @@ class Lowering:
         if owner is None:
             return Rate.STEP if item.owner in self.steps else Rate.FIXED
         return max((self._rate(operand) for operand in owner.operands), default=Rate.FIXED)
-
-
-def _is_of_quads(distribution: Distribution, dimension: int) -> bool:
-    lanes = [digit.source_weight for digit in distribution.digits(dimension) if digit.source == LANE]
-    places = set(distribution.coordinates()[dimension, 0, 0].tolist())
-    fours = {place // QUAD * QUAD + seat for place in places for seat in range(QUAD)}
-    return all(weight % QUAD == 0 for weight in lanes) and fours == places
 
 
 def _steps(function: ir.Operation) -> set[ir.Block]:

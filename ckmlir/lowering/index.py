@@ -14,7 +14,7 @@ from math import gcd, lcm
 
 from ckmlir.dialect.build import value
 from ckmlir.lowering.dpp import QUAD
-from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, order, rate_of, scaled
+from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, is_moving, order, rate_of, scaled
 from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of, taken_from
 from ckmlir.mlir import arith, ir
 
@@ -356,6 +356,11 @@ class Index:
         emit = self.emitter
         if seats := seats_of(self.terms):
             return self._sum_in_quad(seats, bits)
+        moving = {monomial: factor for monomial, factor in self.terms.items() if is_moving(monomial)}
+        if moving and len(moving) < len(self.terms):
+            # Both parts are found once: what stays before the loop, what moves for all accesses that have it in common.
+            stays = {monomial: factor for monomial, factor in self.terms.items() if monomial not in moving}
+            return emit.binary("addi", Index(moving, emit).emit(bits), Index(stays, emit).emit(bits))
         total: ir.Value | None = None
         for monomial, coefficient in sorted(self.terms.items(), key=order):
             if not monomial:

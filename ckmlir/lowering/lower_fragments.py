@@ -75,7 +75,7 @@ LOWERINGS: dict[str, Lower] = {
     "arith.select": short_vectors.lower_select,
     **dict.fromkeys(("arith.addf", "arith.subf", "arith.mulf"), short_vectors.lower_arithmetic),
 }
-DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.lds_alloc")
+DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.with_digits", "ck.lds_alloc")
 """Operations that only their users turn into code."""
 
 GLOBAL_ALIGNMENT = 1024

@@ -35,6 +35,8 @@ class Atom:
     """What divides the value because a view says so of it, whatever computes it."""
     same_in_quad: bool = False
     """Whether it differs between lanes, but not between the four of a quad."""
+    moving: bool = False
+    """Whether it differs between lanes and advances with a loop as well."""
     home: Atom | None = None
     """What the lane at `seat` of a quad has this for all four of."""
     seat: int = 0
@@ -169,6 +171,11 @@ def rate_of(monomial: Iterable[Atom]) -> Rate:
         if atom.rate > rate:
             rate = atom.rate
     return rate
+
+
+def is_moving(monomial: Iterable[Atom]) -> bool:
+    """Whether a product differs between lanes and advances with a loop."""
+    return any(atom.moving for atom in monomial)
 
 
 def scaled(emit: Values, monomial: Monomial, coefficient: int, bits: int) -> ir.Value:

@@ -1,10 +1,11 @@
 """Where the elements of a window lie: coordinates on every level of its view, and the parts of their offset."""
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import InitVar, dataclass
 from functools import cached_property
 
-from ckmlir.dialect.build import registers_of, text_of
+from ckmlir.dialect.build import integer_of, registers_of, text_of
+from ckmlir.dialect.digits import ORIGIN, THREAD, known_digits, merged_along
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.padding import RightPad
 from ckmlir.dialect.scalars import bits
@@ -14,6 +15,7 @@ from ckmlir.dialect.views import view_and_origins
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
+from ckmlir.lowering.quads import from_seat
 from ckmlir.mlir import ir
 
 
@@ -32,6 +34,7 @@ class Ground:
     def __post_init__(self, window: ir.Value) -> None:
         described = describe(window.type)
         assert isinstance(described, WindowType)
+        window, self.carried = known_digits(window)
         make_view, origins = view_and_origins(window)
         self.pointer: ir.Value = make_view.operands[0]
         self.descriptor = described.descriptor
@@ -67,6 +70,23 @@ class Ground:
         found: Index = first.part(Rate.FIXED, constant=True) * self.scale
         return found
 
+    def digits(self, op: ir.Operation, inside: Sequence[Index]) -> tuple[tuple[int, ...], tuple[Index, ...]]:
+        """What a ck.with_digits says of the element `inside` the window: a merged dimension, by its number, and its
+        digits.
+        """
+        axis, kind, emit = integer_of(op, "axis"), text_of(op, "of"), self.state.emit
+        merge = merged_along(self.descriptor, axis)
+        assert merge is not None
+        values = list(op.operands)[1:]
+        if kind == ORIGIN:
+            digits = [self.state.uniform(item, origin=True) for item in values]
+            return merge.uppers, (*digits[:-1], digits[-1] + inside[axis])
+        further = inside[axis].constant - integer_of(op, "inside")
+        digits = [self.state.of_thread(item) for item in values]
+        if kind == THREAD:
+            return merge.uppers, (*digits[:-1], digits[-1] + further)
+        return merge.uppers, tuple(Index(from_seat(digit.terms, further, emit), emit) for digit in digits)
+
     def split(self, offset: Index) -> tuple[Index, Index, Index]:
         """An offset in bytes as base, vector and scalar offset, the latter two without negative terms."""
         base = offset.part(Rate.ORIGIN) + self.start
@@ -88,6 +108,8 @@ class Place:
     """The coordinates in the view."""
     values: list[Index | int]
     """The coordinates on every level of the descriptor; numbers where they are frozen."""
+    known: Collection[tuple[int, ...]] = ()
+    """The merged dimensions whose digits a loop carries, by their numbers."""
 
     def value(self, dimension: int) -> Index:
         """A coordinate by the number of its dimension."""
@@ -105,4 +127,6 @@ def place_of(state: Lowering, window: ir.Value, inside: Sequence[Index], quads: 
     ground = state.known_in_block(("ground", window), lambda: Ground(state, window))
     index = [origin + offset for origin, offset in zip(ground.origins, inside, strict=True)]
     state.emit.quads = [(index[dim] - index[dim].constant).key for dim in quads]
-    return Place(ground, list(inside), index, ground.descriptor.evaluate(index, ground.symbols))
+    known = dict(ground.digits(op, inside) for op in ground.carried)
+    values = ground.descriptor.evaluate(index, ground.symbols, known)
+    return Place(ground, list(inside), index, values, frozenset(known))

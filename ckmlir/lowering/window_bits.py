@@ -81,7 +81,7 @@ def _chosen(emit: Emitter, condition: Predicate, yes: ir.Value, no: ir.Value) ->
 def _number(place: Place, found: list[Slid]) -> Index:
     """Which place of the window it is, counted through all dimensions."""
     merged = numbering(place, found)
-    if merged is None:
+    if merged is None or merged.uppers in place.known:
         number = place.ground.state.emit.number(0)
         for one in found:
             number = number * _places(place, one) + place.value(one.embed.uppers[1])

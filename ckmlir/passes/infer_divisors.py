@@ -16,7 +16,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.walk import functions, operations
 
-WINDOWS = ("ck.make_window", "ck.move_window")
+WINDOWS = ("ck.make_window", "ck.move_window", "ck.with_digits")
 
 
 @dataclass(frozen=True)

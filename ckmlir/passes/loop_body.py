@@ -39,7 +39,7 @@ FRAGMENTS = frozenset({
 })  # fmt: skip
 """Operations that a schedule can name one by one: memory accesses and matrix instructions."""
 
-DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window"})
+DESCRIPTIONS = frozenset({"ck.make_view", "ck.make_window", "ck.move_window", "ck.with_digits"})
 """Operations that compute nothing: they say where the memory operations that use them go."""
 
 

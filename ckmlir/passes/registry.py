@@ -22,6 +22,7 @@ PASSES: dict[str, str] = {
     "ck-infer-distributions": "ckmlir.passes.infer_distributions:InferDistributions",
     "ck-split-tiles": "ckmlir.passes.split_tiles:SplitTiles",
     "ck-note-accesses": "ckmlir.passes.note_accesses:NoteAccesses",
+    "ck-carry-digits": "ckmlir.passes.carry_digits:CarryDigits",
     "ck-pipeline-loops": "ckmlir.passes.pipeline_loops:PipelineLoops",
     "ck-allocate-lds": "ckmlir.passes.allocate_lds:AllocateLds",
     "ck-insert-barriers": "ckmlir.passes.insert_barriers:InsertBarriers",

@@ -241,3 +241,13 @@ func.func @promises(%n: i32, %wide: i64) {
   %1 = "ck.promise"(%wide) {divisor = 3 : i64} : (i64) -> i64
   return
 }
+
+!merged = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1], strides=[?2, 1]); d2 = merge(d0, d1, lengths=[?0, ?1]); d3 = right_pad(d2, length=(?0 * ?1), multiple=64); view(d3)">
+!digits = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1], strides=[?2, 1]); d2 = merge(d0, d1, lengths=[?0, ?1]); d3 = right_pad(d2, length=(?0 * ?1), multiple=64); view(d3)", [64]>
+// CHECK-LABEL: func.func @digits
+func.func @digits(%v: !merged, %n: i32) {
+  %w = "ck.make_window"(%v, %n) : (!merged, i32) -> !digits
+  // CHECK: "ck.with_digits"(%{{.*}}, %{{.*}}, %{{.*}}) {axis = 0 : i64, inside = 8 : i64, of = "thread"}
+  %0 = "ck.with_digits"(%w, %n, %n) {axis = 0, inside = 8, of = "thread"} : (!digits, i32, i32) -> !digits
+  return
+}

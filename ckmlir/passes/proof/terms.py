@@ -175,7 +175,9 @@ def memory_root(op: ir.Operation, function: ir.Operation) -> int | None:
     return value.arg_number if NOALIAS in attributes else None
 
 
-ADDRESSES = frozenset({"ck.make_view", "ck.make_window", "ck.move_window", "llvm.getelementptr"})
+ADDRESSES = frozenset({
+    "ck.make_view", "ck.make_window", "ck.move_window", "ck.with_digits", "llvm.getelementptr",
+})  # fmt: skip
 """What points to the same memory as its first operand."""
 SCALAR_LOAD = "llvm.load"
 READS = frozenset({"ck.load_fragment", "ck.gather_fragment", "ck.copy_fragment", SCALAR_LOAD})

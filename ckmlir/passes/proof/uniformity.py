@@ -22,7 +22,7 @@ from ckmlir.passes.proof.terms import EFFECTS
 UNIFORM_SOURCES = frozenset({"ck.workgroup_id", "ck.lds_alloc", "arith.constant", "ub.poison"})
 KEEPING = frozenset({
     "llvm.getelementptr", "llvm.inttoptr", "llvm.ptrtoint", "ck.convert", "ck.make_view", "ck.make_window",
-    "ck.move_window",
+    "ck.move_window", "ck.with_digits",
 })  # fmt: skip
 KEEPING_DIALECTS = ("arith.", "math.", "vector.")
 """What differs only as its operands do."""

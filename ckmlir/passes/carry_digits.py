@@ -1,0 +1,311 @@
+"""Carry the digits of merged coordinates through loops, so that no iteration divides.
+
+A view that merges dimensions of run-time lengths (the places of a window and its channels, or images and positions)
+divides a coordinate into digits. Along such a dimension an innermost loop walks in equal steps, so the digits of an
+iteration are those of the one before, plus those of the step, each with the carry of the one behind it:
+
+    total = digit + digit of the step + carry    less than twice the length, since both digits are below it
+    carry = total >= length
+    digit = min(total, total - length)           unsigned: where the total is less than the length this wraps around
+
+Digits are divided once, before the loop, and come to the accesses through `ck.with_digits`: those of the window's
+origin, in scalar registers, where all that the threads of a workgroup access lies in one unit of the last digit; else
+those of a thread. The first digit is not reduced. Behind the end of its dimension it stays at the last place there is:
+what runs ahead passes the last iteration, and nothing else compares its digits with lengths. Only where a thread counts
+the few places of a window it goes on, since it is by these numbers that places behind the last are refused.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from math import gcd
+from typing import ClassVar
+
+from ckmlir.dialect.adaptor import Step
+from ckmlir.dialect.build import (
+    attributes_of,
+    create,
+    default_attributes,
+    integer,
+    producer,
+    registers_of,
+    text_of,
+    value,
+)  # fmt: skip
+from ckmlir.dialect.descriptor import Descriptor
+from ckmlir.dialect.digits import ORIGIN, QUAD, THREAD, merged_along, with_digits
+from ckmlir.dialect.distribution import LANE, WAVE, Distribution
+from ckmlir.dialect.distribution_builders import QUAD as SEATS
+from ckmlir.dialect.distribution_builders import is_in_quads
+from ckmlir.dialect.divisors import Divisors, power_of_two
+from ckmlir.dialect.fragment_compute import thread_coordinate
+from ckmlir.dialect.loop import LOOP, STAGE
+from ckmlir.dialect.symbols import Symbol, divisor
+from ckmlir.dialect.transforms import Embed, Merge
+from ckmlir.dialect.types import WindowType, describe
+from ckmlir.dialect.views import view_and_origins
+from ckmlir.mlir import arith, ir
+from ckmlir.passes.framework import Pass
+from ckmlir.passes.loop_body import COPY, holds_loop
+from ckmlir.passes.walk import functions, operations
+
+ACCESSES = frozenset({"ck.load_fragment", COPY})
+"""What a loop brings from memory."""
+LANE_OF_QUAD = Distribution.parse("r: 16@lane, d0: 4@lane")
+MOST_OF_THREADS = 2
+"""Coordinates of threads that a loop carries the digits of: each takes vector registers of its own."""
+
+
+@dataclass(frozen=True)
+class CarryDigits(Pass):
+    """Carry the digits of merged coordinates through loops: add, compare and carry, where else each step divides."""
+
+    name: ClassVar[str] = "ck-carry-digits"
+
+    def apply(self, module: ir.Module) -> None:
+        for function in functions(module):
+            for loop in [op for op in operations(function) if op.name == LOOP and not holds_loop(op)]:
+                walks = _walks(loop)
+                if walks:
+                    _carry(loop, walks)
+
+
+@dataclass(frozen=True)
+class Walk:
+    """A merged coordinate that advances with a loop.
+
+    Attributes:
+        lengths: of the dimensions, the slowest first.
+        origin: of the window, in the loop.
+        kind: whose coordinate: see `ckmlir.dialect.digits.WithDigitsOp`.
+        distribution: of the threads that access the window, as text; "" where the coordinate is the origin's.
+        axis: of the window.
+        inside: elements from the first register on.
+        stays: whether the first digit does, at its last place.
+    """
+
+    lengths: tuple[ir.Value | int, ...]
+    origin: ir.Value
+    kind: str
+    distribution: str
+    axis: int
+    inside: int
+    stays: bool
+
+
+Walks = dict[Walk, list[ir.Operation]]
+"""Coordinates, and the accesses that divide them."""
+
+
+def _walks(loop: ir.Operation) -> Walks:
+    body = loop.regions[0].blocks[0]
+    divisors = Divisors()
+    found: Walks = {}
+    for op in (view.operation for view in body):
+        window = producer(op.operands[0]) if op.name in ACCESSES else None
+        if window is not None and window.name == "ck.make_window" and window.block == body:
+            for walk in _along(op, window, loop, divisors):
+                found.setdefault(walk, []).append(op)
+    left = [walk for walk in found if walk.kind != ORIGIN][MOST_OF_THREADS:]
+    return {walk: users for walk, users in found.items() if walk not in left}
+
+
+def _along(op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors: Divisors) -> Iterable[Walk]:
+    """The merged coordinates of a window that the loop moves it along."""
+    described = describe(window.results[0].type)
+    assert isinstance(described, WindowType)
+    view, origins = view_and_origins(window.results[0])
+    for axis, ((origin,), length) in enumerate(zip(origins, described.lengths, strict=True)):
+        step = merged_along(described.descriptor, axis)
+        if step is None or not _advances(origin, loop):
+            continue
+        assert isinstance(step.transform, Merge)
+        sizes = step.transform.lengths
+        if not all(isinstance(size, (int, Symbol)) for size in sizes) or all(isinstance(one, int) for one in sizes[1:]):
+            continue  # by constants is divided by shifts, and no better
+        lengths = tuple(view.operands[1 + size.index] if isinstance(size, Symbol) else size for size in sizes)
+        unit = power_of_two(gcd(divisor(sizes[-1]), divisors.of(origin)))
+        if unit >= length:
+            yield Walk(lengths, origin, ORIGIN, "", axis, 0, stays=True)
+        elif op.name != COPY:  # which lane copies what is not known before LDS has its layout
+            stays = not _counts_few_places(step, described.descriptor)
+            walk = Walk(lengths, origin, *_of_thread(op, axis, unit), stays)
+            # Single elements have conditions of their own, which leave no scalar registers for the digits of steps.
+            if walk.kind == QUAD or len(registers_of(op)) > 1:
+                yield walk
+
+
+def _of_thread(op: ir.Operation, axis: int, unit: int) -> tuple[str, str, int, int]:
+    """Kind, distribution, axis and `inside` of the coordinate of a thread's registers; `unit`: a power of two that
+    divides the origin and the last length.
+    """
+    text = text_of(op, "distribution")
+    distribution = Distribution.parse(text)
+    inside = int(distribution.coordinates()[axis, 0, 0, registers_of(op)[0]])
+    if is_in_quads(distribution, axis) and unit % SEATS:
+        return QUAD, text, axis, inside - inside % SEATS
+    weights = (digit.weight for digit in distribution.digits(axis) if digit.source in (LANE, WAVE))
+    return THREAD, text, axis, inside - inside % power_of_two(gcd(unit, *weights))
+
+
+def _counts_few_places(step: Step, descriptor: Descriptor) -> bool:
+    """Whether digits of a merged dimension are the few places of a window: see `ckmlir.lowering.window_bits`."""
+    seen = (one for one in descriptor.steps if isinstance(one.transform, Embed) and one.transform.few)
+    return any(one.uppers[1] in step.lowers for one in seen)
+
+
+def _advances(origin: ir.Value, loop: ir.Operation) -> bool:
+    """Whether a value is the loop's index and what does not change in the loop, added or subtracted."""
+    body = loop.regions[0].blocks[0]
+    owner = producer(origin)
+    if owner is None:
+        return bool(origin == body.arguments[0])
+    if owner.name not in ("arith.addi", "arith.subi") or owner.block != body:
+        return False
+    first, second = owner.operands
+    if owner.name == "arith.addi" and not _is_outside(second, body):
+        first, second = second, first
+    return _is_outside(second, body) and _advances(first, loop)
+
+
+def _is_outside(item: ir.Value, body: ir.Block) -> bool:
+    owner = producer(item)
+    home = ir.BlockArgument(item).owner if owner is None else owner.block
+    return bool(home != body)
+
+
+def _carry(loop: ir.Operation, walks: Walks) -> None:
+    """Hand digits round a loop, and to the accesses that divide them."""
+    with loop.location:
+        with ir.InsertionPoint(loop):
+            radices = {walk: [_at_least_one(length) for length in walk.lengths] for walk in walks}
+            first = {walk: _divided(_start(walk, loop), radices[walk]) for walk in walks}
+            prepared = {walk: _prepared(loop.operands[2], radices[walk]) for walk in walks}
+        loop = _with_arguments(loop, [digit for digits in first.values() for digit in digits])
+        body = loop.regions[0].blocks[0]
+        arguments = list(body.arguments)[len(body.arguments) - sum(map(len, first.values())) :]
+        last = list(body.operations)[-1].operation
+        handed = list(last.operands)
+        for walk, users in walks.items():
+            digits, arguments = arguments[: len(walk.lengths)], arguments[len(walk.lengths) :]
+            _say(walk, users, digits)
+            with ir.InsertionPoint(last), default_attributes(_stage_of(users[0])):
+                handed += _advanced(digits, *prepared[walk], stays=walk.stays, uniform=walk.kind == ORIGIN)
+        with ir.InsertionPoint(last), last.location:
+            create("scf.yield", [], handed)
+        last.erase()
+
+
+def _say(walk: Walk, users: Sequence[ir.Operation], digits: Sequence[ir.Value]) -> None:
+    """Accesses through windows that know the digits."""
+    known: dict[ir.Value, ir.Value] = {}
+    for user in users:
+        window = user.operands[0]
+        if window not in known:
+            with ir.InsertionPoint(user), user.location, default_attributes(_stage_of(user)):
+                known[window] = with_digits(window, digits, walk.axis, walk.kind, walk.inside)
+        user.operands[0] = known[window]
+
+
+def _stage_of(op: ir.Operation) -> dict[str, ir.Attribute]:
+    return {STAGE: op.attributes[STAGE]} if STAGE in op.attributes else {}
+
+
+def _start(walk: Walk, loop: ir.Operation) -> ir.Value:
+    """The coordinate in the first iteration."""
+    start = _in_first(walk.origin, loop)
+    if walk.kind == ORIGIN:
+        return start
+    start = arith.addi(start, thread_coordinate(Distribution.parse(walk.distribution), walk.axis))
+    if walk.inside:
+        start = arith.addi(start, _constant(walk.inside))
+    return arith.addi(start, thread_coordinate(LANE_OF_QUAD, 0)) if walk.kind == QUAD else start
+
+
+def _in_first(origin: ir.Value, loop: ir.Operation) -> ir.Value:
+    """What `_advances` found, in the first iteration."""
+    body = loop.regions[0].blocks[0]
+    owner = producer(origin)
+    if owner is None:
+        return loop.operands[0]
+    first, second = (one if _is_outside(one, body) else _in_first(one, loop) for one in owner.operands)
+    return arith.addi(first, second) if owner.name == "arith.addi" else arith.subi(first, second)
+
+
+def _at_least_one(length: ir.Value | int) -> ir.Value:
+    """A length to divide by: of nothing there are no accesses, but of a division by 0 no result at all."""
+    return _constant(length) if isinstance(length, int) else arith.maxui(length, _constant(1))
+
+
+def _divided(item: ir.Value, radices: Sequence[ir.Value]) -> list[ir.Value]:
+    """The digits of a number, the first of which is not reduced."""
+    digits: list[ir.Value] = []
+    for length in reversed(radices[1:]):
+        digits.insert(0, arith.remui(item, length))
+        item = arith.divui(item, length)
+    return [item, *digits]
+
+
+def _prepared(step: ir.Value, radices: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
+    """What does not change in a loop: the digits of its step, of all but the last -1 - digit, which is subtracted with
+    a borrow as the digit is added with a carry; and the lengths, instead of the first of which the last place there is.
+    """
+    *others, last = _divided(step, radices)
+    first, *lengths = radices
+    return [*(arith.subi(_constant(-1), one) for one in others), last], [arith.subi(first, _constant(1)), *lengths]
+
+
+def _advanced(
+    digits: Sequence[ir.Value], steps: Sequence[ir.Value], radices: Sequence[ir.Value], *, stays: bool, uniform: bool
+) -> list[ir.Value]:
+    """The digits of the next iteration, of what `_prepared` made of the step's digits and the lengths; the first
+    `stays`.
+    """
+    found: list[ir.Value] = []
+    borrow: ir.Value | None = None
+    for digit, step, length in reversed(list(zip(digits, steps, radices, strict=True))):
+        if borrow is None:
+            total = _made("addi", digit, step)
+        else:
+            total = _made("subi", _made("subi", digit, step), borrow)
+        if len(found) == len(digits) - 1:
+            found.insert(0, _made("minui", total, length) if stays else total)
+            break
+        less = _made("subi", total, length)
+        found.insert(0, _made("minui", total, less))
+        borrow = _made("shrui", less, _constant(31)) if uniform else _is_less(total, length)
+    return found
+
+
+def _is_less(left: ir.Value, right: ir.Value) -> ir.Value:
+    """1 where a number is less than another, else 0: the borrow of their difference, which the vector unit has."""
+    predicate = {"predicate": integer(arith.CmpIPredicate.ult)}
+    found = value("arith.cmpi", ir.IntegerType.get_signless(1), [left, right], predicate)
+    return value("arith.extui", left.type, [found])
+
+
+def _made(name: str, left: ir.Value, right: ir.Value) -> ir.Value:
+    return value(f"arith.{name}", left.type, [left, right])
+
+
+def _with_arguments(loop: ir.Operation, initial: Sequence[ir.Value]) -> ir.Operation:
+    """The loop with further carried values, which its body does not hand on yet; in place of the loop."""
+    types = [*(result.type for result in loop.results), *(one.type for one in initial)]
+    with ir.InsertionPoint(loop):
+        wider = ir.Operation.create(
+            LOOP, results=types, operands=[*loop.operands, *initial], attributes=attributes_of(loop), regions=1
+        )
+    body = loop.regions[0].blocks[0]
+    body.append_to(wider.regions[0])
+    for one in initial:
+        body.add_argument(one.type, loop.location)
+    for old, new in zip(loop.results, wider.results, strict=False):
+        old.replace_all_uses_with(new)
+    loop.erase()
+    return wider
+
+
+def _constant(number: int) -> ir.Value:
+    i32 = ir.IntegerType.get_signless(32)
+    return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, number)})
