@@ -169,10 +169,10 @@ def _proved(subject: Subject, text: str) -> CompiledKernel:
 
 def _steps(subject: Subject, schedule: Schedule, compiled: CompiledKernel) -> float:
     """Steps of the problem that one turn of the machine code's loop is, by its matrix instructions."""
-    from ckmlir.scheduling.machine_loop import steady_loop
+    from ckmlir.scheduling.machine_loop import steady_loop, steps_a_turn
 
     own = sum(node.unit == "matrix" for node in problem_under(subject, schedule).nodes)
-    return steady_loop(compiled.code_object, compiled.kernel_name).mix["mfma"] / max(1, own)
+    return steps_a_turn(own, steady_loop(compiled.code_object, compiled.kernel_name))
 
 
 def confirm(subject: Subject, text: str) -> list[str]:

@@ -37,6 +37,11 @@ def steady_loop(code_object: CodeObject, kernel: str) -> MachineLoop:
     return MachineLoop(tuple(best), mix, drains)
 
 
+def steps_a_turn(matrix_instructions: int, loop: MachineLoop) -> float:
+    """Steps of a schedule, of so many matrix instructions each, that one turn of the machine code's loop is."""
+    return loop.mix["mfma"] / max(1, matrix_instructions) or 1.0
+
+
 def _weight(loop: Sequence[Instruction]) -> tuple[int, int]:
     kinds = [category(one) for one in loop]
     return kinds.count("mfma"), kinds.count("vmem") + kinds.count("lds")

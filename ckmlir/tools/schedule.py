@@ -9,8 +9,9 @@ from __future__ import annotations
 import argparse
 import json
 import sys
+from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
@@ -27,6 +28,7 @@ from ckmlir.tools.request import (
 if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
     from ckmlir.scheduling import Evaluation, Workbench
+    from ckmlir.scheduling.evaluate import ModelTime
 
 
 def add_arguments(parser: Parser) -> None:
@@ -45,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
     add("--export", metavar="FILE", type=Path, help="write the scheduling problem as JSON")
     add("--print", dest="printed", action="store_true", help="print the schedule, every fragment by itself")
     add("--check", action="store_true", help="prove the scheduled kernel right, or say what is wrong")
-    add("--evaluate", action="store_true", help="compile it: registers, LDS, the steady loop, what the backend kept")
+    add("--evaluate", action="store_true", help="compile it: registers, LDS, the loop, a model of time, the order kept")
     add("--json", action="store_true", help="the evaluation as one JSON object")
 
 
@@ -60,12 +62,12 @@ def execute(options: argparse.Namespace) -> int:
     spec = operator.spec(problem, target)
     bench = Workbench.of(operator, spec, target)
     try:
-        return _report(options, bench, chosen_text(request, spec, options))
+        return _report(options, bench, (operator, problem), chosen_text(request, spec, options))
     except PassFailure as failure:
         raise CkmlirError(str(failure)) from None
 
 
-def _report(options: argparse.Namespace, bench: Workbench, chosen: str) -> int:
+def _report(options: argparse.Namespace, bench: Workbench, request: tuple[Any, Any], chosen: str) -> int:
     from ckmlir.scheduling import evaluate, lower_bounds
 
     schedule, remark = _chosen(options, bench)
@@ -81,7 +83,7 @@ def _report(options: argparse.Namespace, bench: Workbench, chosen: str) -> int:
         status = DISAGREES if findings else 0
     if options.evaluate or options.json:
         with progress("compiling"):
-            evaluation = evaluate(bench, schedule)
+            evaluation = evaluate(bench, schedule, request if find_spec("numba") else None)
         print(json.dumps(evaluation.to_dict()) if options.json else _text(evaluation))
     if not (options.printed or options.check or options.evaluate or options.json):
         bounds = lower_bounds(bench.problem.with_buffers(schedule.buffers))
@@ -130,6 +132,16 @@ def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, st
         raise CkmlirError(f"--use {options.use}: {error}") from None
 
 
+def _time(time: ModelTime | None) -> str:
+    if time is None:
+        return "nothing is launched" if find_spec("numba") else "needs pip install 'ckmlir[timing]'"
+    told = f"{time.launch:,.0f} cycles the launch"
+    if time.step is None:
+        return f"{told}, which has no loop"
+    each = ", ".join(f"{cycles:,.0f} with {count}" for count, cycles in enumerate(time.by_residency, 1))
+    return f"{told}, {time.step:,.0f} a step; a workgroup's step: {each} on a compute unit"
+
+
 def _text(one: Evaluation) -> str:
     loop = ", ".join(f"{count} {kind}" for kind, count in one.loop.items() if count)
     return "\n".join([
@@ -139,6 +151,7 @@ def _text(one: Evaluation) -> str:
         f"steady loop    {loop}; {one.drains} waits for all of memory",
         f"matrix share   {100 * one.matrix_share:.1f} % of the issue slots; no step is shorter than "
         f"{one.interval_bound} cycles",
+        f"model          {_time(one.time)}",
         f"fidelity       {one.fidelity}",
         f"checker        {'; '.join(one.findings) or 'proved'}",
     ])  # fmt: skip

@@ -62,10 +62,19 @@ def test_schedules_keep_the_paths_of_operands(capsys: pytest.CaptureFixture[str]
 
 
 def test_evaluate(capsys: pytest.CaptureFixture[str]) -> None:
-    status, out, _ = run(capsys, "--json")
-    report = json.loads(out)
-    assert status == 0 and report["spills"] == 0 and report["loop"]["mfma"] == 4 and report["findings"] == []
-    assert "fidelity       12 of 12 fragments kept" in run(capsys, "--evaluate")[1]
+    """What the code object says, and the model's time of a step by how many workgroups are together."""
+    pytest.importorskip("numba", reason="the model of time is not installed")
+    words = ["n=128", "k=512", "block=64x64x32", "schedule=compv3", "--arch", "gfx942"]
+    assert main(["schedule", "gemm", "m=128", *words, "--json"]) == 0
+    report = json.loads(capsys.readouterr().out)
+    assert report["spills"] == 0 and report["loop"]["mfma"] == 4 and report["findings"] == []
+    time, (alone, *more) = report["time"], report["time"]["by_residency"]
+    assert time["step"] == alone >= report["interval_bound"]  # four workgroups, each with a compute unit of its own
+    assert len(more) == 3 and sorted(more) == more and more[0] >= alone
+    assert 512 // 32 * alone < time["launch"] < 100 * alone
+    assert main(["schedule", "gemm", "m=0", *words, "--evaluate"]) == 0
+    text = capsys.readouterr().out
+    assert "fidelity       12 of 12 fragments kept" in text and "model          nothing is launched" in text
 
 
 @pytest.mark.parametrize(

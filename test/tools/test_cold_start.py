@@ -16,7 +16,8 @@ from ckmlir.tools.cli import main
 
 GEMM = ["compile", "gemm", "m=64", "n=64", "k=128", "block=64x64x32", "--arch", "gfx942"]
 LOADED = "import sys, json; from ckmlir.tools.cli import main; status = main(sys.argv[1:]); "
-LOADED += "print('LOADED', json.dumps(sorted(sys.modules)), file=sys.stderr); sys.exit(status)"
+LOADED += "peak = next(line.split()[1] for line in open('/proc/self/status') if line.startswith('VmHWM')); "
+LOADED += "print('LOADED', json.dumps([int(peak), sorted(sys.modules)]), file=sys.stderr); sys.exit(status)"
 FIRST_CALL = """
 import json, sys
 from ckmlir.dispatch import Dispatcher, Library
@@ -38,10 +39,12 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def modules(*words: str) -> set[str]:
-    """What a run of its own has loaded at its end."""
+    """What a run of its own has loaded at its end, within 250 MB of memory."""
     ran = subprocess.run([sys.executable, "-c", LOADED, *words], capture_output=True, text=True, env=dict(os.environ))
     assert ran.returncode == 0, ran.stderr
-    return set(json.loads(ran.stderr.rpartition("LOADED ")[2]))
+    peak, loaded = json.loads(ran.stderr.rpartition("LOADED ")[2])
+    assert peak < 250_000  # kilobytes of memory
+    return set(loaded)
 
 
 def test_a_kernel_from_the_cache_needs_no_bindings(cache: Path, tmp_path: Path) -> None:
