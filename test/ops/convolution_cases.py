@@ -4,11 +4,20 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass, field
+from functools import cached_property
 from random import Random
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
+
+from ckmlir.compiler import CompiledKernel, compile_kernel
+from ckmlir.ops.operator import Operator
+from ckmlir.runtime import open_device
+from ckmlir.runtime.device import Device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.targets import get_target
 
 Array = npt.NDArray[Any]
 Touched = tuple[tuple[int, ...], tuple[int, ...], tuple[int, ...]]
@@ -85,3 +94,52 @@ def draw(seed: int) -> dict[str, Any]:
         "strides": each(1, 3), "dilations": dilations, "pads": each(0, 3), "right_pads": each(0, 3),
         "dtype": random.choice(("f16", "bf16", "f32", "i8", "fp8")),
     }  # fmt: skip
+
+
+ALIKE = 40
+"""Geometries that are run by default."""
+
+
+def draw_alike(seed: int) -> dict[str, Any]:
+    """Keys of small padded convolutions of any geometry that have a kernel or two between them."""
+    random = Random(seed)
+
+    def each(least: int, most: int) -> tuple[int, int]:
+        return random.randint(least, most), random.randint(least, most)
+
+    window, dilations, pads = each(1, 3), each(1, 3), each(0, 3)
+    fits = random.random() < 0.9  # else there may be no position
+    spans = ((places - 1) * step if fits else 0 for places, step in zip(window, dilations, strict=True))
+    return {
+        "n": random.randint(1, 3), "g": 2, "c": random.choice((8, 24, 40)), "k": random.choice((8, 24, 40)),
+        "image": tuple(random.randint(1, 4) + span for span in spans), "window": window, "strides": each(1, 3),
+        "dilations": dilations, "pads": pads if any(pads) else (1, 0), "right_pads": each(0, 3),
+        "dtype": "f16", "block": (32, 32, 32), "wave": (1, 1),
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Bench:
+    """A simulator with all checkers and the kernels that ran on it: a geometry costs hundredths of a second there."""
+
+    operator: Operator[Any, Any]
+    chip: str
+    kernels: dict[Any, CompiledKernel] = field(default_factory=dict)
+
+    @cached_property
+    def device(self) -> Device:
+        return open_device("sim", get_target(self.chip), seed=5, checks="all")
+
+    def run(self, keys: dict[str, Any]) -> tuple[dict[str, Array], dict[str, Array]]:
+        """Run a request of one kernel and compare it with the reference: inputs, and what the reference gives."""
+        target, operator = get_target(self.chip), self.operator
+        problem = operator.problem(**keys)
+        spec = operator.spec(problem, target)
+        if spec not in self.kernels:
+            self.kernels[spec] = compile_kernel(operator, spec, target)
+        arrays = operator.inputs(problem, target, seed=3)
+        kernel = self.kernels[spec]
+        result = run_operator(operator, problem, arrays, target, self.device, spec=spec, compiled=kernel)
+        comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
+        assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+        return arrays, operator.reference(problem, arrays)

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convolution_cases import convolved, draw, image_gradient
+from convolution_cases import ALIKE, Bench, convolved, draw, draw_alike, image_gradient
 from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
@@ -25,8 +25,7 @@ from ckmlir.targets import get_target
 OPERATOR = find_operator("conv_bwd_data")
 GFX942 = get_target("gfx942")
 DRAWN = 500
-DEFAULT = {18}
-"""Seeds of the convolutions that are run by default."""
+BENCH = Bench(OPERATOR, "gfx950")
 
 
 def run(chip: str, **keys: Any) -> None:
@@ -42,13 +41,22 @@ def run(chip: str, **keys: Any) -> None:
     np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed in DEFAULT else pytest.mark.full) for seed in range(DRAWN)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(DRAWN))
 def test_geometries_drawn_at_random(seed: int) -> None:
     """Strides, dilations, paddings, groups and channels of any kind, on changing chips."""
     keys = draw(seed)
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
+
+
+@pytest.mark.parametrize("seed", range(ALIKE))
+def test_geometries_of_one_kernel(seed: int) -> None:
+    """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
+    keys = draw_alike(seed)
+    arrays, outputs = BENCH.run(keys)
+    found = outputs["dx"]
+    by_loops = image_gradient(keys, arrays["dy"], arrays["w"], found.shape)
+    np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
 
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convolution_cases import convolved, draw
+from convolution_cases import ALIKE, Bench, convolved, draw, draw_alike
 from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
@@ -23,8 +23,9 @@ from ckmlir.targets import get_target
 OPERATOR = find_operator("conv_fwd")
 GFX942 = get_target("gfx942")
 DRAWN = 500
-DEFAULT = {9, 11, 18, 25}
-"""Seeds of the convolutions that are run by default."""
+DEFAULT = {25}
+"""Seeds of the convolutions of any kind that are run by default."""
+BENCH = Bench(OPERATOR, "gfx90a")
 
 
 def run(chip: str, **keys: Any) -> None:
@@ -47,6 +48,16 @@ def test_geometries_drawn_at_random(seed: int) -> None:
     """Strides, dilations, paddings, groups and channels of any kind, on changing chips."""
     keys = draw(seed)
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
+
+
+@pytest.mark.parametrize("seed", range(ALIKE))
+def test_geometries_of_one_kernel(seed: int) -> None:
+    """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
+    keys = draw_alike(seed)
+    arrays, outputs = BENCH.run(keys)
+    found = outputs["y"]
+    by_loops = convolved(keys, arrays["x"], arrays["w"], found.shape[1:-2])
+    np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
 
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from convolution_cases import draw, weight_gradient
+from convolution_cases import ALIKE, Bench, draw, draw_alike, weight_gradient
 from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
@@ -23,8 +23,7 @@ from ckmlir.targets import get_target
 OPERATOR = find_operator("conv_bwd_weight")
 GFX942 = get_target("gfx942")
 DRAWN = 500
-DEFAULT = {11, 18}
-"""Seeds of the convolutions that are run by default."""
+BENCH = Bench(OPERATOR, "gfx942")
 
 
 def run(chip: str, **keys: Any) -> Any:
@@ -41,13 +40,22 @@ def run(chip: str, **keys: Any) -> Any:
     return result.outputs["dw"]
 
 
-@pytest.mark.parametrize(
-    "seed", [pytest.param(seed, marks=() if seed in DEFAULT else pytest.mark.full) for seed in range(DRAWN)]
-)
+@pytest.mark.full
+@pytest.mark.parametrize("seed", range(DRAWN))
 def test_geometries_drawn_at_random(seed: int) -> None:
     """Strides, dilations, paddings, groups and channels of any kind, on changing chips."""
     keys = draw(seed)
     run(CHIPS[1 + seed % 2 if keys["dtype"] == "fp8" else seed % 3], **keys)
+
+
+@pytest.mark.parametrize("seed", range(ALIKE))
+def test_geometries_of_one_kernel(seed: int) -> None:
+    """Strides, dilations and paddings of any kind, several channels and images, under all checkers."""
+    keys = {**draw_alike(seed), "split_k": 1}
+    arrays, outputs = BENCH.run(keys)
+    found = outputs["dw"]
+    by_loops = weight_gradient(keys, arrays["dy"], arrays["x"], found.shape)
+    np.testing.assert_allclose(found.astype(np.float64), by_loops, rtol=1e-6, atol=1e-6)
 
 
 CASES: tuple[tuple[str, dict[str, Any]], ...] = (
