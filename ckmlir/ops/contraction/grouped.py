@@ -12,7 +12,8 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec
-from ckmlir.ops.contraction.operator import part_length, parts_of, real_type
+from ckmlir.ops.contraction.operator import real_type
+from ckmlir.ops.contraction.parts import part_length, parts_of
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype

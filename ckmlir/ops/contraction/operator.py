@@ -17,11 +17,11 @@ from ckmlir.ops.contraction.defaults import (
     Plan,
     default_epilogue,
     default_mfma,
-    default_parts,
     default_slices,
     plans,
     wish_of,
 )  # fmt: skip
+from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
 from ckmlir.ops.contraction.shuffle import arrange
@@ -268,17 +268,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             return NOTHING
         require_rows(problem, spec)
         tiles_m, tiles_n = ceil_div(problem.m, spec.block[0]), ceil_div(problem.n, spec.block[1])
-        parts, own = 1, problem
-        lies: tuple[int, ...] = ()
-        if spec.sink != "store":
-            length = part_length(problem, spec, target)
-            parts, lies = parts_of(problem, length), (length,)
-        if spec.sink == "partial":
-            own = problem.parted()
-            if own.part_outputs > MAXIMUM_SIZE:
-                what = f"a part's sums are {own.part_outputs} elements"
-                raise RequestError(f"split_k={parts}: {what}; kernels count to {MAXIMUM_SIZE}")
-            lies = (*lies, own.part_outputs)
+        parts, own, lies = self._shared(problem, spec, target)
         names = own.names
         strides = (stride for name in names for stride in own.batch_of(name).strides)
         integers = (own.m, own.n, own.k, *own.distances(), *own.batch[1:], *strides, *lies)
@@ -289,12 +279,28 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         grid = (tiles_m * tiles_n, math.prod(own.batch), parts)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
+    def _shared(
+        self, problem: Problem, spec: ContractionSpec, target: Target
+    ) -> tuple[int, Problem, tuple[int, ...]]:
+        """Parts, what a kernel computes of each, and the numbers that say how they lie."""
+        if spec.sink == "store":
+            return 1, problem, ()
+        length = part_length(problem, spec, target)
+        parts = parts_of(problem, length)
+        if spec.sink == "atomic":
+            return parts, problem, (length,)
+        own = problem.parted()
+        if own.part_outputs > MAXIMUM_SIZE:
+            what = f"a part's sums are {own.part_outputs} elements"
+            raise RequestError(f"split_k={parts}: {what}; kernels count to {MAXIMUM_SIZE}")
+        return parts, own, (length, own.part_outputs)
+
     def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
         """Behind the kernel that makes partial sums what adds them; before the one that adds them to C, zeros."""
         if spec.sink == "store" or self.writes_nothing(problem):
             return (OWN_KERNEL,)
         if spec.sink == "atomic":
-            return (cleared(problem.arrays()[-1]), OWN_KERNEL)
+            return (cleared(problem.whole().arrays()[-1]), OWN_KERNEL)
         parts = parts_of(problem, part_length(problem, spec, target))
         return (OWN_KERNEL, Run(SUM_PARTS, sum_of(problem, parts), {}))
 
@@ -333,33 +339,12 @@ def real_type(problem: Problem) -> type[np.float32 | np.float64]:
     return np.float64 if problem.computing == "f64" else np.float32
 
 
-def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
-    """How much of K each part sums: whole steps of the loop, so many that there are at most the parts asked for."""
-    depth = spec.block[2]
-    parts = problem.split_k or _default_parts(problem, spec.block, target)
-    steps = max(ceil_div(ceil_div(problem.k, depth), parts), 1)
-    return (steps if problem.longest_part is None else min(steps, problem.longest_part // depth)) * depth
-
-
-def parts_of(problem: Problem, length: int) -> int:
-    """Parts that have something to sum, at least one."""
-    return max(ceil_div(problem.k, length), 1)
-
-
-def _default_parts(problem: Problem, block: tuple[int, int, int], target: Target) -> int:
-    blocks = ceil_div(problem.m, block[0]) * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
-    step_bytes = block[2] * max(one.step for one in problem.held) // 8
-    steps = ceil_div(problem.k, block[2])
-    least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
-    return max(default_parts(blocks, steps, target, step_bytes), least)
-
-
 def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Iterator[str]:
     """What may become of the sums, the best first: parts where they are asked for, or pay."""
     if 0 in (problem.m, problem.n):
         yield "store"
         return
-    split = problem.split_k or _default_parts(problem, block, target)
+    split = problem.split_k or parts_that_pay(problem, block, target)
     if split > 1:
         yield REDUCTIONS[problem.reduction or "workspace"]
     if split == 1 or (problem.split_k is None and problem.longest_part is None):

@@ -329,7 +329,8 @@ class Problem:
         dtype = accumulator_type(self.dtype)
         vector = 16 // find_dtype(dtype).bytes
         pitch = max(-(-self.n // vector), 1) * vector
-        distances = tuple(pitch * max(self.m, 1) * prod(self.batch[place + 1 :]) for place in range(len(self.batch)))
+        whole = pitch * max(self.c_rows, 1)
+        distances = tuple(whole * prod(self.batch[place + 1 :]) for place in range(len(self.batch)))
         names = output_names(self.products, partial=True)
         inputs = tuple((name, self.batch_of(name)) for name in self.operands) if self.batch else ()
         own = tuple((name, Batch(self.batch, distances)) for name in names) if self.batch else ()
@@ -338,7 +339,26 @@ class Problem:
     @property
     def part_outputs(self) -> int:
         """Elements from one part's partial sums to those of the next."""
-        return self.ldc * self.m * prod(self.batch)
+        return self.ldc * self.c_rows * prod(self.batch)
+
+    @property
+    def c_rows(self) -> int:
+        """Rows of C, of all classes of blocks."""
+        return self.m
+
+    @property
+    def classes(self) -> int:
+        """Classes of blocks, of which `m` are the rows of the one that has the most."""
+        return 1
+
+    @property
+    def longest_sum(self) -> int:
+        """K of the class whose sums are longest."""
+        return self.k
+
+    def whole(self) -> Problem:
+        """The product that has C's rows in their order, as the classes are parts of it."""
+        return self
 
     def _array(self, name: str, shape: tuple[int, ...], strides: tuple[int, ...], dtype: str, role: str) -> ArraySpec:
         batch = self.batch_of(name)

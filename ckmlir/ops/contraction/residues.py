@@ -115,6 +115,13 @@ class Residues:
         return self.images * prod(-(-length // stride) for length, stride in lengths)
 
     @property
+    def most_places(self) -> int:
+        """Places of the window that the class with the most meets."""
+        sliding = self.sliding
+        every = (stride // gcd(stride, step) for stride, step in zip(sliding.stride, sliding.dilation, strict=True))
+        return prod(-(-places // one) for places, one in zip(sliding.window, every, strict=True))
+
+    @property
     def image(self) -> str:
         """Which operand the patches are."""
         return "a"

@@ -16,7 +16,14 @@ from ckmlir.ops.contraction.operands_kernel import Matrix, array
 from ckmlir.ops.contraction.residues import ResiduesSpec
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.walks_kernel import batch_arguments, batch_coordinates, in_batch
+from ckmlir.ops.contraction.walks_kernel import (
+    batch_arguments,
+    batch_coordinates,
+    in_batch,
+    in_part,
+    part_arguments,
+    part_of_k,
+)  # fmt: skip
 from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types
@@ -25,7 +32,7 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 class Classes:
     """A workgroup for each block of each class, along x, as many for each as the one with the most rows has; for each
-    group of channels along y.
+    group of channels along y; for each part of K along z, of which classes with short sums have none in the last.
 
     A block begins at a row of an image, to which the pointers move, so that only what it spans has to be within the
     reach of 32 bits.
@@ -33,7 +40,7 @@ class Classes:
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `walks_kernel.Walk`."""
-        integers = ["n", "blocks", *distance_arguments(spec), *batch_arguments(spec)]
+        integers = ["n", "blocks", *distance_arguments(spec), *batch_arguments(spec), *part_arguments(spec)]
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         return {**pointers, **dict.fromkeys(integers, i32)}
 
@@ -64,12 +71,12 @@ class Classes:
             if side:
                 step = getattr(given, f"{side}_step").multiple_of(align_of(spec, name))
                 pointer = pointer.offset((image.to("i64") * step.to("i64")).multiple_of(align_of(spec, name)))
-            arrays[name] = pointer
+            arrays[name] = in_part(spec, pointer, given, workgroup_id(2)) if name in spec.outputs else pointer
         k = depth * given.channels.multiple_of(spec.align[0])
         if "k" not in spec.pad:
             k = k.multiple_of(spec.block[2])
         sizes = {"m": rows - image * each, "n": n, "k": k}
-        body(Work(sizes, arrays, seen, row - image * each, column, 0, k))
+        body(Work(sizes, arrays, seen, row - image * each, column, *part_of_k(spec, given, workgroup_id(2), k)))
 
 
 def _moves_with(spec: ContractionSpec, name: str) -> str:

@@ -279,6 +279,7 @@ class SumParts(Operator[SumProblem, SumSpec]):
 
 def sum_of(product: Problem, parts: int) -> SumProblem:
     """What adds the partial sums of a product; its arrays are the product's workspaces, D tensors and C."""
+    product = product.whole()
     parted, batch = product.parted(), product.batch
     lengths, rank = (*batch, product.m, product.n), len(batch)
     sums = []

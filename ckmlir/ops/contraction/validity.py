@@ -42,6 +42,8 @@ from ckmlir.ops.tensors.tiling import STRIDED, UNIT
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
 
+CLASS_SINKS = ("store", "partial", "atomic")
+"""Where places of images are in classes."""
 SCALED_WALKS = ("grid", "table", "persistent", "experts")
 """Walks whose products may have scales."""
 
@@ -104,8 +106,8 @@ def _windows(spec: ContractionSpec) -> Iterator[Reason]:
     walk = "classes" if spec.windows.startswith("data:") else "grid"
     if spec.walk != walk or spec.merged or spec.sources or spec.shuffled or spec.products > 1:
         yield Reason("windows", spec.windows, "the other matrix is plain", f"expected one product, and walk={walk}")
-    elif walk == "classes" and spec.sink != "store":
-        yield Reason("sink", spec.sink, "sums of classes are whole", "expected store")
+    elif walk == "classes" and spec.sink not in CLASS_SINKS:
+        yield Reason("sink", spec.sink, "workgroups have whole sums of classes, or parts", f"expected {CLASS_SINKS}")
 
 
 def _walk(spec: ContractionSpec) -> Iterator[Reason]:

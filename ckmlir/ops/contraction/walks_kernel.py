@@ -33,7 +33,7 @@ class Grid:
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `Walk`."""
-        integers = ["m", "n", "k", *distance_arguments(spec), *batch_arguments(spec), *_part_arguments(spec)]
+        integers = ["m", "n", "k", *distance_arguments(spec), *batch_arguments(spec), *part_arguments(spec)]
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
         return {**pointers, **dict.fromkeys(integers, i32)}
 
@@ -41,10 +41,10 @@ class Grid:
         """See `Walk`."""
         sizes = known_sizes(spec, given)
         row, column = block_at(spec, workgroup_id(0), sizes["n"])
-        begin, end = _part_of_k(spec, given, workgroup_id(2), sizes["k"])
+        begin, end = part_of_k(spec, given, workgroup_id(2), sizes["k"])
         coordinates = batch_coordinates(spec, given)
         arrays = {name: in_batch(spec, name, getattr(given, name), given, coordinates) for name in spec.arrays}
-        arrays |= {name: _in_part(spec, arrays[name], given, workgroup_id(2)) for name in spec.outputs}
+        arrays |= {name: in_part(spec, arrays[name], given, workgroup_id(2)) for name in spec.outputs}
         body(Work(sizes, arrays, given, row, column, begin, end))
 
 
@@ -52,7 +52,7 @@ class Table:
     """A workgroup for each block of the products that a table in memory lists.
 
     The table (products + 1, columns) of i64 has for each product the number of its first block among all, m, n, k, how
-    rows lie (`distance_arguments`), of parts their length along k and their distance (`_part_arguments`), with an
+    rows lie (`distance_arguments`), of parts their length along k and their distance (`part_arguments`), with an
     expression its numbers (the bits of an f64, or of an f32 below 32 zeros), and where its arrays begin, in the order
     of `ContractionSpec.arrays`. The last row has the number of blocks. Blocks of a product are numbered row by row,
     part after part; a product may have none.
@@ -85,12 +85,12 @@ class Table:
             blocks = count_blocks(sizes["m"], spec.block[0]) * count_blocks(sizes["n"], spec.block[1])
             part, place = place // blocks, place % blocks
         at_row, at_column = block_at(spec, place, sizes["n"])
-        begin, end = _part_of_k(spec, fields, part, sizes["k"])
+        begin, end = part_of_k(spec, fields, part, sizes["k"])
         pointers = {
             name: given.table.pointer(product * len(_columns(spec)) + _columns(spec).index(name), dtype)
             for name, dtype in element_types(spec).items()
         }
-        pointers |= {name: _in_part(spec, pointers[name], fields, part) for name in spec.outputs}
+        pointers |= {name: in_part(spec, pointers[name], fields, part) for name in spec.outputs}
         return Work(sizes, pointers, fields, at_row, at_column, begin, end)
 
 
@@ -178,7 +178,7 @@ WALKS: dict[str, Walk] = {
 # -- blocks and parts ------------------------------------------------------------------------------------------------
 
 
-def _part_of_k(
+def part_of_k(
     spec: ContractionSpec, given: SimpleNamespace, part: Scalar | None, k: Scalar
 ) -> tuple[Scalar | int, Scalar]:
     """The range of K that a workgroup sums: all of it, or a part of `part_k`."""
@@ -189,7 +189,7 @@ def _part_of_k(
     return begin, (begin + length).minimum(k)
 
 
-def _in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, part: Scalar | None) -> Pointer:
+def in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, part: Scalar | None) -> Pointer:
     """Where an output of a part begins: partial sums lie behind those of the parts before it."""
     if spec.sink != "partial" or part is None:
         return pointer
@@ -197,7 +197,7 @@ def _in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, pa
     return pointer.offset(distance.multiple_of(spec.align[2]))
 
 
-def _part_arguments(spec: ContractionSpec) -> list[str]:
+def part_arguments(spec: ContractionSpec) -> list[str]:
     """Kernel arguments that say how parts lie."""
     return {"store": [], "atomic": ["part_k"], "partial": ["part_k", "part_outputs"]}[spec.sink]
 
@@ -236,7 +236,7 @@ def batch_arguments(spec: ContractionSpec) -> list[str]:
 
 
 def _columns(spec: ContractionSpec) -> tuple[str, ...]:
-    lies = (*distance_arguments(spec), *_part_arguments(spec))
+    lies = (*distance_arguments(spec), *part_arguments(spec))
     return ("first", "m", "n", "k", *lies, *_numbers(spec), *spec.arrays)
 
 

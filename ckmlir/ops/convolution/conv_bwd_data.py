@@ -2,7 +2,8 @@
 
 The gradient of the images of `conv_fwd`. With strides, the places of an image that meet the same places of the window
 are a class, and each class is a convolution with stride 1 of its own (`ckmlir.ops.contraction.residues`): all of them
-are one launch, and every element of dx is stored once. Places that no window meets are zero.
+are one launch, and every element of dx is stored once. Places that no window meets are zero. Where blocks are few and
+sums long, workgroups share the sums (`split_k`, `reduction`), as those of any product.
 
 Arrays: dy (n, positions…, g, k), w (g, k, window…, c), D tensors that op names, dx (n, image…, g, c), all packed. A D
 tensor is as dx (`d_kind` full), a number for each channel (row, (g, c)), or one for all (scalar).
@@ -11,7 +12,7 @@ Windows of one place without padding and strides make plain matrices of the imag
 
 Kernel arguments: dy, w, D tensors, dx; n; blocks of the class that has the most rows; the numbers of
 `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); then as in
-`gemm`. Grid: blocks of every class; groups.
+`gemm`. Grid: blocks of every class; groups; parts.
 """
 
 from __future__ import annotations
@@ -26,14 +27,15 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE
-from ckmlir.ops.contraction.keys import SPLIT_KEYS, batched, expression_keys, read_problem
+from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
-from ckmlir.ops.operator import Launch, ceil_div
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Launch, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, Words
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
@@ -50,10 +52,10 @@ class ConvBwdData(ConvolutionOperator):
     """See the module's text."""
 
     name = "conv_bwd_data"
-    summary = "gradient of the images of a convolution, every element stored once"
+    summary = "gradient of the images of a convolution, all classes of places in one launch"
     names = {"a": "dy", "b": "w", "c": "dx"}
     keys = (
-        *(key for key in KEYS if key not in SPLIT_KEYS),
+        *KEYS,
         *(key for key in expression_keys(None) if key.name not in ("d_kind", "ldd")),
         Words("d_kind", None, "of each D tensor: as dx, one row, one number; by default full", KINDS, MOST),
     )
@@ -76,11 +78,11 @@ class ConvBwdData(ConvolutionOperator):
         side = tuple(replace(one, pitch=pitch) if one.kind == "full" else one for one in single.side)
         fields = {
             **vars(single), "lda": shapes.g * shapes.k, "ldb": shapes.places * shapes.c, "ldc": pitch, "side": side,
-            "windows": windows, "split_k": 1,
+            "windows": windows,
         }  # fmt: skip
         if shapes.g > 1:
             fields |= {"batch": (shapes.g,), "batches": batches}
-        return self._checked(ConvolutionProblem(**fields, geometry=shapes))
+        return self._checked(_with_parts_in_reach(ConvolutionProblem(**fields, geometry=shapes)))
 
     def _checked(self, problem: ConvolutionProblem) -> ConvolutionProblem:
         """The problem, if kernels count its strides, and what a workgroup spans is within the reach of 32 bits."""
@@ -126,13 +128,14 @@ class ConvBwdData(ConvolutionOperator):
             return super().launch(problem, spec, target)
         across = ceil_div(problem.n, spec.block[1])
         blocks = ceil_div(windows.most_rows, spec.block[0]) * across
-        strides = (stride for name in problem.names for stride in problem.batch_of(name).strides)
-        integers = (problem.n, blocks, *problem.distances(), *problem.batch[1:], *strides)
+        parts, own, lies = self._shared(problem, spec, target)
+        strides = (stride for name in own.names for stride in own.batch_of(name).strides)
+        integers = (own.n, blocks, *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (problem.alpha, problem.beta) if spec.op else ()
-        names = [self._called(problem, name) for name in problem.names]
+        names = [self._called(problem, name) for name in own.names]
         arguments = (*names, *map(np.int32, integers), *map(real_type(problem), numbers))
-        shape = (across, blocks // across, windows.classes, *reversed(problem.batch))
-        grid = (blocks * windows.classes, prod(problem.batch), 1)
+        shape = (across, blocks // across, windows.classes, *reversed(problem.batch), *([parts] if lies else []))
+        grid = (blocks * windows.classes, prod(problem.batch), parts)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def tolerances(
@@ -185,6 +188,24 @@ class ConvBwdData(ConvolutionOperator):
         problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _with_parts_in_reach(problem: ConvolutionProblem) -> ConvolutionProblem:
+    """The problem, whose sums are whole where those of a part would be beyond the reach of 32-bit offsets.
+
+    Raises:
+        RequestError: The request asks for such parts.
+    """
+    parted = problem.parted()
+    reach = parted.part_outputs * find_dtype(parted.out).bytes
+    if reach <= MAXIMUM_ARRAY_BYTES or problem.split_k == 1 or problem.reduction == "atomic":
+        return problem
+    if problem.split_k is not None:
+        raise RequestError(
+            f"split_k={problem.split_k}: a part's sums take {reach} bytes; kernels address at most "
+            f"{MAXIMUM_ARRAY_BYTES}: expected split_k=1, or reduction=atomic"
+        )
+    return replace(problem, split_k=1)
 
 
 def _residues(shapes: Geometry) -> Residues:

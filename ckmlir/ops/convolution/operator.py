@@ -54,6 +54,33 @@ class ConvolutionProblem(Problem):
         assert self.geometry is not None
         return self.geometry
 
+    @property
+    def c_rows(self) -> int:
+        """See `Problem`."""
+        windows = self.windows
+        return windows.images * prod(windows.sliding.image) if isinstance(windows, Residues) else self.m
+
+    @property
+    def classes(self) -> int:
+        """See `Problem`."""
+        return self.windows.classes if isinstance(self.windows, Residues) else 1
+
+    @property
+    def longest_sum(self) -> int:
+        """See `Problem`."""
+        return self.k * (self.windows.most_places if isinstance(self.windows, Residues) else 1)
+
+    def whole(self) -> Problem:
+        """See `Problem`."""
+        return replace(self, m=self.c_rows, windows=None) if isinstance(self.windows, Residues) else self
+
+    def parted(self) -> Problem:
+        """See `Problem`; places of an image are as far apart in a part as its rows."""
+        found = super().parted()
+        if isinstance(found.windows, Residues):
+            return replace(found, windows=replace(found.windows, lattice=found.ldc))
+        return found
+
     def aligned(self) -> tuple[int, int, int]:
         """See `Problem`; vector arithmetic takes images of several groups at once."""
         if not isinstance(self.windows, Depthwise):
