@@ -132,7 +132,7 @@ def is_joined(vector: ir.Value) -> bool:
 
 
 def condition_of(vector: ir.Value, *, joined: bool = False) -> Condition | None:
-    """What makes the elements of a vector of conditions; None where no comparison does. Limits of `joined` ones that
+    """What makes the elements of a vector of conditions; None where no comparison of what a thread has does. Limits of `joined` ones that
     are constants wait too: of two conditions the first is made long before the second, if it can be.
     """
     whole, start = whole_of(vector)
@@ -143,7 +143,7 @@ def condition_of(vector: ir.Value, *, joined: bool = False) -> Condition | None:
     if owner is None:
         return None
     if owner.name in COMPARISONS:
-        return _comparison(owner, joined)
+        return None if all(map(_is_known, owner.operands)) else _comparison(owner, joined)
     if owner.name in JOINS:
         left, right = (condition_of(operand, joined=True) for operand in owner.operands)
         if left is None and right is None:
@@ -167,6 +167,14 @@ def _comparison(op: ir.Operation, joined: bool) -> Comparison:
         right = vectors.splat(value("llvm.intr.ssub.sat", limit.type, [limit, total.lane]), vectors.length_of(right))
         total = Sum(total.rest)
     return Comparison(op.name, attributes, total.element, right)
+
+
+def _is_known(value_: ir.Value) -> bool:
+    """Whether a value is made of constants, so that what compares it is no instruction."""
+    owner = producer(value_)
+    if owner is None or owner.name not in ("arith.constant", "vector.broadcast", "arith.addi"):
+        return False
+    return all(map(_is_known, owner.operands))
 
 
 def _as_splat(vector: ir.Value) -> ir.Value:

@@ -21,6 +21,7 @@ from ckmlir.lowering import (
     instructions,
     lds_access,
     lds_indexed,
+    multiply_add,
     packed,
     short_vectors,
 )
@@ -72,6 +73,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.set_flag": flags.lower_set_flag,
     "ck.await_flag": flags.lower_await_flag,
     **dict.fromkeys(instructions.MATH, instructions.lower_math),
+    multiply_add.FUSED: multiply_add.lower,
     "arith.select": short_vectors.lower_select,
     **dict.fromkeys(("arith.addf", "arith.subf", "arith.mulf"), short_vectors.lower_arithmetic),
 }
@@ -102,6 +104,7 @@ def lower_function(function: ir.Operation) -> None:
             f"of {target.name} has at most {target.workgroup_size}",
         )
     keep_apart(function)
+    fused = multiply_add.fuse(function)
     accumulation = use_accumulator_form(function, waves)
     if not accumulation:
         keep_distances(function)
@@ -119,7 +122,7 @@ def lower_function(function: ir.Operation) -> None:
         op.erase()
     if lds_bytes:
         _declare_lds(function, lds_bytes)
-    _finish_function(function, waves, accumulation)
+    _finish_function(function, waves, accumulation, apart=fused)
 
 
 def _lower(state: Lowering, op: ir.Operation, finished: list[ir.Operation]) -> None:
@@ -159,8 +162,8 @@ def _declare_lds(function: ir.Operation, size: int) -> None:
         ir.Operation.create("llvm.mlir.global", regions=1, attributes=attributes)
 
 
-def _finish_function(function: ir.Operation, waves: int, accumulation: bool) -> None:
-    """The kernel as an llvm.func with the attributes of one."""
+def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, apart: bool) -> None:
+    """The kernel as an llvm.func with the attributes of one; `apart`: with elements that are to stay single."""
     threads = waves * WAVE_SIZE
     types = ", ".join(
         str(type_).removeprefix("!llvm.")
@@ -186,7 +189,7 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool) -> 
         attributes[ACCUMULATION] = ir.UnitAttr.get()
         # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
         attributes["passthrough"] = _option("amdgpu-sched-strategy", "iterative-minreg")
-    if len(function.regions[0].blocks) == 1 or IN_PIECES in function.attributes:
+    if apart or len(function.regions[0].blocks) == 1 or IN_PIECES in function.attributes:
         # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms. What
         # was taken to pieces they would join again, and move out of its place.
         attributes["passthrough"] = ir.ArrayAttr.get(

@@ -26,6 +26,24 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // What is known before the kernel runs is no comparison of single elements: LLVM makes the choice.
+  // CHECK-LABEL: llvm.func @known
+  // CHECK-NOT: llvm.inline_asm
+  // CHECK: arith.select %{{.*}} : vector<8xi1>, vector<8xf32>
+  // CHECK: llvm.return
+  func.func @known(%s: vector<8xf32>, %other: f32) attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1, 2, 3, 0, 1, 2, 3]> : vector<8xi32>
+    %zero = arith.constant 0 : i32
+    %two = arith.constant 2 : i32
+    %base = vector.broadcast %zero : i32 to vector<8xi32>
+    %place = arith.addi %base, %numbers overflow<nsw> : vector<8xi32>
+    %limits = vector.broadcast %two : i32 to vector<8xi32>
+    %chosen = arith.cmpi eq, %place, %limits : vector<8xi32>
+    %others = vector.broadcast %other : f32 to vector<8xf32>
+    %kept = arith.select %chosen, %s, %others : vector<8xi1>, vector<8xf32>
+    return
+  }
+
   // A sum that may overflow stays on its side, and so does any that is compared as unsigned: one addition an element.
   // CHECK-LABEL: llvm.func @between
   // CHECK-NOT: ssub

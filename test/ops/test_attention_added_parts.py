@@ -44,7 +44,7 @@ class Ceiling(ScorePart):
         return None if values["ceiling"] is None else cls(values["ceiling"])
 
     def numbers(self, problem: Any) -> tuple[Any, ...]:
-        return (np.float32(self.most * LOG2_E),)
+        return (np.float32(self.most),)
 
     def changed(self, problem: Any, scores: Any, place: Place, arrays: Any) -> Any:
         return np.minimum(scores, self.most)

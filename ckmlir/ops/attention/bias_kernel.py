@@ -2,54 +2,86 @@
 
 from __future__ import annotations
 
-import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, view
+from ckmlir.lang import (
+    Scalar,
+    Tile,
+    View,
+    absolute,
+    cast,
+    coordinates,
+    full,
+    join_axes,
+    load,
+    stretch,
+    view,
+    zeros,
+)  # fmt: skip
 from ckmlir.ops.attention.loop_kernel import Form, Score
+from ckmlir.ops.attention.scales_kernel import ACCUMULATOR_GROUP
+from ckmlir.ops.attention.units_kernel import LN_2, Units
 from ckmlir.ops.attention.work_kernel import Work
 
-LOG2_E = math.log2(math.e)
+
+def along_keys(form: Form, first: Tile, slope: Scalar | float) -> Tile:
+    """A number a query for the block's first key, and `slope` more for each key behind it: (queries, keys).
+
+    A sum of what four neighbours have in common and of what each has among them: all that a loop keeps of them is one
+    number for every four keys of a lane, and four more.
+    """
+    lies = form.score_layout.split(1, ACCUMULATOR_GROUP)
+    groups = coordinates(zeros((form.keys // ACCUMULATOR_GROUP,), "i32", lies.reduce(2).reduce(0)), 0)
+    common = stretch(first, 1, form.keys // ACCUMULATOR_GROUP, lies.reduce(2))
+    common = common + (cast(groups * ACCUMULATOR_GROUP, "f32") * slope)[None, :]
+    each = stretch(common, 2, ACCUMULATOR_GROUP, lies)
+    return join_axes(each + cast(coordinates(each, 2), "f32") * slope, 1)
 
 
 @dataclass(frozen=True)
 class Rising(Score):
-    """Slope times the key's number; the slope is that of exponents to the base 2."""
+    """Slope times the key's number."""
 
     slope: Scalar
+    form: Form
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        risen: Tile = scores + (cast(coordinates(scores, 1), "f32") + key.to("f32")) * self.slope
+        first = full((self.form.queries,), key.to("f32") * self.slope, "f32", self.form.row_layout)
+        risen: Tile = scores + along_keys(self.form, first, self.slope)
         return risen
+
+    def of_products(self, scale: Scalar) -> tuple[list[Score], Units]:
+        """See `loop_kernel.Score`."""
+        return [replace(self, slope=self.slope / (scale * LN_2))], Units(scale)
 
 
 @dataclass(frozen=True)
-class Falling(Score):
+class Falling(Rising):
     """Minus slope times the distance of query and key.
 
     Attributes:
         diagonal: the key on the diagonal of the block's first query.
     """
 
-    slope: Scalar
-    form: Form
     diagonal: Scalar
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        row = self.form.rows() + (self.diagonal - key)
-        distance = absolute(cast(coordinates(scores, 1), "f32") - cast(row, "f32")[:, None])
-        fallen: Tile = scores - distance * self.slope
+        first = cast((key - self.diagonal) - self.form.rows(), "f32")
+        fallen: Tile = scores - absolute(along_keys(self.form, first, 1.0)) * self.slope
         return fallen
 
 
+@dataclass
 class Added(Score):
-    """Elements of an array (queries, keys), natural exponents."""
+    """Elements of an array (queries, keys), times a factor."""
 
-    def __init__(self, form: Form, first: Scalar, whole: View) -> None:
-        self.form, self.first, self.whole = form, first, whole
+    form: Form
+    first: Scalar
+    whole: View
+    factor: Scalar | float = 1.0
 
     def load(self, key: Scalar) -> None:
         """See `loop_kernel.Score`."""
@@ -58,8 +90,12 @@ class Added(Score):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        added: Tile = scores + cast(self.tile, "f32") * LOG2_E
+        added: Tile = scores + cast(self.tile, "f32") * self.factor
         return added
+
+    def of_products(self, scale: Scalar) -> tuple[list[Score], Units]:
+        """See `loop_kernel.Score`."""
+        return [replace(self, factor=1.0 / (scale * LN_2))], Units(scale)
 
 
 def added(align: int, given: Any, work: Work, form: Form) -> Added:

@@ -19,6 +19,7 @@ from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, cast, coordinates, loop, mma, redistribute, stage, to_lds, zeros
 from ckmlir.ops.attention.storage_kernel import Storage
+from ckmlir.ops.attention.units_kernel import LN_2, LOG2_E, Units
 
 Amount = Scalar | int
 
@@ -102,13 +103,17 @@ class Score(ABC):
 
     @abstractmethod
     def apply(self, scores: Tile, key: Scalar) -> Tile:
-        """The block's scores (queries, keys), changed. They are products of Q and K, or, behind `Scaled`, exponents to
-        the base 2; minus infinity for what a query does not attend to."""
+        """The block's scores (queries, keys), changed. They are products of Q and K, or, behind `Scaled`, natural
+        exponents; minus infinity for what a query does not attend to."""
+
+    def of_products(self, scale: Scalar) -> tuple[list[Score], Units]:
+        """What does the same to products, which `scale` makes exponents to the base 2 of, and what scores are then."""
+        return [Scaled(scale * LN_2), self], Units(LOG2_E)
 
 
 @dataclass(frozen=True)
 class Scaled(Score):
-    """Products of Q and K become exponents."""
+    """Products of Q and K become natural exponents."""
 
     scale: Scalar
 
@@ -122,8 +127,8 @@ class Weights(Protocol):
     """What makes weights of scores. It carries a state from block to block: tiles with one element a query."""
 
     @property
-    def units(self) -> Any:
-        """What scores are; see `weights_kernel.Units`."""
+    def units(self) -> Units:
+        """What scores are."""
 
     @property
     def boost(self) -> int:

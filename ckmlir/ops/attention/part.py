@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.problem import LEAST_SCALE, MOST_SCALE, Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec
 from ckmlir.ops.precision import OVERFLOW, UNIT
@@ -87,7 +87,7 @@ class Part(ABC):
 
 
 class ScorePart(Part):
-    """What is done to scores, which are natural exponents in NumPy and exponents to the base 2 in kernels."""
+    """What is done to scores, which are natural exponents in NumPy and in kernels."""
 
     @abstractmethod
     def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
@@ -129,10 +129,11 @@ class AddedPart(ScorePart):
             return scores + self.added(place, arrays)
 
     def error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> Array:
-        """Two or three roundings of what is added and one of the sum, of which the score's part is counted with the
-        score. Infinite where f32 does not hold what is added as an exponent to the base 2."""
-        size = np.abs(self.added(place, arrays))
-        return np.where(size < OVERFLOW / 4, 4 * UNIT * size, np.where(size < np.inf, np.inf, 0.0))
+        """Up to seven roundings of what is added and one of the sum, of which the score's part is counted with the
+        score. Infinite where f32 does not hold what is added as an exponent to the base 2, or as a product."""
+        size, (least, most) = np.abs(self.added(place, arrays)), product_scales(problem)
+        fits = (np.maximum(size, 1.0) / min(least, 1.0) < OVERFLOW / 4) & (most < OVERFLOW / 8)
+        return np.where(fits, 8 * UNIT * size, np.where(size < np.inf, np.inf, 0.0))
 
 
 class KeyPart(Part):
@@ -191,6 +192,12 @@ class WeightPart(Part):
     def factor(cls, word: str, given: Any) -> Any | None:
         """A scalar that O is multiplied with, if any."""
         return None
+
+
+def product_scales(problem: Problem) -> tuple[float, float]:
+    """The least and the largest that makes natural exponents of products of elements."""
+    least, most = (LEAST_SCALE, MOST_SCALE) if scale_parts(problem) else (1.0, 1.0)
+    return problem.score_scale * least**2, problem.score_scale * most**2
 
 
 def find_part(kinds: Sequence[type[Part]], word: str) -> type[Part]:

@@ -3,14 +3,15 @@
 With q, k, v the scales of a query, of a block of keys and of its values, a score is an exponent e = scale q k s, and O
 is the sum of exp2(e) v V over that of exp2(e). Nothing of it is done to single elements: with t = e + log2(v), weights
 are exp2(t - T), T being the largest t so far, and count in their sum as exp2(t - T) / v. So one multiply-add makes
-exponents of products, and values with a large scale do not need weights that 8 bits hold badly.
+exponents of products, and values with a large scale do not need weights that 8 bits hold badly. Where something is done
+to exponents, these are natural ones first.
 """
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
@@ -36,7 +37,7 @@ from ckmlir.lang import (
 from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts, Scaled, Score
 from ckmlir.ops.attention.problem import LEAST_SCALE
 from ckmlir.ops.attention.storage_kernel import Storage
-from ckmlir.ops.attention.weights_kernel import Units
+from ckmlir.ops.attention.units_kernel import LN_2, LOG2_E, Units
 
 ACCUMULATOR_GROUP = 4
 """Consecutive keys of which a lane holds scores."""
@@ -63,7 +64,7 @@ class Scaling(ABC):
 
     @abstractmethod
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
-        """All that is done to scores where `scores` are done to exponents, and what they are then."""
+        """All that is done to scores where `scores` are done to natural exponents, and what they are then."""
 
 
 @dataclass(frozen=True)
@@ -84,7 +85,9 @@ class Uniform(Scaling):
 
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
         """See `Scaling`: products stay what they are where nothing needs exponents."""
-        return ([Scaled(self.scale), *scores], Units(None)) if scores else ([], Units(self.scale))
+        if len(scores) > 1:
+            return [Scaled(self.scale * LN_2), *scores], Units(LOG2_E)
+        return scores[0].of_products(self.scale) if scores else ([], Units(self.scale))
 
 
 @dataclass(frozen=True)
@@ -112,9 +115,9 @@ class ByBlock(Scaling):
         """See `Scaling`."""
         if not scores:
             found = Loaded(self)
-            return [found], Products(None, found)
+            return [found], Products(1.0, scales=found)
         multiplied = Multiplied(self)
-        return [multiplied, *scores], Exponents(None, multiplied)
+        return [multiplied, *scores], Exponents(1.0, scales=multiplied)
 
 
 @dataclass(frozen=True)
@@ -151,11 +154,12 @@ class ByKey(Scaling):
         return join_axes(stretch(groups, last + 1, self.group, lies.split(last, self.group)), last)
 
     def around(self, scores: Sequence[Score]) -> tuple[list[Score], Units]:
-        """See `Scaling`: products become exponents at once."""
+        """See `Scaling`: products become exponents at once, natural ones where something is done to them."""
+        unit, scale = (LN_2, LOG2_E) if scores else (1.0, 1.0)
         if self.v is None:
-            return [Columns(self), *scores], Units(None)
-        found = ValueColumns(self, self.v)
-        return [found, *scores, Raised(found)], Keyed(None, found)
+            return [Columns(self, unit), *scores], Units(scale)
+        found = ValueColumns(self, unit, self.v)
+        return [found, *scores, Raised(found)], Keyed(scale, scales=found)
 
 
 class Loaded(Score):
@@ -191,28 +195,29 @@ class Loaded(Score):
 
 
 class Multiplied(Loaded):
-    """The same, where products become exponents at once."""
+    """The same, where products become natural exponents at once."""
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        exponents: Tile = scores * self.factor[:, None]
+        exponents: Tile = scores * (self.factor * LN_2)[:, None]
         return exponents
 
 
 @dataclass(frozen=True)
 class Exponents(Units):
-    """Scores are exponents; the state, and what weights are above, have the logarithm of the scale of values in it."""
+    """Scores are natural exponents; the state, and what weights are above, are exponents to the base 2 and have the
+    logarithm of the scale of values in them."""
 
-    scales: Loaded
+    scales: Loaded = field(kw_only=True)
 
     def larger(self, before: Tile, scores: Tile) -> Tile:
         """See `Units`."""
-        largest: Tile = maximum(before, reduce_max(scores, 1) + self.scales.logarithm)
+        largest: Tile = maximum(before, reduce_max(scores, 1) * LOG2_E + self.scales.logarithm)
         return largest
 
     def above(self, scores: Tile, shift: Tile) -> Tile:
         """See `Units`."""
-        above: Tile = scores - (shift - self.scales.logarithm)[:, None]
+        above: Tile = scores * LOG2_E - (shift - self.scales.logarithm)[:, None]
         return above
 
     def summed(self, weights: Tile) -> Tile:
@@ -240,13 +245,14 @@ class Columns(Score):
     """The scales of K of the step's keys.
 
     Attributes:
+        unit: what makes exponents of those to the base 2.
         k: one element a group. From a step to another groups are kept, not what becomes of them for each key.
     """
 
     k: Tile
 
-    def __init__(self, scaling: ByKey) -> None:
-        self.scaling = scaling
+    def __init__(self, scaling: ByKey, unit: float) -> None:
+        self.scaling, self.unit = scaling, unit
 
     def prepare(self, key: Scalar) -> None:
         """See `loop_kernel.Score`."""
@@ -258,7 +264,7 @@ class Columns(Score):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        factors = stretch(self.scaling.rows, 1, self.k.lengths[0]) * self.k[None, :]
+        factors = stretch(self.scaling.rows * self.unit, 1, self.k.lengths[0]) * self.k[None, :]
         exponents: Tile = scores * self.scaling.each(factors)
         return exponents
 
@@ -272,8 +278,8 @@ class ValueColumns(Columns):
 
     v: Tile
 
-    def __init__(self, scaling: ByKey, values: Callable[[Any], Tile]) -> None:
-        super().__init__(scaling)
+    def __init__(self, scaling: ByKey, unit: float, values: Callable[[Any], Tile]) -> None:
+        super().__init__(scaling, unit)
         self.values = values
 
     def load(self, key: Scalar) -> None:
@@ -290,7 +296,7 @@ class Raised(Score):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        raised: Tile = scores + self.scales.scaling.each(log2(self.scales.v))[None, :]
+        raised: Tile = scores + self.scales.scaling.each(log2(self.scales.v) * self.scales.unit)[None, :]
         return raised
 
 
@@ -298,7 +304,7 @@ class Raised(Score):
 class Keyed(Units):
     """Scores are exponents with logarithms of scales of values in them."""
 
-    scales: ValueColumns
+    scales: ValueColumns = field(kw_only=True)
 
     def summed(self, weights: Tile) -> Tile:
         """See `Units`."""

@@ -7,42 +7,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, reduce_max, reduce_sum, where, zeros
+from ckmlir.lang import Scalar, Tile, exp2, full, log2, where, zeros
 from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
+from ckmlir.ops.attention.units_kernel import Units
 
 INFINITY = float("inf")
-
-
-@dataclass(frozen=True)
-class Units:
-    """What scores are: exponents to the base 2, or products that `scale` makes such exponents of."""
-
-    scale: Scalar | None
-
-    def exponent(self, largest: Tile) -> Tile:
-        """Largest scores, as the state has them, as exponents."""
-        exponents: Tile = largest if self.scale is None else largest * self.scale
-        return exponents
-
-    def score(self, exponent: Tile) -> Tile:
-        """Exponents as the state would have them."""
-        return exponent if self.scale is None else exponent / self.scale
-
-    def larger(self, before: Tile, scores: Tile) -> Tile:
-        """The largest scores of all keys so far, from those before a block and the block's."""
-        largest: Tile = maximum(before, reduce_max(scores, 1))
-        return largest
-
-    def above(self, scores: Tile, shift: Tile) -> Tile:
-        """How far scores are above exponents, one a query."""
-        exponents = scores if self.scale is None else scores * self.scale
-        above: Tile = exponents - shift[:, None]
-        return above
-
-    def summed(self, weights: Tile) -> Tile:
-        """What the weights of a block of keys add to their sum."""
-        total: Tile = reduce_sum(weights, 1)
-        return total
 
 
 @dataclass(frozen=True)
@@ -107,7 +76,7 @@ class Softmax:
     def logarithm(self, state: Sequence[Tile]) -> Tile:
         """See `loop_kernel.Weights`; minus infinity where a query attends to nothing."""
         none, total = _without(state)
-        power = self.units.exponent(state[0]) + log2(total)
+        power = self.units.whole(self.units.exponent(state[0])) + log2(total)
         power = power - float(self.boost) if self.boost else power
         logarithm: Tile = where(none, -INFINITY, power * math.log(2))
         return logarithm
@@ -122,8 +91,7 @@ class Around:
     @property
     def units(self) -> Units:
         """See `loop_kernel.Weights`."""
-        units: Units = self.inner.units
-        return units
+        return self.inner.units
 
     @property
     def boost(self) -> int:

@@ -72,6 +72,6 @@ class Alibi(AddedPart):
     def traced(cls, word: str, given: Any, work: Any, form: Any) -> Any:
         from ckmlir.ops.attention.bias_kernel import Falling, Rising
 
-        slope = given.slopes.scalar(work.head + work.batch * given.slopes_batch) * math.log2(math.e)
+        slope = given.slopes.scalar(work.head + work.batch * given.slopes_batch)
         shift = (work.sk - work.sq) * given.slopes_corner
-        return Rising(slope) if word == "alibi_causal" else Falling(slope, form, work.first + shift)
+        return Rising(slope, form) if word == "alibi_causal" else Falling(slope, form, work.first + shift)

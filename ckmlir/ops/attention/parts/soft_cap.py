@@ -9,12 +9,12 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.ops.attention.part import ScorePart
+from ckmlir.ops.attention.part import ScorePart, product_scales
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument
-from ckmlir.ops.precision import UNIT
-from ckmlir.ops.request import Real, RequestError
+from ckmlir.ops.precision import OVERFLOW, UNIT
+from ckmlir.ops.request import LEAST_NORMAL_F32, Real, RequestError
 
 if TYPE_CHECKING:
     from ckmlir.lang import Scalar, Tile
@@ -49,30 +49,49 @@ class SoftCap(ScorePart):
         return cls(cap)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return np.float32(2 / self.cap), np.float32(self.cap * LOG2_E)
+        return np.float32(2 * LOG2_E / self.cap), np.float32(self.cap)
 
     def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
         found: Array = self.cap * np.tanh(scores / self.cap)
         return found
 
     def error(self, problem: Problem, place: Place, arrays: Mapping[str, Array]) -> float:
-        """tanh x = 1 - 2 / (exp 2x + 1) with a relative error of 2x u in the exponential takes less than 16 u off."""
-        return 16 * UNIT * self.cap
+        """tanh x = 1 - 2 / (exp 2x + 1) with a relative error of 2x u in the exponential takes less than 16 u off.
+        Infinite where f32 does not hold what makes exponents of products."""
+        fits = all(LEAST_NORMAL_F32 < 2 / self.cap * one < OVERFLOW for one in product_scales(problem))
+        return 16 * UNIT * self.cap if fits else np.inf
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:
         from ckmlir.lang import f32
 
-        return {"cap_inverse": f32, "cap": f32}
+        return {"cap_factor": f32, "cap": f32}
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
         from ckmlir.lang import exp2, reciprocal
         from ckmlir.ops.attention.loop_kernel import Score
+        from ckmlir.ops.attention.units_kernel import LN_2, Units
 
-        class Capped(Score):
+        @dataclass(frozen=True)
+        class Below(Score):
+            """How far scores are below the cap, in parts of twice the cap; `factor` makes exponents to the base 2 of
+            twice the scores in caps."""
+
+            factor: Scalar
+
             def apply(self, scores: Tile, key: Scalar) -> Tile:
-                capped: Tile = given.cap - reciprocal(exp2(scores * given.cap_inverse) + 1.0) * (given.cap * 2.0)
+                below: Tile = reciprocal(-exp2(scores * self.factor) - 1.0)
+                return below
+
+        @dataclass(frozen=True)
+        class Capped(Below):
+            def apply(self, scores: Tile, key: Scalar) -> Tile:
+                capped: Tile = super().apply(scores, key) * (given.cap * 2.0) + given.cap
                 return capped
 
-        return Capped()
+            def of_products(self, scale: Scalar) -> tuple[list[Score], Units]:
+                cap = given.cap * LOG2_E
+                return [Below(self.factor * (scale * LN_2))], Units(cap * 2.0, cap)
+
+        return Capped(given.cap_factor)

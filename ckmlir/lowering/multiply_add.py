@@ -1,0 +1,95 @@
+"""Products and sums that one instruction takes together, where that has to take an element at a time.
+
+Packed single-precision arithmetic (CDNA3 ISA, VOP3P) does two elements at once, but takes neither magnitudes nor
+halves: V_FMA_F32 has a modifier for one, V_FMA_MIX_F32 converts the other, where packed arithmetic would need another
+instruction for every element.
+"""
+
+from __future__ import annotations
+
+from ckmlir.dialect.build import producer, value
+from ckmlir.lowering.conditions import element
+from ckmlir.lowering.context import Lowering
+from ckmlir.mlir import ir
+from ckmlir.passes import vectors
+
+FUSED = "math.fma"
+SUMS = ("arith.addf", "arith.subf")
+FREE = ("math.absf", "arith.negf", "arith.extf")
+"""What an operand may have done to it at no cost."""
+
+
+def fuse(function: ir.Operation) -> bool:
+    """Make one operation of products and sums that may be rounded once, and have a magnitude or a half among them;
+    whether there were any."""
+    found = False
+    for block in function.regions[0]:
+        for op in [view.operation for view in block]:
+            if op.name in SUMS and _single(op.results[0].type) and _contracts(op):
+                found |= _fuse(op)
+    return found
+
+
+def lower(state: Lowering, op: ir.Operation) -> list[ir.Value]:
+    """`math.fma` element by element."""
+    if not _single(op.results[0].type):
+        return [value(op.name, op.results[0].type, op.operands)]
+    count = vectors.length_of(op.results[0])
+    made = [
+        value(FUSED, op.results[0].type.element_type, [_element(operand, number) for operand in op.operands])
+        for number in range(count)
+    ]
+    return [vectors.from_elements(made)]
+
+
+def _fuse(total: ir.Operation) -> bool:
+    for number, other in ((0, 1), (1, 0)):
+        product = producer(total.operands[number])
+        if product is None or product.name != "arith.mulf" or not _contracts(product) or not _used_once(product):
+            continue
+        left, right = product.operands
+        added = total.operands[other]
+        if not any(map(_is_free, (left, right, added))):
+            continue
+        with ir.InsertionPoint(total), total.location:
+            if total.name == "arith.subf":
+                if number:
+                    left = value("arith.negf", left.type, [left])
+                else:
+                    added = value("arith.negf", added.type, [added])
+            fused = value(FUSED, total.results[0].type, [left, right, added])
+        total.results[0].replace_all_uses_with(fused)
+        total.erase()
+        product.erase()
+        return True
+    return False
+
+
+def _element(vector: ir.Value, number: int) -> ir.Value:
+    """One element, made of what it is an easy function of."""
+    owner = producer(vector)
+    if owner is None or owner.name not in FREE:
+        return element(vector, number)
+    return value(owner.name, vector.type.element_type, [_element(owner.operands[0], number)])
+
+
+def _is_free(vector: ir.Value) -> bool:
+    """Whether a vector has magnitudes, or halves that were converted."""
+    owner = producer(vector)
+    if owner is None:
+        return False
+    return owner.name == "math.absf" or (
+        owner.name == "ck.convert" and isinstance(owner.operands[0].type.element_type, ir.F16Type)
+    )
+
+
+def _single(type_: ir.Type) -> bool:
+    return isinstance(type_, ir.VectorType) and isinstance(type_.element_type, ir.F32Type)
+
+
+def _contracts(op: ir.Operation) -> bool:
+    return "fastmath" in op.attributes and "contract" in str(op.attributes["fastmath"])
+
+
+def _used_once(op: ir.Operation) -> bool:
+    return len(list(op.results[0].uses)) == 1

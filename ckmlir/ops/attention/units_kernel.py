@@ -1,0 +1,50 @@
+"""What scores of attention are in the loop over keys, beside exponents."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass
+
+from ckmlir.lang import Scalar, Tile, maximum, reduce_max, reduce_sum
+
+LOG2_E, LN_2 = math.log2(math.e), math.log(2)
+
+
+@dataclass(frozen=True)
+class Units:
+    """Scores times `scale` are exponents to the base 2, or so are they with `more` added to all: a softmax does not
+    feel that.
+    """
+
+    scale: Scalar | float
+    more: Scalar | None = None
+
+    def exponent(self, largest: Tile) -> Tile:
+        """Largest scores, as the state has them, as exponents to the base 2, without what is added to all."""
+        exponents: Tile = largest * self.scale
+        return exponents
+
+    def whole(self, exponent: Tile) -> Tile:
+        """Such exponents with what is added to all."""
+        return exponent if self.more is None else exponent + self.more
+
+    def score(self, exponent: Tile) -> Tile:
+        """Exponents to the base 2 as the state would have them."""
+        rest = exponent if self.more is None else exponent - self.more
+        score: Tile = rest / self.scale
+        return score
+
+    def larger(self, before: Tile, scores: Tile) -> Tile:
+        """The largest scores of all keys so far, from those before a block and the block's."""
+        largest: Tile = maximum(before, reduce_max(scores, 1))
+        return largest
+
+    def above(self, scores: Tile, shift: Tile) -> Tile:
+        """How far scores are above exponents, one a query."""
+        above: Tile = scores * self.scale - shift[:, None]
+        return above
+
+    def summed(self, weights: Tile) -> Tile:
+        """What the weights of a block of keys add to their sum."""
+        total: Tile = reduce_sum(weights, 1)
+        return total

@@ -1,0 +1,59 @@
+// A product and a sum that may be rounded once are one operation of single elements where a magnitude, or a half that was
+// converted, is among what they take: packed arithmetic takes neither. LLVM's vectorizers leave such kernels alone.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+
+module attributes {ck.target = "gfx942"} {
+  // CHECK-LABEL: llvm.func @distance
+  // CHECK-SAME: passthrough = ["noimplicitfloat"]
+  // CHECK: %[[SIZE:.*]] = math.absf %{{.*}} : f32
+  // CHECK: %[[LESS:.*]] = arith.negf %[[SIZE]] : f32
+  // CHECK: %[[LEFT:.*]] = vector.extract %arg0[0]
+  // CHECK: math.fma %[[LESS]], %arg2, %[[LEFT]] : f32
+  // CHECK: math.fma %{{.*}}, %arg2, %{{.*}} : f32
+  // CHECK-NOT: math.fma
+  // CHECK: llvm.return
+  func.func @distance(%s: vector<2xf32>, %t: vector<2xf32>, %slope: f32) attributes {ck.waves = 1 : i32} {
+    cf.br ^bb1
+  ^bb1:
+    %size = math.absf %t : vector<2xf32>
+    %slopes = vector.broadcast %slope : f32 to vector<2xf32>
+    %fall = arith.mulf %size, %slopes fastmath<contract> : vector<2xf32>
+    %sum = arith.subf %s, %fall fastmath<contract> : vector<2xf32>
+    return
+  }
+
+  // What is taken from the product is negative there.
+  // CHECK-LABEL: llvm.func @half
+  // CHECK: %[[WIDE:.*]] = arith.extf %{{.*}} : f16 to f32
+  // CHECK: %[[LESS:.*]] = arith.negf %[[WIDE]] : f32
+  // CHECK: math.fma %{{.*}}, %arg2, %[[LESS]] : f32
+  // CHECK: llvm.return
+  func.func @half(%s: vector<2xf32>, %b: vector<2xf16>, %scale: f32) attributes {ck.waves = 1 : i32} {
+    %wide = "ck.convert"(%b) : (vector<2xf16>) -> vector<2xf32>
+    %scales = vector.broadcast %scale : f32 to vector<2xf32>
+    %scaled = arith.mulf %s, %scales fastmath<contract> : vector<2xf32>
+    %sum = arith.subf %scaled, %wide fastmath<contract> : vector<2xf32>
+    return
+  }
+
+  // Without a magnitude or a half packed arithmetic does it; what may not be rounded once stays two operations, and so
+  // does a product that is needed elsewhere.
+  // CHECK-LABEL: llvm.func @others
+  // CHECK-NOT: passthrough
+  // CHECK-NOT: math.fma
+  // CHECK: llvm.return
+  func.func @others(%s: vector<2xf32>, %t: vector<2xf32>, %u: vector<2xf32>) attributes {ck.waves = 1 : i32} {
+    cf.br ^bb1
+  ^bb1:
+    %plain = arith.mulf %s, %t fastmath<contract> : vector<2xf32>
+    %one = arith.addf %plain, %u fastmath<contract> : vector<2xf32>
+    %size = math.absf %t : vector<2xf32>
+    %exact = arith.mulf %s, %size : vector<2xf32>
+    %two = arith.addf %exact, %u fastmath<contract> : vector<2xf32>
+    %shared = arith.mulf %s, %size fastmath<contract> : vector<2xf32>
+    %three = arith.addf %shared, %u fastmath<contract> : vector<2xf32>
+    %four = arith.addf %shared, %s fastmath<contract> : vector<2xf32>
+    return
+  }
+}
