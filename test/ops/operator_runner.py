@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import Array
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.targets import get_target
@@ -24,13 +25,50 @@ def agree(name: str, chip: str, **keys: object) -> None:
     assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
 
 
-def checked(name: str, chip: str, keys: Mapping[str, object], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
-    """The outputs of a request, which agree with the reference under all checkers; `more` replaces inputs."""
-    operator, target = find_operator(name), get_target(chip)
+class Outcome(NamedTuple):
+    """A request that was run: the problem, its inputs and its outputs."""
+
+    problem: Any
+    arrays: dict[str, Array]
+    outputs: dict[str, Array]
+
+
+def outcome(
+    operator: Any,
+    chip: str,
+    keys: Mapping[str, object],
+    given: Mapping[str, Array] | None = None,
+    *,
+    prepared: Callable[[Any, dict[str, Array]], dict[str, Array]] | None = None,
+    specified: bool = False,
+) -> Outcome:
+    """A request, all of whose outputs agree with the reference under all checkers.
+
+    Args:
+        given: replaces inputs; prepared: changes them by the problem before.
+        specified: something is promised of every element of the outputs.
+    """
+    target = get_target(chip)
     problem = operator.problem(**keys)
-    arrays = {**operator.inputs(problem, target, seed=7), **(more or {})}
-    operator.check_inputs(problem, arrays)
+    arrays = dict(operator.inputs(problem, target, seed=7))
+    arrays = {**(prepared(problem, arrays) if prepared else arrays), **(given or {})}
     result = run_operator(operator, problem, arrays, target, open_device("sim", target, seed=11, checks="all"))
     comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
+    assert {one.name for one in comparisons} == set(result.outputs)
+    assert all(one.ok and not (specified and one.unspecified) for one in comparisons), "; ".join(map(str, comparisons))
+    return Outcome(problem, arrays, dict(result.outputs))
+
+
+def checked(name: str, chip: str, keys: Mapping[str, object], more: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """The outputs of a request, whose inputs nothing is wrong with; `more` replaces inputs. See `outcome`."""
+    operator = find_operator(name)
+    found = outcome(operator, chip, keys, more)
+    operator.check_inputs(found.problem, found.arrays)
+    return found.outputs
+
+
+def named(value: Any) -> str:
+    """What a test case is called: a request's keys, an operator, a chip."""
+    if isinstance(value, Mapping):
+        return ",".join(f"{key}={one}" for key, one in value.items())
+    return value if isinstance(value, str) else str(value.name)

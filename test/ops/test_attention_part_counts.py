@@ -32,7 +32,9 @@ def steady(chip: str, **keys: Any) -> MachineLoop:
     return steady_loop(kernel.code_object, kernel.kernel_name)
 
 
-@pytest.mark.parametrize("chip", ["gfx950", *(pytest.param(one, marks=pytest.mark.full) for one in ("gfx90a", "gfx942"))])
+@pytest.mark.parametrize(
+    "chip", ["gfx950", *(pytest.param(one, marks=pytest.mark.full) for one in ("gfx90a", "gfx942"))]
+)
 def test_what_a_part_adds(chip: str) -> None:
     """A bias is converted and added by one instruction, ALiBi takes magnitudes in the one that adds."""
     plain = steady(chip).mix

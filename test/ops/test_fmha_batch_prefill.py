@@ -8,12 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, named, outcome
 from poisoned_pages import poisoned
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
@@ -49,26 +48,14 @@ WIDE = [
 ]  # fmt: skip
 
 
-def run(chip: str, keys: Keys) -> dict[str, Any]:
-    target = get_target(chip)
-    problem = PREFILL.problem(**{**BASE, **keys})
-    arrays = poisoned(problem, PREFILL.inputs(problem, target, seed=7))
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(PREFILL, problem, arrays, target, device)
-    comparisons = check_outputs(PREFILL, problem, arrays, result.outputs, target)
-    assert {one.name for one in comparisons} == set(result.outputs)
-    assert all(one.ok and not one.unspecified for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
-
-
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)],
-    ids=lambda value: value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items()),
+    ids=named,
 )
 def test_numbers(chip: str, keys: Keys) -> None:
     """With NaN in every row that no key lies in."""
-    run(chip, keys)
+    outcome(PREFILL, chip, {**BASE, **keys}, prepared=poisoned, specified=True)
 
 
 @pytest.mark.parametrize("table", ["vllm", "sglang"])

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, named, outcome
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.philox import philox
@@ -71,28 +71,15 @@ HEADS = [
 ]
 
 
-def run(chip: str, keys: Keys) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A problem, its inputs and outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = FMHA.problem(**keys)
-    arrays = FMHA.inputs(problem, target, seed=7)
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(FMHA, problem, arrays, target, device)
-    comparisons = check_outputs(FMHA, problem, arrays, result.outputs, target)
-    assert {one.name for one in comparisons} == set(result.outputs)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return problem, arrays, result.outputs
-
-
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [*CASES, ("gfx942", HEADS[0][1]), *(pytest.param(*one, marks=pytest.mark.full) for one in (*HEADS, *WIDE))],
-    ids=lambda value: value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items()),
+    ids=named,
 )
 def test_parts(chip: str, keys: Keys) -> None:
     if keys.get("dtype") == "fp8" and chip == "gfx90a":
         pytest.skip("gfx90a has no fp8")
-    run(chip, keys)
+    outcome(FMHA, chip, keys)
 
 
 PROVED: list[Keys] = [
@@ -247,7 +234,7 @@ def test_dropout_depends_on_its_seed() -> None:
 
 @pytest.mark.parametrize("keys", [SLOTS, LENGTHS])
 def test_rows_behind_a_sequence_are_not_written(keys: Keys) -> None:
-    problem, arrays, outputs = run("gfx942", keys)
+    problem, arrays, outputs = outcome(FMHA, "gfx942", keys)
     (spec,) = (one for one in FMHA.arrays(problem) if one.name == "o")
     before = untouched(spec).view(np.float16).reshape(problem.shape("o"))
     found, before = (problem.by_head(one).view(np.uint16) for one in (outputs["o"], before))

@@ -8,16 +8,13 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, named, outcome
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.fmha_fwd_splitkv import splits_of
 from ckmlir.ops.plan import make_plan
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime import check_outputs, run_operator
-from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
-from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 SPLIT, COMBINE, WHOLE = (find_operator(name) for name in (
@@ -50,28 +47,11 @@ WIDE = [
 ]
 
 
-def run(chip: str, keys: Keys, operator: Any = SPLIT, **replaced: Any) -> dict[str, Any]:
-    """Outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = operator.problem(**keys)
-    arrays = {**operator.inputs(problem, target, seed=7), **replaced}
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(operator, problem, arrays, target, device)
-    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
-    assert {one.name for one in comparisons} == set(result.outputs)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
-
-
-def named(value: object) -> str:
-    return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())  # type: ignore
-
-
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
 def test_numbers(chip: str, keys: Keys) -> None:
-    run(chip, keys)
+    outcome(SPLIT, chip, keys)
 
 
 def test_one_split_is_the_whole() -> None:
@@ -85,7 +65,7 @@ def test_one_split_is_the_whole() -> None:
 def test_splits_agree_with_each_other() -> None:
     """A kernel of parts serves any number of them, one included, and no workgroup has all keys."""
     alike = {key: FEW[key] for key in ("h", "hk", "sq", "sk", "d", "lse")}
-    first, second = (run("gfx942", {**alike, "splits": splits}) for splits in (2, 5))
+    first, second = (outcome(SPLIT, "gfx942", {**alike, "splits": splits}).outputs for splits in (2, 5))
     np.testing.assert_allclose(first["lse"], second["lse"], rtol=1e-5)
     spec = SPLIT.spec(SPLIT.problem(**FEW), GFX942)
     for splits in (0, 1, 2, 128):
@@ -131,7 +111,7 @@ def test_schedules_are_proved(chip: str, keys: Keys) -> None:
     ("gfx942", {"seqlens_q": (3, 0), "sq": 9, "dv": 96, "splits": 128, "h": 1, "lse": 1}),
 ])  # fmt: skip
 def test_combining(chip: str, keys: Keys) -> None:
-    run(chip, keys, COMBINE)
+    outcome(COMBINE, chip, keys)
 
 
 def test_combining_what_is_no_number() -> None:
@@ -141,7 +121,7 @@ def test_combining_what_is_no_number() -> None:
     lse[:, 0, 0, 0] = -np.inf
     lse[1, 0, 0, 1:3] = np.nan, np.inf
     lse[0, 0, 0, 3], lse[2, 0, 0, 4] = -np.inf, -3e38
-    found = run("gfx942", keys, COMBINE, lse_parts=lse)
+    found = outcome(COMBINE, "gfx942", keys, {"lse_parts": lse}).outputs
     assert found["lse"][0, 0, 0] == -np.inf and not found["o"][0, 0, 0].any()
     assert np.isnan(found["lse"][0, 0, 1:3]).all() and np.isnan(found["o"][0, 0, 1:3]).all()
     assert np.isfinite(found["lse"][0, 0, 3:]).all()

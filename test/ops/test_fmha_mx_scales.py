@@ -10,16 +10,15 @@ from typing import Any
 
 import numpy as np
 import pytest
+from operator_runner import named, outcome
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
-from ckmlir.runtime import check_outputs, run_operator
-from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.runtime import check_outputs
 from ckmlir.scheduling import Workbench
 from ckmlir.scheduling.machine_loop import steady_loop
-from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 FMHA, SPLIT = find_operator("fmha_fwd"), find_operator("fmha_fwd_splitkv")
@@ -60,29 +59,14 @@ WIDE = [
 ]  # fmt: skip
 
 
-def named(value: Any) -> str:
-    return ",".join(f"{key}={one}" for key, one in value.items()) if isinstance(value, dict) else str(value.name)
-
-
-def run(operator: Any, keys: Keys, **given: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A problem, its inputs and outputs, which agree with the reference under all checkers."""
-    problem = operator.problem(**keys)
-    if operator.validate(operator.spec(problem, GFX950), GFX950):
-        pytest.skip("the schedule does not go with it")
-    arrays = {**operator.inputs(problem, GFX950, seed=7), **given}
-    device = SimulatorDevice(GFX950, seed=11, checks=parse_checks("all"))
-    result = run_operator(operator, problem, arrays, GFX950, device)
-    comparisons = check_outputs(operator, problem, arrays, result.outputs, GFX950)
-    assert {one.name for one in comparisons} == set(result.outputs)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return problem, arrays, result.outputs
-
-
 @pytest.mark.parametrize(
     ("operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
 def test_numbers(operator: Any, keys: Keys) -> None:
-    run(operator, keys)
+    problem = operator.problem(**keys)
+    if operator.validate(operator.spec(problem, GFX950), GFX950):
+        pytest.skip("the schedule does not go with it")
+    outcome(operator, "gfx950", keys)
 
 
 @pytest.mark.parametrize("name", ["q_scales", "k_scales", "v_scales"])
@@ -105,7 +89,7 @@ def test_scales_from_end_to_end() -> None:
     given["k_scales"][0, 0, 5, 1], given["v_scales"][0, 1, 2] = 2.0**-127, 2.0**-127
     given["v_scales"][1, 0, 0, :8] = 2.0**100
     given["q_scales"][1, 3, 7, 0] = math.nan
-    _, _, outputs = run(FMHA, keys, **given)
+    outputs = outcome(FMHA, "gfx950", keys, given).outputs
     lost = np.isnan(outputs["lse"])
     assert lost[1, 3, 7] and lost.sum() == 1
     assert np.isnan(outputs["o"][1, 3, 7].astype(np.float32)).all()

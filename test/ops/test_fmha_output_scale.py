@@ -7,14 +7,13 @@ from typing import Any
 
 import numpy as np
 import pytest
+from operator_runner import outcome
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import require_valid
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime import check_outputs, run_operator
-from ckmlir.runtime.simulator_device import SimulatorDevice
-from ckmlir.sim.checks import parse_checks
+from ckmlir.runtime import check_outputs
 from ckmlir.targets import get_target
 
 FMHA, SPLIT = find_operator("fmha_fwd"), find_operator("fmha_fwd_splitkv")
@@ -42,28 +41,16 @@ WIDE = [
 ]
 
 
-def run(chip: str, operator: Any, keys: Keys) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A problem, its inputs and outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = operator.problem(**keys)
-    arrays = operator.inputs(problem, target, seed=7)
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    outputs = run_operator(operator, problem, arrays, target, device).outputs
-    comparisons = check_outputs(operator, problem, arrays, outputs, target)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return problem, arrays, outputs
-
-
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)]
 )
 def test_numbers(chip: str, operator: Any, keys: Keys) -> None:
-    run(chip, operator, keys)
+    outcome(operator, chip, keys)
 
 
 @pytest.mark.parametrize(("chip", "most"), [("gfx942", 240), ("gfx950", 448)])
 def test_what_is_too_large_becomes_the_largest_number(chip: str, most: float) -> None:
-    _, _, outputs = run(chip, FMHA, {**BATCH, "dtype": "fp8", "o_scale": 2000.0})
+    outputs = outcome(FMHA, chip, {**BATCH, "dtype": "fp8", "o_scale": 2000.0}).outputs
     sizes = np.abs(outputs["o"].astype(np.float64))
     assert sizes.max() == most
     assert 0.1 < (sizes == most).mean() < 0.9

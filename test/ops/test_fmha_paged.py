@@ -10,14 +10,14 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, named, outcome
 from poisoned_pages import poisoned
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
-from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime import check_outputs
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
@@ -58,32 +58,12 @@ WIDE = [
 ]
 
 
-def run(chip: str, operator: Any, keys: Keys) -> dict[str, Any]:
-    """Outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = operator.problem(**keys)
-    arrays = poisoned(problem, operator.inputs(problem, target, seed=7))
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(operator, problem, arrays, target, device)
-    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
-    assert {one.name for one in comparisons} == set(result.outputs)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    assert not any(one.unspecified for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
-
-
-def named(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{key}={one}" for key, one in value.items())
-    return value if isinstance(value, str) else str(value.name)
-
-
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
 def test_numbers(chip: str, operator: Any, keys: Keys) -> None:
     """With NaN in every row that no key lies in."""
-    run(chip, operator, keys)
+    outcome(operator, chip, keys, prepared=poisoned, specified=True)
 
 
 @pytest.mark.parametrize("size", [16, 64])
@@ -195,7 +175,8 @@ def test_schedules_are_proved(chip: str, size: int, schedule: str) -> None:
         return
     bench = Workbench.of(PAGED, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
-    run(chip, PAGED, {**FEW, "d": 64, "page_size": size, "schedule": schedule})
+    keys = {**FEW, "d": 64, "page_size": size, "schedule": schedule}
+    outcome(PAGED, chip, keys, prepared=poisoned, specified=True)
 
 
 def test_references_by_hand() -> None:

@@ -10,18 +10,16 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, named, outcome
 from poisoned_pages import poisoned
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
-from ckmlir.runtime import check_outputs, run_operator
-from ckmlir.runtime.simulator_device import SimulatorDevice
+from ckmlir.runtime import check_outputs
 from ckmlir.scheduling import Workbench
 from ckmlir.scheduling.machine_loop import steady_loop
-from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 FMHA, SPLIT = find_operator("fmha_fwd"), find_operator("fmha_fwd_splitkv")
@@ -73,12 +71,6 @@ WIDE = [
 ]
 
 
-def named(value: Any) -> str:
-    if isinstance(value, dict):
-        return ",".join(f"{key}={one}" for key, one in value.items())
-    return value if isinstance(value, str) else str(value.name)
-
-
 def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     """The arrays with NaN where no key lies, and as scales of pages that nobody uses."""
     found = poisoned(problem, arrays)
@@ -91,24 +83,11 @@ def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-def run(chip: str, operator: Any, keys: Keys, **given: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A problem, its inputs and outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = operator.problem(**keys)
-    arrays = {**spoiled(problem, operator.inputs(problem, target, seed=7)), **given}
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    result = run_operator(operator, problem, arrays, target, device)
-    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
-    assert {one.name for one in comparisons} == set(result.outputs)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return problem, arrays, result.outputs
-
-
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
 def test_numbers(chip: str, operator: Any, keys: Keys) -> None:
-    run(chip, operator, keys)
+    outcome(operator, chip, keys, prepared=spoiled)
 
 
 @pytest.mark.parametrize("keys", [
@@ -137,7 +116,7 @@ def test_scales_from_end_to_end(size: int) -> None:
     given["k_scales"][0, :, 0], given["v_scales"][0, :, 1], given["q_scales"][0, 0, 1] = 0, 0, 0
     given["v_scales"][1] *= np.float32(2.0) ** np.linspace(-50, 49, given["v_scales"].shape[-1]).astype(int)
     given["k_scales"][1, :, 0] = 2.0**-40
-    run("gfx942", FMHA, keys, **given)
+    outcome(FMHA, "gfx942", keys, given, prepared=spoiled)
 
 
 @pytest.mark.parametrize("keys", [

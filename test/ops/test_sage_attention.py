@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 import pytest
+from operator_runner import named, outcome
+from published_shapes import SMOKE
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.sage_quantization import quantised
@@ -19,7 +21,6 @@ from ckmlir.ops.schedules import ATTENTION
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
-from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 SAGE = find_operator("sage_attention")
@@ -54,42 +55,15 @@ WIDE = [
     for scales in ("block", "warp")
     for dtype in ("i8", "fp8")
     for layout in ("bhsd", "bshd")
-    for shape in (
-        {"b": 2, "h": 2, "hk": 1, "sq": 55, "sk": 256, "mask": "top_left"},
-        {"b": 1, "h": 3, "sq": 100, "sk": 51},
-        {"b": 2, "h": 1, "sq": 99, "sk": 256, "mask": "top_left"},
-        {"b": 1, "h": 2, "hk": 1, "sq": 1024, "sk": 256, "mask": "bottom_right"},
-        {"b": 2, "h": 1, "sq": 3, "sk": 99, "mask": "bottom_right"},
-        {"b": 3, "h": 2, "hk": 1, "sq": 200, "sk": 520, "mask": "window:128,30"},
-        {"b": 2, "h": 1, "sq": 99, "sk": 32, "mask": "window_bottom_right:4,35"},
-        {"b": 1, "h": 2, "hk": 1, "sq": 33, "sk": 0, "mask": "bottom_right"},
-        {"b": 1, "h": 2, "hk": 1, "sq": 1, "sk": 32, "seqlens_k": (10,), "mask": "bottom_right"},
-    )
+    for shape in SMOKE
 ]  # fmt: skip
-
-
-def named(value: Any) -> str:
-    return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())
-
-
-def run(chip: str, keys: Keys, **given: Any) -> tuple[Any, dict[str, Any], dict[str, Any]]:
-    """A problem, its inputs and outputs, which agree with the reference under all checkers."""
-    target = get_target(chip)
-    problem = SAGE.problem(**keys)
-    arrays = {**SAGE.inputs(problem, target, seed=7), **given}
-    device = SimulatorDevice(target, seed=11, checks=parse_checks("all"))
-    outputs = run_operator(SAGE, problem, arrays, target, device).outputs
-    comparisons = check_outputs(SAGE, problem, arrays, outputs, target)
-    assert {one.name for one in comparisons} == set(outputs)
-    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return problem, arrays, outputs
 
 
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
 def test_numbers(chip: str, keys: Keys) -> None:
-    run(chip, keys)
+    outcome(SAGE, chip, keys)
 
 
 @pytest.mark.parametrize("name", ["q_scales", "k_scales", "v_scales"])
@@ -108,7 +82,7 @@ def test_the_largest_products() -> None:
     ones = {name: np.full((2, heads, rows, 256), 127, np.int8) for name, heads, rows in (("q", 2, 70), ("k", 1, 135))}
     ones["k"][..., 0] = -128
     scales = {"q_scales": np.full((2, 2, 1), 2.0**-22, np.float32), "k_scales": np.full((2, 1, 2), 1.0, np.float32)}
-    problem, _, outputs = run("gfx90a", keys, **ones, **scales)
+    problem, _, outputs = outcome(SAGE, "gfx90a", keys, {**ones, **scales})
     assert problem.score_scale == 1
     np.testing.assert_allclose(outputs["lse"], (127**2 * 255 - 127 * 128) / 2**22 + math.log(135), rtol=1e-6)
 

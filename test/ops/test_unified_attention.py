@@ -9,16 +9,15 @@ from typing import Any
 
 import numpy as np
 import pytest
-from operator_runner import CHIPS
+from operator_runner import CHIPS, named, outcome
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.attention.fmha_fwd_splitkv import splits_of
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime import run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
-from ckmlir.sim.checks import parse_checks
 from ckmlir.targets import get_target
 
 UNIFIED, PREFILL = find_operator("unified_attention"), find_operator("fmha_batch_prefill")
@@ -54,25 +53,11 @@ WIDE = [
 WIDE += [(chip, {**lengths, "splits": 128, "soft_cap": 5}) for chip in CHIPS for lengths in (BOTH, DECODE)]
 
 
-def named(value: object) -> str:
-    return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())  # type: ignore
-
-
-def run(chip: str, keys: Keys, **replaced: Any) -> dict[str, Any]:
-    """Outputs, which agree with the reference under all checkers."""
-    target, problem = get_target(chip), UNIFIED.problem(**keys)
-    arrays = {**UNIFIED.inputs(problem, target, seed=7), **replaced}
-    result = run_operator(UNIFIED, problem, arrays, target, SimulatorDevice(target, seed=2, checks=parse_checks("all")))
-    comparisons = check_outputs(UNIFIED, problem, arrays, result.outputs, target)
-    assert comparisons and all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
-    return dict(result.outputs)
-
-
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
 def test_numbers(chip: str, keys: Keys) -> None:
-    run(chip, keys)
+    outcome(UNIFIED, chip, keys)
 
 
 @pytest.mark.parametrize("h", [1, 3, 16])
@@ -119,8 +104,8 @@ def test_memory_may_hold_other_lengths(splits: int) -> None:
     keys = {**BOTH, "sq": 74, "sk": 130, "splits": splits}
     arrays = UNIFIED.inputs(UNIFIED.problem(**keys), GFX942, seed=7)
     table = np.arange(arrays["block_table"].size).reshape(arrays["block_table"].shape) % arrays["k"].shape[0]
-    run("gfx942", keys, seqstart_q=np.array([5, 6, 60, 61, 70], np.int32),
-        seqlen_k=np.array([130, 60, 0, 20], np.int32), block_table=table.astype(np.int32))  # fmt: skip
+    given = {"seqstart_q": np.array([5, 6, 60, 61, 70], np.int32), "seqlen_k": np.array([130, 60, 0, 20], np.int32)}
+    outcome(UNIFIED, "gfx942", keys, {**given, "block_table": table.astype(np.int32)})
 
 
 def test_it_is_batch_prefill() -> None:
