@@ -43,7 +43,7 @@ INT4: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"b_dtype": "u4", "dtype": "i8", "b_scale": "1x32", "b_major": "rows", "zeros": 1, "k": 302}),
     ("gfx942", {"b_scale": "column", "zeros": 1, "k": 302, "ldb": 330}),
     ("gfx950", {"b_dtype": "u4", "b_scale": "tensor", "zeros": 1, "dtype": "i8"}),
-    ("gfx942", {"b_scale": "1x64", "zeros": 1, "ld_scale_b": 11, "m": 5, "k": 1024}),
+    ("gfx942", {"b_scale": "1x64", "zeros": 1, "ld_scale_b": 17, "m": 5, "k": 1024}),
     ("gfx942", {"b_dtype": "u4", "k": 0, "zeros": 1}),
 ]
 
