@@ -4,7 +4,8 @@
 
 Prints for every case the model's cycles of the main kernel with atomics and with shares, their ratio, and the bytes of
 parts that are added later: with atomics, with a slot for each block of keys, and with shares. 128 channels. It takes
-some minutes: the first kernel runs on the simulator, and inputs are those of a whole attention.
+some minutes: the first kernel runs on the simulator, and inputs are those of a whole attention. --bytes prints those
+alone.
 """
 
 import argparse
@@ -19,7 +20,8 @@ from ckmlir.targets import get_target
 
 FMHA = find_operator("fmha_bwd")
 KINDS: tuple[dict[str, Any], ...] = ({}, {"deterministic": 1}, {"deterministic": 1, "persistent": 1})
-SHORT = tuple(Random(3).randint(16, 256) for _ in range(300))
+RANDOM = Random(3)
+SHORT = tuple(RANDOM.randint(16, 256) for _ in range(300))
 CASES: dict[str, dict[str, Any]] = {
     "300 sequences of 16 to 256; 8 heads": {"lengths": SHORT, "h": 8},
     "4096, 3072, 2048, 1024; 8 heads": {"lengths": (4096, 3072, 2048, 1024), "h": 8},
@@ -32,23 +34,24 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--arch", default="gfx942")
     parser.add_argument("--mask", default="none")
+    parser.add_argument("--bytes", action="store_true")
     options = parser.parse_args()
     target, numbers = get_target(options.arch), parameters.load(options.arch)
     for name, case in CASES.items():
         lengths = case["lengths"]
         asked = {"mode": "group", "seqlens_q": lengths, "seqlens_k": lengths, "mask": options.mask, "h": case["h"]}
         problems = [FMHA.problem(**asked, hk=case.get("hk"), **kind) for kind in KINDS]
-        parts = [
-            sum(one.nbytes for one in make_plan(FMHA, problem, target).workspaces if one.name.endswith("_parts"))
-            for problem in problems
-        ]
+        spaces = [make_plan(FMHA, problem, target).workspaces for problem in problems]
+        parts = [sum(one.nbytes for one in some if one.name.endswith(("_parts", "_slots"))) for some in spaces]
+        sizes = ", ".join(f"{size / 2**20:.0f}" for size in parts)
+        print(f"{name}: {sizes} MiB of parts", flush=True)
+        if options.bytes:
+            continue
         before, after = (
             OperatorModel(FMHA, problem, target, numbers, mode="sampled").under(numbers).grid.cycles
             for problem in problems[::2]
         )
-        sizes = ", ".join(f"{size / 2**20:.0f}" for size in parts)
-        print(f"{name}, mask {options.mask}: {before:.0f} cycles, shares {after:.0f} ({after / before:.2f})")
-        print(f"    MiB of parts: {sizes}", flush=True)
+        print(f"    mask {options.mask}: {before:.0f} cycles, shares {after:.0f} ({after / before:.2f})", flush=True)
 
 
 if __name__ == "__main__":

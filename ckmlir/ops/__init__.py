@@ -66,6 +66,7 @@ OPERATORS = {
     "fmha_bwd_dot_do_o": "ckmlir.ops.attention.fmha_bwd_dot_do_o",
     "fmha_bwd_costs": "ckmlir.ops.attention.fmha_bwd_costs",
     "fmha_bwd_convert_dq": "ckmlir.ops.attention.fmha_bwd_convert_dq",
+    "fmha_bwd_join": "ckmlir.ops.attention.fmha_bwd_join",
     "fmha_bwd": "ckmlir.ops.attention.fmha_bwd",
     "ragged_tiles": "ckmlir.ops.ragged.ragged_tiles",
     "ragged_row_sums": "ckmlir.ops.ragged.ragged_row_sums",

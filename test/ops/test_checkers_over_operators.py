@@ -114,6 +114,8 @@ SHAPES: dict[str, list[Request]] = {
     "fmha_bwd_costs": [{"b": 3, "sq": 9}, {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90)}],
     "fmha_bwd_convert_dq": [{"sq": 40, "sk": 300, "d": 40, "workgroups": 3},
                             {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 300), "d": 64}],
+    "fmha_bwd_join": [{"sq": 40, "sk": 300, "d": 40, "workgroups": 3},
+                      {"mode": "group", "seqlens_q": (470, 0, 3), "seqlens_k": (120, 5, 300), "d": 64}],
     "fmha_bwd": [{"sq": 64, "sk": 128, "d": 64}, {"sq": 33, "sk": 130, "d": 128, "h": 2, "hk": 1, "mask": "top_left"},
                  {"sq": 70, "sk": 70, "d": 32, "mask": "window:20,5", "deterministic": 1, "layout": "bshd"},
                  {"mode": "group", "seqlens_q": (70, 0, 3), "seqlens_k": (0, 5, 90), "d": 64, "h": 2, "hk": 1},

@@ -85,6 +85,8 @@ SIZES: dict[str, dict[str, tuple[Any, ...]]] = {
     "fmha_bwd_costs": {"b": (0, 1, 70), "h": (1, 3), "sq": (0, 1, 64, 70), "sk": (0, 33, 300)},
     "fmha_bwd_convert_dq": {"b": (1, 2), "sq": (0, 1, 64, 70), "sk": (0, 33, 300), "d": (32,), "workgroups": (1, 3, 9),
                             "layout": ("bhsd", "bshd")},
+    "fmha_bwd_join": {"b": (1, 2), "sq": (0, 1, 64, 700), "sk": (0, 33, 300), "d": (32,), "workgroups": (1, 3, 9),
+                      "layout": ("bhsd", "bshd")},
     "reduce": {"shape": ("3x100", "3x4096", "8x9000", "3x5000", "16x70x8"), "dims": ("1",), "split": (1, 3),
                "ops": ("sum", "max")},
     "elementwise": {"shape": ("100", "4096", "70x64", "33x128", "3x5x7"), "dtype": ("f32",)},

@@ -30,7 +30,18 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {**LONG, "d": 32, "h": 3, "workgroups": 5, "mask": "top_left"}),
     ("gfx950", {**PADDED, "d": 64, "h": 2, "hk": 1, "workgroups": 2, "pack": "host", "sink": 1}),
     ("gfx90a", {"b": 2, "sq": 40, "sk": 300, "d": 40, "dv": 72, "h": 2, "dtype": "bf16", "workgroups": 3}),
+    ("gfx942", {"sq": 700, "sk": 200, "d": 32, "dv": 64, "h": 2, "workgroups": 3}),  # all begin within blocks
 ]
+CUT: list[tuple[str, dict[str, Any]]] = [
+    (chip, {**some, "h": 2, "d": d, "dv": dv, "dtype": dtype, "mask": mask, "workgroups": workgroups})
+    for chip in CHIPS
+    for some in ({"b": 2, "sq": 700, "sk": 200, "layout": "bshd"}, {"sq": 900, "sk": 300, "hk": 1},
+                 {"mode": "group", "seqlens_q": (600, 0, 500), "seqlens_k": (140, 9, 70), "slots_k": (150, 9, 80)})
+    for d, dv, dtype in ((64, 40, "f16"), (128, 128, "bf16"), (32, 64, "f32"))
+    for mask in ("none", "top_left")
+    for workgroups in (3, 7)
+]  # fmt: skip
+"""With queries enough that workgroups begin within blocks of keys."""
 SINGLES: list[tuple[str, dict[str, Any]]] = [
     (chip, {**some, "d": d, "h": 2, "mask": mask, "workgroups": 3, "dtype": "f32"})
     for chip, d, mask, some in itertools.product(
@@ -47,7 +58,9 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.parametrize(("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE + SINGLES)])
+@pytest.mark.parametrize(
+    ("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE + SINGLES + CUT)]
+)
 def test_gradients(chip: str, keys: dict[str, Any]) -> None:
     """More blocks of keys than workgroups, so that these take several and share heads; under all checkers."""
     differentiate(chip, {**keys, **SHARED})
@@ -126,6 +139,19 @@ def test_workspaces_follow_from_upper_bounds() -> None:
     assert sizes[0]["costs"] == 6 * 4
 
 
+@pytest.mark.parametrize(("lengths", "heads", "kept"), [
+    ((4096, 3072, 2048, 1024), 8, 8), ((4096, 3072, 2048, 1024), 8, 2), (tuple(range(16, 257, 2)) * 2, 8, 8),
+])  # fmt: skip
+def test_less_workspace_than_a_slot_for_each_block_of_keys(lengths: tuple[int, ...], heads: int, kept: int) -> None:
+    """All of it, long sequences, heads that share keys, many short sequences."""
+    asked = {"mode": "group", "seqlens_q": lengths, "seqlens_k": lengths, "h": heads, "hk": kept, "d": 128}
+    shares, slots = (
+        sum(one.nbytes for one in make_plan(FMHA, FMHA.problem(**asked, **kind), GFX942).workspaces)
+        for kind in (SHARED, {"deterministic": 1})
+    )
+    assert shares < 0.8 * slots
+
+
 def test_what_is_refused() -> None:
     """Keys that only shares have, and what leaves them too few registers."""
     problem = FMHA.problem(**SHARED, d=128, bias="one", dbias=1)
@@ -145,6 +171,10 @@ def test_what_is_refused() -> None:
     ("fmha_bwd_convert_dq", {**LONG, "d": 32, "workgroups": 90, "dtype": "bf16", "layout": "bshd"}),
     ("fmha_bwd_convert_dq", {**PADDED, "d": 96, "workgroups": 2, "block": "16x64"}),
     ("fmha_bwd_convert_dq", {"b": 2, "sq": 33, "sk": 0, "d": 32}),
+    ("fmha_bwd_join", {"mode": "group", "seqlens_q": (600, 0, 500), "seqlens_k": (140, 9, 70), "d": 40}),
+    ("fmha_bwd_join", {"b": 2, "sq": 700, "sk": 200, "d": 96, "workgroups": 7, "dtype": "bf16", "layout": "bshd"}),
+    ("fmha_bwd_join", {"sq": 900, "sk": 150, "d": 36, "dtype": "f32", "block": "16x64", "mask": "window:300,90"}),
+    ("fmha_bwd_join", {"b": 2, "sq": 33, "sk": 0, "d": 32}),
 ])  # fmt: skip
 def test_first_and_last_step(chip: str, name: str, keys: dict[str, Any]) -> None:
     """Where shares begin, and the sum of slots, with garbage in those that are not in use."""

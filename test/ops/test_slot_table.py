@@ -168,3 +168,37 @@ def test_more_work_than_is_counted() -> None:
     side = Rows("q", 1 << 20), Rows("k", 1 << 20)
     with pytest.raises(RequestError, match=r"persistent=1: .* steps; kernels count to 2147483647"):
         Shares(4, 64, *side, BLOCK, 304).check()
+
+
+def published_slots(queries: list[int], keys: list[int], heads: int, workgroups: int) -> list[int]:
+    """How many slots CK Tile's persistent schedule of group mode gives each head of a sequence."""
+    rows = [-(-one // BLOCK[0]) * BLOCK[0] for one in queries]
+    blocks = [-(-one // BLOCK[1]) for one in keys]
+    share = -(-sum(heads * one * two for one, two in zip(rows, blocks, strict=True)) // workgroups)
+    found, begin, workgroup = [], 0, 0
+    for width, count in zip(rows, blocks, strict=True):
+        end, most = begin + heads * count * width, 1
+        while workgroup < min(workgroups, -(-end // share)):
+            within = max(workgroup * share - begin, 0) % (count * width)
+            if -(-within // width) < count:
+                most = max(most, min(-(-within // max(width, share)), count - 1) + 1)
+            workgroup += 1
+        found.append(most)
+        begin = end
+    return found
+
+
+@pytest.mark.parametrize(("lengths", "heads"), [
+    ([4096, 3072, 2048, 1024], 8), ([2048, 1536, 1024, 512], 16), (list(range(16, 257, 2)) * 2, 8),
+])  # fmt: skip
+def test_slots_have_no_more_rows_than_published_ones(lengths: list[int], heads: int) -> None:
+    assert published_slots([64], [384], 2, 4) == [2]
+    shares, arrays = made(lengths, lengths, heads, 304, BLOCK)
+    costs = shares.costs(arrays)
+    rows = sum(
+        len(shares.slots(costs, arrays, number, head)) * length
+        for number, length in enumerate(lengths)
+        for head in range(heads)
+    )
+    splits = published_slots(lengths, lengths, heads, 304)
+    assert rows <= sum(heads * one * length for one, length in zip(splits, lengths, strict=True))

@@ -81,8 +81,8 @@ class BackwardProblem:
 
     @property
     def parted(self) -> bool:
-        """Whether several workgroups add to dK and dV of a head: heads of Q that share them, or pieces of a block."""
-        return self.ratio > 1 or self.kept == "shares"
+        """Whether dK and dV are sums over heads of Q that share them."""
+        return self.ratio > 1
 
     @property
     def kernel_parts(self) -> tuple[Wanted, ...]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
@@ -11,8 +11,10 @@ from ckmlir.lang import (
     Pointer,
     Scalar,
     Tile,
+    View,
     Window,
     atomic_add,
+    cast,
     exit_unless,
     full,
     i32,
@@ -61,22 +63,27 @@ class Gathered(Atomic):
 @dataclass(frozen=True)
 class Piece(Turn):
     """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. The piece
-    that is a `whole` block stores its dK and dV; two pieces of a block add them, to zeros."""
+    that is a `whole` block stores its dK and dV; two pieces of a block add them, to zeros.
+
+    Attributes:
+        shared: where pieces add, by what they have.
+    """
 
     low: Scalar
     high: Scalar
     whole: Scalar
+    shared: Mapping[str, View]
 
     def narrowed(self, span: Span) -> Span:
         """See `Turn`."""
         return replace(span, low=self.low.maximum(span.low), high=self.high.minimum(span.high))
 
-    def keep(self, tile: Tile, window: Window) -> None:
+    def keep(self, name: str, tile: Tile, window: Window, dtype: str) -> None:
         """See `Turn`."""
         with when(self.whole) as alone:
-            store(tile, window)
+            store(cast(tile, dtype), window)
         with alone.otherwise():
-            atomic_add(tile, window)
+            atomic_add(tile, self.shared[name].pad(*tile.lengths).window(tile.lengths, (0, 0)))
 
 
 class Shared:
@@ -86,7 +93,7 @@ class Shared:
 
     def arguments(self) -> dict[str, Any]:
         """See `Walk`."""
-        return {"costs": ptr("i32"), **SLOTS}
+        return {"costs": ptr("i32"), "dk_slots": ptr("f32"), "dv_slots": ptr("f32"), **SLOTS}
 
     def walk(self, spec: FmhaBwdSpec, given: Any, form: Form, body: Body) -> None:
         """See `Walk`."""
@@ -102,7 +109,7 @@ class Shared:
                 following.carry(following.carried[0] + 1)
             (batch,) = following.results
             q, k = sides(spec, given, batch)
-            at = _found(spec, given, batch, cost)
+            at = block_at(spec, given, batch, cost, varied=spec.varied)
             until = at.end.minimum(high)
             steps = ((one - at.begin - BESIDE).maximum(0) + at.low for one in (cost, until))
             queries = [one * form.queries for one in steps]
@@ -110,9 +117,14 @@ class Shared:
             before = Written(*(cost.equals(at.first).select(0, one) for one in rows)).beginning(queries[0])
             sink = Gathered(form, slot.begin, q.length, spec.d, *before)
             after = _joined(form, sink, queries[0], queries[1])
-            whole = cost.equals(at.begin) & until.equals(at.end)
+            begins = cost.equals(at.begin)
+            whole, behind = begins & until.equals(at.end), begins.select(own + 1, own)
+            shared = {
+                name: slot_of_block(pointer, behind, form.keys, channels)
+                for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
+            }
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k)
-            body(Piece(work, sink, queries[0], queries[1], whole))
+            body(Piece(work, sink, queries[0], queries[1], whole, shared))
             _note(given.written, slot.place, after)
             turn.carry(batch, until, *after)
 
@@ -128,21 +140,11 @@ class Found(NamedTuple):
     low: Scalar | int
 
 
-def _found(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> Found:
-    """The block that a cost within a sequence lies in."""
-    blocks = key_blocks(spec, given, batch, varied=spec.varied)
-    head = blocks.head_at(cost)
-    first = blocks.first(head)
-    place = last(lambda one: blocks.before(one) <= cost - first, blocks.count)
-    begin, end = (first + blocks.before(one) for one in (place, place + 1))
-    return Found(head, first, place, begin, end, blocks.low(place))
-
-
 def _boundary(spec: FmhaBwdSpec, given: Any, cost: Scalar, total: Scalar) -> Scalar:
     """Where two workgroups meet that would do so at a cost."""
     with when(cost < total, otherwise=[total]) as within:
         batch = last(lambda sequence: given.costs.scalar(sequence) <= cost, given.sequences)
-        at = _found(spec, given, batch, cost)
+        at = block_at(spec, given, batch, cost, varied=spec.varied)
         within.give(boundary(cost, at.begin))
     found: Scalar = within.results[0]
     return found
@@ -168,6 +170,22 @@ def _note(pointer: Pointer, index: Scalar, rows: Written) -> None:
 
 
 # -- what other kernels of attention backward find the same way --------------------------------------------------------
+
+
+def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool) -> Found:
+    """The block that a cost within a sequence lies in; see `bounds_of`."""
+    blocks = key_blocks(spec, given, batch, varied=varied)
+    head = blocks.head_at(cost)
+    first = blocks.first(head)
+    place = last(lambda one: blocks.before(one) <= cost - first, blocks.count)
+    begin, end = (first + blocks.before(one) for one in (place, place + 1))
+    return Found(head, first, place, begin, end, blocks.low(place))
+
+
+def slot_of_block(slots: Pointer, workgroup: Scalar, keys: int, channels: int) -> View:
+    """What is shared of the block that a workgroup begins within (keys, channels)."""
+    begin = slots.offset(workgroup.to("i64") * (keys * channels))
+    return view(begin, (keys, channels), (channels, 1))
 
 
 class FoundSlot(NamedTuple):

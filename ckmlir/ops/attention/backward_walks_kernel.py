@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ckmlir.lang import Pointer, Scalar, Tile, Window, exit_unless, i32, i64, store
+from ckmlir.lang import Pointer, Scalar, Tile, Window, cast, exit_unless, i32, i64, store
 from ckmlir.ops.attention.backward_loop_kernel import Form, Sink, Span
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot
 from ckmlir.ops.attention.block_rows_kernel import OneHead
@@ -39,9 +39,9 @@ class Turn:
         """The same with the block of keys that begins at `first`."""
         return replace(self, work=replace(self.work, first=first))
 
-    def keep(self, tile: Tile, window: Window) -> None:
-        """Leave dK or dV in memory."""
-        store(tile, window)
+    def keep(self, name: str, tile: Tile, window: Window, dtype: str) -> None:
+        """Leave dK or dV, which `name` says, in memory, as elements of a type."""
+        store(cast(tile, dtype), window)
 
 
 @dataclass(frozen=True)

@@ -22,10 +22,10 @@ dQ, and walks over keys, which several workgroups share: dK and dV leave as they
 for each of these workgroups, in order, without atomics whatever the request says. keeps= decides for one or the other.
 With persistent=1, as many workgroups as the device holds stay and take equal shares of the steps, one behind the
 other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share
-a block of keys: they add to its dK and dV, in f32, by atomics, and a + b is b + a; others store theirs. Where shares
-begin depends on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host,
-in the stream's order. Where heads or workgroups share keys, dK and dV of each head of Q are workspaces in f32, which
-`sum_parts` adds.
+a block of keys: they add to a slot for its dK and dV, in f32, by atomics, and a + b is b + a, which `fmha_bwd_join`
+copies; others store theirs. Where shares begin depends on lengths in memory: `fmha_bwd_costs` finds it out, a kernel,
+or with pack=host a function on the host, in the stream's order. Where heads share keys, dK and dV of each head of Q are
+workspaces in f32, which `sum_parts` adds.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -69,6 +69,8 @@ from ckmlir.ops.attention.fmha_bwd_costs import OPERATOR as COSTS_OPERATOR
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import OPERATOR as DOT_DO_O
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import ROWS as QUERIES
 from ckmlir.ops.attention.fmha_bwd_dot_do_o import Problem as DotDoO
+from ckmlir.ops.attention.fmha_bwd_join import OPERATOR as JOIN
+from ckmlir.ops.attention.fmha_bwd_join import Problem as JoinedBlocks
 from ckmlir.ops.attention.fmha_bwd_spec import (
     BACKWARD_PARTS,
     DTYPES,
@@ -110,6 +112,8 @@ WRITTEN = "written"
 """That which says what rows the slots of workgroups that stay have."""
 PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
 """Workspaces of dK and dV before they are added."""
+SHARED = {"dk": "dk_slots", "dv": "dv_slots"}
+"""Those of dK and dV of the blocks of keys that two workgroups share."""
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
@@ -263,7 +267,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             arguments.append(np.int64(slot_elements(problem)))
             arguments += [np.int32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
         elif spec.sink == "shares":
-            arguments += (COSTS, WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
+            arguments += (COSTS, *SHARED.values(), WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:
             arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
         taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
@@ -290,9 +294,11 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         clear: list[Step] = [] if shared or complete or not whole.rows("q") else [Fill("dq_parts", 0)]
         totals = [Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})]
         if shared:
-            clear, totals = [self._packed_costs(problem, spec, target)], [self._sum_of_shares(problem, spec, target)]
+            clear = [self._packed_costs(problem, spec, target), *(Fill(slots, 0) for slots in SHARED.values())]
+            totals = [self._sum_of_shares(problem, spec, target)]
+            totals += [self._join_of_blocks(problem, spec, target, name) for name in SHARED]
         if problem.parted:
-            clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1] or shared]
+            clear += [Fill(parts, 0) for parts in PARTS.values() if spec.sequences[1]]
             totals += [
                 Run(SUM_PARTS, sum_of_heads(problem, name), {"acc_parts": parts, "c": name})
                 for name, parts in PARTS.items()
@@ -323,6 +329,16 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         parts = ConvertDq(shares, whole.d, whole.dtype, whole.layout, strides, alpha)
         return Run(CONVERT_DQ, parts, {array.name: array.name for array in CONVERT_DQ.arrays(parts)})
 
+    def _join_of_blocks(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target, name: str) -> Run:
+        """dK or dV, or those of each head of Q, of blocks that two workgroups share."""
+        whole, shares = problem.attention, self._shares(problem, spec, target)
+        channels, layout, strides = problem.sizes(name)[-1], whole.layout, problem.strides(name)
+        if problem.parted:
+            layout, strides = "bhsd", packed_strides(problem, name)
+        blocks = JoinedBlocks(shares, channels, spec.out, layout, strides)
+        own = {"slots": SHARED[name], "dk": PARTS[name] if problem.parted else name}
+        return Run(JOIN, blocks, {array.name: own.get(array.name, array.name) for array in JOIN.arrays(blocks)})
+
     def _shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Shares:
         """The work of so many workgroups as were asked for, as the device holds, or as there are blocks of keys."""
         whole = problem.attention
@@ -343,6 +359,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             found.append(Workspace("dq_parts", shares.elements(problem.attention.d) * 4))
             found.append(Workspace(COSTS, (shares.sequences + 2) * 4))
             found.append(Workspace(WRITTEN, shares.count * 8))
+            for name, slots_of in SHARED.items():
+                block = spec.block[1] * problem.sizes(name)[-1]
+                found.append(Workspace(slots_of, shares.own_slots * block * 4))
         else:
             found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
         if problem.parted:

@@ -112,9 +112,7 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
     def _problem(self, values: Mapping[str, Any]) -> Problem:
         shares = read_shares(values)
         d, dtype, layout = values["d"], values["dtype"], values["layout"]
-        multiple = VECTOR_BYTES // find_dtype(dtype).bytes
-        if d % multiple or d > HEAD_TILES[-1]:
-            raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}")
+        check_channels(d, dtype)
         batches = 1 if shares.queries.slots else shares.sequences
         sizes = (shares.heads, shares.queries.total, d)
         strides = checked_head_strides("dq", layout, batches, sizes, dtype, values["dq_strides"])
@@ -129,13 +127,7 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
         return list(unlike(spec, **_fields(problem)))
 
     def validate(self, spec: ConvertDqSpec, target: Target) -> list[Reason]:
-        choices = {"dtype": DTYPES, "block": tuple(BLOCKS.values()), "mask": FORWARD_MASKS}
-        reasons = [*not_a_choice(spec, **choices), *unknown_places(spec)]
-        multiple = spec.row_multiple if spec.dtype in DTYPES else 1
-        if spec.d % multiple or not multiple <= spec.d <= HEAD_TILES[-1]:
-            right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
-            reasons.append(Reason("d", spec.d, "no tile holds so many channels in whole vectors", right))
-        return reasons
+        return invalid_fields(spec)
 
     def kernels(self, target: Target) -> list[ConvertDqSpec]:
         words = (("", ""), ("start", "start"))
@@ -225,6 +217,24 @@ class ConvertDq(Operator[Problem, ConvertDqSpec]):
         arguments += (np.float32(problem.alpha), np.int32(row), np.int64(head), np.int64(batch))
         grid = (ceil_div(shares.queries.longest, spec.block[0]), shares.heads, shares.sequences)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), arguments)
+
+
+def invalid_fields(spec: ConvertDqSpec) -> list[Reason]:
+    """Why there is no kernel of a specification."""
+    choices = {"dtype": DTYPES, "block": tuple(BLOCKS.values()), "mask": FORWARD_MASKS}
+    reasons = [*not_a_choice(spec, **choices), *unknown_places(spec)]
+    multiple = spec.row_multiple if spec.dtype in DTYPES else 1
+    if spec.d % multiple or not multiple <= spec.d <= HEAD_TILES[-1]:
+        right = f"expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}"
+        reasons.append(Reason("d", spec.d, "no tile holds so many channels in whole vectors", right))
+    return reasons
+
+
+def check_channels(d: int, dtype: str) -> None:
+    """Raise RequestError for a number of channels that no kernel takes."""
+    multiple = VECTOR_BYTES // find_dtype(dtype).bytes
+    if d % multiple or d > HEAD_TILES[-1]:
+        raise RequestError(f"d={d}: expected a multiple of {multiple} from {multiple} to {HEAD_TILES[-1]}")
 
 
 def _fields(problem: Problem) -> dict[str, Any]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.lang import Kernel, Scalar, Tile, View, cast, f32, i32, i64, kernel, ptr
+from ckmlir.lang import Kernel, Scalar, Tile, View, f32, i32, i64, kernel, ptr
 from ckmlir.ops.attention.backward_bias_kernel import stored
 from ckmlir.ops.attention.backward_dropout_kernel import dropped
 from ckmlir.ops.attention.backward_keys_loop_kernel import KeyRows, differentiate_keys, keep_queries, leave_nothing
@@ -68,7 +68,7 @@ def build(spec: FmhaBwdSpec, target: Target) -> Kernel:
                 tile = tile * factor
             tile = tile * given.scale if name == "dk" else tile
             place = rows(name, turn.work.head, turn.work).window(tile.lengths, (turn.work.first, 0))
-            turn.keep(cast(tile, spec.out), place)
+            turn.keep(name, tile, place, spec.out)
 
         def walked_over_queries(turn: Turn) -> None:
             work = turn.work

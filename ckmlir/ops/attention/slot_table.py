@@ -183,6 +183,19 @@ class Shares:
             yield Piece(number, head, place, None if low <= first else workgroup, range(*steps))
             cost = until
 
+    def cut(self, arrays: Mapping[str, Array]) -> Iterator[tuple[int, int, int, int]]:
+        """The workgroups that begin within a block of keys, which they share with the one before: each with the
+        sequence, the head and the block's place in it."""
+        costs = self.costs(arrays)
+        total, share = costs[-2:].tolist()
+        for workgroup in range(1, self.workgroups):
+            cost = workgroup * share
+            if cost >= total:
+                return
+            number, head, place, _, begin, _ = self._find(costs, arrays, cost)
+            if boundary(cost, begin) > begin:
+                yield workgroup, number, head, place
+
     def _boundary(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> int:
         if cost >= costs[-2]:
             return cost

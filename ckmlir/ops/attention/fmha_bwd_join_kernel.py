@@ -1,0 +1,40 @@
+"""The kernel of `fmha_bwd_join`: a workgroup copies the block that another begins within out of its slot."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ckmlir.dialect.distribution_builders import coalesced
+from ckmlir.lang import Kernel, cast, exit_unless, i32, i64, kernel, load, ptr, store, workgroup_id
+from ckmlir.ops.attention.backward_shares_kernel import block_at, bounding, last, slot_of_block
+from ckmlir.ops.attention.backward_walks_kernel import sides
+from ckmlir.ops.attention.fmha_bwd_convert_dq import WAVES
+from ckmlir.ops.attention.fmha_bwd_convert_dq_kernel import VECTOR
+from ckmlir.ops.attention.fmha_bwd_join import JoinSpec
+from ckmlir.ops.attention.heads_kernel import rows_of_head
+from ckmlir.ops.attention.key_blocks import boundary
+from ckmlir.targets import Target
+
+
+def build(spec: JoinSpec, target: Target) -> Kernel:
+    """Trace the kernel of a specification."""
+    arguments: dict[str, Any] = {"slots": ptr("f32"), **dict.fromkeys(spec.lists, ptr("i32")), "costs": ptr("i32")}
+    arguments |= {"dk": ptr(spec.dtype), **dict.fromkeys(("sq", "sk", "sequences"), i32), **bounding(spec.mask)}
+    arguments |= {"dk_seq": i32, "dk_head": i64, "dk_batch": i64}
+    tile = (spec.block[1], spec.d_tile)
+
+    @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
+    def join(given: Any) -> None:
+        own, costs = workgroup_id(0) + 1, given.costs
+        cost = own * costs.scalar(given.sequences + 1)
+        exit_unless(cost < costs.scalar(given.sequences))
+        batch = last(lambda sequence: costs.scalar(sequence) <= cost, given.sequences)
+        at = block_at(spec, given, batch, cost, varied=True)
+        exit_unless(boundary(cost, at.begin) > at.begin)
+        _, k = sides(spec, given, batch)
+        slot = slot_of_block(given.slots, own, spec.block[1], spec.d).pad(*tile)
+        rows = load(slot.window(tile, (0, 0)), coalesced(tile, WAVES, 1, VECTOR))
+        dk = rows_of_head(given, "dk", at.head, k, spec.d, spec.row_multiple).pad(*tile)
+        store(cast(rows, spec.dtype), dk.window(tile, (at.place * spec.block[1], 0)))
+
+    return join
