@@ -216,6 +216,15 @@ func.func @packed(%bytes: !ck.tile<[64, 3], i8, "d0: 64@lane, d1: 3@y0">, %vecto
   return
 }
 
+// CHECK-LABEL: func.func @scaled_integers
+func.func @scaled_integers(%bytes: !ck.tile<[64, 4], i8, "d0: 64@lane, d1: 4@y0">, %scales: !ck.tile<[64, 8], f16, "d0: 64@lane, d1: 8@y0">, %vector: vector<4xi8>, %zeros: vector<8xi8>) {
+  // CHECK: "ck.dequantize"(%{{.*}}, %{{.*}}, %{{.*}}) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 1>}
+  %numbers = "ck.dequantize"(%bytes, %scales, %scales) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 1>} : (!ck.tile<[64, 4], i8, "d0: 64@lane, d1: 4@y0">, !ck.tile<[64, 8], f16, "d0: 64@lane, d1: 8@y0">, !ck.tile<[64, 8], f16, "d0: 64@lane, d1: 8@y0">) -> !ck.tile<[64, 8], f16, "d0: 64@lane, d1: 8@y0">
+  // CHECK: "ck.dequantize_fragment"(%{{.*}}, %{{.*}}) {format = "i4", operandSegmentSizes = array<i32: 1, 1, 0>} : (vector<4xi8>, vector<8xi8>) -> vector<8xi8>
+  %eight = "ck.dequantize_fragment"(%vector, %zeros) {format = "i4", operandSegmentSizes = array<i32: 1, 1, 0>} : (vector<4xi8>, vector<8xi8>) -> vector<8xi8>
+  return
+}
+
 // CHECK-LABEL: func.func @positions
 func.func @positions(%window: !rows) {
   // CHECK: "ck.inside"(%{{.*}}) : (!ck.window<{{.*}}) -> !ck.tile<[8, 64], i1, "?">
