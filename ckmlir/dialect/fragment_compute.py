@@ -127,7 +127,7 @@ class ConvertOp(Ck.Operation, name="convert", traits=[ext.Pure]):
     """`ck.convert %vector {bounded}`: elements to another type, round to nearest even; i8 and fp8 results saturate.
 
     `bounded` promises that f32 elements are NaN or of a magnitude below 2^100, and that what is below 2^-126 may become
-    zero; where they become 8-bit floats also that none is negative, and that NaN may become the largest number.
+    zero; where they become 8-bit floats also that none is larger than the largest finite one.
     """
 
     source: ext.Operand[Any]

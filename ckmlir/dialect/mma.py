@@ -13,6 +13,9 @@ permutation of K is right as long as A and B use the same one. Two parameters ch
 `spread` is for instructions that scale blocks of K: of so many of them each takes every so-manieth block, so that a
 lane has neighbouring blocks, and the scales of those neighbouring bytes.
 
+`run` rows of C are neighbours in a lane, by default (0) those that the instruction makes neighbours; the operand whose
+rows they are has them in the same order (`row_runs.py`).
+
 `transposed` swaps the operands: the instruction computes the transpose of C, and the accumulators that follow each
 other in a lane are neighbours along n instead of m.
 
@@ -32,17 +35,15 @@ from __future__ import annotations
 import re
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from typing import NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
-from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Coordinates, Distribution, Factor
-from ckmlir.dialect.operand_vectors import OperandVectors, accumulator_bases, of_all_four, of_elements, operand_vectors
+from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
+from ckmlir.dialect.distribution_factors import Row
+from ckmlir.dialect.mma_fragments import Fragment, match
 from ckmlir.dialect.packing import PACKED
+from ckmlir.dialect.row_runs import RowRuns
 from ckmlir.dialect.spreading import spread
 from ckmlir.targets import MfmaInstruction, Target
-from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, LANES, SCALED_BLOCK
+from ckmlir.targets.mfma import INDEXED, INSTRUCTIONS, SCALED_BLOCK
 
 ELEMENT_BITS = {
     "f64": 64, "f32": 32, "xf32": 32, "i32": 32, "f16": 16, "bf16": 16,
@@ -52,23 +53,12 @@ VECTOR_BITS = 128  # the widest memory access of a lane
 INDEX_BYTES = 4  # of a sparse A's index that a register holds
 
 
-class Fragment(NamedTuple):
-    """One instruction of every wave: iteration (m, n, k) and the registers of A, B and C that it takes, in order."""
-
-    m: int
-    n: int
-    k: int
-    a: tuple[int, ...]
-    b: tuple[int, ...]
-    c: tuple[int, ...]
-
-
 @dataclass(frozen=True, slots=True)
 class Mma:
-    """A matrix instruction with its numbering of K; `k_chunk` 0 is the instruction's own.
+    """A matrix instruction with its numbering of K and rows; `k_chunk` and `run` 0 are the instruction's own.
 
     Raises:
-        ValueError: an instruction of several blocks, or `k_pack` and `k_chunk` that do not divide what a lane holds.
+        ValueError: an instruction of several blocks, or numbers that do not divide what a lane holds.
     """
 
     instruction: MfmaInstruction
@@ -76,12 +66,20 @@ class Mma:
     k_chunk: int = 0
     transposed: bool = False
     spread: int = 1
+    run: int = 0
 
     def __post_init__(self) -> None:
         if self.instruction.blocks != 1:
             raise ValueError(
                 f"{self.instruction.name} multiplies {self.instruction.blocks} blocks; tiles need one of a single block"
             )
+        if self.run and (self.instruction.sparse or self.spread > 1):
+            name = self.instruction.name
+            raise ValueError(f"run {self.run} of {name}: scales and indices are in its own order of rows")
+        if self.run == self.instruction.acc_group:
+            object.__setattr__(self, "run", 0)
+        if self.run:
+            RowRuns.of(self.instruction, self.run)
         if self.k_pack < 1:
             raise ValueError(f"k_pack {self.k_pack} must be at least 1")
         if self.instruction.scaled and self.k_pack != 1:
@@ -170,6 +168,10 @@ class Mma:
         """The same with `k_chunk` neighbours of K in a lane."""
         return replace(self, k_chunk=k_chunk)
 
+    def with_run(self, run: int) -> Mma:
+        """The same with `run` neighbouring rows of C in a lane, columns if it is transposed."""
+        return replace(self, run=run)
+
     # -- distributions
 
     @property
@@ -177,7 +179,7 @@ class Mma:
         """A (m, k) of one wave and one operand vector; of a sparse one (m, k / 2)."""
         if self.instruction.sparse:
             return self.along_a(self.k_pack * self.instruction.a_per_lane)
-        return self._operand(self.m, self.a_dtype)
+        return self._operand(self._rows(not self.transposed), self.a_dtype)
 
     def along_a(self, held: int) -> Distribution:
         """Rows of A of one wave, of each of which a lane of several holds so many neighbours."""
@@ -187,12 +189,20 @@ class Mma:
     @property
     def b(self) -> Distribution:
         """B (n, k) of one wave and one operand vector."""
-        return self._operand(self.n, self.b_dtype)
+        return self._operand(self._rows(self.transposed), self.b_dtype)
+
+    def _rows(self, first: bool) -> Row:
+        """Of the instruction's first operand or of its second, over lanes from rank 1 on."""
+        if first and self.run:
+            return RowRuns.of(self.instruction, self.run).operand(1)
+        return (Factor(self.instruction.m if first else self.instruction.n, LANE, 1),)
 
     @property
     def c(self) -> Distribution:
         """C (m, n) of one wave and one instruction."""
         layout = Distribution.parse(self.instruction.c_layout)
+        if self.run:
+            layout = RowRuns.of(self.instruction, self.run).accumulators
         return layout.permute((1, 0)) if self.transposed else layout
 
     def _deep(self, operand: Distribution, dtype: str) -> Distribution:
@@ -201,14 +211,14 @@ class Mma:
             return operand
         return spread(operand, PACKED[dtype].size(SCALED_BLOCK) if dtype in PACKED else SCALED_BLOCK, self.spread)
 
-    def _operand(self, rows: int, dtype: str) -> Distribution:
+    def _operand(self, rows: Row, dtype: str) -> Distribution:
         if self.instruction.sparse and self.instruction.chunk(dtype) < self.instruction.k_per_lane:
-            return self._in_halves(rows, self.instruction.chunk(dtype))
+            return self._in_halves(self.n, self.instruction.chunk(dtype))
         chunk = self.k_chunk or self.k_pack * self.instruction.chunk(dtype)
         chunks = self.k_pack * self.instruction.k_per_lane // chunk
         held = PACKED[dtype].size(chunk) if dtype in PACKED else chunk
         k = (Factor(chunks, REGISTER, 0), Factor(self.instruction.k_groups, LANE, 0), Factor(held, REGISTER, 1))
-        return Distribution((), ((Factor(rows, LANE, 1),), k))
+        return Distribution((), (rows, k))
 
     def _in_halves(self, rows: int, chunk: int) -> Distribution:
         """B where a lane has two chunks of each instruction, half of the instruction's K apart, and A's vectors of
@@ -273,7 +283,7 @@ class Mma:
         The distributions are evaluated: every lane must hold the rows that the instruction expects of it, A and B must
         number K alike, and all of K must be summed once for every element of C.
         """
-        return list(_match(self, a, b, c)[0])
+        return list(match(self, a, b, c)[0])
 
     def fragments(self, a: Distribution, b: Distribution, c: Distribution) -> tuple[Fragment, ...]:
         """The instructions that multiply the tiles, by m, n and k iteration.
@@ -281,7 +291,7 @@ class Mma:
         Raises:
             ValueError: `check` finds a problem.
         """
-        problems, fragments = _match(self, a, b, c)
+        problems, fragments = match(self, a, b, c)
         if problems:
             raise ValueError("; ".join(problems))
         return fragments
@@ -291,108 +301,29 @@ class Mma:
     def __str__(self) -> str:
         chunk = f" k_chunk={self.k_chunk}" if self.k_chunk else ""
         chunk += f" spread={self.spread}" if self.spread > 1 else ""
+        chunk += f" run={self.run}" if self.run else ""
         return f"{self.instruction.name} k_pack={self.k_pack}{chunk}{' transposed' if self.transposed else ''}"
 
     @staticmethod
     @lru_cache(maxsize=1024)
     def parse(text: str) -> Mma:
-        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4`, `spread=4` and `transposed`.
+        """The Mma that `str` wrote: `f32.32x32x8f16 k_pack=2`, optionally `k_chunk=4`, `spread=4`, `run=16` and
+        `transposed`.
 
         Raises:
             ValueError: malformed text or an unknown instruction.
         """
-        numbers = "".join(rf"(?:\s+{name}=(\d+))?" for name in ("k_pack", "k_chunk", "spread"))
+        numbers = "".join(rf"(?:\s+{name}=(\d+))?" for name in ("k_pack", "k_chunk", "spread", "run"))
         match = re.fullmatch(rf"\s*([\w.]+){numbers}(\s+transposed)?\s*", text)
         if match is None:
-            raise ValueError(f"'{text}' is not 'instruction k_pack=2 [k_chunk=4] [spread=4] [transposed]'")
+            raise ValueError(f"'{text}' is not 'instruction k_pack=2 [k_chunk=4] [spread=4] [run=16] [transposed]'")
         if match[1] not in INSTRUCTIONS:
             raise ValueError(f"there is no matrix instruction '{match[1]}'; they are written like f32.32x32x8f16")
         pack, chunk, apart = int(match[2] or 1), int(match[3] or 0), int(match[4] or 1)
-        return Mma(INSTRUCTIONS[match[1]], pack, chunk, bool(match[5]), apart)
+        return Mma(INSTRUCTIONS[match[1]], pack, chunk, bool(match[6]), apart, int(match[5] or 0))
 
 
 def _multiple(name: str, length: int, waves: int, unit: int) -> None:
     if length < 1 or length % (waves * unit):
         by = f"{waves} waves of {unit}" if waves > 1 else str(unit)
         raise ValueError(f"{name} = {length} is not a multiple of {waves * unit} ({by})")
-
-
-@lru_cache(maxsize=1024)
-def _match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
-    """Problems, or else the fragments."""
-    try:
-        a, b = (of_elements(tile, dtype) for tile, dtype in ((a, mma.a_dtype), (b, mma.b_dtype)))
-    except ValueError as problem:
-        return (str(problem),), ()
-    problems = _shape_problems(a, b, c, 2 if mma.instruction.sparse else 1)
-    if problems:
-        return tuple(problems), ()
-    size = mma.instruction.k_per_lane
-    of_a = mma.instruction.a_per_lane
-    first = operand_vectors("A", a, Distribution.parse(_native_operand(mma, transposed=False)), of_a)
-    if mma.instruction.sparse and not isinstance(first, str):
-        first = of_all_four(first, str(a))
-    second = operand_vectors("B", b, Distribution.parse(_native_operand(mma, transposed=True)), size)
-    accumulators = accumulator_bases(c, mma.c)
-    found = [result for result in (first, second, accumulators) if isinstance(result, str)]
-    if isinstance(first, str) or isinstance(second, str) or isinstance(accumulators, str):
-        return tuple(found), ()
-    return _pair(mma, first, second, accumulators, b.lengths[1])
-
-
-def _native_operand(mma: Mma, *, transposed: bool) -> str:
-    """The layout in which the instruction takes the tile's A (or B)."""
-    return mma.instruction.b_layout if mma.transposed != transposed else mma.instruction.a_layout
-
-
-def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int) -> list[str]:
-    """`kept`: every how many elements along K has A one."""
-    if not a.rank == b.rank == c.rank == 2:
-        return [f"A, B and C have two dimensions each, not {a.rank}, {b.rank} and {c.rank}"]
-    problems = []
-    if a.lengths[1] * kept != b.lengths[1]:
-        problems.append(f"A (m, k) is {list(a.lengths)}, B (n, k) is {list(b.lengths)}: they differ in k")
-    if c.lengths != (a.lengths[0], b.lengths[0]):
-        problems.append(f"C (m, n) is {list(c.lengths)}, A and B make {[a.lengths[0], b.lengths[0]]}")
-    if len({(d.waves, d.lanes) for d in (a, b, c)}) != 1 or a.lanes != LANES:
-        problems.append(f"A, B, C lie over {a.waves}x{a.lanes}, {b.waves}x{b.lanes}, {c.waves}x{c.lanes} waves x lanes")
-    return problems
-
-
-def _pair(
-    mma: Mma, first: OperandVectors, second: OperandVectors, accumulators: Coordinates, depth: int
-) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
-    """Match accumulator blocks with the vectors of A in their rows and those of B in their columns, K by K."""
-    a_by_row, b_by_row = first.by_row(), second.by_row()
-    per_block = mma.c.registers
-    order = {key: index for index, key in enumerate(a_by_row)}, {key: index for index, key in enumerate(b_by_row)}
-    fragments: list[Fragment] = []
-    for block in range(accumulators.shape[1]):
-        row, column = accumulators[0, block].tobytes(), accumulators[1, block].tobytes()
-        if row not in a_by_row or column not in b_by_row:
-            which = "A has no rows" if row not in a_by_row else "B has no columns"
-            return (
-                f"{which} for the accumulators {block * per_block} to {(block + 1) * per_block - 1} in every wave",
-            ), ()
-        partners = {second.ks[vector].tobytes(): vector for vector in b_by_row[column]}
-        registers = tuple(range(block * per_block, (block + 1) * per_block))
-        covered: list[npt.NDArray[np.int64]] = []
-        for index, vector in enumerate(a_by_row[row]):
-            partner = partners.get(first.ks[vector].tobytes())
-            if partner is None:
-                return (
-                    f"A and B number K differently: A has k = {_shorten(first.ks[vector, 0])} in one vector, B in none",
-                ), ()
-            covered.append(first.ks[vector])
-            place = order[0][row], order[1][column], index
-            operands = first.registers(vector, mma.a_dtype), second.registers(partner, mma.b_dtype)
-            fragments.append(Fragment(*place, *operands, registers))
-        summed = np.sort(np.concatenate(covered, axis=1), axis=1)
-        if summed.shape[1] != depth or (summed != np.arange(depth)).any():
-            return (f"the {depth} values of K are not summed exactly once",), ()
-    return (), tuple(sorted(fragments))
-
-
-def _shorten(ks: npt.NDArray[np.int64]) -> str:
-    shown = ", ".join(str(int(k)) for k in ks[:8])
-    return f"{shown}, …" if len(ks) > 8 else shown

@@ -62,8 +62,8 @@ def cast(tile: Tile, name: str, *, bounded: bool = False) -> Tile:
 
     `bounded` is a promise about f32 elements: each is NaN or of a magnitude below 2^100, and what is below 2^-126 may
     become zero. Chips without conversions to bf16 then take 1.5 instructions an element instead of 7; NaN stays NaN.
-    Of what becomes an 8-bit float it also promises that no element is negative, and NaN may become the largest number:
-    then it takes 1.5 instead of 4.5.
+    Of what becomes an 8-bit float it also promises that no element is larger than the largest finite one: then it takes
+    .5 instead of 4.5.
     """
     element = dtype(name)
     if element == tile.element:

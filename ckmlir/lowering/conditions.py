@@ -132,8 +132,8 @@ def is_joined(vector: ir.Value) -> bool:
 
 
 def condition_of(vector: ir.Value, *, joined: bool = False) -> Condition | None:
-    """What makes the elements of a vector of conditions; None where no comparison of what a thread has does. Limits of `joined` ones that
-    are constants wait too: of two conditions the first is made long before the second, if it can be.
+    """What makes the elements of a vector of conditions; None where no comparison does, or one of constants. Limits of
+    `joined` ones that are constants wait too: of two conditions the first is made long before the second, if it can be.
     """
     whole, start = whole_of(vector)
     owner = producer(whole)

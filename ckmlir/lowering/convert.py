@@ -31,7 +31,7 @@ def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     if bounded and str(element) == "bf16":
         return [bounded_to_bf16(state, source)]
     if bounded and str(element) in EIGHT_BIT:
-        return [to_eight_bit(state, source, element, limited=_from_above)]
+        return [to_eight_bit(state, source, element, limited=unlimited)]
     return [convert(state, op, source, element)]
 
 
@@ -221,11 +221,6 @@ def _clamp(source: ir.Value, largest: float) -> ir.Value:
 def unlimited(source: ir.Value, largest: float) -> ir.Value:
     """Values that are not too large."""
     return source
-
-
-def _from_above(source: ir.Value, largest: float) -> ir.Value:
-    """Limited to `largest`, which NaN becomes too."""
-    return value("arith.minnumf", source.type, [source, _splat_float(largest, source.type)])
 
 
 def _where_not_a_number(source: ir.Value, then: ir.Value, otherwise: ir.Value) -> ir.Value:

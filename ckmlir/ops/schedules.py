@@ -9,7 +9,11 @@ if TYPE_CHECKING:
     from ckmlir.dialect.schedule import Schedule
 
 _PING_PONG = "order ping_pong; fences memory; priority math 1; groups 2"
-_WOVEN = "order weave; lead 4; fences products; elements 2"
+_WOVEN = "order weave; fences products"
+_WOVEN_STEP = (
+    "ahead prepare 4, load_k 3, k_lds 2, k_read 1, qk 1, top 1, load_v 2, v_lds 1, load_s 2; buffers 2; unroll 2; "
+    "step qk, k_read, exp, rescale, v_lds, load_v, load_s, pv, v_read, top, k_lds, load_k, prepare; " + _WOVEN
+)
 _INTERLEAVED = "order interleave; fences memory"
 
 
@@ -73,12 +77,12 @@ _ATTENTION = {
     "k_read 1, qk 1; path k direct; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, pv, "
     "fence, barrier, k_read, v_lds, load_v, prepare, load_s, fence, barrier, fence, qk, fence, barrier; "
     "priority pv 1, qk 1; groups 2",
-    "qr_woven": "schedule qr_woven 1; ahead prepare 4, load_k 3, k_lds 2, k_read 1, qk 1, top 1, load_v 2, v_lds 1, "
-    "load_s 2; buffers 2; unroll 2; "
-    "step qk, k_read, exp, rescale, v_lds, load_v, load_s, pv, v_read, top, k_lds, load_k, prepare; " + _WOVEN,
+    "qr_woven": f"schedule qr_woven 1; {_WOVEN_STEP}; lead 4; elements 2",
+    "qr_woven_bytes": f"schedule qr_woven_bytes 1; {_WOVEN_STEP}; lead 4; elements 4",
+    "qr_woven_deep": f"schedule qr_woven_deep 1; {_WOVEN_STEP}; lead 2; elements 4",
     "qr_woven_async": "schedule qr_woven_async 1; ahead prepare 4, load_k 3, k_read 1, qk 1, top 1, load_v 2, "
     "load_s 2; path direct; buffers 4; unroll 4; "
-    "step qk, k_read, exp, rescale, load_v, load_s, pv, v_read, top, load_k, prepare; " + _WOVEN,
+    f"step qk, k_read, exp, rescale, load_v, load_s, pv, v_read, top, load_k, prepare; {_WOVEN}; lead 4; elements 2",
 }
 ATTENTION: Mapping[str, str] = {**_ATTENTION, "prefetch": _ATTENTION["qr"]}
 """Stages load_k, k_lds, load_v, v_lds, k_read, qk, top, exp, rescale, v_read, pv, and, where parts have them, prepare

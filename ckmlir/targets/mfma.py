@@ -104,6 +104,11 @@ class MfmaInstruction:
         return self.m * self.n * self.blocks // LANES
 
     @property
+    def acc_group(self) -> int:
+        """Neighbouring rows of C that one lane holds, before those of another."""
+        return 1 if self.acc == "f64" else 4
+
+    @property
     def a_layout(self) -> str:
         """Distribution of A over (m, k); of a sparse one over (m, k / 2)."""
         if self.sparse:
@@ -134,7 +139,7 @@ class MfmaInstruction:
     @property
     def c_layout(self) -> str:
         """Distribution of the accumulators over (m, n)."""
-        group = 1 if self.acc == "f64" else 4
+        group = self.acc_group
         lane_blocks = max(1, LANES * group // (self.m * self.n))  # blocks side by side in the lanes
         lane_rows = LANES // (lane_blocks * self.n)
         groups = self.m // (group * lane_rows)

@@ -97,6 +97,8 @@ def vector_instructions(target: Target, name: str, elements: int, *, result: str
     elif name == "ck.convert" and result in CONVERSIONS:
         feature, without = CONVERSIONS[result]
         each = 0.5 if target.has(feature) else BOUNDED if bounded and result == "bf16" else without
+    elif name == "ck.convert" and bounded:
+        each = 0.5  # to 8 bits
     return max(1, ceil(elements * each))
 
 

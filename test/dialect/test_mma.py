@@ -207,6 +207,39 @@ def test_scores_become_probabilities_in_place(shape, chip):
     check_product(values, probabilities, values.b_over((4, 1), 64, 64), values.c_over((4, 1), 128, 64))
 
 
+RUNS = [("32x32x8", "f16", "gfx942", 8), ("32x32x16", "fp8", "gfx942", 16), ("32x32x16", "bf16", "gfx950", 8),
+        ("32x32x64", "fp8", "gfx950", 16), ("32x32x2", "f32", "gfx90a", 4)]  # fmt: skip
+
+
+@pytest.mark.parametrize("shape, dtype, chip, run", RUNS)
+def test_scores_in_runs_are_operand_vectors_in_place(shape, dtype, chip, run):
+    """With as many neighbouring keys in a lane as a vector of V holds, V is read in whole vectors."""
+    target = get_target(chip)
+    scores = Mma.select(target, shape, dtype, block_k=128, transposed=True).with_run(run)
+    values = Mma.select(target, shape, dtype, block_k=64, transposed=True)
+    probabilities = values.a_over((4, 1), 128, 64)
+    assert register_map(scores.c_over((4, 1), 128, 64), probabilities) == tuple(range(probabilities.registers))
+
+
+@pytest.mark.parametrize("transposed", [False, True])
+@pytest.mark.parametrize("shape, dtype, chip, run", [*RUNS, ("32x32x8", "f16", "gfx90a", 16)])
+@pytest.mark.parametrize("waves", [(1, 1), (2, 2)])
+def test_rows_in_runs_multiply(shape, dtype, chip, run, transposed, waves):
+    mma = Mma.select(get_target(chip), shape, dtype, block_k=64, transposed=transposed).with_run(run)
+    assert Mma.parse(str(mma)) == mma and ("run" in str(mma)) == (run > 4)
+    check_product(mma, mma.a_over(waves, 64, 64), mma.b_over(waves, 128, 64), mma.c_over(waves, 64, 128))
+    lane = mma.c_over((1, 1), 32, 32).coordinates()[int(transposed), 0].reshape(64, -1, run)
+    assert (np.diff(lane, axis=-1) == 1).all()
+
+
+@pytest.mark.parametrize(
+    "name, run", [("f32.16x16x16f16", 8), ("f32.32x32x8f16", 6), ("f32.32x32x8f16", 32), (SPARSE[0], 8)]
+)
+def test_runs_that_no_lane_has_are_refused(name, run):
+    with pytest.raises(ValueError, match=f"run {run} of "):
+        Mma(INSTRUCTIONS[name]).with_run(run)
+
+
 def test_other_orders_of_registers_are_found_by_evaluation():
     """Iterations may come in any order, as long as operand vectors stay whole."""
     mma = Mma(INSTRUCTIONS["f32.16x16x16f16"], 2)

@@ -26,7 +26,13 @@ TURNS = "qr_async_ping_pong"
     ("gfx942", {**MANY, "sk": 128}, "qr_woven"),
     ("gfx950", {**MANY, "sk": 127}, "qr"),  # a short loop has a short prologue
     ("gfx950", {**MANY, "sk": 0}, "qr"),
-    ("gfx942", {**MANY, "dtype": "fp8"}, "qr"),
+    ("gfx942", {**MANY, "dtype": "fp8"}, "qr_woven_bytes"),
+    ("gfx950", {**MANY, "dtype": "fp8"}, "qr_woven_deep"),
+    ("gfx950", {**MANY, "dtype": "fp8", "sk": 2001}, "qr_woven_deep"),
+    ("gfx942", {**MANY, "dtype": "fp8", "sk": 511}, "qr"),
+    ("gfx942", {**MANY, "dtype": "fp8", "d": 64}, "qr"),
+    ("gfx942", {**MANY, "dtype": "fp8", "mask": "top_left"}, "qr"),
+    ("gfx942", {**MANY, "dtype": "fp8", "sq": 1024}, "qr"),  # fewer workgroups than compute units
     ("gfx950", {**MANY, "d": 64}, "qr_woven_async"),
     ("gfx942", {**MANY, "d": 256}, "qr"),
     ("gfx942", {**MANY, "d": 128, "dv": 64}, "qr"),

@@ -22,11 +22,9 @@ from ckmlir.ops.attention.spans_kernel import Reach, spans_of
 from ckmlir.ops.attention.storage_kernel import Packed, Storage
 from ckmlir.ops.attention.weights_kernel import Softmax
 from ckmlir.ops.attention.work_kernel import Work, block_of_grid
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.spec import by
 from ckmlir.targets import Target
-
-ACCUMULATOR_GROUP = 4
-"""Consecutive columns that a lane holds of a matrix instruction's result."""
 
 
 def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], sources: Sequence[type[Source]]) -> Kernel:
@@ -71,9 +69,25 @@ def form_of(spec: FmhaFwdSpec, target: Target) -> Form:
     queries, keys = spec.block
     second = shape_for_values(spec.mfma, spec.dtype, spec.values, target)
     scores = Mma.select(target, by(spec.mfma), spec.dtype, block_k=spec.d_tile, transposed=True)
-    values = Mma.select(target, by(second), spec.values, block_k=keys, transposed=True).with_k_chunk(ACCUMULATOR_GROUP)
+    values = Mma.select(target, by(second), spec.values, block_k=keys, transposed=True)
+    scores, values = _in_place(scores, values, own=bool(spec.parts or spec.source) or find_dtype(spec.values).bytes > 1)
     waves = spec.along_queries, spec.along_keys
     return Form(queries, keys, spec.d_tile, spec.dv_tile, spec.values, waves, scores, values)
+
+
+def _in_place(scores: Mma, values: Mma, *, own: bool) -> tuple[Mma, Mma]:
+    """Products of which the second takes weights where the first leaves scores: neighbouring keys of a lane are those
+    of an operand's vector, so that V is read in the longest pieces.
+
+    Args:
+        own: scores lie as the instruction has them, in groups of four keys, as parts expect them that scale few keys or
+            draw for them, and V is read in pieces of so many. Of 16 bits four keys are half a vector, and twice as many
+            change nothing in the model's time.
+    """
+    vector = values.k_pack * values.instruction.chunk(values.b_dtype)
+    if own or scores.instruction.acc_per_lane % vector or vector < scores.instruction.acc_group:
+        return scores, values.with_k_chunk(scores.instruction.acc_group)
+    return scores.with_run(vector), values
 
 
 def storage_of(spec: FmhaFwdSpec) -> Storage:

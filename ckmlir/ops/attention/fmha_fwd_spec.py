@@ -23,6 +23,7 @@ from ckmlir.ops.attention.schedule_choice import (
     order,
     turns,
     woven,
+    woven_bytes,
 )  # fmt: skip
 from ckmlir.ops.attention.schedule_choice import edge as choose_edge
 from ckmlir.ops.dtypes import find_dtype
@@ -266,11 +267,14 @@ def proposed_specs(
     together = sharing if packed else 1
     workgroups = heads // together * ceil_div(sq * together, WAVES * QUERIES_PER_WAVE[0])
     many = workgroups > target.compute_units
-    plain = many and find_dtype(dtype).bytes == 2 and not parts and not v_columns and not source and not split
+    alone = many and not parts and not v_columns and not source and not split
+    plain = alone and find_dtype(dtype).bytes == 2
     able = target.mfmas(dtype)
     if not schedule and plain:
         after = turns(tile, target.mfma_rate(able[0])) if able and mask == "none" and not any(sequences) else []
         names = [*woven(tile, reach, mask, whole=whole, target=target), *after, *names]
+    elif not schedule and alone and find_dtype(dtype).bytes == 1 and able and not any(sequences):
+        names = [*woven_bytes(tile, reach, mask, able[0].k), *names]
     # The fastest of its rows comes first.
     own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)
     heights = QUERIES_PER_WAVE[:1] if deep else QUERIES_PER_WAVE

@@ -21,7 +21,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 )
 from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
 from ckmlir.ops.attention.paged_spec import copied_rows
-from ckmlir.ops.attention.schedule_choice import DEFAULT, TOGETHER, woven_registers
+from ckmlir.ops.attention.schedule_choice import DEFAULT, TOGETHER, WOVEN_BYTES, woven_registers
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
@@ -60,7 +60,7 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or [
         *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
-        *_pieces(spec), *_whole_edge(spec),
+        *_pieces(spec), *_led(spec, target), *_whole_edge(spec),
         *copied_rows(spec.source, spec.block[1], {one: getattr(spec, one) for one in copying(spec, "k", "v")}),
     ]  # fmt: skip
     return reasons or [reason for field in spec.loops for reason in excess(_resources(spec, field, target), target)]
@@ -195,6 +195,19 @@ def _pieces(spec: FmhaFwdSpec) -> Iterator[Reason]:
         elements = parse_schedule(text).elements
         if elements * size % 4:
             why = f"it makes weights {elements} at a time, which fill no register in {spec.values}"
+            yield Reason(field, getattr(spec, field), why, f"expected {WOVEN_BYTES} or {DEFAULT}")
+
+
+def _led(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
+    """Reads of a woven step stand before products of the same step."""
+    m, n, k = spec.mfma
+    _, _, deep = shape_for_values(spec.mfma, spec.dtype, spec.values, target)
+    queries, keys = spec.block
+    products = queries // (spec.along_queries * m) * (keys * spec.d_tile // (n * k) + keys * spec.dv_tile // (n * deep))
+    for field, text in spec.loops.items():
+        schedule = parse_schedule(text)
+        if schedule.order == "weave" and schedule.lead >= products:
+            why = f"it reads {schedule.lead} matrix instructions ahead, and a step has {products}"
             yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")
 
 

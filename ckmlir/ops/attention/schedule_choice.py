@@ -7,15 +7,19 @@ from collections.abc import Sequence
 from ckmlir.targets import Target
 
 DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
+WOVEN_BYTES, WOVEN_DEEP = "qr_woven_bytes", "qr_woven_deep"
 LATE = "qr_late"
 """The schedule that fits everywhere, the one whose groups of waves take turns, and those that weave the softmax between
-the matrix instructions, of which the last copies K and V to LDS without registers. LATE loads what a step takes when
-the one before has taken its own, so that registers hold it once."""
+the matrix instructions, of which the last copies K and V to LDS without registers. The two for 8-bit types make four
+weights at a time; the second is for matrix instructions of DEEP channels, whose operands are 32 bytes. LATE loads what
+a step takes when the one before has taken its own, so that registers hold it once."""
 WOVEN_TILES = (64, 128)
 """Channels with which weaving was compared."""
 WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}
 """Keys from which on it is the faster one, its long prologue included; and the width of a window from which on, of
 which a workgroup's queries attend to a part each."""
+WOVEN_BYTES_KEYS, DEEP = 512, 64
+"""Keys from which on weaving pays for 8-bit types."""
 TURNS_TILE, TURNS_RATE = 128, 2048
 """Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 TOGETHER = "none"
@@ -47,6 +51,18 @@ def woven(tile: int, reach: int, mask: str, *, whole: bool, target: Target) -> l
         return []
     fits = name == WOVEN_COPIES or tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and whole)
     return [name] if fits else []
+
+
+def woven_bytes(tile: int, reach: int, mask: str, depth: int) -> list[str]:
+    """The schedule that weaves 8-bit types, where that pays: with the larger tile alone, since exponentials of smaller
+    ones take as long as before, and where no mask makes workgroups of twice the height wait for the longer half.
+
+    Args:
+        tile, reach: as `woven` has them.
+        depth: channels that a matrix instruction takes.
+    """
+    name = WOVEN_DEEP if depth >= DEEP else WOVEN_BYTES
+    return [name] if tile == WOVEN_TILES[-1] and mask == "none" and reach >= WOVEN_BYTES_KEYS else []
 
 
 def turns(tile: int, rate: float) -> list[str]:

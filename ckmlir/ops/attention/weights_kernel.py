@@ -7,11 +7,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.lang import Scalar, Tile, exp2, full, log2, where, zeros
+from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, where, zeros
 from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.units_kernel import Units
 
 INFINITY = float("inf")
+ROUNDINGS = 2.0**-22
+"""What several roundings of f32 change at most, relative to the number."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +42,15 @@ class Softmax:
         """See `loop_kernel.Weights`: exponentials of what is not positive, boosted; none is denormal."""
         return True
 
+    def exponent(self, largest: Tile) -> Tile:
+        """Largest scores as exponents; where weights are boosted, none is rounded to less than its score comes to,
+        since 8 bits end soon above the boost."""
+        exponent = self.units.exponent(largest)
+        if not self.boost:
+            return exponent
+        raised: Tile = maximum(exponent * (1 + ROUNDINGS), exponent * (1 - ROUNDINGS))
+        return raised
+
     def start(self, form: Form) -> list[Tile]:
         """See `loop_kernel.Weights`."""
         shape = (form.queries,)
@@ -49,8 +60,8 @@ class Softmax:
         """See `loop_kernel.Weights`."""
         before, _ = state
         largest = self.units.larger(before, scores)
-        shift = self.units.exponent(_finite(largest))
-        return Top(largest, shift, exp2(self.units.exponent(before) - shift))
+        shift = self.exponent(_finite(largest))
+        return Top(largest, shift, exp2(self.exponent(before) - shift))
 
     def weigh(self, scores: Tile, state: Sequence[Tile], top: Top, key: Scalar) -> tuple[Tile, list[Tile]]:
         """See `loop_kernel.Weights`."""
@@ -76,7 +87,7 @@ class Softmax:
     def logarithm(self, state: Sequence[Tile]) -> Tile:
         """See `loop_kernel.Weights`; minus infinity where a query attends to nothing."""
         none, total = _without(state)
-        power = self.units.whole(self.units.exponent(state[0])) + log2(total)
+        power = self.units.whole(self.exponent(state[0])) + log2(total)
         power = power - float(self.boost) if self.boost else power
         logarithm: Tile = where(none, -INFINITY, power * math.log(2))
         return logarithm
