@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import zlib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -18,6 +19,22 @@ sys.path.insert(0, str(Path(__file__).parent))  # what tests share; pytest's imp
 # Machines that run the tests are slow at times: no law fails for the time an example takes.
 settings.register_profile("ckmlir", deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True)
 settings.load_profile("ckmlir")
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """`one_in(n)`: of a test's cases those with the smallest digests of their names run by default, one in n and one at
+    least; the others are `full`. Whichever cases come or go, the rest stay what they are, nearly."""
+    groups: dict[tuple[str, str], list[pytest.Item]] = {}
+    for item in items:
+        if item.get_closest_marker("one_in"):
+            groups.setdefault((str(item.path), getattr(item, "originalname", item.name)), []).append(item)
+    for cases in groups.values():
+        (n,) = cases[0].get_closest_marker("one_in").args
+        able = [case for case in cases if not case.get_closest_marker("full")]
+        in_order = sorted(able, key=lambda case: zlib.crc32(case.name.encode()))
+        for case in in_order[max(1, len(able) // n) :]:
+            case.add_marker(pytest.mark.full)
 
 
 @pytest.fixture

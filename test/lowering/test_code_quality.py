@@ -61,6 +61,7 @@ def named(code: Sequence[Instruction], pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
+@pytest.mark.one_in(3)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.full), 19])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", OPERATORS)
@@ -203,6 +204,7 @@ DIRECT = {"async": 18, "async_double": 19, "async_late": 19, "async_wide": 18}
 """Scalar instructions of a step of schedules that copy."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule", "block", "wave", "keys"), [
     *((chip, "compv3", *tile, {}) for chip in CHIPS for tile in ((LARGE, (2, 4)), (MEDIUM, (2, 2)), (LARGE, (2, 2)))),
     ("gfx950", "async_wide", LARGE, (2, 4), {}),

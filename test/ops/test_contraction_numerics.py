@@ -39,6 +39,7 @@ def epilogue_cases() -> list[tuple[str, str, str, str]]:
     return cases
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype", "op", "size"), epilogue_cases())
 def test_epilogues(chip: str, dtype: str, op: str, size: str) -> None:
     """The value of an expression, within a bound that follows from its arithmetic."""
@@ -133,6 +134,7 @@ def test_empty_batches(keys: dict[str, Any]) -> None:
     agree("batched_gemm", "gfx942", **{"m": 5, "n": 6, "k": 7, **keys})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"op": "gelu(acc + d0) + d1", "d": "f32,f16", "d_kind": "column,full"}),

@@ -51,6 +51,7 @@ ATOMIC: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(WORKSPACE)))))
 def test_parts_through_a_workspace(chip: str, number: int) -> None:
     """Ragged sizes, one size and number of parts each in turn; more parts than K has steps are fewer."""
@@ -117,6 +118,7 @@ def test_sums_of_parts(chip: str, number: int) -> None:
     agree("sum_parts", chip, **SUMS[number])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"op": "gelu(acc + d0) + d1", "d": "f32,f16", "d_kind": "column,full"}),

@@ -125,6 +125,7 @@ def run(chip: str, keys: Keys, more: dict[str, Any] | None = None) -> dict[str, 
     return checked("hstu_attention", chip, keys, more)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=str
 )

@@ -44,6 +44,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), [
     pytest.param(*case, marks=[] if number % 2 else pytest.mark.full) for number, case in enumerate(CASES)
 ])  # fmt: skip

@@ -40,6 +40,7 @@ CLEAN = [
 CHIPS = ["gfx90a", "gfx942", "gfx950"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), CLEAN)
 def test_clean_kernels_have_no_findings(name: str, problem: Keys, arch: str) -> None:
@@ -119,6 +120,7 @@ def sizes_of_buffers(one: Compiled) -> list[tuple[Instruction, int]]:
     return list(found.values())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), [RAGGED[0], RAGGED[2]])
 def test_every_shifted_write_to_lds_is_found(name: str, problem: Keys, arch: str) -> None:

@@ -54,6 +54,7 @@ REDUCTIONS: list[tuple[str, Keys]] = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [*DEFAULTS, *REDUCTIONS])
 def test_no_spills(name: str, keys: Keys, chip: str) -> None:
@@ -77,6 +78,7 @@ def test_reductions_load_sixteen_bytes(name: str, keys: Keys, chip: str) -> None
     assert set(mnemonics(compiled(name, chip, keys), "buffer_load")) == {"buffer_load_dwordx4"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "f32", "i8"])
 @pytest.mark.parametrize(

@@ -53,6 +53,7 @@ WIDE = [
 WIDE += [(chip, {**lengths, "splits": 128, "soft_cap": 5}) for chip in CHIPS for lengths in (BOTH, DECODE)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
