@@ -66,8 +66,10 @@ def _possible(op: ir.Operation, window: ir.Value) -> int:
     if not isinstance(first, Embed) or 1 not in first.strides:
         return 1
     row = first.strides.index(1)
-    if "axis" in op.attributes and integer_of(op, "axis") in descriptor.dependents([descriptor.steps[0].uppers[row]]):
-        return 1  # every element has an index of its own
+    if "axis" in op.attributes:
+        along_row = descriptor.dependents([descriptor.steps[0].uppers[row]])
+        if descriptor.rank == 1 or integer_of(op, "axis") in along_row:
+            return 1  # every element has an index of its own
     most = min(ACCESS_BITS // bits(described.element), Distribution.parse(text_of(op, "distribution")).registers)
     known = gcd(descriptor.alignment, divisor(first.lengths[row]))
     count = 1
