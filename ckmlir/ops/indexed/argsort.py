@@ -2,11 +2,11 @@
 
     indices[i, r] = the place in row i of the element that comes r-th
 
-Equal elements keep their order, also where the largest come first. NaN is larger than all numbers, -0 equals 0. An
-element's rank is how many come before it, found by comparing it with all others of its row: n² comparisons, which
-thousands of elements are worth.
+Equal elements keep their order, also where the largest come first. NaN is larger than all numbers, -0 equals 0. A
+row is sorted by a bitonic network in one workgroup, ties by place.
 
-Arrays: x (m, n), indices (m, n) i32. Kernel arguments: these, then n, k, the stride of x (i32). Grid: the rows.
+Arrays: x (m, n), indices (m, n) i32. Kernel arguments: these, then n, k, the stride of x, and the binary logarithm of n
+rounded up (i32). Grid: the rows.
 """
 
 from __future__ import annotations
@@ -72,7 +72,7 @@ class RowSort(Operator[Problem, SortSpec]):
     def read(self, values: Mapping[str, Any], k: int) -> Problem:
         """The problem of keys. Raises RequestError for rows that are too long."""
         if values["n"] > LONGEST:
-            raise RequestError(f"n={values['n']}: expected at most {LONGEST}, since all of a row are compared")
+            raise RequestError(f"n={values['n']}: expected at most {LONGEST}, which a workgroup holds")
         stride = read_stride(values, "stride")
         return Problem(values["m"], values["n"], k, values["order"], values["dtype"], stride)
 
@@ -117,7 +117,8 @@ class RowSort(Operator[Problem, SortSpec]):
 
     def launch(self, problem: Problem, spec: SortSpec, target: Target) -> Launch:
         names = [array.name for array in self.arrays(problem)]
-        scalars = map(np.int32, (problem.n, problem.k, problem.stride))
+        merges = max(problem.n - 1, 0).bit_length()
+        scalars = map(np.int32, (problem.n, problem.k, problem.stride, merges))
         return Launch((problem.m if problem.k else 0, 1, 1), (THREADS, 1, 1), (*names, *scalars))
 
 

@@ -1,24 +1,27 @@
-"""The kernel of argsort and topk: a workgroup ranks the elements of a row, each by comparing it with all."""
+"""The kernel of argsort and topk: a workgroup sorts a row by a bitonic network (Batcher 1968).
+
+Elements are integers with the same order, each with its place, which decides between equal ones. A thread holds those
+that lie a multiple of the workgroup's size apart; a step compares each with another one, which LDS hands over.
+"""
 
 from typing import Any
 
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import (
     Kernel,
+    Scalar,
     Tile,
     bitcast,
     cast,
     coordinates,
-    full,
+    gather,
     i32,
     kernel,
     load,
     loop,
     ptr,
-    reduce_sum,
-    scatter,
     splat_like,
-    stretch,
+    store,
     to_lds,
     view,
     where,
@@ -28,11 +31,8 @@ from ckmlir.ops.indexed.argsort import THREADS, SortSpec
 from ckmlir.ops.indexed.rows import WAVES
 from ckmlir.targets import Target
 
-AT_A_TIME = 4
-"""Elements that all others are compared with at a time: a row of them in LDS."""
 LAST = 2**31 - 1
 NAN, POSITIVE = 0x7FC00000, 0x7FFFFFFF
-ROW = Distribution.parse(f"r: {WAVES}@wave 64@lane, d0: 1, d1: {AT_A_TIME}@y0")
 
 
 def build(spec: SortSpec, target: Target) -> Kernel:
@@ -41,36 +41,44 @@ def build(spec: SortSpec, target: Target) -> Kernel:
     if spec.values:
         arguments["y"] = ptr(spec.dtype)
     arguments["indices"] = ptr("i32")
-    arguments.update(dict.fromkeys(("n", "k", "stride"), i32))
+    arguments.update(dict.fromkeys(("n", "k", "stride", "merges"), i32))
     length = spec.each * THREADS
-    own = Distribution.parse(f"d0: {spec.each}@y0 {WAVES}@wave 64@lane")
-    pairs, rows = own.expand(1, AT_A_TIME), length // AT_A_TIME
-    by_rows = Distribution.parse(f"d0: {spec.each}@y0 {WAVES}@wave {64 // AT_A_TIME}@lane, d1: {AT_A_TIME}@lane")
+    lies = Distribution.parse(f"d0: {spec.each}@y0 {WAVES}@wave 64@lane")
 
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
-    def ranked(given: Any) -> None:
-        row = view(given.x.offset(workgroup_id(0) * given.stride), (given.n,), (1,)).pad(length)
-        x = load(row.window((length,), (0,)), own)
-        key, place = _key(spec, x), coordinates(x, 0)
-        others = _key(spec, load(row.unmerge(0, (rows, AT_A_TIME)).window((rows, AT_A_TIME), (0, 0)), by_rows))
-        exists = coordinates(others, 0) * AT_A_TIME + coordinates(others, 1) < given.n
-        held = to_lds(where(exists, others, LAST))
-        with loop(0, rows, 1, carry=[splat_like(place, 0, "i32")]) as step:
-            (rank,) = step.carried
-            some = held.gather(full((1,), step.index, "i32", ROW.along(0)), 0, ROW)
-            other, mine = stretch(reduce_sum(some, 0), 0, length, pairs), stretch(key, 1, AT_A_TIME, pairs)
-            # All bits where the other stands in front, by its sign: a condition more would hold scalar registers.
-            in_front = (coordinates(other, 1) + step.index * AT_A_TIME - coordinates(other, 0)) >> 31
-            one = splat_like(other, 1, "i32")
-            equal = where(other.equals(mine), one, 0) & in_front
-            step.carry(rank + reduce_sum(where(other < mine, one, 0) + equal, 1))
-        rank = where(place < given.n, step.results[0], -1)
+    def sorted_rows(given: Any) -> None:
+        row = view(given.x.offset(workgroup_id(0) * given.stride), (given.n,), (1,)).pad(length).window((length,), (0,))
+        x = load(row, lies)
+        place = coordinates(x, 0)
+        key = where(place < given.n, _key(spec, x), LAST)
+        with loop(1, given.merges + 1, 1, carry=[key, place]) as merge:
+            with loop(1, merge.index + 1, 1, carry=merge.carried) as step:
+                key, place = step.carried
+                step.carry(*_exchanged(key, place, merge.index, merge.index - step.index))
+            merge.carry(*step.results)
+        place = merge.results[1]
         first = workgroup_id(0) * given.k
-        scatter(place, view(given.indices.offset(first), (given.k,), (1,)).window((length,), (0,)), rank, 0)
+        results = [(given.indices, place)]
         if spec.values:
-            scatter(x, view(given.y.offset(first), (given.k,), (1,)).window((length,), (0,)), rank, 0)
+            results.append((given.y, gather(row, place, 0)))
+        for pointer, tile in results:
+            store(tile, view(pointer.offset(first), (given.k,), (1,)).pad(length).window((length,), (0,)))
 
-    return ranked
+    return sorted_rows
+
+
+def _exchanged(key: Tile, place: Tile, merge: Scalar, bit: Scalar) -> tuple[Tile, Tile]:
+    """Each element, or the other one whose number differs in this bit. Of both the first in order goes where the bit is
+    0; the other way round in every second run of 2^merge elements.
+    """
+    at = coordinates(key, 0)
+    partner = at ^ (splat_like(at, 1, "i32") << bit)
+    key_there, place_there = to_lds(key).gather(partner), to_lds(place).gather(partner)
+    one = splat_like(at, 1, "i32")
+    before = where(place_there < place, one, 0)
+    before = where(key_there < key, one, where(key_there.equals(key), before, 0))
+    other = before.differs((at >> merge ^ at >> bit) & 1)
+    return where(other, key_there, key), where(other, place_there, place)
 
 
 def _key(spec: SortSpec, x: Tile) -> Tile:

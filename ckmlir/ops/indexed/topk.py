@@ -5,8 +5,8 @@
 By default the largest come first; NaN is larger than all numbers. Equal elements keep their order. It is `argsort` that
 keeps the first k, with its kernel.
 
-Arrays: x (m, n), y (m, k), indices (m, k) i32. Kernel arguments: these, then n, k, the stride of x (i32). Grid: the
-rows.
+Arrays: x (m, n), y (m, k), indices (m, k) i32. Kernel arguments: these, then n, k, the stride of x, and the binary
+logarithm of n rounded up (i32). Grid: the rows.
 """
 
 from __future__ import annotations
