@@ -40,6 +40,13 @@ FEW = {("gfx942", 0), ("gfx950", 1), ("gfx90a", 2), ("gfx942", 4), ("gfx950", 6)
        ("gfx90a", 10), ("gfx942", 11), ("gfx950", 12)}  # fmt: skip
 
 
+PUBLISHED: tuple[dict[str, Any], ...] = (
+    {"hidden": 448, "inter": 64, "e": 257, "topk": 9, "dtype": "bf16"},
+    {"hidden": 128, "inter": 448, "e": 8, "topk": 2, "renormalize": 1},
+)
+"""aiter's layer of 257 experts, (7168, 256), with 448 channels and 64 between; Mixtral's, (4096, 14336), by 32."""
+
+
 def run(name: str, chip: str, given: dict[str, Array] | None = None, **keys: Any) -> dict[str, Array]:
     """Run a request under all checkers, between guard bytes, and compare; with some arrays `given`."""
     operator, target = find_operator(name), get_target(chip)
@@ -126,11 +133,10 @@ def test_any_routing(tokens: int, choice: str) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("tokens", [1, 3, 5, 16, 32, 64, 128, 256, 1024])
-def test_a_published_layer(tokens: int) -> None:
-    """aiter's layer of 257 experts, 9 a token, whose (7168, 256) is scaled down to (448, 64), in bf16."""
-    keys = {"hidden": 448, "inter": 64, "e": 257, "topk": 9, "dtype": "bf16"}
-    run("moe_layer", CHIPS[tokens % 3], t=tokens, **keys)
+@pytest.mark.parametrize(("place", "tokens"), list(enumerate((1, 3, 5, 16, 32, 64, 128, 256, 1024))))
+@pytest.mark.parametrize("layer", range(len(PUBLISHED)))
+def test_published_layers(layer: int, place: int, tokens: int) -> None:
+    run("moe_layer", CHIPS[(place + layer) % 3], t=tokens, **PUBLISHED[layer])
 
 
 def test_nothing_is_read_back() -> None:

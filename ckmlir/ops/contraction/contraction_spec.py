@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Annotated
 
 from ckmlir.ops.contraction.depthwise import WORD as DEPTHWISE
@@ -12,6 +12,7 @@ from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import PACKED_FLOATS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
 PACKED_OUTPUTS = dict.fromkeys(PACKED_FLOATS, ("bf16", "f16", "f32"))
@@ -256,14 +257,19 @@ class ContractionSpec(Spec):
 
     @property
     def schedule_text(self) -> str:
-        """The K loop's schedule in the language of `ckmlir.dialect.schedule`; scales that go through LDS have two
-        buffers there, since arithmetic behind the products reads them.
+        """The K loop's schedule in the language of `ckmlir.dialect.schedule`. Scales of columns go through LDS, also
+        where B goes straight to registers, and have two buffers there, since arithmetic behind the products reads them.
         """
         text = SCHEDULES[self.schedule]
         through = [one.name for one in map(ScaleSpec.parse, self.scaling) if one.is_of_columns(self.block[1])]
-        if not through or "buffers" in text or self.scaled_by_instruction:
+        if not through or self.scaled_by_instruction:
             return text
-        return f"{text}; buffers {', '.join(f'{name} 2' for name in through)}"
+        schedule = parse_schedule(text)
+        paths = {**dict(schedule.paths), **{name: "through" for name in through if schedule.path == "straight"}}
+        buffers = {**dict(schedule.tensor_buffers), **{name: 2 for name in through if schedule.buffers_of(name) == 1}}
+        return str(
+            replace(schedule, paths=tuple(sorted(paths.items())), tensor_buffers=tuple(sorted(buffers.items())))
+        )
 
 
 def accumulator_names(products: int) -> tuple[str, ...]:

@@ -3,9 +3,10 @@
 High blocks are bound by the matrix cores and take the schedules of `ckmlir.ops.contraction.defaults`. Low ones wait for
 the matrices from memory: many small workgroups with one LDS buffer each hide that better than few with more loads on
 their way. By the model on gfx942, bf16, 64 experts of 16 tokens with 4 each, in shares of HBM's bandwidth: 16x64x128
-with compv4 65 %, 16x64x64 with compv4 69 %, with compv3 84 %, 16x32x64 with compv3 85 %; gate and up 69 %, 73 % and,
-with 32 columns, 87 %. Where those are fewer than compute units, smaller ones load further ahead: gate and up of 4
-experts, n=1024 k=2048, 46 % by 16x32x64, 70 % by 16x16x128 with mem4.
+with compv4 65 %, 16x64x64 with compv4 69 %, with compv3 84 %. Wide ones are better where sums are short: down from 256
+to 7168, 2 tokens of 8, 16x32x64 44 %, 16x64x64 76 %. Where those are fewer than two for each compute unit, smaller ones
+load further ahead: gate and up from 7168 to 256, 16 tokens of 8, 16x32x64 73 %, 16x16x128 with mem4 96 %.
+benchmarks/README.md has more of them.
 """
 
 from __future__ import annotations
@@ -39,14 +40,16 @@ BLOCKS = (
     Block(64, (128, 128), (2, 2), PREFERRED),
     Block(64, (64, 64), (2, 2), PREFERRED),
     Block(32, (64, 32), (2, 2), LOW),
-    Block(16, (32, 32), (1, 2), LOW),
+    Block(16, (64, 32), (1, 2), LOW),
 )
 
 
 STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()), *BLOCKS[3:])
 """Where the matrices are preshuffled, and go straight to registers: those of two leave fewer for accumulators."""
 FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
-"""Where low blocks leave compute units idle."""
+"""Where low blocks are too few."""
+LEAST = 2
+"""Low blocks for each compute unit, below which they are too few."""
 FEW_DEPTH = 2 * DEPTH
 
 
@@ -76,8 +79,8 @@ def _plans(problem: ExpertsProblem, block: Block, depth: int, named: str | None)
 
 
 def _few(problem: ExpertsProblem, target: Target) -> bool:
-    """Whether the lowest blocks, one for each expert that may be chosen, are fewer than compute units."""
+    """Whether the lowest blocks, one for each expert that may be chosen, leave compute units idle."""
     product, lowest = problem.product, BLOCKS[-1]
     across = ceil_div(product.n, lowest.columns[product.products - 1])
     live = min(problem.entries, problem.e)
-    return problem.unit == lowest.rows and 0 < live * across < target.compute_units
+    return problem.unit == lowest.rows and 0 < live * across < LEAST * target.compute_units
