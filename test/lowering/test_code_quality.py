@@ -323,8 +323,8 @@ def test_what_is_computed_behind_a_loop_has_its_wait_states() -> None:
     follows the loop begin with the last products.
     """
     text = (
-        "schedule qr_async_ping_pong 1; path k direct; buffers 2; step load_k.0-1+1, v_read.0-1, barrier, v_read.2-15, "
-        "top, exp, fence, barrier, fence, rescale, pv, fence, barrier, k_read.0-3+1, v_lds.0-1+1, load_v.0-3+2, fence, "
+        "schedule qr_async_ping_pong 1; path k direct; buffers 2; step load_k.0-1+1, v_read.0-1, barrier, v_read.2-3, "
+        "top, exp, fence, barrier, fence, rescale, pv, fence, barrier, k_read.0-3+1, v_lds.0+1, load_v.0-15+2, fence, "
         "barrier, fence, qk.1+1, qk.0+1, qk.2-7+1, fence, barrier; priority pv 1, qk 1; groups 2"
     )
     operator, target = find_operator("fmha_fwd"), get_target("gfx950")
