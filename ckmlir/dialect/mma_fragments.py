@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 from functools import lru_cache
-from typing import TYPE_CHECKING, NamedTuple
+from typing import NamedTuple, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -16,10 +16,36 @@ import numpy.typing as npt
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.operand_vectors import OperandVectors, accumulator_bases, of_all_four, of_elements, operand_vectors
 from ckmlir.dialect.row_runs import RowRuns
+from ckmlir.targets import MfmaInstruction
 from ckmlir.targets.mfma import LANES
 
-if TYPE_CHECKING:
-    from ckmlir.dialect.mma import Mma
+
+class Numbered(Protocol):
+    """What is asked of an `ckmlir.dialect.mma.Mma`: an instruction, and how the tile numbers its rows."""
+
+    @property
+    def instruction(self) -> MfmaInstruction:
+        """The instruction."""
+
+    @property
+    def transposed(self) -> bool:
+        """Whether operands are swapped."""
+
+    @property
+    def run(self) -> int:
+        """Neighbouring rows of C in a lane; 0: the instruction's own."""
+
+    @property
+    def a_dtype(self) -> str:
+        """Element type of A."""
+
+    @property
+    def b_dtype(self) -> str:
+        """Element type of B."""
+
+    @property
+    def c(self) -> Distribution:
+        """C of one wave and one instruction."""
 
 
 class Fragment(NamedTuple):
@@ -34,7 +60,9 @@ class Fragment(NamedTuple):
 
 
 @lru_cache(maxsize=1024)
-def match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
+def match(
+    mma: Numbered, a: Distribution, b: Distribution, c: Distribution
+) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Why the tiles cannot be multiplied as they lie, in words, or else the instructions that do, by m, n and k."""
     try:
         a, b = (of_elements(tile, dtype) for tile, dtype in ((a, mma.a_dtype), (b, mma.b_dtype)))
@@ -56,7 +84,7 @@ def match(mma: Mma, a: Distribution, b: Distribution, c: Distribution) -> tuple[
     return _pair(mma, first, second, accumulators, b.lengths[1])
 
 
-def _native_operand(mma: Mma, *, transposed: bool) -> Distribution:
+def _native_operand(mma: Numbered, *, transposed: bool) -> Distribution:
     """How the instruction takes the tile's A (or B), with the rows of its first operand in the order of the tile."""
     if mma.transposed != transposed:
         return Distribution.parse(mma.instruction.b_layout)
@@ -81,7 +109,7 @@ def _shape_problems(a: Distribution, b: Distribution, c: Distribution, kept: int
 
 
 def _pair(
-    mma: Mma, first: OperandVectors, second: OperandVectors, accumulators: Coordinates, depth: int
+    mma: Numbered, first: OperandVectors, second: OperandVectors, accumulators: Coordinates, depth: int
 ) -> tuple[tuple[str, ...], tuple[Fragment, ...]]:
     """Match accumulator blocks with the vectors of A in their rows and those of B in their columns, K by K."""
     a_by_row, b_by_row = first.by_row(), second.by_row()
