@@ -4,6 +4,7 @@ NaN stays NaN, or is the integer 0.
 Every f16, bf16, i8 and 8-bit value is converted; from f32, values that lie on, between and next to the results'.
 """
 
+import math
 from typing import Any
 
 import ml_dtypes
@@ -105,16 +106,20 @@ def test_conversion(chip: str, source: str, result: str) -> None:
     compare(given, convert_on(chip, given, source, result), expected(given, numpy_dtype(result, get_target(chip))))
 
 
-@pytest.mark.parametrize("chip", CHIPS)
-@pytest.mark.parametrize("result", ["bf16", "f16"])
+@pytest.mark.parametrize(("chip", "result"), [
+    *((chip, result) for chip in CHIPS for result in ("bf16", "f16")),
+    *((chip, result) for chip in ("gfx942", "gfx950") for result in ("fp8", "bf8")),
+])  # fmt: skip
 def test_a_bounded_conversion(chip: str, result: str) -> None:
-    """Of what is NaN, zero, or from 2^-126 to below 2^100, both signs: as any other."""
+    """Of what is NaN, zero, or from 2^-126 to below 2^100, both signs, and of 8 bits to the largest number: as any
+    other."""
     every = values("f32", get_target(chip))
-    size = np.abs(every)
-    given = every[np.isnan(every) | (every == 0) | ((size >= 2.0**-126) & (size < 2.0**100))]
+    dtype = numpy_dtype(result, get_target(chip))
+    size, most = np.abs(every), float(ml_dtypes.finfo(dtype).max) if dtype.itemsize == 1 else math.inf
+    given = every[np.isnan(every) | (every == 0) | ((size >= 2.0**-126) & (size < 2.0**100) & (size <= most))]
     assert np.isnan(given).sum() > 8
     got = convert_on(chip, given, "f32", result, bounded=True)
-    compare(given, got, expected(given, numpy_dtype(result, get_target(chip))))
+    compare(given, got, expected(given, dtype))
 
 
 def test_bounded_rounding_is_to_nearest_even() -> None:

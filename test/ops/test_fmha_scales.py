@@ -17,7 +17,8 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import ATTENTION
-from ckmlir.runtime import check_outputs
+from ckmlir.runtime import check_outputs, run_operator
+from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.scheduling import Workbench
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.targets import get_target
@@ -182,9 +183,8 @@ def test_schedules_are_proved(chip: str, operator: Any, keys: Keys, schedule: st
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_what_a_step_takes(chip: str) -> None:
-    """Vector instructions of the steady loop: none more for heads but for pairs that LLVM leaves apart and addresses of
-    V, which parts read in shorter pieces, at most 30 for blocks; 195 with none of these, where clamps of weights would
-    take 128 more; nothing is spilled.
+    """Vector instructions of the steady loop, where clamps of weights would take 96 more: at most 200, none more for
+    heads, 20 more for blocks; nothing is spilled.
     """
     target, counts = get_target(chip), {}
     for scales in ("tensor", "head", "block"):
@@ -192,8 +192,7 @@ def test_what_a_step_takes(chip: str) -> None:
         kernel = compile_kernel(FMHA, FMHA.spec(problem, target), target)
         assert kernel.code_object.kernel().metadata.vgpr_spill_count == 0
         counts[scales] = steady_loop(kernel.code_object, kernel.kernel_name).mix["valu"]
-    assert counts["head"] <= counts["tensor"] + 12 and counts["tensor"] <= 195
-    assert counts["block"] <= counts["tensor"] + 30
+    assert max(counts["tensor"], counts["head"]) <= 200 and counts["block"] <= 220
 
 
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
@@ -201,19 +200,32 @@ def test_what_a_step_takes(chip: str) -> None:
     (PAGED, {"page_size": 16}, {"scales": "page"}), (FMHA, {}, {"scales": "block", "scale_keys": 16}),
 ], ids=["pages", "blocks"])  # fmt: skip
 def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str) -> None:
-    """Vector instructions of the steady loop, register moves among them, for 16 keys that share a scale: at most 66
-    more, of 180; no vector register is spilled, and two scalar registers at most."""
+    """Vector instructions of the steady loop, register moves among them, for 16 keys that share a scale: at most 350
+    for pages, 45 more than without scales, and 240 for blocks; no register is spilled."""
     target, counts = get_target(chip), []
     for more in ({}, scaled):
         problem = operator.problem(sq=1024, sk=1024, h=1, d=128, dtype="fp8", **alone, **more)
         spec = operator.spec(problem, target)
         kernel = compile_kernel(operator, spec, target)
         metadata = kernel.code_object.kernel().metadata
-        assert metadata.vgpr_spill_count == 0 and metadata.sgpr_spill_count <= 2
+        assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
         mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
         assert spec.block[1] == 64 and mix["mfma"] == {"gfx942": 32, "gfx950": 8}[chip]
         counts.append(mix["valu"] + mix["vmov"])
-    assert counts[1] <= counts[0] + 66
+    assert counts[1] <= (240 if operator is FMHA else min(350, counts[0] + 45))
+
+
+@pytest.mark.parametrize(("chip", "schedule"), [
+    ("gfx942", "qr"), ("gfx950", "qr"), ("gfx942", "qr_woven_bytes"), ("gfx950", "qr_woven_deep"),
+])  # fmt: skip
+def test_weights_of_large_scores_are_numbers(chip: str, schedule: str) -> None:
+    """Exponents beyond 2^24 are rounded by more than the largest weight is below what 8 bits hold: largest ones are
+    rounded up, so that no weight becomes NaN."""
+    target = get_target(chip)
+    problem = FMHA.problem(h=1, sq=256, sk=192, d=128, dtype="fp8", scale=700.0, schedule=schedule)
+    arrays = FMHA.inputs(problem, target, seed=3)
+    result = run_operator(FMHA, problem, arrays, target, SimulatorDevice(target, seed=2))
+    assert np.isfinite(result.outputs["o"].astype(np.float32)).all()
 
 
 @pytest.mark.parametrize(("operator", "keys", "words"), [

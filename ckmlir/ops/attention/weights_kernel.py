@@ -48,7 +48,8 @@ class Softmax:
         exponent = self.units.exponent(largest)
         if not self.boost:
             return exponent
-        raised: Tile = maximum(exponent * (1 + ROUNDINGS), exponent * (1 - ROUNDINGS))
+        slack = exponent * ROUNDINGS
+        raised: Tile = maximum(exponent + slack, exponent - slack)  # of infinities one is NaN, which the other beats
         return raised
 
     def start(self, form: Form) -> list[Tile]:
