@@ -10,8 +10,9 @@ from ckmlir.lang import Kernel, cast, exit_unless, f32, i32, i64, kernel, load, 
 from ckmlir.lang import workgroup_id as workgroup_at
 from ckmlir.ops.attention.backward_shares_kernel import SLOTS, bounding, key_blocks, slot_of_head
 from ckmlir.ops.attention.backward_walks_kernel import sides
-from ckmlir.ops.attention.fmha_bwd_convert_dq import WAVES, ConvertDqSpec
+from ckmlir.ops.attention.fmha_bwd_convert_dq import ConvertDqSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head
+from ckmlir.ops.attention.slots_operator import WAVES
 from ckmlir.targets import Target
 
 SCHEDULE = "schedule convert_dq 1; ahead load 2"

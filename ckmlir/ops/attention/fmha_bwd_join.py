@@ -19,115 +19,52 @@ from typing import Any
 
 import numpy as np
 
-from ckmlir.ops.attention.fmha_bwd_convert_dq import DTYPES, WAVES, ConvertDqSpec, check_channels, invalid_fields
-from ckmlir.ops.attention.fmha_bwd_costs import SEQUENCE_KEYS, read_shares
-from ckmlir.ops.attention.fmha_bwd_spec import block_of
-from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
-from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
-from ckmlir.ops.attention.slot_table import Shares
+from ckmlir.ops.attention.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec
-from ckmlir.ops.request import Choice, Integer, RequestError
-from ckmlir.ops.spec import Reason, by, unlike
+from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, array_spec
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
 
 @dataclass(frozen=True)
-class Problem:
-    """Blocks to join; strides along batches, heads and rows."""
+class Problem(SlotsProblem):
+    """Blocks to join."""
 
-    shares: Shares
-    d: int
-    dtype: str
-    layout: str
-    strides: tuple[int, int, int]
-
-    @property
-    def batches(self) -> int:
-        """Of dk."""
-        return 1 if self.shares.keys.slots else self.shares.sequences
+    side = "keys"
 
 
-class JoinSpec(ConvertDqSpec):
-    """What the kernel's code depends on: the type and channels of dK, the block of a step, what memory holds of queries
-    and of keys, and the mask, as `FmhaBwdSpec` has it."""
+class JoinSpec(SlotsSpec):
+    """Of a kernel that joins blocks of keys."""
 
-    @property
-    def name(self) -> str:
-        words = [f"{side}_{word}" for side, word in zip("qk", self.sequences, strict=True) if word]
-        return "_".join([f"fmha_bwd_join_{self.dtype}_d{self.d}", by(self.block), *words, f"mask_{self.mask}"])
+    operator = "fmha_bwd_join"
 
 
-class Join(Operator[Problem, JoinSpec]):
-    """See the module's text."""
+class Join(SlotsOperator[Problem, JoinSpec]):
+    """dK or dV of blocks of keys that two workgroups share."""
 
     name = "fmha_bwd_join"
     summary = "attention backward with a fixed number of workgroups: dK or dV of blocks of keys that two share"
-    spec_type = JoinSpec
-    keys = (
-        *SEQUENCE_KEYS,
-        Integer("d", 128, "channels: a multiple of 8 (f32: 4) up to 256", minimum=1, multiple=4),
-        Choice("dtype", "f16", "of dK", DTYPES),
-        Choice("layout", "bhsd", "order of the dimensions in memory", ("bhsd", "bshd")),
-        HeadStrides("dk_strides", None, "elements from one batch, head and row of dk to the next", 3, array="dk"),
-    )
-
-    def _problem(self, values: Mapping[str, Any]) -> Problem:
-        shares = read_shares(values)
-        d, dtype, layout = values["d"], values["dtype"], values["layout"]
-        check_channels(d, dtype)
-        batches = 1 if shares.keys.slots else shares.sequences
-        sizes = (shares.heads, shares.keys.total, d)
-        strides = checked_head_strides("dk", layout, batches, sizes, dtype, values["dk_strides"])
-        problem = Problem(shares, d, dtype, layout, strides)
-        self.arrays(problem)  # refuses what is too large
-        return problem
-
-    def spec(self, problem: Problem, target: Target) -> JoinSpec:
-        return JoinSpec(**_fields(problem))
-
-    def mismatches(self, problem: Problem, spec: JoinSpec, target: Target) -> list[Reason]:
-        return list(unlike(spec, **_fields(problem)))
-
-    def validate(self, spec: JoinSpec, target: Target) -> list[Reason]:
-        return invalid_fields(spec)
-
-    def kernels(self, target: Target) -> list[JoinSpec]:
-        words = (("", ""), ("start", "start"))
-        return [
-            JoinSpec(dtype, d, block_of(dtype, d)[:2], pair, mask)
-            for dtype in DTYPES for d in HEAD_TILES for pair in words for mask in ("none", "causal")
-        ]  # fmt: skip
+    output = "dk"
+    problem_type, spec_type = Problem, JoinSpec
+    keys = slot_keys("dk")
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
-        shares, (batch, head, row) = problem.shares, problem.strides
-        middle = ((shares.heads, head), (shares.keys.total, row))
-        (first, far), (second, near) = middle if problem.layout == "bhsd" else middle[::-1]
+        shares = problem.shares
         return (
             array_spec("slots", (shares.own_slots, shares.block[1], problem.d), "f32", "in", limited=False),
-            *shares.arrays(),
-            array_spec("costs", (shares.sequences + 2,), "i32", "in"),
-            ArraySpec("dk", (problem.batches, first, second, problem.d), problem.dtype, "out", (batch, far, near, 1)),
+            *self.lists(problem),
+            self.result(problem),
         )
 
     def _together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         values = problem.shares.values()
         return {**values, "costs": problem.shares.costs(values)}
 
-    def check_inputs(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
-        problem.shares.check_arrays(arrays)
-        if (arrays["costs"] != problem.shares.costs(arrays)).any():
-            raise RequestError("array costs: it does not belong to these lengths; expected what fmha_bwd_costs makes")
-
-    def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
-        return generator.standard_normal(array.shape, dtype=np.float32)
-
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
-        found = np.zeros(self.arrays(problem)[-1].shape)
+        found = np.zeros(self.result(problem).shape)
         for place, rows in _joined(problem, arrays):
-            _by_head(problem, found)[place] = rows
+            problem.by_head(found)[place] = rows
         return {"dk": found}
 
     def tolerances(
@@ -136,7 +73,7 @@ class Join(Operator[Problem, JoinSpec]):
         """Rounded once; of blocks that are not shared nothing is promised."""
         free = np.ones(reference["dk"].shape, np.bool_)
         for place, _ in _joined(problem, arrays):
-            _by_head(problem, free)[place] = False
+            problem.by_head(free)[place] = False
         kind = find_dtype(problem.dtype)
         return {"dk": Tolerance(kind.unit_roundoff, kind.underflow, "a number rounded once", free)}
 
@@ -150,10 +87,6 @@ class Join(Operator[Problem, JoinSpec]):
         return Launch((shares.own_slots - 1, 1, 1), (WAVES * WAVE_SIZE, 1, 1), arguments)
 
 
-def _by_head(problem: Problem, array: Array) -> Array:
-    return array if problem.layout == "bhsd" else array.transpose(0, 2, 1, 3)
-
-
 def _joined(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[Any, Array]]:
     """Where the rows of each shared block lie in dK by heads, and what they are."""
     shares = problem.shares
@@ -164,14 +97,6 @@ def _joined(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[Any
         batch = 0 if shares.keys.slots else number
         where = batch, head, slice(start + first, start + first + count)
         yield where, arrays["slots"][workgroup, :count].astype(np.float64)
-
-
-def _fields(problem: Problem) -> dict[str, Any]:
-    shares = problem.shares
-    return {
-        "dtype": problem.dtype, "d": problem.d, "block": shares.block, "sequences": shares.words,
-        "mask": shares.mask.kind,
-    }  # fmt: skip
 
 
 OPERATOR = Join()

@@ -8,11 +8,11 @@ from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, cast, exit_unless, i32, i64, kernel, load, ptr, store, workgroup_id
 from ckmlir.ops.attention.backward_shares_kernel import block_at, bounding, last, slot_of_block
 from ckmlir.ops.attention.backward_walks_kernel import sides
-from ckmlir.ops.attention.fmha_bwd_convert_dq import WAVES
 from ckmlir.ops.attention.fmha_bwd_convert_dq_kernel import VECTOR
 from ckmlir.ops.attention.fmha_bwd_join import JoinSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head
 from ckmlir.ops.attention.key_blocks import boundary
+from ckmlir.ops.attention.slots_operator import WAVES
 from ckmlir.targets import Target
 
 
