@@ -170,7 +170,7 @@ def _comparison(op: ir.Operation, joined: bool) -> Comparison:
 
 
 def _is_known(value_: ir.Value) -> bool:
-    """Whether a value is made of constants, so that what compares it is no instruction."""
+    """Whether a value is made of constants, so that comparing it takes no instruction."""
     owner = producer(value_)
     if owner is None or owner.name not in ("arith.constant", "vector.broadcast", "arith.addi"):
         return False

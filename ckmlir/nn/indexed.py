@@ -22,7 +22,7 @@ def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object =
         Places, (…, n), i32. NaN is larger than all numbers.
 
     Raises:
-        DeviceError: rows are not contiguous, or there is no such dimension.
+        DeviceError: rows are not contiguous, or x has no dimension `dim`.
         RequestError: the operator refuses the type or the size.
     """
     call = Call(stream)

@@ -229,7 +229,7 @@ def epilogue(
 
 
 def _are_matrices(x: Given, *others: Given | None) -> bool:
-    """Whether all dimensions but the last are one, the rows of a matrix, or there are no others; None is left out."""
+    """Whether x is a matrix or a vector, or everything that is given can be read as the rows of one."""
     return x.ndim <= 2 or all(one.has_rows for one in (x, *others) if one is not None)
 
 

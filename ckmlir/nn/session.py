@@ -105,7 +105,7 @@ class Session:
 
         Raises:
             RequestError, DeviceError, NoKernel, KernelFault: as dispatchers and executables.
-            NoGradient: a tensor requires gradients, and results are no integers.
+            NoGradient: a tensor requires gradients, and results are not integers.
         """
         if self._is_closed:
             raise DeviceError("this session is closed")

@@ -234,7 +234,7 @@ def _in_first(origin: ir.Value, loop: ir.Operation) -> ir.Value:
 
 
 def _at_least_one(length: ir.Value | int) -> ir.Value:
-    """A length to divide by: of nothing there are no accesses, but of a division by 0 no result at all."""
+    """A length to divide by: a dimension of length 0 is never accessed, but dividing by 0 has no defined result."""
     return _constant(length) if isinstance(length, int) else arith.maxui(length, _constant(1))
 
 

@@ -26,7 +26,7 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
-  // What is known before the kernel runs is no comparison of single elements: LLVM makes the choice.
+  // Constants are not compared element by element: LLVM makes the choice.
   // CHECK-LABEL: llvm.func @known
   // CHECK-NOT: llvm.inline_asm
   // CHECK: arith.select %{{.*}} : vector<8xi1>, vector<8xf32>

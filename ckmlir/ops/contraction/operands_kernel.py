@@ -69,8 +69,8 @@ class PackedMatrix(Matrix):
 
 
 @dataclass(frozen=True)
-class Converted:
-    """A matrix whose elements become others on their way to LDS."""
+class Changed:
+    """A matrix whose elements, of a kind, become others that products take, on their way to LDS."""
 
     matrix: Matrix
     kind: Dtype
@@ -80,6 +80,11 @@ class Converted:
     def name(self) -> str:
         """See `loop_kernel.Operand`."""
         return self.matrix.name
+
+
+@dataclass(frozen=True)
+class Converted(Changed):
+    """A matrix whose elements are converted."""
 
     def load(self, k: Scalar) -> Tile:
         """See `loop_kernel.Operand`."""
@@ -94,18 +99,10 @@ class Converted:
 
 
 @dataclass(frozen=True)
-class Shifted:
-    """A matrix of integers that become others, less zero points, on their way to LDS."""
+class Shifted(Changed):
+    """A matrix of integers that become others less zero points."""
 
-    matrix: Matrix
-    kind: Dtype
-    taken: str
     zeros: ZeroPoints
-
-    @property
-    def name(self) -> str:
-        """See `loop_kernel.Operand`."""
-        return self.matrix.name
 
     def load(self, k: Scalar) -> tuple[Tile, Tile]:
         """See `loop_kernel.Operand`."""

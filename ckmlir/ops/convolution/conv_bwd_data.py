@@ -49,7 +49,7 @@ LEAST_BLOCK = 16
 
 
 class ConvBwdData(ConvolutionOperator):
-    """See the module's text."""
+    """The gradient of the images, class by class of places with the same remainders by the strides."""
 
     name = "conv_bwd_data"
     summary = "gradient of the images of a convolution, all classes of places in one launch"

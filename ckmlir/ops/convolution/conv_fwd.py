@@ -47,7 +47,7 @@ from ckmlir.targets import Target
 
 
 class ConvFwd(ConvolutionOperator):
-    """See the module's text."""
+    """Forward convolution as an implicit product of matrices."""
 
     name = "conv_fwd"
     summary = "convolution of 1-D to 3-D images in groups, with an expression of the sums and D tensors"
