@@ -61,7 +61,7 @@ def named(code: Sequence[Instruction], pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.full), 19])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", OPERATORS)

@@ -59,6 +59,7 @@ def test_side_tensors_of_every_kind(chip: str, kind: str) -> None:
         agree("gemm", chip, m=m, n=n, k=k, op="acc * 0.5 + d0", d=[dtype], d_kind=[kind], ldd=[pitch])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("out", ["f16", "bf16", "f32", "fp8", "bf8", "i8"])
 @pytest.mark.parametrize("dtype", ["f16", "i8"])
@@ -99,6 +100,7 @@ def test_steady_loop_does_not_know_the_epilogue(chip: str, epilogue: str) -> Non
     assert mixes[0] == mixes[1]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("size", SIZES)
 def test_gated(chip: str, size: str) -> None:

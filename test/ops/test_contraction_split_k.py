@@ -61,6 +61,7 @@ def test_parts_through_a_workspace(chip: str, number: int) -> None:
     agree(name, chip, m=m, n=n, k=k, split_k=(2, 3, 50)[place % 3], **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(ATOMIC)))))
 def test_parts_by_atomics(chip: str, number: int) -> None:
     """The same, where the chip can; columns of 16 bits in pairs."""

@@ -64,6 +64,7 @@ PARTS: tuple[tuple[str, str, str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "name", "dtype", "keys", "checks"),
     [(*one, "all" if number % 6 == 0 else "") for number, one in enumerate(PARTS)],

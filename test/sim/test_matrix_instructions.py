@@ -246,6 +246,7 @@ def compiled_together() -> None:
     library().addresses(dict.fromkeys(selection_of(Product(shape).instruction(), shape.target).key for shape in SHAPES))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_matrix_instruction_agrees_with_numpy(shape: Shape) -> None:
     product = Product(shape)
