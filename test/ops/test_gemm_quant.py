@@ -181,4 +181,6 @@ def test_sums_of_short_groups_are_scaled_as_they_come(keys: dict[str, Any]) -> N
     before_the_last = names[: products[-1]]
     assert sum(name.startswith(("v_pk_fma_f32", "v_fma_f32")) for name in before_the_last) >= 64
     metadata = one.kernel.code_object.kernel().metadata
-    assert metadata.private_segment_size == 0 and metadata.vgpr_spill_count < 8
+    assert metadata.private_segment_size == 0 and metadata.vgpr_spill_count <= 1
+    # For 32 products of a step 8 loads of A and B, 2 of scales of rows, 1 of a column's four.
+    assert 32 * sum(name.startswith("buffer_load") for name in names) <= 11 * len(products)

@@ -12,7 +12,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import scales_over
-from ckmlir.lang import Scalar, Tile, View, cast, load, mma, slice_tile, stretch, to_lds, view
+from ckmlir.lang import Scalar, Tile, View, cast, insert_tile, join_axes, mma, slice_tile, stretch, to_lds, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.numbers_kernel import Numbers
@@ -47,14 +47,17 @@ class Place(Numbers):
             return Following(seen, self.origin, self.length)
         return Listed(seen, self.index)
 
-    def group(self, k: Scalar, piece: int) -> Scalar:
-        """The group of the elements `piece` behind k; the last one for what lies beyond it, where A and B are zero."""
-        number: Scalar = k // self.spec.group + piece // self.spec.group
-        return number.minimum(self.groups - 1) if piece >= self.spec.group else number
+    def group(self, k: Scalar, number: int) -> Scalar:
+        """A group of the step at k; the last one for what lies beyond it, where A and B are zero."""
+        found: Scalar = k // self.spec.group + number
+        return found.minimum(self.groups - 1) if number else found
 
-    def of_group(self, group: Scalar) -> View:
-        """The scale of every row."""
-        return self.matrix().freeze(1, group).pad(self.length)
+    def of_groups(self, k: Scalar, count: int, lies: Distribution) -> Tile:
+        """The scales of the block's rows and of the step's groups, which follow each other in memory, in as few loads
+        as their alignment allows; `lies`: rows. Beyond the last group there are zeros, as in A and B.
+        """
+        first = (k // self.spec.group).multiple_of(count)
+        return self.rows(self.matrix()).load((first,), (count,), lies.expand(1, count))
 
     def across(self) -> Distribution:
         """How a number for each row lies, so that it meets the accumulators."""
@@ -68,14 +71,17 @@ class Place(Numbers):
 class Source(Protocol):
     """Scales of groups of an operand: brought to a step, and applied to its partial sums."""
 
-    def load(self, k: Scalar, piece: int) -> Any:
-        """Those of the elements `piece` behind k, from memory."""
+    def load(self, k: Scalar, depth: int) -> Any:
+        """Those of the step at k, from memory."""
 
     def hold(self, loaded: Any) -> Any:
         """The same, put into LDS where they go through it."""
 
     def read(self, held: Any) -> Any:
         """The same, in registers."""
+
+    def of_piece(self, scales: Any, piece: int) -> Any:
+        """Those of the elements so far behind the step's first."""
 
     def fold(self, factor: Any, scales: Any) -> Any:
         """A factor of fewer numbers than the sums, and these scales where they are no more."""
@@ -87,7 +93,7 @@ class Source(Protocol):
 class Absent:
     """No scales of groups."""
 
-    def load(self, k: Scalar, piece: int) -> Any:
+    def load(self, k: Scalar, depth: int) -> Any:
         """See `Source`."""
         return 1.0
 
@@ -98,6 +104,10 @@ class Absent:
     def read(self, held: Any) -> Any:
         """See `Source`."""
         return held
+
+    def of_piece(self, scales: Any, piece: int) -> Any:
+        """See `Source`."""
+        return scales
 
     def fold(self, factor: Any, scales: Any) -> Any:
         """See `Source`."""
@@ -114,12 +124,19 @@ class Uniform(Absent):
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    def load(self, k: Scalar, piece: int) -> Any:
+    def load(self, k: Scalar, depth: int) -> Any:
         """See `Source`."""
-        place, group = self.place, self.place.group(k, piece)
+        place, found = self.place, []
         row = place.origin // place.spec.rows
-        index = row * place.pitch + group if place.spec.major == "k" else group * place.pitch + row
-        return place.pointer.scalar(index)
+        for number in range(depth // place.spec.group):
+            group = place.group(k, number)
+            index = row * place.pitch + group if place.spec.major == "k" else group * place.pitch + row
+            found.append(place.pointer.scalar(index))
+        return found
+
+    def of_piece(self, scales: Any, piece: int) -> Any:
+        """See `Source`."""
+        return scales[piece // self.place.spec.group]
 
     def fold(self, factor: Any, scales: Any) -> Any:
         """See `Source`."""
@@ -132,10 +149,13 @@ class Rows(Absent):
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    def load(self, k: Scalar, piece: int) -> Any:
+    def load(self, k: Scalar, depth: int) -> Any:
         """See `Source`."""
-        seen = self.place.matrix().freeze(1, self.place.group(k, piece))
-        return self.place.rows(seen).load(lies=self.place.across())
+        return self.place.of_groups(k, depth // self.place.spec.group, self.place.across())
+
+    def of_piece(self, scales: Any, piece: int) -> Any:
+        """See `Source`."""
+        return _of_group(scales, piece // self.place.spec.group)
 
     def fold(self, factor: Any, scales: Any) -> Any:
         """See `Source`."""
@@ -148,24 +168,33 @@ class Columns(Absent):
     def __init__(self, place: Place) -> None:
         self.place = place
 
-    def load(self, k: Scalar, piece: int) -> Any:
+    def load(self, k: Scalar, depth: int) -> Any:
         """See `Source`."""
-        seen = self.place.of_group(self.place.group(k, piece))
-        window = seen.window((self.place.length,), (self.place.origin,))
-        return load(window, coalesced((self.place.length,), self.place.lies.waves, 0, 1))
+        dealt_out = coalesced((self.place.length,), self.place.lies.waves, 0, 1)
+        return self.place.of_groups(k, depth // self.place.spec.group, dealt_out)
 
     def hold(self, loaded: Any) -> Any:
         """See `Source`."""
-        return to_lds(cast(loaded, "f32"), self.place.spec.name)
+        groups = (_of_group(loaded, number) for number in range(loaded.lengths[1]))
+        return [to_lds(cast(one, "f32"), self.place.spec.name) for one in groups]
 
     def read(self, held: Any) -> Any:
         """See `Source`."""
-        return held.read(self.place.across())
+        return [one.read(self.place.across()) for one in held]
+
+    def of_piece(self, scales: Any, piece: int) -> Any:
+        """See `Source`."""
+        return scales[piece // self.place.spec.group]
 
     def apply(self, partial: Tile, scales: Any) -> Tile:
         """See `Source`."""
         found: Tile = partial * self.place.stretched(scales, partial)
         return found
+
+
+def _of_group(scales: Tile, number: int) -> Tile:
+    """Of the scales of rows and groups those of a group."""
+    return join_axes(slice_tile(scales, 1, number, 1), 0)
 
 
 class GroupSums(Sums):
@@ -179,10 +208,15 @@ class GroupSums(Sums):
         group: int,
         a: Source,
         b: Sequence[Source],
+        *,
+        halves: bool,
     ) -> None:
-        """`group`: elements along K of a partial sum; scales of A, and of each matrix B."""
+        """`group`: elements along K of a partial sum; scales of A, and of each matrix B; `halves`: whether there are
+        partial sums of half the columns at a time, if there are so many.
+        """
         super().__init__(product, waves, block, len(b))
         self.group, self.sources = group, [a, *b]
+        self.columns = block[1] // 2 if halves and 2 * waves[1] * product.n <= block[1] else block[1]
         self.pieces = range(0, block[2], group)
 
     def start(self) -> list[Tile]:
@@ -190,28 +224,41 @@ class GroupSums(Sums):
         return [self.zeros("f32") for _ in range(self.count)]
 
     def load(self, k: Scalar) -> Sequence[Any]:
-        """See `Accumulation`: by piece of the step and operand."""
-        return [[source.load(k, piece) for source in self.sources] for piece in self.pieces]
+        """See `Accumulation`: by operand."""
+        return [source.load(k, self.block[2]) for source in self.sources]
 
     def hold(self, loaded: Sequence[Any]) -> Sequence[Any]:
         """See `Accumulation`."""
-        return [[source.hold(one) for source, one in zip(self.sources, own, strict=True)] for own in loaded]
+        return [source.hold(own) for source, own in zip(self.sources, loaded, strict=True)]
 
     def read(self, held: Sequence[Any]) -> Sequence[Any]:
         """See `Accumulation`."""
-        return [[source.read(one) for source, one in zip(self.sources, own, strict=True)] for own in held]
+        return [source.read(own) for source, own in zip(self.sources, held, strict=True)]
 
     def add(self, sums: Sequence[Tile], rows: Tile, columns: Sequence[Tile], scales: Sequence[Any]) -> list[Tile]:
         """See `Accumulation`."""
-        found = list(sums)
-        for piece, (of_a, *of_b) in zip(self.pieces, scales, strict=True):
-            left = self._piece(rows, piece)
+        found, none = list(sums), self._some(self.zeros(self.product.acc_dtype), 1, 0)
+        for piece in self.pieces:
+            of_a, *of_b = (source.of_piece(own, piece) for source, own in zip(self.sources, scales, strict=True))
+            left, factor = self._piece(rows, piece), self.sources[0].fold(1.0, of_a)
             for number, (matrix, source, own) in enumerate(zip(columns, self.sources[1:], of_b, strict=True)):
-                partial = mma(self.product, left, self._piece(matrix, piece), self.zeros(self.product.acc_dtype))
-                scaled = source.apply(cast(partial, "f32"), own)
-                factor = source.fold(self.sources[0].fold(1.0, of_a), own)
-                found[number] = found[number] + scaled * self._block(factor, scaled)
+                right = self._piece(matrix, piece)
+                for first in range(0, self.block[1], self.columns):
+                    partial = mma(self.product, left, self._some(right, 0, first), none)
+                    scaled = source.apply(cast(partial, "f32"), self._some(own, 0, first))
+                    scaled = scaled * self._block(source.fold(factor, own), scaled)
+                    total = self._some(found[number], 1, first) + scaled
+                    found[number] = self._with(found[number], total, first)
         return found
+
+    def _some(self, tile: Any, axis: int, first: int) -> Any:
+        """Of a tile so many columns of the block as partial sums have at a time."""
+        if self.columns == self.block[1] or not isinstance(tile, Tile):
+            return tile
+        return slice_tile(tile, axis, first, self.columns)
+
+    def _with(self, sums: Tile, some: Tile, first: int) -> Tile:
+        return some if self.columns == self.block[1] else insert_tile(sums, some, 1, first)
 
     def _piece(self, operand: Tile, start: int) -> Tile:
         return operand if len(self.pieces) == 1 else slice_tile(operand, 1, start, self.group)
@@ -259,7 +306,10 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
         first, *others = (places[operand] for operand in spec.tensors)
         return BlockScales(product, spec.waves, spec.block, first, others)
     a, *b = (_source(places.get(operand)) for operand in spec.tensors)
-    return GroupSums(product, spec.waves, spec.block, spec.piece, a, b)
+    # Scales of several groups come as vectors, which are there at once: registers have room for half the partial sums.
+    vectors = all(one.spec.align * one.spec.group >= spec.block[2] for one in places.values())
+    halves = vectors and spec.piece < spec.block[2]
+    return GroupSums(product, spec.waves, spec.block, spec.piece, a, b, halves=halves)
 
 
 def scaled_totals(spec: ContractionSpec, product: Mma, work: Work, totals: Sequence[Tile]) -> list[Tile]:
