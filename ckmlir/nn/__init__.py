@@ -7,7 +7,7 @@ y = nn.linear(x, weight, bias, activation="gelu")
 
 from ckmlir.nn.array import Array
 from ckmlir.nn.attention import attention, attention_varlen
-from ckmlir.nn.attention_gradients import attention_backward
+from ckmlir.nn.attention_gradients import attention_backward, attention_varlen_backward
 from ckmlir.nn.cached_attention import attention_page_lists, attention_paged, attention_with_kvcache
 from ckmlir.nn.combined_products import combined_matmul
 from ckmlir.nn.convolution_gradients import (
@@ -22,6 +22,15 @@ from ckmlir.nn.convolutions import conv1d, conv2d, conv3d
 from ckmlir.nn.einsum import einsum
 from ckmlir.nn.expert_parts import SortedExperts, expert_matmul, quantize_for_experts, sort_experts
 from ckmlir.nn.experts import fused_experts, moe
+from ckmlir.nn.flash import (
+    flash_attn_func,
+    flash_attn_kvpacked_func,
+    flash_attn_qkvpacked_func,
+    flash_attn_varlen_func,
+    flash_attn_varlen_kvpacked_func,
+    flash_attn_varlen_qkvpacked_func,
+    flash_attn_with_kvcache,
+)
 from ckmlir.nn.grouped import grouped_matmul
 from ckmlir.nn.indexed import argsort, cumsum, histogram, nonzero, scatter_rows, segment_sum, sort
 from ckmlir.nn.kinds_of_attention import hstu_attention, sage_attention, sparse_attention
@@ -46,6 +55,7 @@ __all__ = [
     "attention_page_lists",
     "attention_paged",
     "attention_varlen",
+    "attention_varlen_backward",
     "attention_with_kvcache",
     "avg_pool1d",
     "avg_pool2d",
@@ -71,6 +81,13 @@ __all__ = [
     "embedding",
     "empty",
     "expert_matmul",
+    "flash_attn_func",
+    "flash_attn_kvpacked_func",
+    "flash_attn_qkvpacked_func",
+    "flash_attn_varlen_func",
+    "flash_attn_varlen_kvpacked_func",
+    "flash_attn_varlen_qkvpacked_func",
+    "flash_attn_with_kvcache",
     "fused_experts",
     "grouped_matmul",
     "histogram",

@@ -1,4 +1,7 @@
-"""Attention: of batches, and of sequences of different lengths that follow each other."""
+"""Attention: of batches, and of sequences of different lengths that follow each other.
+
+`flash.py` has the same under the names and with the arguments of flash-attention.
+"""
 
 from __future__ import annotations
 
@@ -30,6 +33,7 @@ def attention(
     scale: float | None = None,
     softcap: float = 0.0,
     alibi_slopes: Any = None,
+    deterministic: bool = False,
     layout: str = "bshd",
     return_lse: bool = False,
     out: Any = None,
@@ -44,7 +48,8 @@ def attention(
         window: how many keys to the left and to the right a query attends to; -1: all.
         scale: by default 1 / sqrt(d).
         softcap: scores are at most this, by a tanh; 0: no such bound.
-        alibi_slopes: (h,), f32.
+        alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
+        deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory.
         layout: "bshd", or "bhsd" as PyTorch's scaled_dot_product_attention has it, for all arrays.
         return_lse: also return the logarithms of the sums of exponentials, (b, h, sq), f32.
         out: as q with dv channels, to be written.
@@ -69,6 +74,7 @@ def attention(
     return (o, found["lse"].array) if return_lse else o
 
 
+@differentiable
 def attention_varlen(
     q: Any,
     k: Any,
@@ -81,6 +87,7 @@ def attention_varlen(
     scale: float | None = None,
     softcap: float = 0.0,
     alibi_slopes: Any = None,
+    deterministic: bool = False,
     return_lse: bool = False,
     out: Any = None,
     stream: object = None,
@@ -96,30 +103,16 @@ def attention_varlen(
     Other arguments, results and errors are those of `attention`; the logarithms are (h, queries of all sequences).
     """
     call = Call(stream)
-    arrays = {name: call.read(name, one).require(ndim=3) for name, one in (("q", q), ("k", k), ("v", v))}
-    query, key, value = (one.shape for one in arrays.values())
-    if key[:2] != value[:2]:
-        raise DeviceError(f"k {key}, v {value}: expected as many keys and heads")
-    starts = {"q": starts_of("cu_seqlens_q", cu_seqlens_q, query[0])}
-    starts["k"] = starts["q"] if cu_seqlens_k is None else starts_of("cu_seqlens_k", cu_seqlens_k, key[0])
-    if len(starts["q"]) != len(starts["k"]) or starts["k"][-1] != key[0]:
-        raise DeviceError(
-            f"cu_seqlens_k: {len(starts['k'])} numbers that end with {starts['k'][-1]}; expected {len(starts['q'])} "
-            f"that end with the {key[0]} keys"
-        )
-    keys: dict[str, object] = {
-        "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd",
-        **{f"seqlens_{side}": tuple(np.diff(one).tolist()) for side, one in starts.items()},
-        **common_keys(arrays, causal, window, scale), "lse": return_lse, "soft_cap": softcap or None,
-    }  # fmt: skip
+    arrays, starts, keys = read_sequences(call, (q, k, v), cu_seqlens_q, cu_seqlens_k, causal, window, scale)
+    keys |= {"lse": return_lse, "soft_cap": softcap or None}
+    (total, heads, _), channels = arrays["q"].shape, arrays["v"].shape[2]
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
-    result = call.out("out", out, (*query[:2], value[2]), arrays["q"].dtype)
+    result = call.out("out", out, (total, heads, channels), arrays["q"].dtype)
     written = None if result is None else in_rows("o", result, keys)
-    for side, numbers in starts.items():
-        inputs[f"seqstart_{side}"] = beside(call, arrays["q"], np.asarray(numbers, np.int32))
-    inputs["slopes"] = slopes_of(call, alibi_slopes, query[1], keys)
+    inputs |= starts
+    inputs["slopes"] = slopes_of(call, alibi_slopes, heads, keys)
     found = call.run("fmha_fwd", keys, inputs, {"o": written})
-    o = out if out is not None else found["o"].reshaped(*query[:2], value[2]).array
+    o = out if out is not None else found["o"].reshaped(total, heads, channels).array
     return (o, found["lse"].array) if return_lse else o
 
 
@@ -145,6 +138,35 @@ def read_batches(
     for name, one in arrays.items():
         keys |= strides_key(name, strides_of(packed_channels(one), layout))
     return arrays, keys
+
+
+def read_sequences(
+    call: Call, given: Sequence[Any], cu_seqlens_q: Any, cu_seqlens_k: Any, causal: bool, window: Sequence[int],
+    scale: float | None,
+) -> tuple[dict[str, Given], dict[str, Given], dict[str, object]]:  # fmt: skip
+    """q, k and v of sequences that follow each other, as they were given; where sequences begin, as kernels take it;
+    and the keys that follow from both.
+
+    Raises DeviceError where they do not fit.
+    """
+    arrays = {name: call.read(name, one).require(ndim=3) for name, one in zip("qkv", given, strict=True)}
+    query, key, value = (one.shape for one in arrays.values())
+    if key[:2] != value[:2]:
+        raise DeviceError(f"k {key}, v {value}: expected as many keys and heads")
+    starts = {"q": starts_of("cu_seqlens_q", cu_seqlens_q, query[0])}
+    starts["k"] = starts["q"] if cu_seqlens_k is None else starts_of("cu_seqlens_k", cu_seqlens_k, key[0])
+    if len(starts["q"]) != len(starts["k"]) or starts["k"][-1] != key[0]:
+        raise DeviceError(
+            f"cu_seqlens_k: {len(starts['k'])} numbers that end with {starts['k'][-1]}; expected {len(starts['q'])} "
+            f"that end with the {key[0]} keys"
+        )
+    keys: dict[str, object] = {
+        "mode": "group", "h": query[1], "hk": key[1], "layout": "bshd",
+        **{f"seqlens_{side}": tuple(np.diff(one).tolist()) for side, one in starts.items()},
+        **common_keys(arrays, causal, window, scale),
+    }  # fmt: skip
+    lists = {f"seqstart_{side}": beside(call, arrays["q"], np.asarray(one, np.int32)) for side, one in starts.items()}
+    return arrays, lists, keys
 
 
 def strides_of(array: Given, layout: str) -> tuple[int, ...] | None:
@@ -176,11 +198,14 @@ def common_keys(
 
 
 def slopes_of(call: Call, slopes: Any, heads: int, keys: dict[str, object]) -> Given | None:
-    """ALiBi's slopes, noted among the keys."""
+    """ALiBi's slopes, of heads or of sequences and heads, noted among the keys."""
     if slopes is None:
         return None
-    keys["alibi"] = "head"
-    return call.read("alibi_slopes", slopes).require(shape=(heads,), dtype="f32").rows().reshaped(heads)
+    given = call.read("alibi_slopes", slopes).require(dtype="f32")
+    by_batch = given.ndim == 2
+    sequences = keys["b"] if "b" in keys else len(keys["seqlens_q"])  # type: ignore[arg-type]
+    keys["alibi"] = "batch" if by_batch else "head"
+    return given.require(shape=(sequences, heads) if by_batch else (heads,)).contiguous()  # type: ignore[arg-type]
 
 
 def lies(array: Given) -> bool:
@@ -206,13 +231,18 @@ def in_rows(name: str, array: Given, keys: dict[str, object]) -> Given:
 
 def starts_of(what: str, given: Any, total: int) -> list[int]:
     """Where sequences begin, on the host."""
-    numbers = given.numpy() if isinstance(given, Array) else given
-    numbers = numbers.tolist() if hasattr(numbers, "tolist") else list(numbers)
+    numbers = numbers_of(given)
     if not numbers or numbers[0] != 0 or any(one > two for one, two in pairwise(numbers)):
         raise DeviceError(f"{what}: expected numbers from 0 that do not fall")
     if len(numbers) < 2 or numbers[-1] != total:
         raise DeviceError(f"{what}: it ends with {numbers[-1]}; expected the {total} rows")
-    return [int(one) for one in numbers]
+    return numbers
+
+
+def numbers_of(given: Any) -> list[int]:
+    """Whole numbers that were given as a list or an array, on the host."""
+    numbers = given.numpy() if isinstance(given, Array) else given
+    return [int(one) for one in (numbers.tolist() if hasattr(numbers, "tolist") else numbers)]
 
 
 def beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:

@@ -1,12 +1,23 @@
-"""The gradients of `attention`."""
+"""The gradients of `attention` and `attention_varlen`."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
 
-from ckmlir.nn.attention import UNBOUNDED, VARYING, read_batches, slopes_of, strides_key, strides_of
+from ckmlir.nn.attention import (
+    UNBOUNDED,
+    VARYING,
+    in_rows,
+    packed_channels,
+    read_batches,
+    read_sequences,
+    slopes_of,
+    strides_key,
+    strides_of,
+)
 from ckmlir.nn.calls import Call
+from ckmlir.nn.given import Given
 from ckmlir.runtime.device import DeviceError
 
 
@@ -40,22 +51,72 @@ def attention_backward(
     Raises:
         DeviceError, RequestError: as `attention`.
     """
-    from ckmlir.ops.attention.fmha_bwd_spec import DTYPES
-
     call = Call(stream)
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
-    shape = (*arrays["q"].shape[:3], arrays["v"].shape[3])
-    dtype = arrays["q"].dtype
-    if dtype not in DTYPES:
-        raise DeviceError(f"q: elements are {dtype}; expected {', '.join(DTYPES)}")
-    for name, array in (("o", out), ("do", dout)):
-        arrays[name] = call.read({"o": "out", "do": "dout"}[name], array).require(shape=shape, dtype=dtype)
-        keys |= strides_key(name, strides_of(arrays[name], layout))
-    b, h, sq = (keys[name] for name in ("b", "h", "sq"))
-    lse = call.read("softmax_lse", softmax_lse).require(dtype="f32", ndim=3)
-    if lse.shape != (b, h, sq):
-        raise DeviceError(f"softmax_lse: shape {lse.shape}; expected {(b, h, sq)}")
-    slopes = slopes_of(call, alibi_slopes, arrays["q"].shape[layout.index("h")], keys)
-    inputs = {**arrays, "lse": lse, "slopes": slopes}
+    query = arrays["q"].shape
+    heads, queries = (query[layout.index(dim)] for dim in "hs")
+    arrays |= _read_results(call, arrays, dout, out, softmax_lse, (query[0], heads, queries))
+    for name in ("o", "do"):
+        keys |= strides_key(name, strides_of(packed_channels(arrays[name]), layout))
+    slopes = slopes_of(call, alibi_slopes, heads, keys)
+    inputs = {**arrays, "slopes": slopes}
     found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, varying=(*VARYING, "do_strides"))
     return found["dq"].array, found["dk"].array, found["dv"].array
+
+
+def attention_varlen_backward(
+    dout: Any,
+    q: Any,
+    k: Any,
+    v: Any,
+    out: Any,
+    softmax_lse: Any,
+    cu_seqlens_q: Any,
+    cu_seqlens_k: Any = None,
+    *,
+    causal: bool = False,
+    window: Sequence[int] = UNBOUNDED,
+    scale: float | None = None,
+    alibi_slopes: Any = None,
+    deterministic: bool = False,
+    stream: object = None,
+) -> tuple[Any, Any, Any]:
+    """The gradients of `attention_varlen` for q, k and v: flash-attention's `_flash_attn_varlen_backward`.
+
+    Args:
+        dout: as `out`, which `attention_varlen` has given, with the logarithms softmax_lse (h, queries), f32.
+        q, k, v, cu_seqlens_q, cu_seqlens_k, causal, window, scale, alibi_slopes: as they were given to it.
+        deterministic: as for `attention_backward`.
+
+    Returns:
+        dq, dk and dv, as q, k and v.
+
+    Raises:
+        DeviceError, RequestError: as `attention_varlen`.
+    """
+    call = Call(stream)
+    arrays, starts, keys = read_sequences(call, (q, k, v), cu_seqlens_q, cu_seqlens_k, causal, window, scale)
+    total, heads, _ = arrays["q"].shape
+    results = _read_results(call, arrays, dout, out, softmax_lse, (heads, total))
+    lse = results.pop("lse")
+    inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in (arrays | results).items()}
+    inputs |= {**starts, "lse": lse, "slopes": slopes_of(call, alibi_slopes, heads, keys)}
+    found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs)
+    dq, dk, dv = (found[f"d{name}"].reshaped(*arrays[name].shape).array for name in "qkv")
+    return dq, dk, dv
+
+
+def _read_results(
+    call: Call, arrays: dict[str, Given], dout: Any, out: Any, softmax_lse: Any, logarithms: tuple[int, ...]
+) -> dict[str, Given]:
+    """What attention has given, and the gradient for it, by the operator's names. Raises DeviceError for others."""
+    from ckmlir.ops.attention.fmha_bwd_spec import DTYPES
+
+    query, value = arrays["q"], arrays["v"]
+    if query.dtype not in DTYPES:
+        raise DeviceError(f"q: elements are {query.dtype}; expected {', '.join(DTYPES)}")
+    shape = (*query.shape[:-1], value.shape[-1])
+    found = {"o": call.read("out", out), "do": call.read("dout", dout)}
+    for one in found.values():
+        one.require(shape=shape, dtype=query.dtype)
+    return {**found, "lse": call.read("softmax_lse", softmax_lse).require(shape=logarithms, dtype="f32")}

@@ -1,10 +1,11 @@
 """Functions on arrays as operators of PyTorch: `import ckmlir.nn.pytorch`, then `torch.ops.ckmlir.linear(x, weight)`.
 
-Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `linear` (without an
-activation), `matmul`, `einsum`, `embedding` and convolutions have gradients, others refuse tensors that require them.
-Kernels run on the session of `nn.use`; on tensors of a GPU in PyTorch's current stream. Arguments, results and errors
-are those of the functions of the same names in `ckmlir.nn`, with what PyTorch's schemas can say: `attention` always
-returns the logarithms as well. Functions of `ckmlir.nn` with a gradient come here with tensors that require it.
+Each has a fake form, so that `torch.compile` and `torch.export` keep it in the graph; `attention`, `attention_varlen`,
+`linear` (without an activation), `matmul`, `einsum`, `embedding`, `scatter_rows` and convolutions have gradients,
+others refuse tensors that require them. Kernels run on the session of `nn.use`; on tensors of a GPU in PyTorch's
+current stream. Arguments, results and errors are those of the functions of the same names in `ckmlir.nn`, with what
+PyTorch's schemas can say: attention always returns the logarithms as well. Functions of `ckmlir.nn` with a gradient
+come here with tensors that require it.
 """
 
 import importlib
@@ -81,18 +82,25 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
     ),
     "attention": (
         "(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
-        'float? scale=None, float softcap=0.0, str layout="bshd") -> (Tensor, Tensor)',
+        'float? scale=None, float softcap=0.0, bool deterministic=False, str layout="bshd") -> (Tensor, Tensor)',
         _attention,
     ),
     "attention_varlen": (
         "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, "
-        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0) -> (Tensor, Tensor)",
+        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0, bool deterministic=False) -> "
+        "(Tensor, Tensor)",
         _varlen,
     ),
     "attention_backward": (
         "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor? alibi_slopes=None, *, "
         "bool causal=False, int[2] window=[-1, -1], float? scale=None, bool deterministic=False, "
         'str layout="bshd") -> (Tensor, Tensor, Tensor)',
+        lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
+    ),
+    "attention_varlen_backward": (
+        "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor cu_seqlens_q, "
+        "Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
+        "float? scale=None, bool deterministic=False) -> (Tensor, Tensor, Tensor)",
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
     "layer_norm": (
@@ -153,6 +161,8 @@ for rank in RANKS:
         lambda x, weight_size, *rest: _like(x, *weight_size),
     )
 WITH_LOGARITHMS = ("attention", "attention_varlen")
+NUMBERS = ("Tensor", "Optional[Tensor]")
+"""Types of arguments that functions also take a list of numbers for."""
 
 
 def _arguments(name: str) -> dict[str, str]:
@@ -175,6 +185,8 @@ def recorded(name: str, call: BoundArguments) -> Any:
         elif what not in taken or (isinstance(value, str) and "str" not in taken[what]):
             told = f"{what}={value}" if isinstance(value, str | int | float) else what
             raise NoGradient(f"{name}: tensors require gradients, which it does not have with {told}")
+        elif taken[what] in NUMBERS and isinstance(value, Sequence):
+            given[what] = torch.tensor(value, dtype=torch.int32)
     found = getattr(torch.ops.ckmlir, name)(**given)
     return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
 
@@ -210,18 +222,23 @@ _libraries: list[Any] = []
 
 
 def _keep_attention(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
-    *given, slopes = inputs
-    ctx.save_for_backward(*given, *output, slopes)
-    ctx.options = {name: keyword_only_inputs[name] for name in ("causal", "window", "scale", "layout")}
+    """Of `attention`, and of `attention_varlen`, which has where sequences begin between v and the slopes."""
+    q, k, v, *starts, slopes = inputs
+    name = ctx.name = "attention_varlen" if starts else "attention"
+    ctx.save_for_backward(q, k, v, *output, *starts, slopes)
+    ctx.options = {what: value for what, value in keyword_only_inputs.items() if what != "softcap"}
     ctx.mark_non_differentiable(output[1])  # the logarithms
     if keyword_only_inputs["softcap"]:
-        raise NoGradient("attention has no gradient with softcap")
+        raise NoGradient(f"{name} has no gradient with softcap")
     if slopes is not None and slopes.requires_grad:
-        raise NoGradient("attention has no gradient for alibi_slopes; give alibi_slopes.detach()")
+        raise NoGradient(f"{name} has no gradient for alibi_slopes; give alibi_slopes.detach()")
 
 
 def _attention_backward(ctx: Any, dout: Any, dlse: Any) -> Any:
-    return *torch.ops.ckmlir.attention_backward(dout.contiguous(), *ctx.saved_tensors, **ctx.options), None
+    q, k, v, *others = ctx.saved_tensors
+    backward = getattr(torch.ops.ckmlir, f"{ctx.name}_backward")
+    gradients = backward(dout.contiguous(), q, k, v, *others, **ctx.options)
+    return *gradients, *(None for _ in others[2:])
 
 
 def _keep_matrices(ctx: Any, inputs: Any, output: Any) -> None:
@@ -291,6 +308,17 @@ def _embedding_backward(ctx: Any, dout: Any) -> Any:
     return None, torch.ops.ckmlir.scatter_rows(dout.contiguous(), *ctx.saved_tensors, ctx.rows)
 
 
+def _keep_added(ctx: Any, inputs: Any, keyword_only_inputs: Any, output: Any) -> None:
+    _, ids, _ = inputs
+    if keyword_only_inputs["op"] != "add":
+        raise NoGradient(f"scatter_rows has no gradient with op={keyword_only_inputs['op']}; expected add")
+    ctx.save_for_backward(ids)
+
+
+def _scatter_rows_backward(ctx: Any, dout: Any) -> Any:
+    return torch.ops.ckmlir.embedding(*ctx.saved_tensors, dout.contiguous()), None, None
+
+
 def _without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any]]:
     """Of an operator that tensors which require gradients are refused by; without this PyTorch would go on and warn."""
 
@@ -302,10 +330,12 @@ def _without_gradient(name: str) -> tuple[Callable[..., None], Callable[..., Any
 
 GRADIENTS: dict[str, tuple[Callable[..., None], Callable[..., Any]]] = {
     "attention": (_keep_attention, _attention_backward),
+    "attention_varlen": (_keep_attention, _attention_backward),
     "matmul": (_keep_matrices, _matmul_backward),
     "linear": (_keep_linear, _linear_backward),
     "einsum": (_keep_einsum, _einsum_backward),
     "embedding": (_keep_places, _embedding_backward),
+    "scatter_rows": (_keep_added, _scatter_rows_backward),
     **{f"conv{rank}d": (_keep_convolution, _convolution_backward) for rank in RANKS},
 }
 """By name: what is kept of a call, and the gradients for what it was given."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -57,7 +58,8 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "swiglu": (normal(5, 16), normal(24, 16), normal(24, 16)),
         "grouped_matmul": (normal(5, 16), normal(2, 16, 24), [2, 5]),
         "attention": (q, k, v),
-        "attention_varlen": (*(one.detach()[0] for one in (q, k, v)), starts(0, 7, 20)),
+        "attention_varlen": (*(one.detach()[0].requires_grad_() for one in (q, k, v)), starts(0, 7, 20)),
+        "attention_varlen_backward": (*(one.detach()[0] for one in (o, q, k, v, o, lse)), starts(0, 20)),
         "attention_backward": (o, q.detach(), k.detach(), v.detach(), o, lse),
         "layer_norm": (normal(5, 16), normal(16), normal(16)),
         "rms_norm": (normal(5, 16), normal(16)),
@@ -65,7 +67,7 @@ def calls() -> dict[str, tuple[Any, ...]]:
         "topk": (normal(5, 50, dtype="float32"), 4),
         "topk_softmax": (normal(5, 8), 2),
         "embedding": (torch.randint(0, 9, (2, 5), dtype=torch.int32), normal(9, 16, grad=True)),
-        "scatter_rows": (normal(2, 5, 16), torch.randint(0, 9, (2, 5), dtype=torch.int32), 9),
+        "scatter_rows": (normal(2, 5, 16, grad=True), torch.randint(0, 9, (2, 5), dtype=torch.int32), 9),
         "einsum": ("bik,bkj->jbi", normal(2, 5, 16, grad=True), normal(2, 16, 3, grad=True)),
         "add_rms_norm_quantize": (normal(2, 5, 16), normal(2, 5, 16), normal(16)),
         **convolutions(),
@@ -121,6 +123,27 @@ def test_gradients_of_attention(layout: str) -> None:
         assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs())).max() < 5e-3
 
 
+@pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.full)])
+def test_gradients_of_attention_of_sequences(causal: bool) -> None:
+    """One sequence has no queries, one has queries without a key before the end of the others."""
+    starts_q, starts_k = [0, 7, 7, 20], [0, 3, 10, 27]
+    q, k, v = (normal(rows, heads, 32, grad=True) for rows, heads in ((20, 4), (27, 2), (27, 2)))
+    o = nn.attention_varlen(q, k, v, starts_q, starts(*starts_k), causal=causal)
+    do = normal(*o.shape)
+    o.backward(do)
+    exact = [one.detach().double().requires_grad_() for one in (q, k, v)]
+    parts = []
+    for (a, b), (c, d) in zip(pairwise(starts_q), pairwise(starts_k), strict=True):
+        keys, values = (one[c:d].repeat_interleave(2, 1) for one in exact[1:])
+        scores = torch.einsum("qhd,khd->hqk", exact[0][a:b], keys) / 32**0.5
+        hidden = torch.arange(d - c)[None] > torch.arange(b - a)[:, None] + (d - c) - (b - a)
+        weights = torch.softmax(scores.masked_fill(hidden & torch.tensor(causal), -torch.inf), -1).nan_to_num()
+        parts.append(torch.einsum("hqk,khd->qhd", weights, values))
+    torch.cat(parts).backward(do.double())
+    for own, one in zip((q, k, v), exact, strict=True):
+        assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs())).max() < 5e-3
+
+
 def test_gradients_of_products() -> None:
     x, weight, bias, residual = normal(2, 5, 16), normal(24, 16), normal(24), normal(2, 5, 24)
     given = [one.requires_grad_() for one in (x, weight, bias, residual)]
@@ -159,6 +182,7 @@ IDS = torch.tensor([[3, 0, 3]], dtype=torch.int32)
 FUNCTIONS: dict[str, tuple[Any, Any, tuple[tuple[int, ...], ...]]] = {
     "linear": (nn.linear, OPS.linear, ((2, 5, 16), (24, 16), (24,))),
     "embedding": (lambda table: nn.embedding(IDS, table), lambda table: OPS.embedding(IDS, table), ((24, 16),)),
+    "scatter_rows": (lambda x: nn.scatter_rows(x, IDS, 9), lambda x: OPS.scatter_rows(x, IDS, 9), ((1, 3, 16),)),
     "attention": (
         lambda q: nn.attention(q, q, q, causal=True), lambda q: OPS.attention(q, q, q, causal=True)[0], ((1, 9, 2, 32),)
     ),
@@ -188,6 +212,8 @@ def test_functions_keep_gradients(name: str) -> None:
     function(*given).square().sum().backward()
     operator(*same).square().sum().backward()
     assert all(torch.equal(one.grad, two.grad) for one, two in zip(given, same, strict=True))
+    if name == "scatter_rows":
+        assert torch.equal(given[0].grad, 2 * torch.ops.ckmlir.scatter_rows(given[0].detach(), IDS, 9)[IDS.long()])
     if name == "embedding":
         table = given[0].detach().float().requires_grad_()
         torch.nn.functional.embedding(IDS.long(), table).square().sum().backward()
@@ -205,6 +231,8 @@ IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
     [
         (lambda: torch.ops.ckmlir.linear(X, W, None, "gelu"), "linear has no gradient with activation=gelu; apply it"),
         (lambda: torch.ops.ckmlir.attention(Q, Q, Q, softcap=10.0), "attention has no gradient with softcap"),
+        (lambda: nn.attention_varlen(Q[0], Q[0], Q[0], [0, 20], softcap=10.0), "attention_varlen has no gradient with"),
+        (lambda: torch.ops.ckmlir.scatter_rows(X, IDS[0, [0] * 5], 9, op="store"), "no gradient with op=store"),
         (lambda: torch.ops.ckmlir.softmax(X), "softmax: tensors require gradients, which it does not have; call it"),
         (lambda: nn.linear(X, W, None, "gelu"), "linear has no gradient with activation=gelu; apply it behind"),
         (lambda: nn.linear(X, W, out=torch.empty(5, 24)), "linear: tensors require gradients, which it does not have"),
