@@ -20,7 +20,7 @@ ONES: Final = 0xFFFF_FFFF
 ACTIVE: Final = -1
 """Stands for one half of exec, whatever it is."""
 _FOLLOWED: Final = (0, 1, ONES)
-_SCC: Final = -1
+SCC_VALUE: Final = -1
 _EXEC: Final = SCALAR + 126
 _VCC: Final = SCALAR + 106
 _READERS: Final = re.compile(
@@ -28,7 +28,7 @@ _READERS: Final = re.compile(
 )
 
 Constants = frozenset[tuple[int, int]]
-"""(register, constant): a register's bit, a lane of a VGPR as `ranges` numbers them, or `_SCC`."""
+"""(register, constant): a register's bit, a lane of a VGPR as `ranges` numbers them, or `SCC_VALUE`."""
 
 AT_START: Final[Constants] = frozenset({(_EXEC, ACTIVE), (_EXEC + 1, ACTIVE)})
 """What is known when a wave starts."""
@@ -36,7 +36,7 @@ AT_START: Final[Constants] = frozenset({(_EXEC, ACTIVE), (_EXEC + 1, ACTIVE)})
 
 def asked_for(flow: ControlFlow) -> frozenset[int]:
     """The registers and lanes whose constants an instruction may ask for somewhere."""
-    found = {_SCC, _VCC, _VCC + 1, _EXEC, _EXEC + 1}
+    found = {SCC_VALUE, _VCC, _VCC + 1, _EXEC, _EXEC + 1}
     for block in flow.blocks.values():
         for instruction in block.instructions:
             if _READERS.fullmatch(instruction.mnemonic):
@@ -52,7 +52,7 @@ def after(known: dict[int, int], instruction: Instruction, effects: Effects) -> 
     kept = {
         at: value
         for at, value in known.items()
-        if not (written & SCC if at == _SCC else written >> owner_of(at) & 1 and (lane is None or at == lane))
+        if not (written & SCC if at == SCC_VALUE else written >> owner_of(at) & 1 and (lane is None or at == lane))
         and not (value == ACTIVE and written & EXEC)
     }
     return {**kept, **{at: value for at, value in results.items() if value is not None}}
@@ -62,7 +62,7 @@ def branch_taken(known: dict[int, int], branch: Instruction) -> bool | None:
     """Whether a conditional branch is taken; None where that is not known, or it is none."""
     name = branch.mnemonic
     if name in ("s_cbranch_scc0", "s_cbranch_scc1"):
-        value = known.get(_SCC)
+        value = known.get(SCC_VALUE)
         return None if value is None else bool(value) == name.endswith("1")
     for mask, at in (("vcc", _VCC), ("exec", _EXEC)):
         if name in (f"s_cbranch_{mask}z", f"s_cbranch_{mask}nz"):
@@ -79,14 +79,14 @@ def _results(instruction: Instruction, known: dict[int, int]) -> dict[int, int |
     if name in ("s_mov_b64", "s_mov_b32"):
         return _set(at, words[0])
     if name in ("s_cselect_b64", "s_cselect_b32"):
-        return _set(at, words[0 if known[_SCC] else 1]) if _SCC in known else {}
+        return _set(at, words[0 if known[SCC_VALUE] else 1]) if SCC_VALUE in known else {}
     if name in ("s_and_b64", "s_andn2_b64", "s_xor_b64"):
         value = _combined(name, sources, [_full(one) for one in words], words)
-        return {**_set(at, (value, value)), _SCC: None if value is None else int(value != 0)}
+        return {**_set(at, (value, value)), SCC_VALUE: None if value is None else int(value != 0)}
     if name in ("s_cmp_lg_u32", "s_cmp_eq_u32", "s_cmp_lg_i32", "s_cmp_eq_i32"):
         (one,), (two,) = words
         sure = one in _FOLLOWED and two in _FOLLOWED
-        return {_SCC: int((one == two) == ("_eq_" in name))} if sure else {}
+        return {SCC_VALUE: int((one == two) == ("_eq_" in name))} if sure else {}
     if name == "v_writelane_b32":
         lane = _lane(instruction, "write")
         return {lane: words[0][0]} if lane is not None else {}

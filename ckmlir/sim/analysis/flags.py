@@ -1,53 +1,60 @@
-"""Ways through a kernel that a constant condition forbids, left out of its control flow.
+"""Ways through a kernel that its own conditions forbid, left out of its control flow.
 
 A register that a merged path left alone holds anything, but only on the way that a constant then forbids
-(`constants.py`). LLVM also uses s_cbranch_execnz as a jump that is always taken.
+(`constants.py`), or a condition that was found before (`conditions.py`). LLVM also uses s_cbranch_execnz as a jump that
+is always taken.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import replace
-from typing import Final
+from typing import Any, Final
 
 from ckmlir.sim.analysis.blocks import Block, ControlFlow
-from ckmlir.sim.analysis.constants import AT_START, Constants, after, asked_for, branch_taken
+from ckmlir.sim.analysis.conditions import Conditions, Facts, Key
+from ckmlir.sim.analysis.constants import AT_START, SCC_VALUE, Constants, after, asked_for, branch_taken
 
 _MOST_COPIES: Final = 16
-"""Of one block; what further constants would tell apart is taken together."""
+"""Of one block by constants, and as many by conditions; what more of them would tell apart is taken together."""
+_NO_FACTS: Final[Facts] = frozenset()
+
+Place = tuple[int, Constants, Facts]
+"""A block by its address, and what is known where it begins."""
 
 
 def unfold(flow: ControlFlow) -> ControlFlow:
-    """The control flow with blocks that are reached with different constants apart, without the ways that these forbid.
+    """The control flow with blocks that are reached with different knowledge apart, without the ways that it forbids.
 
     Copies of a block have the instructions in common. The first has the block's address as its key, the others have
     keys below zero.
     """
     if flow.entry not in flow.blocks:
         return flow
-    wanted = asked_for(flow)
-    keys: dict[tuple[int, Constants], int] = {(flow.entry, AT_START): flow.entry}
-    copies: dict[int, int] = {flow.entry: 1}
+    conditions, wanted = Conditions(flow), asked_for(flow)
+    begin: Place = flow.entry, AT_START, _NO_FACTS
+    places = _Places(begin)
     successors: dict[int, list[int]] = {}
-    pending = [(flow.entry, AT_START)]
+    pending = [begin]
     while pending:
-        address, constants = place = pending.pop()
+        address, constants, facts = place = pending.pop()
         block = flow.blocks[address]
-        known = dict(constants)
+        known, held = dict(constants), dict(facts)
         for instruction, effects in zip(block.instructions, block.effects, strict=True):
+            condition = conditions.condition(held, instruction) if conditions else None
             known = after(known, instruction, effects)
+            if conditions:
+                held = conditions.after(held, instruction, effects)
+            if condition is not None:
+                known[SCC_VALUE] = condition
         kept = frozenset(one for one in known.items() if one[0] in wanted)
         following = []
-        for successor in _possible(block, known):
-            then = successor, kept
-            if then not in keys and copies.get(successor, 0) >= _MOST_COPIES:
-                then = successor, kept & AT_START
-            if then not in keys:
-                keys[then] = successor if successor not in copies else -len(keys)
-                copies[successor] = copies.get(successor, 0) + 1
-                pending.append(then)
-            following.append(keys[then])
-        successors[keys[place]] = following
-    starts = {key: address for (address, _), key in keys.items()}
+        for successor, then in _possible(block, known, held, conditions):
+            key, new = places.key((successor, kept, conditions.wanted(successor, then)))
+            pending += new
+            following.append(key)
+        successors[places.keys[place]] = following
+    starts = {key: address for (address, _, _), key in places.keys.items()}
     blocks = {
         key: replace(flow.blocks[starts[key]], successors=successors[key], predecessors=[])
         for key in _order(flow.entry, successors)
@@ -58,13 +65,42 @@ def unfold(flow: ControlFlow) -> ControlFlow:
     return replace(flow, blocks=blocks)
 
 
-def _possible(block: Block, known: dict[int, int]) -> list[int]:
-    """The successors of a block that the constants at its end allow."""
+class _Places:
+    """The copies of blocks so far, and their keys."""
+
+    def __init__(self, begin: Place) -> None:
+        self.keys: dict[Place, int] = {begin: begin[0]}
+        self._copies: Counter[tuple[int, bool]] = Counter({(begin[0], False): 1})
+        self._reached = {begin[0]}
+
+    def key(self, place: Place) -> tuple[int, list[Place]]:
+        """The key of a block that is reached, and the copy if it is new. Where there are too many, less is known."""
+        address, constants, facts = place
+        if place not in self.keys and facts and self._copies[address, True] >= _MOST_COPIES:
+            place = address, constants, facts = address, constants, _NO_FACTS
+        if place not in self.keys and not facts and self._copies[address, False] >= _MOST_COPIES:
+            place = address, constants & AT_START, facts
+        if place in self.keys:
+            return self.keys[place], []
+        self.keys[place] = address if address not in self._reached else -len(self.keys)
+        self._reached.add(address)
+        self._copies[address, bool(facts)] += 1
+        return self.keys[place], [place]
+
+
+def _possible(
+    block: Block, known: dict[int, int], held: dict[Key, Any], conditions: Conditions
+) -> list[tuple[int, dict[Key, Any]]]:
+    """The successors of a block that what is known at its end allows, and what is known of conditions there."""
     branch = block.instructions[-1]
     taken = branch_taken(known, branch)
-    if taken is None:
-        return block.successors
-    return [one for one in block.successors if (one == branch.branch_target) == taken] or block.successors
+    allowed = block.successors
+    if taken is not None:
+        allowed = [one for one in allowed if (one == branch.branch_target) == taken] or allowed
+    if len(block.successors) < 2 or not conditions:
+        return [(one, held) for one in allowed]
+    ways = [(one, conditions.along(held, branch, one == branch.branch_target)) for one in allowed]
+    return [(one, then) for one, then in ways if then is not None] or [(one, held) for one in allowed]
 
 
 def _order(entry: int, successors: dict[int, list[int]]) -> list[int]:
