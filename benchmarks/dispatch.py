@@ -9,7 +9,7 @@ import time
 import timeit
 from collections.abc import Callable
 
-from ckmlir.dispatch import Dispatcher, Registry, SizeBuckets, space
+from ckmlir.dispatch import Dispatcher, FirstFit, Query, Registry, SizeBuckets, space
 from ckmlir.ops import find_operator
 from ckmlir.targets import get_target
 
@@ -34,10 +34,15 @@ def main() -> None:
     print(f"a kernel by its identifier: {each(lambda: registry.get(name), 10_000):.2f} µs")
     problem = gemm.problem(**REQUEST)
     print(f"all that compute a problem: {each(lambda: registry.fitting(gemm, problem, gfx942), 1) / 1e3:.0f} ms")
+    first = each(lambda: next(iter(registry.search(gemm, problem, gfx942))), 100)
+    print(f"the first that computes a problem: {first:.0f} µs")
     other = gemm.problem(**REQUEST, dtype="bf16")
     print(f"none that computes it: {each(lambda: registry.fitting(gemm, other, gfx942), 100):.0f} µs")
-    dispatcher = Dispatcher(registry, gfx942, SizeBuckets("m"))
-    dispatcher.select("gemm", m=1024, n=1024, k=1024)
+    for policy in (FirstFit(), SizeBuckets("m")):
+        dispatcher = Dispatcher(registry, gfx942, policy)
+        query = Query(gemm, problem, gfx942, REQUEST)
+        dispatcher.choose(query)
+        print(f"a selection that is new, by {policy.name}: {each(lambda: dispatcher.choose(query), 30):.0f} µs")  # noqa: B023
     again = each(lambda: dispatcher.select("gemm", m=1024, n=1024, k=1024), 10_000)
     print(f"a selection that was made before: {again:.2f} µs")
 

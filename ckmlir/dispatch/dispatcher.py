@@ -22,6 +22,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.misses import MissLog, log_of_environment
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, Table, name_of, request_of
@@ -53,7 +54,7 @@ class Selection:
 
     Attributes:
         rule: who decided: the name of a policy, `JUST_IN_TIME` or `NOTHING_TO_LAUNCH`.
-        fitting: how many kernels there were to choose from.
+        among: the kernels there were to choose from.
         passed: policies that were asked before and left the choice to others.
         strict: nothing may be compiled.
     """
@@ -61,9 +62,14 @@ class Selection:
     query: Query
     kernel: Kernel
     rule: str
-    fitting: int
+    among: Sequence[Kernel] = ()
     passed: tuple[str, ...] = ()
     strict: bool = False
+
+    @property
+    def fitting(self) -> int:
+        """How many kernels there were to choose from; they are counted when this is asked for."""
+        return len(self.among)
 
     def plan(self, compute_units: int | None = None) -> Plan:
         """All that is queued, in order: fills, packing, and kernels, those of other operators too. Nothing is compiled.
@@ -160,7 +166,7 @@ class Dispatcher:
     def choose(self, query: Query) -> Selection:
         """The kernel for a query; nothing is remembered. Raises as `select`."""
         operator, problem, target, _ = query
-        fitting = self.registry.fitting(operator, problem, target)
+        fitting = self.registry.search(operator, problem, target)
         if not fitting:
             return self._without(query)
         tables = [policy for policy in self.policies if isinstance(policy, Table)]
@@ -170,14 +176,14 @@ class Dispatcher:
         for policy in self.policies:
             kernel = self._answer(policy, query, fitting)
             if kernel is not None:
-                found = Selection(query, kernel, name_of(policy), len(fitting), tuple(passed), self.strict)
+                found = Selection(query, kernel, name_of(policy), fitting, tuple(passed), self.strict)
                 if self.strict:
                     self._check_steps(found)
                 return found
             passed.append(name_of(policy))
         raise AssertionError("first fit never passes")
 
-    def _answer(self, policy: Policy, query: Query, fitting: Sequence[Kernel]) -> Kernel | None:
+    def _answer(self, policy: Policy, query: Query, fitting: Fitting) -> Kernel | None:
         """The first kernel that a policy names. It has to fit: a policy that means another one is mistaken."""
         answer = policy(query, fitting)
         if answer is not None and not isinstance(answer, (Kernel, str)):
@@ -197,7 +203,7 @@ class Dispatcher:
         spec = operator.spec(problem, target)
         require_valid(operator, spec, target)
         if operator.writes_nothing(problem):  # nothing is launched of it, whichever it is
-            return Selection(query, Kernel(operator, spec, target), NOTHING_TO_LAUNCH, 0)
+            return Selection(query, Kernel(operator, spec, target), NOTHING_TO_LAUNCH)
         missed = request_of(operator, keys, target)
         with self._lock:
             self.misses[missed] += 1
@@ -208,7 +214,7 @@ class Dispatcher:
                 f"no kernel of registry {self.registry.name} computes this {operator.name} on {target.name}, and a "
                 f"strict dispatcher does not compile; {found.nearest}"
             )
-        return Selection(query, Kernel(operator, spec, target), JUST_IN_TIME, 0)
+        return Selection(query, Kernel(operator, spec, target), JUST_IN_TIME)
 
     def _note(self, query: Query) -> None:
         if self.log is not None:

@@ -1,8 +1,9 @@
 """Who chooses among the kernels that compute a problem.
 
-A policy is called with a query and the kernels that fit, in the registry's order, and returns those that it would take,
-the best first: kernels or identifiers, one or several; or nothing, which leaves the choice to the next policy. Any
-callable will do. Those here are data, so that they can be printed, compared and sent to other processes.
+A policy is called with a query and the kernels that fit, in the registry's order: a sequence of which each is looked
+for when it is asked for (`fitting.Fitting`). It returns those that it would take, the best first: kernels or
+identifiers, one or several; or nothing, which leaves the choice to the next policy. Any callable will do. Those here
+are data, so that they can be printed, compared and sent to other processes.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.errors import suggest
 from ckmlir.ops.operator import Operator
@@ -36,7 +38,7 @@ class Query(NamedTuple):
 
 
 Answer = Kernel | str | Iterable[Kernel | str] | None
-Policy = Callable[[Query, Sequence[Kernel]], Answer]
+Policy = Callable[[Query, Fitting], Answer]
 """See the module's text."""
 
 
@@ -52,7 +54,7 @@ class FirstFit:
 
     name: str = "first fit"
 
-    def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
+    def __call__(self, query: Query, fitting: Fitting) -> Answer:
         return fitting
 
 
@@ -72,18 +74,17 @@ class SizeBuckets:
     place: int = 0
     name: str = "size buckets"
 
-    def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
+    def __call__(self, query: Query, fitting: Fitting) -> Answer:
         size = query.value(self.key)
         if not isinstance(size, int):
             return None
-        able = [(self._tile(kernel), kernel) for kernel in fitting if hasattr(kernel.spec, self.field)]
-        enough = sorted((one for one in able if one[0] >= size), key=lambda one: one[0])
-        others = sorted((one for one in able if one[0] < size), key=lambda one: -one[0])
-        return [kernel for _, kernel in (*enough, *others)]
+        wanted = size
+        tiles = SizeBuckets, self.field, self.place
+        return fitting.best(tiles, self._tile, lambda tile: (tile < wanted, abs(tile - wanted)))
 
-    def _tile(self, kernel: Kernel) -> int:
-        value = getattr(kernel.spec, self.field)
-        return int(value[self.place] if isinstance(value, tuple) else value)
+    def _tile(self, kernel: Kernel) -> int | None:
+        value = getattr(kernel.spec, self.field, None)
+        return int(value[self.place]) if isinstance(value, tuple) else value
 
 
 class Table:
@@ -98,12 +99,11 @@ class Table:
         self.rows = dict(rows)
         self.name = name
 
-    def __call__(self, query: Query, fitting: Sequence[Kernel]) -> Answer:
+    def __call__(self, query: Query, fitting: Fitting) -> Answer:
         row = self.rows.get(request_of(query.operator, query.keys, query.target))
         if row is None or isinstance(row, str):
             return row
-        there = {kernel.identifier: kernel for kernel in fitting}
-        return [there[identifier] for identifier in row if identifier in there]
+        return fitting.named(row)
 
     def knows(self, query: Query) -> bool:
         """Whether there is a row for a request."""

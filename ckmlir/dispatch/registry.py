@@ -2,6 +2,7 @@
 
     registry = Registry(expand(spaces).kernels)
     registry.fitting(gemm, problem, gfx942)     # those that compute it, in order
+    next(iter(registry.search(gemm, problem, gfx942)))  # the first of them, which does not ask the others
     print(registry.explain(gemm, problem, gfx942))
 
 A registry only says what exists; who compiles is somebody else. Kernels have priorities: among those that compute a
@@ -13,9 +14,10 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from ckmlir.dispatch.fitting import Candidates, Entry, Fitting
 from ckmlir.dispatch.identity import Find, Identifier, Kernel
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import suggest
@@ -25,22 +27,10 @@ from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
+Subject = tuple[str, str]
+"""An operator and a chip, by their names."""
 LISTED = 20
 """Kernels that an explanation lists in words."""
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A kernel in a registry; `order` counts additions."""
-
-    kernel: Kernel
-    priority: int
-    order: int
-
-    @property
-    def rank(self) -> tuple[int, int]:
-        """The smaller, the earlier."""
-        return -self.priority, self.order
 
 
 @dataclass(frozen=True)
@@ -87,7 +77,8 @@ class Registry:
         self.name = name
         self._lock = threading.RLock()
         self._entries: dict[str, Entry] = {}
-        self._groups: dict[tuple[str, str], dict[tuple[object, ...], list[Entry]]] = {}
+        self._names: dict[Subject, list[str]] = {}
+        self._candidates: dict[Subject, Candidates] = {}
         self._version = self._added = 0
         for kernel in kernels:
             self.add(kernel, priority)
@@ -100,15 +91,14 @@ class Registry:
             known = self._entries.get(kernel.identifier)
             if known is not None and known.priority >= priority:
                 return False
-            order = self._added if known is None else known.order
-            entry = Entry(kernel if known is None else known.kernel, priority, order)
-            self._entries[kernel.identifier] = entry
-            groups = self._groups.setdefault((kernel.operator.name, kernel.target.name), {})
-            signature = entry.kernel.spec.signature()
+            subject = kernel.operator.name, kernel.target.name
             if known is None:
-                groups.setdefault(signature, []).append(entry)
-            else:  # replaced, not changed: whoever goes through it in another thread has the old one
-                groups[signature] = [entry if one is known else one for one in groups[signature]]
+                entry = Entry(kernel, priority, self._added, kernel.spec.signature())
+                self._names.setdefault(subject, []).append(kernel.identifier)
+            else:
+                entry = replace(known, priority=priority)
+            self._entries[kernel.identifier] = entry
+            self._candidates.pop(subject, None)  # whoever goes through them in another thread has the old ones
             self._added += known is None
             self._version += 1
             return known is None
@@ -172,24 +162,26 @@ class Registry:
 
     def fitting(self, operator: Operator[Any, Any], problem: Any, target: Target) -> list[Kernel]:
         """The kernels that compute a problem on a chip, in order of priority."""
-        found = []
-        for group in self._of(operator, target):
-            reasons = group[0].kernel.against(problem)
-            if any(reason.field in operator.spec_type.decisive() for reason in reasons):
-                continue  # none of this signature does: `Spec.decisive`
-            found += [] if reasons else [group[0]]
-            found += [entry for entry in group[1:] if not entry.kernel.against(problem)]
-        return [entry.kernel for entry in sorted(found, key=lambda one: one.rank)]
+        return list(self.search(operator, problem, target))
+
+    def search(self, operator: Operator[Any, Any], problem: Any, target: Target) -> Fitting:
+        """The same, found as far as they are asked for."""
+        return Fitting(self._of(operator, target), problem)
 
     def explain(self, operator: Operator[Any, Any], problem: Any, target: Target) -> Explanation:
         """Every kernel of the operator for the chip, and why it does not compute the problem."""
-        entries = sorted((entry for group in self._of(operator, target) for entry in group), key=lambda one: one.rank)
+        entries = self._of(operator, target).entries
         reasons = {entry.kernel: tuple(entry.kernel.against(problem)) for entry in entries}
         return Explanation(f"registry {self.name}: {operator.name} on {target.name}", reasons)
 
-    def _of(self, operator: Operator[Any, Any], target: Target) -> list[list[Entry]]:
+    def _of(self, operator: Operator[Any, Any], target: Target) -> Candidates:
+        subject = operator.name, target.name
         with self._lock:
-            return list(self._groups.get((operator.name, target.name), {}).values())
+            found = self._candidates.get(subject)
+            if found is None:
+                entries = [self._entries[name] for name in self._names.get(subject, ())]
+                found = self._candidates[subject] = Candidates(entries)
+            return found
 
     # -- what there is of it -------------------------------------------------------------------------------------------
 
@@ -200,12 +192,12 @@ class Registry:
             "kernels": len(kernels),
             "operators": dict(sorted(Counter(one.operator.name for one in kernels).items())),
             "chips": dict(sorted(Counter(one.target.name for one in kernels).items())),
-            "signatures": sum(map(len, self._groups.values())),
+            "signatures": len({(one.operator.name, one.target.name, one.spec.signature()) for one in kernels}),
         }
 
     def uncovered(self, operator: Operator[Any, Any], problems: Iterable[Any], target: Target) -> list[Any]:
         """The problems, of those given, that no kernel here computes."""
-        return [problem for problem in problems if not self.fitting(operator, problem, target)]
+        return [problem for problem in problems if not self.search(operator, problem, target)]
 
     # -- files ---------------------------------------------------------------------------------------------------------
 

@@ -71,6 +71,23 @@ def test_priorities_come_first_then_the_order_of_addition() -> None:
     assert len(registry) == 4
 
 
+def test_kernels_are_asked_as_far_as_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The first that fits does not wait for the others, and of those of another signature one is asked."""
+    registry, asked = some_registry(), list[Kernel]()
+    against = Kernel.against
+    monkeypatch.setattr(Kernel, "against", lambda kernel, problem: asked.append(kernel) or against(kernel, problem))
+    problem = GEMM.problem(m=256, n=256, k=256)
+    found = registry.search(GEMM, problem, GFX942)
+    assert found and len(asked) == 1
+    first = next(iter(found))
+    assert first in found and len(asked) == 1
+    assert list(found.named([first.identifier, "x"])) == [first] and len(asked) == 1
+    blocks = found.best("pad", lambda kernel: len(kernel.spec.pad), lambda pads: -pads)  # type: ignore[attr-defined]
+    assert next(blocks).spec.pad == "mnk" and len(asked) == 2  # type: ignore[attr-defined]
+    assert len(found) == 4 and len(asked) == len(set(asked)) == 5  # four of f16, and one of the four of bf16
+    assert found[:2] == list(found)[:2] and not registry.search(GEMM, problem, get_target("gfx90a"))
+
+
 def test_merging_keeps_priorities_or_gives_one() -> None:
     kernels = list(some_registry())
     first, second = Registry(kernels[:5]), Registry(kernels[3:], priority=2)
