@@ -93,6 +93,7 @@ class Windows:
         images: how many there are.
         channels: of a group.
         place: elements from one place of an image to the next: the channels of all groups.
+        steps: elements from one image to the next, and to the next place along each dimension; of packed images None.
     """
 
     part: str
@@ -100,6 +101,7 @@ class Windows:
     images: int
     channels: int
     place: int
+    steps: tuple[int, ...] | None = None
 
     @property
     def described(self) -> WindowsSpec:
@@ -123,5 +125,6 @@ class Windows:
         geometry = [number for name in PARAMETERS for number in getattr(self.sliding, name)]
         empty = 0 in (self.images, *self.sliding.image)  # distances that kernels are promised divisors of all the same
         steps = [self.place] * (self.sliding.rank + 1) if empty else image_steps(self.sliding, self.place)
+        steps = steps if self.steps is None else list(self.steps)
         other = pitches[1 if self.image == "a" else 0]
         return (self.images, self.channels, *geometry, *self.sliding.positions, *steps, other)

@@ -11,7 +11,8 @@ tensor is as y (`d_kind` full: a residual), a number for each channel (row, (g, 
 
 Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s. Groups
 of up to 8 channels that become 1, 2, 4 or 8 are summed by vector arithmetic, many groups at once
-(`ckmlir.ops.contraction.depthwise`), unless the request names a part of the plan, such as mfma or split_k.
+(`ckmlir.ops.contraction.depthwise`), unless the request names a part of the plan, such as mfma or split_k. Odd numbers
+of channels that many windows meet are filled up first (`ckmlir.ops.convolution.filled`).
 
 Kernel arguments: x, w, D tensors, y; m, n, k; the numbers of `WindowsSpec.arguments` or `DepthwiseSpec.arguments`, or
 pitches; those of y and D tensors; the batch's as in `batched_gemm` where there are several groups (i32); then as in
@@ -41,8 +42,12 @@ from ckmlir.ops.contraction.depthwise_plans import (
 )  # fmt: skip
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
+from ckmlir.ops.operator import Launch, Run, Step
+from ckmlir.ops.spec import Reason
+from ckmlir.ops.steps import Workspace
 from ckmlir.targets import Target
 
 
@@ -70,9 +75,18 @@ class ConvFwd(ConvolutionOperator):
             spans["b"] = min(shapes.g * shapes.k, MOST_COLUMNS)
         elif shapes.g > 1:
             fields |= {"batch": (shapes.g,), "batches": _batches(shapes, single)}
-        return self._within_reach(ConvolutionProblem(**fields, geometry=shapes), spans)
+        problem = self._within_reach(ConvolutionProblem(**fields, geometry=shapes), spans)
+        filled = Filled.of(shapes, problem.stored)
+        if filled is None:
+            return problem
+        length = prod(shapes.sliding.window[:-1]) * filled.row
+        multiplied = replace(
+            problem, k=length, lda=filled.place, ldb=length, windows=filled.windows, filled=filled
+        )  # fmt: skip
+        return replace(problem, multiplied=multiplied)
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        problem = _multiplied(problem)
         if not isinstance(problem.windows, Depthwise):
             yield from super().proposals(problem, target)
             return
@@ -83,6 +97,40 @@ class ConvFwd(ConvolutionOperator):
 
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
         return depthwise_axes() if spec.is_depthwise else super().axes(spec, target)
+
+    def mismatches(self, problem: Problem, spec: ContractionSpec, target: Target) -> list[Reason]:
+        return super().mismatches(_multiplied(problem), spec, target)
+
+    def launch(self, problem: Problem, spec: ContractionSpec, target: Target) -> Launch:
+        return super().launch(_multiplied(problem), spec, target)
+
+    def steps(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:
+        return super().steps(_multiplied(problem), spec, target)
+
+    def workspaces(self, problem: Problem, spec: ContractionSpec, target: Target) -> tuple[Workspace, ...]:
+        """Those of any convolution, and filled arrays."""
+        own = _multiplied(problem)
+        found = super().workspaces(own, spec, target)
+        if own.filled is None or self.writes_nothing(own):
+            return found
+        return (*found, *own.filled.workspaces(self._filled_names(own)))
+
+    def _most_parts(self, problem: Problem, target: Target) -> int:
+        return super()._most_parts(_multiplied(problem), target)
+
+    def _called(self, problem: Problem, name: str) -> str:
+        return self._filled_names(problem).get(self.names.get(name, name)) or super()._called(problem, name)
+
+    def _filling(self, problem: Problem) -> tuple[Run, ...]:
+        filled, names = _multiplied(problem).filled, self._filled_names(problem)
+        if filled is None:
+            return ()
+        return filled.steps({name: super(ConvFwd, self)._called(problem, name) for name in names}, names)
+
+    @staticmethod
+    def _filled_names(problem: Problem) -> dict[str, str]:
+        """What a launch knows arrays by that are filled."""
+        return {name: f"{name}_filled" for name in "xw"} if _multiplied(problem).filled else {}
 
     def _flat(self, problem: ConvolutionProblem, arrays: Mapping[str, Array]) -> tuple[Problem, dict[str, Array]]:
         shapes, flat = problem.shapes, replace(problem.plain(), n=problem.shapes.k)
@@ -120,6 +168,12 @@ class ConvFwd(ConvolutionOperator):
         problems = [self.problem(**{"n": 32, **keys}, dtype=dtype) for keys in requests for dtype in ("f16", "bf16")]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _multiplied(problem: Problem) -> ConvolutionProblem:
+    """The product that the kernel makes."""
+    assert isinstance(problem, ConvolutionProblem)
+    return problem.multiplied or problem
 
 
 def _is_open(asked: Problem) -> bool:

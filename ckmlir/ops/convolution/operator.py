@@ -23,6 +23,7 @@ from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.convolution.channels import ChannelsFirst
+from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import Geometry
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.batched_gemm import OPERATOR as PRODUCTS
@@ -38,15 +39,25 @@ NARROW_BLOCK = (64, 64, 32)
 """Block whose patches are loaded in narrow pieces: 8 by a lane of four waves, if they are single elements."""
 TALL_BYTES, TALL_WAVES, TALL_SCHEDULE = 64, (4, 1), "compv3"
 """Of tall blocks: along K, so that several workgroups fit in the LDS of a compute unit; waves; one LDS buffer."""
+OWN_FIELDS = ("geometry", "filled", "multiplied")
+"""Of a convolution beside its product's."""
+SLIM = 16
+"""Columns of the narrowest blocks: those of the narrowest matrix instruction."""
 SINGLE_DEPTH = 8
 """Elements along K of tall blocks whose patches are loaded as single elements: 8 by a lane."""
 
 
 @dataclass(frozen=True)
 class ConvolutionProblem(Problem):
-    """The product that a convolution, or a gradient of it, is."""
+    """The product that a convolution, or a gradient of it, is.
+
+    Attributes:
+        multiplied: the product that the kernel makes, where that is another: of `filled` images and weights.
+    """
 
     geometry: Geometry | None = None
+    filled: Filled | None = None
+    multiplied: ConvolutionProblem | None = None
 
     @property
     def shapes(self) -> Geometry:
@@ -90,7 +101,7 @@ class ConvolutionProblem(Problem):
 
     def plain(self) -> Problem:
         """The same product of matrices without groups."""
-        fields = {name: value for name, value in vars(self).items() if name != "geometry"}
+        fields = {name: value for name, value in vars(self).items() if name not in OWN_FIELDS}
         return replace(Problem(**fields), windows=None, batch=(), batches=())
 
 
@@ -117,14 +128,28 @@ class ConvolutionOperator(ContractionOperator):
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         """Those of any product; but patches that are loaded in narrow pieces have small blocks, since a lane keeps
-        coordinates and conditions of each, and those of few columns tall ones, if there are so many.
+        coordinates and conditions of each, those of few columns tall ones, if there are so many, and those of 16
+        columns at most blocks that are no wider.
         """
+        depth = SINGLE_DEPTH if self._singly(problem) else TALL_BYTES // find_dtype(problem.stored).bytes
         if self._pays_tall(problem, target):
-            depth = SINGLE_DEPTH if self._singly(problem) else TALL_BYTES // find_dtype(problem.stored).bytes
-            tall = replace(problem, block=(LARGE, SMALL, depth), waves=TALL_WAVES, schedule=TALL_SCHEDULE)
-            yield from super().proposals(tall, target)
+            for columns in ((SLIM,) if problem.n <= SLIM else ()) + (SMALL,):
+                yield from super().proposals(_in_blocks(problem, (LARGE, columns, depth)), target)
+        elif self._is_slim(problem):
+            yield from super().proposals(_in_blocks(problem, (SMALL, SLIM, 2 * depth)), target)
         small = problem.block is None and self._narrow(problem)
         yield from super().proposals(replace(problem, block=NARROW_BLOCK) if small else problem, target)
+
+    def _is_slim(self, problem: Problem) -> bool:
+        """Whether blocks are left open of patches with 16 columns or fewer, whose loads are wide.
+
+        By the model on gfx942, in us, of 64 columns and of 16: 2 images of 56 x 56, 64 channels to 8 by 3 x 3, 6.2 and
+        5.4; gradient of 8 images of 112 x 112 with 3 channels, 64 by 7 x 7 with strides, 74.4 and 28.7.
+        """
+        windows = problem.windows
+        named = (problem.block, problem.waves, problem.schedule, problem.mfma)
+        patches = windows is not None and windows.image == "a" and not self._singly(problem)
+        return patches and 0 < problem.n <= SLIM and not any(named)
 
     def _pays_tall(self, problem: Problem, target: Target) -> bool:
         """Whether blocks of 256 rows and 64 columns are left open and pay: there are no more columns, and a block for
@@ -288,7 +313,11 @@ class ConvolutionOperator(ContractionOperator):
         first = self._first(problem)
         output = first.pop(self.names["c"], None)
         before = [step for array in first.values() for step in array.on_the_way_in()]
-        return (*before, *found, *(output.on_the_way_out() if output else ()))
+        return (*before, *self._filling(problem), *found, *(output.on_the_way_out() if output else ()))
+
+    def _filling(self, problem: Problem) -> tuple[Run, ...]:
+        """What fills arrays up, once their channels are last."""
+        return ()
 
     def _named(self, problem: Problem, step: Step) -> Step:
         """A step of the product's, with the names that this operator's launch knows arrays by."""
@@ -307,6 +336,11 @@ class ConvolutionOperator(ContractionOperator):
         if self.writes_nothing(problem):
             return found
         return (*found, *(one for array in self._first(problem).values() for one in array.workspaces))
+
+
+def _in_blocks(problem: Problem, block: tuple[int, int, int]) -> Problem:
+    """The problem in tall or slim blocks."""
+    return replace(problem, block=block, waves=TALL_WAVES, schedule=TALL_SCHEDULE)
 
 
 def _leading(name: str) -> int:

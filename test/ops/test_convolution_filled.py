@@ -1,0 +1,95 @@
+"""Odd numbers of channels, which are filled up, and few columns, which have slim blocks: numbers, and when."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+import pytest
+from convolution_cases import convolved
+from operator_runner import CHIPS, agree
+
+from ckmlir.ops import find_operator
+from ckmlir.ops.convolution import filled
+from ckmlir.ops.operator import Run
+from ckmlir.runtime import open_device
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.targets import get_target
+
+FORWARD = find_operator("conv_fwd")
+CASES: tuple[tuple[str, dict[str, Any]], ...] = (
+    ("gfx942", {"n": 2, "c": 3, "k": 20, "image": (11, 12), "window": (5, 7), "strides": 2, "pads": (2, 3),
+                "right_pads": (1, 4)}),
+    ("gfx90a", {"n": 3, "c": 5, "k": 33, "image": (17,), "window": (4,), "pads": 1, "dtype": "bf16", "strides": 3}),
+    ("gfx950", {"n": 1, "c": 9, "k": 8, "image": (5, 4, 6), "window": (2, 3, 2), "dilations": (2, 1, 1),
+                "pads": (1, 0, 2), "dtype": "fp8"}),
+    ("gfx942", {"n": 2, "c": 3, "k": 8, "image": (6, 9), "window": (2, 3), "pads": 0, "dtype": "i8", "split_k": 2}),
+    ("gfx90a", {"n": 2, "c": 7, "k": 12, "image": (5, 6), "window": 3, "channels": "first", "dtype": "f32",
+                "op": "relu(acc + d0) + d1", "d_kind": "row,full"}),
+)  # fmt: skip
+FEW = (0,)
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=() if number in FEW else pytest.mark.full) for number in range(len(CASES))
+])  # fmt: skip
+def test_numbers(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
+    """One to three dimensions, paddings that differ, types, channels first, parts of sums; and infinite elements come
+    only to the positions whose windows meet them.
+    """
+    monkeypatch.setattr(filled, "LEAST_POSITIONS", 1)
+    chip, keys = CASES[number]
+    target, problem = get_target(chip), FORWARD.problem(**keys)
+    arrays = dict(FORWARD.inputs(problem, target, seed=3))
+    if keys.get("dtype", "f16") in ("f16", "bf16", "f32"):
+        arrays["x"] = arrays["x"].copy()
+        arrays["x"].flat[arrays["x"].size // 2] = np.inf
+    result = run_operator(FORWARD, problem, arrays, target, open_device("sim", target, seed=5, checks="all"))
+    comparisons = check_outputs(FORWARD, problem, arrays, result.outputs, target)
+    assert all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
+    if "op" not in keys and np.isfinite(arrays["x"].astype(np.float64)).all():
+        found = FORWARD.reference(problem, arrays)["y"].astype(np.float64)
+        by_loops = convolved(keys, arrays["x"], arrays["w"], found.shape[1:-2])
+        np.testing.assert_allclose(found, by_loops, rtol=1e-6, atol=1e-6)
+
+
+def test_many_positions_of_odd_channels_are_filled() -> None:
+    """Not few positions, channels in vectors, groups, single places, or windows with holes in their rows."""
+    stem = {"n": 32, "c": 3, "k": 64, "image": (224, 224), "window": 7, "strides": 2, "pads": 3}
+    target = get_target("gfx942")
+    problem = FORWARD.problem(**stem)
+    spec = FORWARD.spec(problem, target)
+    assert (spec.block, spec.align[:2], spec.windows) == ((256, 64, 32), (4, 4), "forward:2:few:4")
+    steps = FORWARD.steps(problem, spec, target)
+    filling = [one.arrays["y"] for one in steps if isinstance(one, Run)]
+    assert filling == ["x_filled", "w_filled"]
+    assert {one.name: one.nbytes for one in FORWARD.workspaces(problem, spec, target)} == {
+        "x_filled": 32 * 224 * 230 * 4 * 2, "w_filled": 64 * 49 * 4 * 2,
+    }  # fmt: skip
+    for other in ({"n": 2}, {"c": 4}, {"c": 1}, {"g": 2}, {"window": 1, "pads": 0}, {"dilations": 2}):
+        assert FORWARD.problem(**{**stem, **other}).multiplied is None
+
+
+@pytest.mark.parametrize(("operator", "keys", "block"), [
+    ("conv_fwd", {"n": 32, "k": 8}, (256, 16, 32)), ("conv_fwd", {"n": 2, "k": 16}, (64, 16, 64)),
+    ("conv_fwd", {"n": 2, "k": 17}, (64, 64, 64)), ("conv_bwd_data", {"n": 32, "c": 3}, (256, 16, 32)),
+    ("conv_bwd_data", {"n": 2, "c": 3, "strides": 2}, (64, 16, 64)),
+    ("conv_fwd", {"n": 2, "k": 8, "c": 1}, (64, 64, 32)),
+])  # fmt: skip
+def test_few_columns_have_slim_blocks(operator: str, keys: dict[str, Any], block: tuple[int, ...]) -> None:
+    chosen = find_operator(operator)
+    spec = chosen.spec(chosen.problem(**{"c": 64, "k": 64, "image": (56, 56), **keys}), get_target("gfx942"))
+    assert spec.block == block
+
+
+@pytest.mark.parametrize(("operator", "chip", "keys"), [
+    ("conv_fwd", "gfx942", {"c": 16, "k": 5}),
+    *[pytest.param(operator, chip, keys, marks=pytest.mark.full) for chip in CHIPS for operator, keys in (
+        ("conv_fwd", {"c": 24, "k": 1, "dtype": "f32"}), ("conv_bwd_data", {"c": 3, "k": 40, "strides": 2}),
+        ("conv_fwd", {"c": 200, "k": 15, "dtype": "bf16", "op": "relu(acc + d0)", "d_kind": "row"}),
+        ("conv_bwd_data", {"c": 11, "k": 16, "block": (256, 16, 32), "wave": (4, 1), "schedule": "compv3"}),
+    )],
+])  # fmt: skip
+def test_slim_blocks(operator: str, chip: str, keys: dict[str, Any]) -> None:
+    """Fewer columns than a block has, rows of several images."""
+    agree(operator, chip, n=3, image=(11, 10), **keys)
