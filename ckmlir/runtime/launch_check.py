@@ -19,6 +19,8 @@ from ckmlir.runtime.device import Argument, Array, DeviceError, DeviceProperties
 
 MAXIMUM_GRID_ITEMS = 2**32 - 1
 """Work-items along one dimension: 32 bits of the dispatch packet (HSA System Architecture, "AQL kernel dispatch")."""
+MAXIMUM_FURTHER = 65535
+"""Workgroups along the second or third dimension (HIP, `hipDeviceProp_t.maxGridSize`)."""
 
 SCALARS = (np.int32, np.int64, np.float32, np.float64)
 """The types of scalar arguments."""
@@ -72,6 +74,8 @@ def check_geometry(
     for blocks, items in zip(grid, block, strict=True):
         if blocks * items > MAXIMUM_GRID_ITEMS:
             raise DeviceError(f"{kernel}: {blocks} workgroups of {items} work-items exceed {MAXIMUM_GRID_ITEMS}")
+    if max(grid[1:]) > MAXIMUM_FURTHER:
+        raise DeviceError(f"{kernel}: grid {grid}; HIP takes at most {MAXIMUM_FURTHER} along the second and third axis")
     size, most = math.prod(block), min(metadata.max_flat_workgroup_size, properties.workgroup_size)
     if size > most:
         raise DeviceError(f"{kernel}: a workgroup of {size} work-items; the kernel takes at most {most}")

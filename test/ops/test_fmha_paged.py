@@ -41,6 +41,7 @@ CASES: list[tuple[str, Any, Keys]] = [
     ("gfx90a", PAGED, {**FEW, "page_size": 32, "dtype": "f32", "bias": "head", "dv": 64}),
     ("gfx950", SPLIT, {**FEW, "page_size": 16, "splits": 3, "k_strides": (2560, 1280, 64)}),
     ("gfx942", SPLIT, {**GROUP, "page_size": 256, "splits": 2}),
+    ("gfx942", PAGED, {**FEW, "page_size": 64, "v_strides": (3072, 3072, 48), "layout": "bhsd"}),
     ("gfx942", SPLIT, {**FEW, "cache_batches": 5, "splits": 2, "layout": "bshd"}),
     ("gfx950", PAGED, {**FEW, "page_size": 16, "mask": "bottom_right", "edge": "qr_fenced"}),
     ("gfx950", SPLIT, {"sq": 2, "sk": 70, "b": 2, "d": 32, "cache_batches": 2, "v_layout": "columns", "splits": 1}),
@@ -117,11 +118,11 @@ class Reserved:
 
 
 @pytest.mark.parametrize(("size", "pages", "distance", "word"), [
-    (16, 4, 2**28 - 512, "pages_16"),  # 2 GiB less a little
-    (16, 11, 2**28, "pages_16_far"),  # 5.5 GiB: pages begin at every half GiB, at 2 and at 4 too
-    (1, 21, 2**27 + 64, "pages_1_far"),
-    (64, 11, 2**28, "pages_64"),
-    (16, 11, 2**28, "pages_16_vectors_far"),
+    (16, 4, 2**28 - 512, "pages_16_alike"),  # 2 GiB less a little
+    (16, 11, 2**28, "pages_16_alike_far"),  # 5.5 GiB: pages begin at every half GiB, at 2 and at 4 too
+    (1, 21, 2**27 + 64, "pages_1_alike_far"),
+    (64, 11, 2**28, "pages_64_alike"),
+    (16, 11, 2**28, "pages_16_vectors_alike_far"),
 ])  # fmt: skip
 @pytest.mark.parametrize("chip", ["gfx942", pytest.param("gfx90a", marks=pytest.mark.full),
                                   pytest.param("gfx950", marks=pytest.mark.full)])  # fmt: skip
@@ -199,6 +200,8 @@ def test_references_by_hand() -> None:
     (PAGED, {"v_layout": "columns"}, "v_layout=columns: pages hold rows of V; expected rows"),
     (PAGED, {**GROUP, "slots_k": (200, 50, 20)}, "slots_k=200,50,20: keys lie in pages; leave it out"),
     (PAGED, {"page_size": 16, "k_strides": (40000, 2176, 136)}, "k_strides=40000x2176x136: pages of 16 keys are read"),
+    (PAGED, {"page_size": 1024, "k_strides": (2**30 + 2**13, 64, 2**20 + 8), "d": 64, "h": 1},
+     "k_strides=1073750016x64x1048584: a page of 1024 keys takes 2147500032 bytes; kernels address at most 2147483647"),
     (PAGED, {"page_size": 1, "pages": 2**31 - 1, "h": 9}, "pages=2147483647: more than 2147483647 rows"),
     (SPLIT, {"page_size": 64, "cache_batches": 2}, "cache_batches=2: it does not go with page_size=64"),
     (SPLIT, {**GROUP, "cache_batches": 2}, "cache_batches=2: in group mode K and V have no batches"),

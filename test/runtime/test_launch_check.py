@@ -53,6 +53,8 @@ def test_a_right_launch_passes() -> None:
         ({"grid": (0, 1, 1)}, "must be positive"),
         ({"block": (64, 0, 1)}, "must be positive"),
         ({"grid": (2**24, 1, 1)}, "exceed 4294967295"),
+        ({"grid": (1, 65536, 1)}, "HIP takes at most 65535 along the second and third axis"),
+        ({"grid": (1, 1, 65536)}, r"k: grid \(1, 1, 65536\); HIP takes"),
         ({"block": (512, 1, 1)}, "a workgroup of 512 work-items; the kernel takes at most 256"),
         ({"dynamic_lds": 65536}, "66560 bytes of LDS"),
         ({"dynamic_lds": -2000}, "dynamic_lds -2000; it is at least 0"),

@@ -53,6 +53,11 @@ class BackwardProblem:
         """The part that is the gradient of the bias, if that is wanted."""
         return next((part for part in self.attention.parts if isinstance(part, BiasGradient)), None)
 
+    def written(self, name: str) -> str:
+        """What the kernel writes for an array of a part: the gradient of a bias that is shared, before it is summed."""
+        wanted = self.bias_gradient
+        return "dbias_parts" if name == "dbias" and wanted and wanted.count > 1 else name
+
     @property
     def sink(self) -> Sink | None:
         """The part that is the sink logit, if there is one. Only LSE, and so the first kernel, knows of it."""

@@ -44,7 +44,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from functools import partial
+from dataclasses import replace
 from typing import Any
 
 import ml_dtypes
@@ -86,7 +86,7 @@ from ckmlir.ops.attention.fmha_bwd_spec import (
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
-from ckmlir.ops.attention.orders import ORDERS
+from ckmlir.ops.attention.orders import BLOCKS_FIRST, ORDERS, fits
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.sequences import Rows
@@ -96,7 +96,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
-from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -131,12 +131,8 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         Integer("workgroups", None, "with persistent: that share the work; by default what the device holds", minimum=1,
                 maximum=1 << 16),
         Choice("pack", "device", "with persistent: where it is found out which work is whose", ("device", "host")),
-        *(
-            HeadStrides(
-                f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3, array=name
-            )
-            for name in GRADIENTS
-        ),
+        *(HeadStrides(f"{name}_strides", None, f"elements from one batch, head and row of {name} to the next", 3,
+                      array=name) for name in GRADIENTS),
         Choice("keeps", None, "what a workgroup keeps in registers while it walks over the other: by default queries "
                "where they are few, without persistent", ("keys", "queries")),
         Choice("schedule", None, "of the loop over what is not kept", tuple(SCHEDULES)),
@@ -168,7 +164,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         return problem
 
     def spec(self, problem: BackwardProblem, target: Target) -> FmhaBwdSpec:
-        return choose_spec(schedule=problem.schedule, target=target, **_fields(problem))
+        spec = choose_spec(schedule=problem.schedule, target=target, **_fields(problem))
+        few = fits(self.grid(problem, spec, target))
+        return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
 
     def chosen(self, problem: BackwardProblem, spec: FmhaBwdSpec) -> dict[str, object]:
         return chosen_keys(problem, spec, {"schedule": "schedule"})
@@ -180,6 +178,9 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         if not found and few > spec.block[0]:
             why = f"sequences have up to {few} queries"
             found.append(Reason("block", spec.block, why, "expected a block that has them all"))
+        if not found and not fits(grid := self.grid(problem, spec, target)):
+            why = f"HIP launches no grid of {by(grid)} workgroups"
+            found.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order)}"))
         return found
 
     def validate(self, spec: FmhaBwdSpec, target: Target) -> list[Reason]:
@@ -269,12 +270,17 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         elif spec.sink == "shares":
             arguments += (COSTS, *SHARED.values(), WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:
-            arguments += (*(_written(problem, array.name) for array in part.arrays(whole)), *part.numbers(whole))
+            arguments += (*(problem.written(array.name) for array in part.arrays(whole)), *part.numbers(whole))
+        return Launch(self.grid(problem, spec, target), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+
+    def grid(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[int, int, int]:
+        """Workgroups of the main kernel."""
+        whole = problem.attention
         taken = keys_of_a_workgroup(problem, spec, target) if spec.sink == KEPT else spec.block[1]
         grid = ORDERS[spec.order].grid(ceil_div(whole.sk, taken), whole.h, whole.b)
         if spec.sink == "shares":
-            grid = (self._shares(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1)
-        return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+            return self._shares(problem, spec, target).workgroups if math.prod(grid) else 0, 1, 1
+        return grid
 
     def steps(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> tuple[Step, ...]:
         """What every query needs, zeros where parts are added or left out, the main kernel, and the sums."""
@@ -310,7 +316,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         wanted = problem.bias_gradient
         if wanted and whole.sk:
             partial = spec.mask != "none" or spec.varied or not wanted.count
-            clear += [Fill(_written(problem, "dbias"), 0)] * partial
+            clear += [Fill(problem.written("dbias"), 0)] * partial
             if wanted.count > 1:
                 totals.append(Run(SUM_PARTS, sum_of_slopes(wanted), {"acc_parts": "dbias_parts", "c": "dbias"}))
         return (Run(DOT_DO_O, rows, names), *clear, OWN_KERNEL, *totals)
@@ -320,7 +326,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         shares = self._shares(problem, spec, target)
         if problem.pack == "device":
             return Run(COSTS_OPERATOR, shares, {array.name: array.name for array in COSTS_OPERATOR.arrays(shares)})
-        return PackOnHost(COSTS, tuple(array.name for array in shares.arrays()), partial(_pack, shares))
+        return PackOnHost(COSTS, tuple(array.name for array in shares.arrays()), shares.pack)
 
     def _sum_of_shares(self, problem: BackwardProblem, spec: FmhaBwdSpec, target: Target) -> Run:
         """dQ: the sum of the slots in use, multiplied by the scale."""
@@ -385,17 +391,6 @@ def _fields(problem: BackwardProblem) -> dict[str, Any]:
         "sequences": (whole.queries.word, whole.keys.word), "parts": tuple(part.word for part in problem.kernel_parts),
         "few": whole.sq if problem.kept == KEPT else 0,
     }  # fmt: skip
-
-
-def _written(problem: BackwardProblem, name: str) -> str:
-    """What the kernel writes for an array of a part: the gradient of a bias that is shared, before it is summed."""
-    wanted = problem.bias_gradient
-    return "dbias_parts" if name == "dbias" and wanted and wanted.count > 1 else name
-
-
-def _pack(shares: Shares, arrays: Mapping[str, Array], packed: Array) -> None:
-    """Fill the workspace of costs, on the host."""
-    packed.view(np.int32)[:] = shares.costs(arrays)
 
 
 OPERATOR = FmhaBwd()

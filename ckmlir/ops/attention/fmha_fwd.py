@@ -48,7 +48,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 from ckmlir.ops.attention.fmha_fwd_validity import invalid_fields
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
-from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
+from ckmlir.ops.attention.orders import BLOCKS_FIRST, FORWARD_ORDERS, IN_ONE_ROW, fits
 from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.part import KeyPart, Part, find_part, key_parts
 from ckmlir.ops.attention.parts import PARTS
@@ -56,9 +56,9 @@ from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.scales import offered
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
-from ckmlir.ops.attention.request_checks import check_channels, check_packed, check_scales
+from ckmlir.ops.attention.request_checks import check_channels, check_counts, check_packed, check_scales
 from ckmlir.ops.attention.row_packing import blocks_of_queries, packable
-from ckmlir.ops.attention.schedule_choice import TOGETHER
+from ckmlir.ops.attention.schedule_choice import RISING, TOGETHER, order
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
 from ckmlir.ops.attention.sequences import read_sequences
 from ckmlir.ops.attention.source import Source
@@ -79,7 +79,7 @@ from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
-from ckmlir.ops.spec import Reason, unlike
+from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -127,19 +127,11 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             )
             for name in "qkvo"
         ),
-        Choice(
-            "schedule",
-            None,
-            "of the loop over keys; by default qr, or one that weaves or takes turns where that pays",
-            tuple(SCHEDULES),
-        ),
-        Choice(
-            "edge",
-            None,
-            "schedule of a second loop, over the blocks of keys that the mask cuts; none: one loop takes all",
-            (TOGETHER, *EDGES),
-        ),
-    )
+        Choice("schedule", None, "of the loop over keys; by default qr, or one that weaves or takes turns where that "
+               "pays", tuple(SCHEDULES)),
+        Choice("edge", None, "schedule of a second loop, over the blocks of keys that the mask cuts; none: one loop "
+               "takes all", (TOGETHER, *EDGES)),
+    )  # fmt: skip
 
     def __init__(self, parts: Sequence[type[Part]] = PARTS, sources: Sequence[type[Source]] = (Dense,)) -> None:
         self.parts, self.sources = tuple(parts), tuple(sources)
@@ -164,6 +156,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 fields[key] = fields[other]
         if fields["h"] % fields["hk"]:
             raise RequestError(f"hk={fields['hk']}: h={fields['h']} is not a multiple of it; expected a divisor of h")
+        check_counts(b, fields["h"])
         check_channels(fields)
         if find_dtype(fields["dtype"]).packing is not None:
             check_packed(values)
@@ -205,7 +198,18 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             reach=problem.mask.reach(problem.sq, problem.sk), target=target, v_columns=_columns(problem),
             sharing=self._sharing(problem), **self.fields(problem),
         )  # fmt: skip
-        return [replace(one, pad_sk=True) for one in proposed] if key_parts(problem) else proposed
+        chosen = bool(key_parts(problem))
+        return [self._dealt(problem, replace(one, pad_sk=one.pad_sk or chosen), target) for one in proposed]
+
+    def order(self, problem: Problem, spec: FmhaFwdSpec) -> str:
+        """That in which blocks of queries are dealt out, see `orders`."""
+        return RISING if spec.split else order(spec.mask)
+
+    def _dealt(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> FmhaFwdSpec:
+        """The kernel with that order, or one in which HIP launches so many blocks."""
+        spec = replace(spec, order=self.order(problem, spec))
+        few = fits(self.grid(problem, spec, target))
+        return spec if few else replace(spec, order=BLOCKS_FIRST.get(spec.order, spec.order))
 
     def _sharing(self, problem: Problem) -> int:
         """How many heads may be packed in rows."""
@@ -239,6 +243,9 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             if length % block and not getattr(spec, f"pad_{name}"):
                 why = f"{name}={length} is not a multiple of the block's {block}"
                 reasons.append(Reason(f"pad_{name}", False, why, "expected 1"))
+        if not reasons and not fits(grid := self.grid(problem, spec, target)):
+            why = f"HIP launches no grid of {by(grid)} workgroups"
+            reasons.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order)}"))
         return reasons
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:
@@ -371,8 +378,11 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         for part in (problem.source, *problem.parts):
             arguments += part.arguments(problem)
         arguments += [np.int32(problem.b)] * (spec.order in IN_ONE_ROW)
-        grid = FORWARD_ORDERS[spec.order].grid(*blocks_of_queries(problem, spec), problem.b)
-        return Launch(grid, (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+        return Launch(self.grid(problem, spec, target), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
+
+    def grid(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[int, int, int]:
+        """Workgroups of a launch."""
+        return FORWARD_ORDERS[spec.order].grid(*blocks_of_queries(problem, spec), problem.b)
 
 
 def _columns(problem: Problem) -> int:

@@ -33,7 +33,8 @@ import numpy as np
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, channel_multiple
 from ckmlir.ops.attention.fmha_fwd_splitkv import OPERATOR as ATTENTION
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
-from ckmlir.ops.attention.paged import MOST_SEQUENCES, Paged, page_counts
+from ckmlir.ops.attention.orders import MOST_FURTHER
+from ckmlir.ops.attention.paged import Paged, page_counts
 from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array, Tolerance
@@ -146,7 +147,7 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
     summary = "new keys and values written behind those of a cache, dense or in pages, keys and queries rotated (RoPE)"
     spec_type = AppendSpec
     keys: tuple[Key, ...] = (
-        Integer("b", 1, "sequences", maximum=MOST_SEQUENCES),
+        Integer("b", 1, "sequences", maximum=MOST_FURTHER),
         Integer("h", 2, "heads of Q", minimum=1),
         Integer("hk", None, "heads of K and V; divides h, by default h", minimum=1),
         Integer("sq", 1, "queries of each sequence; 0: none are rotated"),

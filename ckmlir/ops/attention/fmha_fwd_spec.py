@@ -20,7 +20,6 @@ from ckmlir.ops.attention.schedule_choice import (
     LATE,
     RISING,
     TOGETHER,
-    order,
     turns,
     woven,
     woven_bytes,
@@ -289,7 +288,7 @@ def proposed_specs(
             mfma=(fitting or [one for one in shapes if one[0] == rows])[0], mask=mask, lse=lse,
             pad_sq=packed or sq % queries != 0 or sequences[0] != "", pad_sk=sk % keys != 0 or sequences[1] != "",
             schedule=name, sequences=sequences, v_columns=v_columns, parts=parts, source=source, split=split,
-            edge=edge or own, order=RISING if split else order(mask), along_keys=along, packed=packed,
+            edge=edge or own, along_keys=along, packed=packed,
             v_dtype=v_dtype, stored=stored,
         )  # fmt: skip
 

@@ -156,9 +156,12 @@ class FmhaFwdSplitkv(FmhaFwd):
         splits, rows = splits_of(problem, spec, target), math.prod(lse_shape(problem))
         arguments = [WORKSPACES.get(one, one) if isinstance(one, str) else one for one in launch.arguments]
         arguments += (np.int32(splits), np.int64(rows * problem.dv), np.int64(rows))
+        return replace(launch, arguments=tuple(arguments))
+
+    def grid(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[int, int, int]:
+        splits = splits_of(problem, spec, target) if spec.split else 1
         blocks, heads = blocks_of_queries(problem, spec)
-        grid = FORWARD_ORDERS[spec.order].grid(splits * blocks, heads, problem.b)
-        return replace(launch, grid=grid, arguments=tuple(arguments))
+        return FORWARD_ORDERS[spec.order].grid(splits * blocks, heads, problem.b)
 
     def steps(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[Step, ...]:
         if not spec.split or self.writes_nothing(problem):

@@ -11,7 +11,6 @@ arguments too: behind the strides come num_targets, context, window and full (i3
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import Any, ClassVar
 
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
@@ -55,10 +54,9 @@ class HstuAttention(FmhaFwd):
         same = {name: values[of] for name, of in OF_KEYS.items()}
         return super()._problem({**values, **SAME, **dict.fromkeys(SCALES, 1.0), **same})
 
-    def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
+    def order(self, problem: Problem, spec: FmhaFwdSpec) -> str:
         """The last places, which attend to most, come first under a causal mask."""
-        dealt = order("causal" if keys_of(problem).causal else "none")
-        return [replace(one, order=dealt) for one in super().proposals(problem, target)]
+        return order("causal" if keys_of(problem).causal else "none")
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         group = {"mode": "group", "seqlens_q": (1024, 500), "targets": (20, 5)}

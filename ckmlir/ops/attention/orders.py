@@ -106,3 +106,13 @@ JOINED, JOINED_FALLING = "joined", "joined_falling"
 IN_ONE_ROW: Mapping[str, Order] = {JOINED: Joined(), JOINED_FALLING: JoinedFalling()}
 """Those in which the blocks of all sequences are in one row."""
 FORWARD_ORDERS: Mapping[str, Order] = {**ORDERS, **IN_ONE_ROW}
+MOST_FURTHER = 65535
+"""Workgroups along the second or third axis of a grid (HIP, `hipDeviceProp_t.maxGridSize`)."""
+BLOCKS_FIRST = {"across": "rising", "falling": "rising", JOINED_FALLING: JOINED}
+"""By order, the one with the same workgroups whose blocks lie along the first axis, which takes any number. Where the
+third does not take them a compute unit has hundreds, so that it matters little with which it begins."""
+
+
+def fits(grid: tuple[int, int, int]) -> bool:
+    """Whether HIP launches a grid, by its second and third axis."""
+    return max(grid[1:]) <= MOST_FURTHER

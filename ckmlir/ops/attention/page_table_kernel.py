@@ -23,9 +23,19 @@ class Pages:
     pool: Scalar
     length: Scalar
 
+    @property
+    def _digits(self) -> int:
+        """The binary logarithm of the size: keys are never negative, which a division would not know."""
+        return self.size.bit_length() - 1
+
+    def within(self, key: Scalar) -> Scalar:
+        """A key's place in its page."""
+        place: Scalar = key - (key >> self._digits) * self.size
+        return place
+
     def number(self, key: Scalar) -> Scalar:
         """The page of a key, less than 0 where the table has none."""
-        place = key // self.size
+        place = key >> self._digits
         found = self.numbers.scalar(place.minimum(self.count - 1))
         number: Scalar = (place < self.count).select(found, -1)
         return number

@@ -54,18 +54,21 @@ class Paged(Source):
         far: pages are smaller than blocks of keys, and the pool larger than 32-bit offsets reach.
         vector: elements of the vectors that pages are cut into, 0 where they have rows: K is (pages, hk, d / vector,
             size, vector), V (pages, hk, size / vector, dv, vector).
+        alike: from page to page and from row to row it is as far in K as in V.
     """
 
     size: int
     pool: int
     far: bool = False
     vector: int = 0
+    alike: bool = False
 
     limited = False
 
     @property
     def word(self) -> str:
-        return "_".join([self.name, str(self.size), *["vectors"] * bool(self.vector), *["far"] * self.far])
+        words = {"vectors": bool(self.vector), "alike": self.alike, "far": self.far}
+        return "_".join([self.name, str(self.size), *(word for word, holds in words.items() if holds)])
 
     def sequences(self, problem: Problem) -> Rows:
         return replace(problem.keys, lengths=key_lengths(problem), slots=())
@@ -74,7 +77,8 @@ class Paged(Source):
         return self.pool, self.size
 
     def settled(self, problem: Problem) -> Paged:
-        """See `Source`: small pages lie a whole number of rows apart, and are reached by offsets or by addresses."""
+        """See `Source`: small pages lie a whole number of rows apart, and are reached by offsets or by addresses. Of
+        others each is reached by offsets from its start."""
         reach = 0
         for name in "kv":
             page, _, row = problem.strides(name)
@@ -88,8 +92,15 @@ class Paged(Source):
                 raise RequestError(f"{name}_strides={given}: pages of {self.size} keys are read by rows; {right}")
             if self.size < LARGE and self.pool * (page // row) > MAXIMUM_SIZE:
                 raise RequestError(f"pages={self.pool}: more than {MAXIMUM_SIZE} rows from the first to the last")
+            most = self.size * row * find_dtype(problem.dtype).bytes
+            if self.size >= LARGE and most > MAXIMUM_ARRAY_BYTES:
+                given = "x".join(map(str, problem.strides(name)))
+                right = f"kernels address at most {MAXIMUM_ARRAY_BYTES} from its start"
+                raise RequestError(f"{name}_strides={given}: a page of {self.size} keys takes {most} bytes; {right}")
             reach = max(reach, ((self.pool - 1) * page + self.size * row) * find_dtype(problem.dtype).bytes)
-        return replace(self, far=self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES)
+        (k_page, _, k_row), (v_page, _, v_row) = (problem.strides(name) for name in "kv")
+        far, alike = self.size < LARGE and reach > MAXIMUM_ARRAY_BYTES, (k_page, k_row) == (v_page, v_row)
+        return replace(self, far=far, alike=alike)
 
     def layout(self, problem: Problem) -> str:
         return "bhsd" if self.vector else problem.layout
@@ -140,10 +151,6 @@ class Paged(Source):
         return in_pages(word, given, spec, work, form)
 
 
-MOST_SEQUENCES = 65535
-"""With lists of their own: the third axis of a grid takes no more (HIP)."""
-
-
 def page_counts(problem: Problem, size: int) -> list[int]:
     """Pages that each sequence's keys lie in, by the request's lengths."""
     return [ceil_div(length, size) for length in key_lengths(problem)]
@@ -158,8 +165,6 @@ def pool_of_request(values: Mapping[str, Any], problem: Problem) -> tuple[int, i
     """Keys of a page, pages of the pool, that nothing is known yet of its reach, and elements of a vector. Raises
     RequestError."""
     size, pool = values["page_size"], values["pages"]
-    if problem.b > MOST_SEQUENCES:
-        raise RequestError(f"b={problem.b}: expected at most {MOST_SEQUENCES} sequences with pages")
     if size & (size - 1):
         raise RequestError(f"page_size={size}: expected a power of two")
     if problem.v_layout == "columns":

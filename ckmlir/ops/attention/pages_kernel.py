@@ -5,7 +5,7 @@ A page that does not exist reads as zeros, whatever the table holds, and so do k
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
@@ -33,7 +33,8 @@ class Pool:
     def start_of(self, pages: Pages, number: Scalar, key: Scalar) -> tuple[Pointer, Scalar]:
         """Where the page that begins at a key does, and how many of its rows are the sequence's."""
         exists = number.below(pages.pool)
-        start = self.start.offset(exists.select(number, 0).to("i64") * self.page)
+        # That it is not negative spares half of the product: LLVM does not know that pages are.
+        start = self.start.offset(exists.select(number, 0).maximum(0).to("i64") * self.page)
         return start, exists.select((pages.length - key).minimum(pages.size), 0)
 
     def view(self, pages: Pages, number: Scalar, key: Scalar) -> View:
@@ -69,13 +70,13 @@ class PageViews:
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within = key % self.pages.size
+        within = self.pages.within(key)
         rows = self.k.view(self.pages, self.found[0], key - within).pad(self.form.keys, self.form.d)
         return load(rows.window((self.form.keys, self.form.d), (within, 0)))
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within = key % self.pages.size
+        within = self.pages.within(key)
         rows = self.v.view(self.pages, self.found[1], key - within).permute(1, 0).pad(self.form.dv, self.form.keys)
         return load(rows.window((self.form.dv, self.form.keys), (0, within)))
 
@@ -121,6 +122,8 @@ def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -
 
     k = pool_of_head(given, "k", work.shared, spec.d, multiple)
     v = pool_of_head(given, "v", work.shared, spec.dv, multiple)
+    if "alike" in how:  # so that what is computed of both is computed once
+        v = replace(v, page=k.page, row=k.row)
     reach, whole = "far" if "far" in how else "near", form.keys <= pages.size
     if "vectors" in how:
         found = VectorViews(form, pages, k, v, multiple)

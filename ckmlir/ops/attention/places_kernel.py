@@ -107,7 +107,7 @@ class New:
         pages, found = Pages(table, given.entries, page_size(spec.source), given.pages, self.end), []
         for name, channels in (("k", spec.d), ("v", spec.dv)):
             pool = pool_of_head(given, name, self.head, channels, spec.multiple)
-            reach = "far" if spec.source.endswith("far") else "near"
+            reach = "far" if "far" in spec.source.split("_") else "near"
             near = NextPages(pages, pool, key) if pages.size >= LARGE else PagePlaces(pages, pool, key, reach)
             found.append(near)
         return list(found)

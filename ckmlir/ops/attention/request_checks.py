@@ -7,7 +7,15 @@ from collections.abc import Mapping
 from typing import Any
 
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, SCALED, channel_multiple
+from ckmlir.ops.attention.orders import MOST_FURTHER
 from ckmlir.ops.request import RequestError
+
+
+def check_counts(b: int, h: int) -> None:
+    """Refuse more sequences or heads than an axis of a grid takes. Raises RequestError."""
+    for key, count, what in (("b", b, "sequences"), ("h", h, "heads")):
+        if count > MOST_FURTHER:
+            raise RequestError(f"{key}={count}: a launch takes at most {MOST_FURTHER} {what}")
 
 
 def check_channels(fields: Mapping[str, Any]) -> None:

@@ -157,6 +157,10 @@ class Shares:
         found: Array = np.concatenate([[0], ends, [share]]).astype(np.int64)
         return found
 
+    def pack(self, arrays: Mapping[str, Array], packed: Array) -> None:
+        """Fill a workspace with the costs, on the host."""
+        packed.view(np.int32)[:] = self.costs(arrays)
+
     def blocks(self, costs: Sequence[int] | Array, arrays: Mapping[str, Array], number: int) -> KeyBlocks:
         """Those of a sequence."""
         sq, sk = (side.of(arrays, number)[1] for side in (self.queries, self.keys))

@@ -98,8 +98,10 @@ class UnifiedAttention(FmhaFwdSplitkv):
         """All sequences' blocks in one row, and heads that share keys in one block."""
         ratio = problem.h // problem.hk
         packed = ratio > 1 and self._sharing(problem) == ratio
-        order = JOINED_FALLING if problem.mask.kind == "causal" else JOINED
-        return [replace(one, order=order, packed=packed) for one in super().arranged(problem, target)]
+        return [self._dealt(problem, replace(one, packed=packed), target) for one in super().arranged(problem, target)]
+
+    def order(self, problem: Problem, spec: FmhaFwdSpec) -> str:
+        return JOINED_FALLING if spec.mask == "causal" else JOINED
 
     def kernels(self, target: Target) -> list[FmhaFwdSpec]:
         decode = {"seqlens_q": (1, 1), "seqlens_k": (1024, 500)}

@@ -35,7 +35,7 @@ class VectorViews:
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within, x = key % self.pages.size, self.vector
+        within, x = self.pages.within(key), self.vector
         start, rows = self.k.start_of(self.pages, self.found[0], key - within)
         shape = (self.form.keys, self.form.d // x, x)
         vectors = view(start, (rows, self.k.channels // x, x), (x, self.pages.size * x, 1)).pad(*shape)
@@ -43,7 +43,7 @@ class VectorViews:
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within, x = key % self.pages.size, self.vector
+        within, x = self.pages.within(key), self.vector
         start, rows = self.v.start_of(self.pages, self.found[1], key - within)
         shape = (self.form.dv, self.form.keys // x, x)
         vectors = view(start, (self.v.channels, (rows + (x - 1)) // x, x), (x, self.v.channels * x, 1)).pad(*shape)

@@ -6,7 +6,7 @@ Offsets never fall and lie between 0 and m; a segment without rows gives zeros. 
 around), in an order that depends on the segment's length alone.
 
 Arrays: x (m, n), offsets (segments + 1) i32, y (segments, n). Kernel arguments: these, then m, n, segments, the strides
-of x and y (i32). Grid: column tiles, segments.
+of x and y (i32). Grid: segments, column tiles.
 """
 
 from __future__ import annotations
@@ -108,7 +108,7 @@ class SegmentSum(Operator[Problem, SegmentSumSpec]):
 
     def launch(self, problem: Problem, spec: SegmentSumSpec, target: Target) -> Launch:
         scalars = map(np.int32, (problem.m, problem.n, problem.segments, problem.stride, problem.ystride))
-        return Launch((column_tiles(problem.n, spec), problem.segments, 1), spec.block, ("x", "offsets", "y", *scalars))
+        return Launch((problem.segments, column_tiles(problem.n, spec), 1), spec.block, ("x", "offsets", "y", *scalars))
 
 
 def _sums(x: Array, offsets: Array) -> Array:

@@ -20,7 +20,7 @@ def build(spec: SegmentSumSpec, target: Target) -> Kernel:
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
     def segment_sum(given: Any) -> None:
         n, stride, ystride = (one.multiple_of(spec.align) for one in (given.n, given.stride, given.ystride))
-        column, segment = workgroup_id(0) * tile[1], workgroup_id(1)
+        segment, column = workgroup_id(0), workgroup_id(1) * tile[1]
         # What memory says is kept within the array: nobody has checked it.
         begin = given.offsets.scalar(segment).maximum(0)
         end = given.offsets.scalar(segment + 1).minimum(given.m)
