@@ -3,8 +3,8 @@
     python benchmarks/small_m.py [--arch gfx942] [--m 1,16,28,64] [--shapes 384x1536,1024x8192] [--dtype f16]
 
 For each product the cycles of all its kernels, without the time between them: of the default, and of the fastest of a
-list of blocks and parts of K. The last column is the default's cycles in relation to those: what is above 1.10
-leaves something to choose better. Every number is the model's. Prints a table and a JSON line.
+list of blocks, schedules and parts of K. The last column is the default's cycles in relation to those: what is above
+1.10 leaves something to choose better. Every number is the model's. Prints a table and a JSON line.
 """
 
 from __future__ import annotations
@@ -30,6 +30,7 @@ BLOCKS = (
     ((32, 64), (2, 2)), ((32, 64), (1, 4)), ((32, 128), (1, 4)), ((64, 64), (2, 2)), ((64, 128), (2, 2)),
 )  # fmt: skip
 """Rows and columns, and waves along them; with 128 and 256 bytes along K."""
+SCHEDULES = ("compv4", "mem3")
 SHAPES = "384x1536,1024x8192,2048x2048,4096x4096,8192x1536,8192x8192"
 
 
@@ -60,7 +61,7 @@ def main() -> None:
 def others(keys: dict[str, Any], target: Target) -> Iterator[tuple[int, dict[str, Any]]]:
     """Cycles of what else can be asked for, with one part of K, and with as many as fill the chip, or half of it."""
     size = find_dtype(keys["dtype"]).bytes
-    for ((rows, columns), waves), length in itertools.product(BLOCKS, (128, 256)):
+    for ((rows, columns), waves), length, schedule in itertools.product(BLOCKS, (128, 256), SCHEDULES):
         if rows >= 2 * max(keys["m"], 16):
             continue
         depth = length // size
@@ -69,7 +70,7 @@ def others(keys: dict[str, Any], target: Target) -> Iterator[tuple[int, dict[str
         for parts in sorted({max(min(parts, steps), 1) for parts in (1, full // 2, full)}):
             if 4 * blocks * parts < min(target.compute_units, steps * blocks):
                 continue  # most of the chip idles
-            plan = {"block": (rows, columns, depth), "wave": waves, "split_k": parts}
+            plan = {"block": (rows, columns, depth), "wave": waves, "schedule": schedule, "split_k": parts}
             try:
                 yield cycles({**keys, **plan}, target), plan
             except CkmlirError:

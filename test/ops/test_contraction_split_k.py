@@ -13,7 +13,7 @@ from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import compare
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import default_parts
+from ckmlir.ops.contraction.parts import default_parts
 from ckmlir.ops.plan import FillStep, KernelStep, make_plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.tensors.expression import parse

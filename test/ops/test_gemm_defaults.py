@@ -69,9 +69,14 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "schedule": "compv3"}, "compv3", (256, 256, 64), (2, 4)),
     ("gfx950", {**LARGE, "schedule": "straight"}, "straight", (128, 128, 64), (2, 2)),  # B does not go through LDS
     ("gfx950", {**LARGE, "schedule": "async"}, "async", (128, 128, 64), (2, 2)),  # three large buffers do not fit
-    ("gfx942", {"m": 64, "n": 4096}, "compv4", (16, 16, 128), (1, 1)),
-    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "compv4", (16, 64, 128), (1, 4)),
-    ("gfx942", {"m": 1, "n": 8192, "k": 1536}, "compv4", (16, 16, 128), (1, 1)),
+    # Few rows: blocks that share sums are as narrow as parts allow; others leave few compute units idle.
+    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "mem3", (16, 32, 128), (1, 2)),
+    ("gfx942", {"m": 64, "n": 384, "k": 1536}, "compv4", (32, 32, 128), (2, 2)),
+    ("gfx942", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "mem3", (16, 16, 256), (1, 1)),
+    ("gfx942", {"m": 1, "n": 8192, "k": 1536}, "mem3", (16, 16, 128), (1, 1)),
+    ("gfx90a", {"m": 64, "n": 8192, "k": 1536}, "mem3", (16, 32, 64), (1, 2)),
+    ("gfx90a", {"m": 16, "n": 4096, "k": 4096}, "mem3", (16, 64, 128), (1, 4)),
+    ("gfx950", {"m": 16, "n": 8192, "k": 1536}, "mem3", (16, 16, 128), (1, 1)),
     ("gfx942", {"m": 64, "n": 64}, "compv4", (64, 64, 64), (2, 2)),
     ("gfx942", {**LARGE, "schedule": "ping_pong"}, "ping_pong", (256, 256, 64), (2, 4)),
     # The named block stays: one buffer where two do not fit.
@@ -112,7 +117,7 @@ def test_an_open_schedule_is_never_worse_than_a_named_one(
     if not GEMM.validate(default(chip, **keys, schedule="compv3"), target):
         chosen = default(chip, **keys)
         assert GEMM.validate(chosen, target) == [] and block in (None, chosen.block)
-        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", "async_late")
+        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", "async_late", "mem3")
 
 
 def test_what_was_chosen_can_be_asked_and_named() -> None:

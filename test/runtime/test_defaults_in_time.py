@@ -37,6 +37,17 @@ def test_large_gemm(chip: str, busy: float, most: float) -> None:
     assert cycles <= most * in_time("gemm", chip, **PRODUCT, **PLAIN)[1]
 
 
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize(("chip", "m", "columns", "most"), [("gfx90a", 64, 64, 0.65), ("gfx950", 16, 32, 0.85)])
+def test_few_rows(chip: str, m: int, columns: int, most: float) -> None:
+    """Loads three steps ahead, in blocks that leave few compute units idle, take less than two buffers and the widest
+    blocks that fill the chip."""
+    product = {"m": m, "n": 8192, "k": 1536}
+    wide = {"schedule": "compv4", "block": (max(m // 2, 16), columns, 128), "wave": (1, columns // 16)}
+    cycles = [in_time("gemm", chip, **product, **keys)[1] for keys in ({}, wide)]
+    assert cycles[0] <= most * cycles[1]
+
+
 def test_fp8_at_full_rate() -> None:
     """On gfx950 at least 75 % of the cycles of the launch: 65536 are the least that its matrix units take."""
     assert in_time("gemm", "gfx950", **PRODUCT, dtype="fp8")[1] <= 65536 / 0.75

@@ -8,16 +8,15 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import NamedTuple
 
-from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, accumulator_type, stored_type
-from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.contraction_spec import accumulator_type
+from ckmlir.ops.contraction.few_rows import few_rows, filled
+from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of, elements_in
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.targets import Target
-from ckmlir.targets.cdna import WAVE_SIZE
 from ckmlir.targets.timing import lds_cycles
 
 SMALL, MEDIUM, LARGE = 64, 128, 256
@@ -54,21 +53,8 @@ MOST_FOR_TWO_STEPS = 128
 transposed operands beside them do not find enough in the other."""
 MOST_LARGE_BLOCKS = 3
 """Schedules that load further ahead than this are for products bound by memory, which small blocks serve better."""
-MOST_AT_ONCE = 32
-"""Elements of a work-item that an expression takes at once, half of it beside more than `ACCUMULATORS_WITH_ROOM`: its
-terms and D tensors stand beside the accumulators that are still to come. With 64 of 128 at once, a GELU with bias and
-residual spills 157 registers on gfx950, with 32 it spills 30."""
-ACCUMULATORS_WITH_ROOM = 64
-LEAST_STEPS, STEPS_TO_SAVE = 3, 16
-"""Steps of 128 bytes of the loop that a part of K has at least, and that parts have to save; deeper steps count for
-several. By the model on gfx942, in cycles of
-both kernels without the time between them (no parts; the rule's choice; others): m=28 n=384 k=1536, 25365; 8 parts
-10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
-second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
 LEAST_STEPS_OF_COPIED = 8
 """Of large blocks; see `_whole_and_long`."""
-LOW_COLUMNS, LOW_BYTES = (64, 32, 16), 256
-"""Columns of low blocks, and bytes along K: benchmarks/small_m.py tries them."""
 PING_PONG = "ping_pong"
 """The order of steps in which groups of waves take turns."""
 VECTOR_BYTES = 16
@@ -77,62 +63,10 @@ FOUR_WAVES, EIGHT_WAVES = (2, 2), (2, 4)
 """Along m and n: one wave a SIMD, and two."""
 
 
-class Plan(NamedTuple):
-    """How a product is cut into blocks, and how its loop runs."""
-
-    schedule: str
-    block: tuple[int, int, int]
-    waves: tuple[int, int]
-
-
-class Wish(NamedTuple):
-    """A product, and what of its plan is named (None: open).
-
-    Attributes:
-        dtype: of A and B.
-        layout: of A, B and C.
-        load_bytes: of the widest load that the rows of both A and B allow.
-        batch: products like it in the same launch.
-        partial: whether a step has accumulators of its own, whose sums are scaled before they are added.
-        sparse: whether A has two of every four elements along K.
-        arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
-        plain: whether C is the sums as they are, stored two elements at a time or more.
-        powers: whether powers of two scale A and B of 4 bits in the matrix instruction, and C is the sums.
-    """
-
-    m: int
-    n: int
-    k: int
-    dtype: str
-    layout: str
-    load_bytes: int
-    schedule: str | None
-    block: tuple[int, int, int] | None
-    waves: tuple[int, int] | None
-    arrays: int = 2
-    batch: int = 1
-    partial: bool = False
-    sparse: bool = False
-    plain: bool = True
-    powers: bool = False
-
-
-def wish_of(problem: Problem, target: Target) -> Wish:
-    """What a problem says of its plan."""
-    packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
-    return Wish(
-        problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
-        problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
-        problem.ld_index is not None, not problem.op and problem.aligned()[2] > 1,
-        packed and problem.op in ("", "acc") and problem.aligned()[2] > 1,
-    )  # fmt: skip
-
-
 def plans(wish: Wish, target: Target) -> list[Plan]:
     """Candidates for what is open, the best first: the largest block, and for each block every schedule.
 
-    Blocks: for products of few rows low and deep ones (`_low`). Else 128 x 128, and 64 x 64 where the product has few
+    Blocks: for products of few rows low ones (`few_rows`). Else 128 x 128, and 64 x 64 where the product has few
     rows or columns or many blocks are on their way from memory; 256 x 256 before that, for groups of waves that take
     turns, and where LDS would keep the matrix cores waiting (`_pays_large`). Schedules: `PREFERRED`, before them groups
     that take turns where large blocks leave no compute unit idle that others would not (`_pays_turns`), and for large
@@ -144,9 +78,9 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     if wish.block is not None:
         found = [Plan(name, wish.block, wish.waves or default_waves(name)) for name in schedules]
     else:
-        found = [Plan(name, *low) for low in _low(wish, target) for name in schedules]
+        found = list(few_rows(wish, schedules, target))
         if _pays_deep(wish, target):
-            found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, _elements(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
+            found.append(Plan(PREFERRED_DEEP, (MEDIUM, MEDIUM, elements_in(DEEP_BYTES, wish.dtype)), FOUR_WAVES))
         if _pays_turns(wish, target):
             found.append(Plan(PING_PONG, (LARGE, LARGE, _depth(LARGE, PING_PONG, wish.dtype, target)), EIGHT_WAVES))
         depth = _depth(LARGE, COPIED, wish.dtype, target)
@@ -173,58 +107,6 @@ def default_waves(schedule: str) -> tuple[int, int]:
     return EIGHT_WAVES if parse_schedule(SCHEDULES[schedule]).order == PING_PONG else FOUR_WAVES
 
 
-def default_epilogue(block: tuple[int, int, int], *, computed: bool = False) -> str:
-    """Through LDS; larger blocks of C than 128 x 128 may not fit there and go straight from the accumulators. What an
-    expression computes goes through LDS in slices, since it reads D tensors as C is written.
-    """
-    return "cshuffle" if computed or block[0] * block[1] <= MEDIUM * MEDIUM else "direct"
-
-
-def default_slices(
-    plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int, element: int, *, computed: bool
-) -> tuple[int, int]:
-    """Parts of the block's rows and columns that go through LDS one after the other: as few as take no more LDS than
-    the loop does, if there are such; a part has at least the rows and columns that all waves' matrix instructions have
-    at once.
-
-    Args:
-        element: bytes of an element in LDS. Rows of less than 4 bytes an element are skewed, so that a block as large
-            as the loop's LDS would take a little more, and one workgroup less may fit on a compute unit.
-        computed: by an expression: parts then take no more registers than there is room for, either.
-    """
-    rows, columns, depth = plan.block
-    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), _bits(dtype)
-    sides = (("a", rows), *[("b", columns)] * products)
-    loop = sum(
-        schedule.buffers_of(tensor) * length * depth * size // 8
-        for tensor, length in sides
-        if schedule.path_of(tensor) != "straight"
-    )
-    elements, threads = products * rows * columns, math.prod(plan.waves) * WAVE_SIZE
-    room = (loop - (element < 4)) // element
-    if computed:
-        at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
-        room = min(room, at_once * threads * 4 // element)
-    parts = [1, 1]
-    for axis, length in enumerate((rows, columns)):
-        units = max(length // (plan.waves[axis] * mfma[axis]), 1)
-        while elements // math.prod(parts) > room and units % (2 * parts[axis]) == 0:
-            parts[axis] *= 2
-    return parts[0], parts[1]
-
-
-def default_parts(blocks: int, steps: int, target: Target, step_bytes: int = 128) -> int:
-    """Parts of K that workgroups of their own sum, for so many blocks of C and steps of the loop, each of so many bytes
-    along K; 1: none.
-
-    A part for every compute unit that would be idle, each with `LEAST_STEPS` of the loop at least, if that saves
-    `STEPS_TO_SAVE`: partial sums go through memory, and a second kernel adds them.
-    """
-    parts = min(target.compute_units // max(blocks, 1), steps // max(LEAST_STEPS * 128 // step_bytes, 1))
-    saved = (steps - ceil_div(steps, parts)) * step_bytes // 128 if parts > 1 else 0
-    return parts if saved >= STEPS_TO_SAVE else 1
-
-
 def default_mfma(
     block: tuple[int, int, int],
     waves: tuple[int, int],
@@ -244,29 +126,9 @@ def default_mfma(
         if block[0] % (waves[0] * one.m) == 0 and block[1] % (waves[1] * one.n) == 0 and block[2] % one.k == 0
     ]  # fmt: skip
     if not able:
-        return 32, 32, _elements(16, types[0])
+        return 32, 32, elements_in(16, types[0])
     best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
     return best.m, best.n, best.k
-
-
-def _low(wish: Wish, target: Target) -> list[tuple[tuple[int, int, int], tuple[int, int]]]:
-    """The block, and its waves, of a product of at most 64 rows: 16 rows, or 32 where there are more than 32, and 256
-    bytes along K, since loads rather than the matrix cores decide. It has 64 columns where parts of K fill the chip;
-    where those do not pay, so few that blocks do, and 16 rows with the fewest.
-    """
-    if not 0 < wish.m <= SMALL or wish.n <= SMALL or wish.arrays > 2 or wish.waves or wish.schedule:
-        return []
-    depth, rows = _elements(LOW_BYTES, wish.dtype), 16 if wish.m <= 32 else 32
-    steps, filling = ceil_div(wish.k, depth), LOW_COLUMNS[-1]
-    for columns in LOW_COLUMNS:
-        blocks = ceil_div(wish.m, rows) * ceil_div(wish.n, columns) * wish.batch
-        if blocks >= target.compute_units or default_parts(blocks, steps, target, LOW_BYTES) > 1:
-            filling = columns
-            break
-    if filling == LOW_COLUMNS[-1]:
-        rows = 16
-    waves = (1, filling // 16) if rows == 16 else (2, 2)
-    return [((rows, filling, depth), waves)]
 
 
 def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
@@ -289,7 +151,7 @@ def _pays_large(wish: Wish, schedule: str, waves: tuple[int, int], target: Targe
     Eight waves hold 128 accumulators beside the loads, which have to be full vectors. What is left is enough for two
     operands that are transposed on their way, for one of 8 bits, or for sizes that blocks do not divide.
     """
-    bits8, deepest = _bits(wish.dtype) <= 8, _depth(SMALL, schedule, wish.dtype, target)
+    bits8, deepest = bits_of(wish.dtype) <= 8, _depth(SMALL, schedule, wish.dtype, target)
     transposed = (wish.layout[0] == "C") + (wish.layout[1] == "R")
     ragged = any(size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, deepest)))
     return (
@@ -313,7 +175,7 @@ def _pays_turns(wish: Wish, target: Target) -> bool:
     """
     if wish.schedule is not None or wish.waves not in (None, EIGHT_WAVES) or wish.arrays > 2:
         return False
-    if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or _bits(wish.dtype) > 16:
+    if wish.layout[:2] != "RC" or wish.load_bytes < VECTOR_BYTES or bits_of(wish.dtype) > 16:
         return False
     depth = _depth(LARGE, PING_PONG, wish.dtype, target)
     if any(not size or size % step for size, step in ((wish.m, LARGE), (wish.n, LARGE), (wish.k, depth))):
@@ -332,14 +194,13 @@ def _pays_deep(wish: Wish, target: Target) -> bool:
     163260, 176749, 153032; fp8 94313, 109613, 82197. On gfx942 f16 285233, 185820, 268253.
     """
     open_ = wish.sparse and wish.schedule is None and wish.waves in (None, FOUR_WAVES)
-    deep = wish.k >= 2 * _elements(DEEP_BYTES, wish.dtype) and min(wish.m, wish.n) > SMALL
+    deep = wish.k >= 2 * elements_in(DEEP_BYTES, wish.dtype) and min(wish.m, wish.n) > SMALL
     return open_ and deep and wish.load_bytes >= NARROWEST_FOR_DEEP and _bound_by_lds(PREFERRED[0], wish.dtype, target)
 
 
 def _filled(wish: Wish, size: int, target: Target) -> float:
     """The share of the compute units' rounds that blocks of a size fill."""
-    blocks = max(ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch, 1)
-    return blocks / (ceil_div(blocks, target.compute_units) * target.compute_units)
+    return filled(max(ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch, 1), target)
 
 
 def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:
@@ -380,7 +241,7 @@ def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     bank conflicts.
     """
     plan, (rows, columns) = parse_schedule(SCHEDULES[schedule]), FOUR_WAVES
-    depth = _elements(128, dtype)
+    depth = elements_in(128, dtype)
     access = target.wave_size * VECTOR_BYTES
     lds = 0.0
     for tensor, sharing in (("a", columns), ("b", rows)):
@@ -392,19 +253,9 @@ def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:
     return bool(able) and lds >= 2 * MEDIUM * MEDIUM * depth / target.mfma_rate(able[0])
 
 
-def _bits(dtype: str) -> int:
-    """Of an element of A or B in memory and LDS, as a power of two."""
-    return find_dtype(stored_type(dtype)).step
-
-
-def _elements(bytes_: int, dtype: str) -> int:
-    """Elements of A or B in so many bytes, a power of two."""
-    return 8 * bytes_ // _bits(dtype)
-
-
 def _depth(size: int, schedule: str, dtype: str, target: Target) -> int:
     """Along K 128 bytes, a full cache line of the rows; half of that where the schedule's LDS buffers would not fit."""
     plan = parse_schedule(SCHEDULES[schedule])
     buffers = sum(plan.buffers_of(tensor) for tensor in "ab" if plan.path_of(tensor) != "straight")
-    depth = _elements(128, dtype)
+    depth = elements_in(128, dtype)
     return depth if buffers * size * 128 <= target.lds_bytes else depth // 2

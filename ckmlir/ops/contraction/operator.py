@@ -13,22 +13,17 @@ from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import (
-    Plan,
-    default_epilogue,
-    default_mfma,
-    default_slices,
-    plans,
-    wish_of,
-)  # fmt: skip
+from ckmlir.ops.contraction.defaults import default_mfma, plans
 from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
 from ckmlir.ops.contraction.shuffle import arrange
+from ckmlir.ops.contraction.slices import default_epilogue, default_slices
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.validity import invalid_fields
+from ckmlir.ops.contraction.wishes import Plan, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div, require_reachable
 from ckmlir.ops.packing import pack_values

@@ -30,7 +30,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE, Plan
+from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.depthwise import NO_INSTRUCTION, Depthwise
 from ckmlir.ops.contraction.depthwise_plans import (
     EPILOGUE,
@@ -42,6 +42,7 @@ from ckmlir.ops.contraction.depthwise_plans import (
 )  # fmt: skip
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem
+from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem

@@ -21,7 +21,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import MEDIUM, SMALL, Plan
+from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PLAN_KEYS,
     SIZES,
@@ -33,6 +33,7 @@ from ckmlir.ops.contraction.keys import (
 )
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sources import GROUPS, Source
+from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.gemm.gemm_multi_abd import GemmMultiABD
 from ckmlir.ops.operator import ArraySpec, ceil_div

@@ -36,7 +36,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     SCALARS,
     ContractionSpec,
 )  # fmt: skip
-from ckmlir.ops.contraction.defaults import LARGE, plans, wish_of
+from ckmlir.ops.contraction.defaults import LARGE, plans
 from ckmlir.ops.contraction.grouped import (
     TABLE,
     ForEach,
@@ -64,6 +64,7 @@ from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.validity import invalid_fields
+from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, array_spec

@@ -27,11 +27,12 @@ import numpy as np
 
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
-from ckmlir.ops.contraction.defaults import LARGE, Wish, plans
+from ckmlir.ops.contraction.defaults import LARGE, plans
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PITCHES, PLAN_KEYS, SIZES, check_sizes, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import ContractionOperator, real_type, require_rows
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import cleared
+from ckmlir.ops.contraction.wishes import Wish
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Step, ceil_div
 from ckmlir.ops.request import Choice, Integer, RequestError

@@ -13,10 +13,11 @@ from dataclasses import replace
 import numpy as np
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import PREFERRED, Plan
+from ckmlir.ops.contraction.defaults import PREFERRED
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
+from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem

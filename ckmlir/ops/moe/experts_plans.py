@@ -15,7 +15,8 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
-from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, Plan, default_waves
+from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, default_waves
+from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.operator import ceil_div

@@ -1,0 +1,90 @@
+"""Plans of products of few rows, where loads of B rather than the matrix cores decide."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+from ckmlir.ops.contraction.parts import default_parts
+from ckmlir.ops.contraction.wishes import Plan, Wish, elements_in
+from ckmlir.ops.operator import ceil_div
+from ckmlir.targets import Target
+
+MOST_ROWS = 64
+"""Of C, and fewer than columns."""
+LOW, HIGH = 16, 32
+"""Rows of blocks: of the shortest matrix instructions; and of products that would read B more than twice."""
+COLUMNS = (16, 32, 64)
+"""Of blocks."""
+DEPTHS = (256, 128)
+"""Bytes along K: two cache lines, or one, so that more blocks fit into the LDS of a compute unit."""
+AHEAD = "mem3"
+"""The schedule: three steps are on their way from memory, with one LDS buffer. By the model, cycles of the preferred
+schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192 x 1536 on gfx950 17066, 11309. Blocks
+of 32 rows whose sums workgroups share are alone on a compute unit, where two buffers are better: 64 x 1024 x 8192 on
+gfx90a 30595, 35500."""
+ONE_ROUND = 5 / 6
+"""What a single round of blocks for half of the compute units or more, which is enough to keep memory busy, is worth
+as a share of rounds that are full. By the model f16 16 x 4096 x 4096 takes 46000 cycles on gfx90a with 64 blocks, with
+256 (.82 of three rounds) 55600; 16 x 8192 x 1536 takes 16750 on gfx942 with 256 blocks, with 512 (.84 of two) 15089."""
+
+
+def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
+    """Plans of a product of at most 64 rows, the best first; none for others, or where schedule or waves are named.
+
+    Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as narrow as leaves so many.
+    Else each has all of K. Then as few compute units as possible idle in the last round; of such blocks those are
+    taken that are most, as far as LDS holds all of a compute unit's.
+    """
+    if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
+        return
+    ahead = schedules if wish.partial else (AHEAD, *schedules)
+    shared = _shared(wish, target)
+    if shared is not None:
+        yield from _plans(shared, ahead if shared[0] == LOW else schedules)
+        return
+    able = [
+        (block, bytes_)
+        for block in itertools.product((LOW, HIGH) if wish.m > HIGH else (LOW,), COLUMNS)
+        for bytes_ in DEPTHS
+        if sum(block) * bytes_ * ceil_div(_blocks(wish, *block), target.compute_units) <= target.lds_bytes
+    ]
+    block, bytes_ = max(
+        able or [((_rows(wish), COLUMNS[-1]), DEPTHS[-1])],
+        key=lambda one: (_worth(_blocks(wish, *one[0]), target), _blocks(wish, *one[0]), one[1]),
+    )
+    yield from _plans((*block, elements_in(bytes_, wish.dtype)), ahead)
+
+
+def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
+    """The block where workgroups share its sums; None where that does not pay."""
+    rows, depth = _rows(wish), elements_in(DEPTHS[0], wish.dtype)
+    steps = ceil_div(wish.k, depth)
+    parts = {one: default_parts(_blocks(wish, rows, one), steps, target, DEPTHS[0]) for one in COLUMNS}
+    most = parts[COLUMNS[-1]]
+    return (rows, next(one for one in COLUMNS if parts[one] == most), depth) if most > 1 else None
+
+
+def _rows(wish: Wish) -> int:
+    return LOW if wish.m <= HIGH else HIGH
+
+
+def filled(blocks: int, target: Target) -> float:
+    """The share of the compute units' rounds that so many blocks fill."""
+    return blocks / (ceil_div(blocks, target.compute_units) * target.compute_units)
+
+
+def _worth(blocks: int, target: Target) -> float:
+    """How busy so many blocks keep memory, as a share of full rounds."""
+    share = filled(blocks, target)
+    return max(share, ONE_ROUND) if target.compute_units // 2 <= blocks <= target.compute_units else share
+
+
+def _blocks(wish: Wish, rows: int, columns: int) -> int:
+    return ceil_div(wish.m, rows) * ceil_div(wish.n, columns) * wish.batch
+
+
+def _plans(block: tuple[int, int, int], schedules: tuple[str, ...]) -> Iterator[Plan]:
+    """A block under each schedule: 16 columns of 16 rows a wave, of 32 rows two by two."""
+    waves = (1, block[1] // LOW) if block[0] == LOW else (2, min(block[1] // LOW, 2))
+    return (Plan(name, block, waves) for name in schedules)

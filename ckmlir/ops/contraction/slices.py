@@ -1,0 +1,58 @@
+"""How a block gets from accumulators to memory where the request leaves that open: through LDS or not, in slices."""
+
+from __future__ import annotations
+
+import math
+
+from ckmlir.ops.contraction.wishes import Plan, bits_of
+from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.schedules import parse as parse_schedule
+from ckmlir.targets.cdna import WAVE_SIZE
+
+LARGEST_THROUGH_LDS = 128 * 128
+"""Elements of C; larger blocks may not fit LDS."""
+MOST_AT_ONCE = 32
+"""Elements of a work-item that an expression takes at once, half of it beside more than `ACCUMULATORS_WITH_ROOM`: its
+terms and D tensors stand beside the accumulators that are still to come. With 64 of 128 at once, a GELU with bias and
+residual spills 157 registers on gfx950, with 32 it spills 30."""
+ACCUMULATORS_WITH_ROOM = 64
+
+
+def default_epilogue(block: tuple[int, int, int], *, computed: bool = False) -> str:
+    """Through LDS; larger blocks of C than 128 x 128 may not fit there and go straight from the accumulators. What an
+    expression computes goes through LDS in slices, since it reads D tensors as C is written.
+    """
+    return "cshuffle" if computed or block[0] * block[1] <= LARGEST_THROUGH_LDS else "direct"
+
+
+def default_slices(
+    plan: Plan, mfma: tuple[int, int, int], dtype: str, products: int, element: int, *, computed: bool
+) -> tuple[int, int]:
+    """Parts of the block's rows and columns that go through LDS one after the other: as few as take no more LDS than
+    the loop does, if there are such; a part has at least the rows and columns that all waves' matrix instructions have
+    at once.
+
+    Args:
+        element: bytes of an element in LDS. Rows of less than 4 bytes an element are skewed, so that a block as large
+            as the loop's LDS would take a little more, and one workgroup less may fit on a compute unit.
+        computed: by an expression: parts then take no more registers than there is room for, either.
+    """
+    rows, columns, depth = plan.block
+    schedule, size = parse_schedule(SCHEDULES[plan.schedule]), bits_of(dtype)
+    sides = (("a", rows), *[("b", columns)] * products)
+    loop = sum(
+        schedule.buffers_of(tensor) * length * depth * size // 8
+        for tensor, length in sides
+        if schedule.path_of(tensor) != "straight"
+    )
+    elements, threads = products * rows * columns, math.prod(plan.waves) * WAVE_SIZE
+    room = (loop - (element < 4)) // element
+    if computed:
+        at_once = MOST_AT_ONCE if elements * element // 4 // threads <= ACCUMULATORS_WITH_ROOM else MOST_AT_ONCE // 2
+        room = min(room, at_once * threads * 4 // element)
+    parts = [1, 1]
+    for axis, length in enumerate((rows, columns)):
+        units = max(length // (plan.waves[axis] * mfma[axis]), 1)
+        while elements // math.prod(parts) > room and units % (2 * parts[axis]) == 0:
+            parts[axis] *= 2
+    return parts[0], parts[1]

@@ -1,0 +1,73 @@
+"""What is open of a product's plan, and what a plan says."""
+
+from __future__ import annotations
+
+import math
+from typing import NamedTuple
+
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, stored_type
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.dtypes import find_dtype
+from ckmlir.targets import Target
+
+
+class Plan(NamedTuple):
+    """How a product is cut into blocks, and how its loop runs."""
+
+    schedule: str
+    block: tuple[int, int, int]
+    waves: tuple[int, int]
+
+
+class Wish(NamedTuple):
+    """A product, and what of its plan is named (None: open).
+
+    Attributes:
+        dtype: of A and B.
+        layout: of A, B and C.
+        load_bytes: of the widest load that the rows of both A and B allow.
+        batch: products like it in the same launch.
+        partial: whether a step has accumulators of its own, whose sums are scaled before they are added.
+        sparse: whether A has two of every four elements along K.
+        arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
+        plain: whether C is the sums as they are, stored two elements at a time or more.
+        powers: whether powers of two scale A and B of 4 bits in the matrix instruction, and C is the sums.
+    """
+
+    m: int
+    n: int
+    k: int
+    dtype: str
+    layout: str
+    load_bytes: int
+    schedule: str | None
+    block: tuple[int, int, int] | None
+    waves: tuple[int, int] | None
+    arrays: int = 2
+    batch: int = 1
+    partial: bool = False
+    sparse: bool = False
+    plain: bool = True
+    powers: bool = False
+
+
+def wish_of(problem: Problem, target: Target) -> Wish:
+    """What a problem says of its plan."""
+    packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
+    return Wish(
+        problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
+        problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
+        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
+        problem.ld_index is not None, not problem.op and problem.aligned()[2] > 1,
+        packed and problem.op in ("", "acc") and problem.aligned()[2] > 1,
+    )  # fmt: skip
+
+
+def bits_of(dtype: str) -> int:
+    """Of an element of A or B in memory and LDS, as a power of two."""
+    return find_dtype(stored_type(dtype)).step
+
+
+def elements_in(bytes_: int, dtype: str) -> int:
+    """Elements of A or B in so many bytes, a power of two."""
+    return 8 * bytes_ // bits_of(dtype)
