@@ -168,6 +168,14 @@ class Mma:
         """The same with `k_chunk` neighbours of K in a lane."""
         return replace(self, k_chunk=k_chunk)
 
+    def with_vector(self, most: int, block_k: int) -> Mma:
+        """The same with up to `most` neighbours of K in a lane, in a tile so deep."""
+        held = most
+        while held > self.instruction.k_per_lane and block_k % (held * self.instruction.k_groups):
+            held //= 2
+        pack = 1 if self.instruction.scaled else max(held // self.instruction.k_per_lane, 1)
+        return replace(self, k_pack=pack, k_chunk=held)
+
     def with_run(self, run: int) -> Mma:
         """The same with `run` neighbouring rows of C in a lane, columns if it is transposed."""
         return replace(self, run=run)

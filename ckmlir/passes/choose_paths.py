@@ -2,21 +2,26 @@
 
 A tile program loads a tile, puts it into LDS and reads it from there: the path `through` registers. On the path
 `direct` a copy from memory to LDS takes the place of the load and the write, in the load's stage; on the path
-`straight` every reader loads its own part from memory, also in the load's stage, and LDS is not used.
+`straight` every reader loads its own part from memory, also in the load's stage, and LDS is not used. There a tile may
+be converted on its way: each reader does that for its own part, in its own stage, so that registers hold what memory
+has until then.
 """
 
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import build, memory
-from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.build import attributes_of, producer, text_of
 from ckmlir.dialect.control import LOOPS
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.dialect.types import tile_of
+from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.walk import functions, operations
+
+CONVERSIONS = ("ck.cast", "ck.unpack", "ck.dequantize", "ck.broadcast", "ck.join_axes")
+"""Operations whose result tells how their operands lie, and that memory's own elements have between a load and LDS."""
 
 
 @dataclass(frozen=True)
@@ -45,9 +50,14 @@ def _choose(loop: ir.Operation) -> None:
     for op in staged:
         path = schedule.path_of(_name(op))
         loaded = producer(op.operands[0])
-        if path == "through" or (loaded is not None and loaded.name != "ck.load" and path == schedule.path):
+        computed = loaded is not None and loaded.name not in ("ck.load", *(CONVERSIONS if path == "straight" else ()))
+        if path == "through" or (computed and path == schedule.path):
             continue  # what the loop computed itself has one path only, and is not meant by a path for all
-        REWRITES[path](op, _load_of(op, path, schedule))
+        if path == "direct":
+            _direct(op, _load_of(op, path, schedule))
+        else:
+            _check_source(op, path, schedule)
+            _straight(op)
 
 
 def _name(op: ir.Operation) -> str:
@@ -61,11 +71,29 @@ def _load_of(op: ir.Operation, path: str, schedule: Schedule) -> ir.Operation:
     if load is None or load.name != "ck.load":
         made = "the loop's carried value" if load is None else f"'{load.name}'"
         fail(op, f"{which}, but it is made by {made}; only what is loaded and not changed has another path")
-    if len(list(load.results[0].uses)) != 1:
-        users = [use.owner.operation for use in load.results[0].uses]
-        other = next(user for user in users if user != op)
-        fail(op, f"{which}, but its tile is also used otherwise", [("the other use is here", other)])
+    _check_unshared(op, load, which)
     return load
+
+
+def _check_source(op: ir.Operation, path: str, schedule: Schedule) -> None:
+    """Fail unless what an operation puts into LDS is loaded, and converted at most, for nothing else."""
+    which = f"schedule '{schedule.name}' takes '{_name(op)}' {path}"
+    reached = [op]
+    for user in reached:  # grows
+        for operand in user.operands:
+            made = producer(operand)
+            if made is None or made.name not in ("ck.load", *CONVERSIONS):
+                by = "the loop's carried value" if made is None else f"'{made.name}'"
+                fail(op, f"{which}, but it is made by {by}; only what is loaded, and converted at most, has this path")
+            _check_unshared(user, made, which)
+            if made.name != "ck.load":
+                reached.append(made)
+
+
+def _check_unshared(user: ir.Operation, made: ir.Operation, which: str) -> None:
+    others = [use.owner.operation for use in made.results[0].uses if use.owner.operation != user]
+    if others:
+        fail(user, f"{which}, but its tile is also used otherwise", [("the other use is here", others[0])])
 
 
 def _direct(op: ir.Operation, load: ir.Operation) -> None:
@@ -77,20 +105,44 @@ def _direct(op: ir.Operation, load: ir.Operation) -> None:
     load.erase()
 
 
-def _straight(op: ir.Operation, load: ir.Operation) -> None:
-    """A load for every reader, as it wants its tile to lie."""
+def _straight(op: ir.Operation) -> None:
+    """A load for every reader, as it wants its tile to lie; conversions tell it where there are some."""
     for read in [use.owner.operation for use in op.results[0].uses]:
-        if tile_of(read.results[0]).distribution is None:
+        wanted = tile_of(read.results[0])
+        if wanted.distribution is None:
             fail(read, f"'{_name(op)}' goes straight to registers, so its reader has to say how its tile lies")
-        with ir.InsertionPoint(load), load.location, build.default_attributes(_stage_of(load)):
-            tile = memory.load(load.operands[0], tile_of(read.results[0]))
-        read.results[0].replace_all_uses_with(tile)
+        read.results[0].replace_all_uses_with(_made_for(op.operands[0], wanted, read))
         read.erase()
+    source = op.operands[0]
     op.erase()
-    load.erase()
+    _erase(source)
 
 
-REWRITES = {"direct": _direct, "straight": _straight}
+def _made_for(tile: ir.Value, wanted: TileType, read: ir.Operation) -> ir.Value:
+    """A tile for one reader: loaded where it was, converted where it is read."""
+    made = producer(tile)
+    assert made is not None
+    if made.name == "ck.load":
+        with ir.InsertionPoint(made), made.location, build.default_attributes(_stage_of(made)):
+            return memory.load(made.operands[0], wanted)
+    types = [tile_of(operand) for operand in made.operands]
+    operands = [
+        _made_for(operand, TileType(type_.lengths, type_.element, None), read)
+        for operand, type_ in zip(made.operands, types, strict=True)
+    ]
+    attributes = {name: one for name, one in attributes_of(made).items() if name != STAGE}
+    with ir.InsertionPoint(read), made.location, build.default_attributes(_stage_of(read)):
+        return build.value(made.name, wanted.mlir(), operands, attributes)
+
+
+def _erase(tile: ir.Value) -> None:
+    """What made a tile that nothing uses any more."""
+    made = producer(tile)
+    assert made is not None
+    operands = list(made.operands) if made.name != "ck.load" else []
+    made.erase()
+    for operand in operands:
+        _erase(operand)
 
 
 def _stage_of(op: ir.Operation) -> dict[str, ir.Attribute]:

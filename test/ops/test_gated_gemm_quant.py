@@ -18,6 +18,7 @@ RAGGED = {"m": 70, "n": 200, "k": 300}
 CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {}),
     ("gfx942", {"dtype": "bf8", "a_scale": "row", "b_scale": "column", "shuffled": 16, "out": "f16"}),
+    ("gfx942", {"b_dtype": "i4", "shuffled": 32, "zeros": 1}),
     ("gfx90a", {"dtype": "i8", "a_scale": "1x64", "b_scale": "1x128", "b_major": "rows", "op": "relu(gate) * up + d0"}),
     ("gfx942", {"m": 1, "n": 33, "k": 0, "a_scale": "tensor", "b_scale": "tensor"}),
 ]  # fmt: skip

@@ -120,6 +120,28 @@ def test_machine_code(chip: str, dtype: str) -> None:
     assert "a" in tensors and "b" not in tensors
 
 
+PACKED: list[tuple[str, str, dict[str, Any]]] = [
+    ("gemm_quant", "gfx942", {"b_dtype": "i4", "a_scale": "row", "b_scale": "column"}),
+    ("mx_gemm", "gfx950", {"dtype": "fp4", "a_major": "tiles", "b_major": "tiles"}),
+]
+
+
+@pytest.mark.parametrize(("name", "chip", "keys"), PACKED)
+def test_machine_code_of_packed_elements(name: str, chip: str, keys: dict[str, Any]) -> None:
+    """B is loaded 16 bytes a lane, of which only what is converted makes vector arithmetic; nothing is spilled."""
+    asked = (("m", 512), ("n", 512), ("k", 1024), ("shuffled", 32), *keys.items())
+    one = compiled(name, asked, chip)
+    loop = steady_loop(one.kernel.code_object, one.kernel.kernel_name)
+    loads = [item.mnemonic for item in loop.instructions if item.mnemonic.startswith("buffer_load")]
+    assert set(loads) <= {"buffer_load_dwordx4", "buffer_load_dword"}  # single ones are of scales
+    a_step = loop.mix["mfma"] // (16 if chip == "gfx950" else 32)
+    # 128 x 128 bytes of A by 256 work-items; of B, two elements in a byte, each wave needs half of the columns.
+    assert loads.count("buffer_load_dwordx4") == a_step * (4 + (8 if chip == "gfx950" else 4))
+    assert loop.mix["valu"] <= a_step * (16 if chip == "gfx950" else 2.2 * 128) and loop.drains == 0
+    metadata = one.kernel.code_object.kernel(one.kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
 RAGGED: list[tuple[str, dict[str, Any]]] = [
     ("f16", {"m": 100, "n": 71, "k": 125}),
     ("bf16", {"m": 37, "n": 131, "k": 321, "mfma": "16x16x16"}),

@@ -31,6 +31,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"b_dtype": "i4"}),
     ("gfx950", {"b_dtype": "u4", "zeros": 1}),
     ("gfx942", {"a_scale": "1x64", "k": 900, "schedule": "mem6_interwave"}),  # 5 and 7 sets of registers
+    ("gfx950", {"b_dtype": "i4", "shuffled": 16, "m": 20}),
 ]
 
 
@@ -45,6 +46,12 @@ INT4: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"b_dtype": "u4", "b_scale": "tensor", "zeros": 1, "dtype": "i8"}),
     ("gfx942", {"b_scale": "1x64", "zeros": 1, "ld_scale_b": 17, "m": 5, "k": 1024}),
     ("gfx942", {"b_dtype": "u4", "k": 0, "zeros": 1}),
+    ("gfx942", {"shuffled": 32}),
+    ("gfx942", {"shuffled": 16, "zeros": 1, "b_scale": "1x128", "k": 302}),
+    ("gfx90a", {"dtype": "i8", "b_dtype": "u4", "shuffled": 32, "zeros": 1, "b_scale": "1x32"}),
+    ("gfx950", {"dtype": "bf8", "shuffled": 32, "a_scale": "row", "b_scale": "column", "schedule": "straight"}),
+    ("gfx942", {"shuffled": 32, "m": 1, "n": 1, "k": 2}),
+    ("gfx942", {"shuffled": 32, "k": 0}),
 ]
 
 

@@ -27,6 +27,8 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx950", GROUPED, {"shuffled": 32, "b_at": "0,65536,81920"}),
     ("gfx942", BATCHED, {"shuffled": 16, "mfma": "16x16x32", "b_batch": 2, "scale_b_batch": 2}),
     ("gfx90a", GROUPED, {"dtype": "i8", "schedule": "preshuffle", "persistent": 1}),
+    ("gfx942", GROUPED, {"b_dtype": "i4", "shuffled": 32}),
+    ("gfx950", BATCHED, {"b_dtype": "u4", "shuffled": 16}),
     ("gfx942", GROUPED, {"b_dtype": "i4", "k": "200,8,6", "b_at": "0,16384,16384"}),
     ("gfx950", BATCHED, {"b_dtype": "i4", "b_batch": 2}),
     ("gfx90a", BATCHED, {"b_dtype": "i4", "dtype": "i8", "zeros": 1, "zero_b_batch": 2}),

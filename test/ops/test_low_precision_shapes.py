@@ -31,7 +31,9 @@ def test_block_scales(chip: str, m: int) -> None:
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("keys", [{}, {"a_major": "tiles", "b_major": "tiles"}, {"m": 32}, {"m": 1, "n": 256}])
+@pytest.mark.parametrize(
+    "keys", [{}, {"a_major": "tiles", "b_major": "tiles"}, {"m": 32}, {"m": 1, "n": 256}, {"shuffled": 16}]
+)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
 def test_fp4_by_fp4(chip: str, keys: dict[str, Any]) -> None:
     sizes = {"m": 256, "n": 2048 // SCALED_DOWN, "k": 8192 // SCALED_DOWN}

@@ -41,6 +41,8 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"a_major": "tiles", "b_major": "rows", "dtype": "bf8"}),
     ("gfx950", {"dtype": "fp4", "a_major": "tiles", "b_major": "tiles", "ld_scale_a": 192}),
     ("gfx950", {"dtype": "fp6", "a_major": "tiles", "b_major": "tiles", "mfma": "16x16x128"}),
+    ("gfx950", {"dtype": "fp6", "b_dtype": "fp4", "shuffled": 16, "k": 600}),
+    ("gfx950", {"dtype": "fp4", "a_major": "tiles", "b_major": "tiles", "shuffled": 32, "k": 600}),
 ]
 
 
@@ -58,6 +60,7 @@ CONVERTED: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"dtype": "fp4", "k": 0}),
     ("gfx942", {"dtype": "fp4", "b_dtype": "bf8", "k": 70, "op": "relu(acc) + d0", "d_kind": "row"}),
     ("gfx942", {"dtype": "fp4", "m": 200, "n": 256, "k": 512, "schedule": "compv4", "out": "f32"}),
+    ("gfx942", {"dtype": "fp8", "b_dtype": "fp4", "shuffled": 32}),
 ]
 
 
@@ -203,7 +206,7 @@ def test_not_a_number_in_the_last_tile_leaves_the_row_open() -> None:
         ({"dtype": "fp4", "k": 33}, "k=33: rows of A are whole bytes, which 2 elements of fp4 share"),
         ({"b_dtype": "fp6", "k": 64, "ldb": 70}, "ldb=70: rows of B are whole bytes, which 4 elements of fp6 share"),
         ({"dtype": "fp4", "layout": "CCR"}, "elements of fp4 share bytes along k, along which A has to be contiguous"),
-        ({"dtype": "fp4", "shuffled": 16}, "fragment order is of elements of whole bytes, A has fp4"),
+        ({"dtype": "fp4", "b_dtype": "fp6", "shuffled": 16}, "a lane's 16 bytes in fragment order hold some of B's"),
     ],
 )
 def test_packed_rows_are_whole_bytes(keys: dict[str, object], words: str) -> None:

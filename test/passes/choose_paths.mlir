@@ -1,4 +1,5 @@
-// An operand takes the path that its loop's schedule gives it: through registers, direct to LDS, or straight to registers.
+// An operand takes the path that its loop's schedule gives it: through registers, direct to LDS, or straight to registers, and
+// what is converted on its way straight is loaded for its reader, and converted in the reader's stage.
 
 // RUN: ckmlir-opt %s --ck-choose-paths | filecheck %s
 
@@ -54,5 +55,37 @@ func.func @paths(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
     %rc = "ck.from_lds"(%lc) {ck.stage = "from_lds"} : (!lds) -> !wanted
     %x = "ck.cast"(%rb) {ck.stage = "math"} : (!wanted) -> !ck.tile<[16, 64], f32, "d0: 16@lane, d1: 4@lane 16@y0">
   } {ck.schedule = "schedule s 1; path direct, b straight, c through"}
+  return
+}
+
+!bytes = !ck.view<i8, "global", "d0 d1 = embed(offset, lengths=[64, ?0%8], strides=[?0%8, 1]); view(d0, d1) align 8">
+!octets = !ck.window<i8, "global", "d0 d1 = embed(offset, lengths=[64, ?0%8], strides=[?0%8, 1]); view(d0, d1) align 8", [16, 32]>
+!row = !ck.view<i8, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">
+!points = !ck.window<i8, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)", [16]>
+
+// CHECK-LABEL: func.func @converted
+// CHECK:      %[[ZEROS:.*]] = "ck.load"(%{{.*}}) {ck.stage = "load"} : {{.*}} -> !ck.tile<[16], i8, "?">
+// CHECK:      %[[BYTES:.*]] = "ck.load"(%{{.*}}) {ck.stage = "load"} : {{.*}} -> !ck.tile<[16, 32], i8, "?">
+// CHECK-NOT:  ck.to_lds
+// CHECK:      %[[EACH:.*]] = "ck.broadcast"(%[[ZEROS]]) {axis = 1 : i64, ck.stage = "from_lds"}
+// CHECK-NEXT: %[[WIDE:.*]] = "ck.dequantize"(%[[BYTES]], %[[EACH]]) {{{.*}}ck.stage = "from_lds"{{.*}}} : {{.*}} -> !ck.tile<[16, 64], i8, "d0: 16@lane, d1: 4@lane 16@y0">
+// CHECK-NEXT: "ck.cast"(%[[WIDE]]) {ck.stage = "math"}
+// CHECK-NOT:  ck.from_lds
+func.func @converted(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 32 : i32
+  %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !bytes
+  %row = "ck.make_view"(%q, %n) : (!llvm.ptr<1>, i32) -> !row
+  scf.for %i = %zero to %n step %step : i32 {
+    %w = "ck.make_window"(%view, %zero, %i) {ck.stage = "load"} : (!bytes, i32, i32) -> !octets
+    %v = "ck.make_window"(%row, %zero) {ck.stage = "load"} : (!row, i32) -> !points
+    %z = "ck.load"(%v) {ck.stage = "load"} : (!points) -> !ck.tile<[16], i8, "?">
+    %b = "ck.load"(%w) {ck.stage = "load"} : (!octets) -> !ck.tile<[16, 32], i8, "?">
+    %e = "ck.broadcast"(%z) {axis = 1 : i64, ck.stage = "to_lds"} : (!ck.tile<[16], i8, "?">) -> !ck.tile<[16, 64], i8, "?">
+    %d = "ck.dequantize"(%b, %e) {ck.stage = "to_lds", format = "i4", operandSegmentSizes = array<i32: 1, 1, 0>} : (!ck.tile<[16, 32], i8, "?">, !ck.tile<[16, 64], i8, "?">) -> !ck.tile<[16, 64], i8, "?">
+    %l = "ck.to_lds"(%d) {ck.stage = "to_lds", name = "b"} : (!ck.tile<[16, 64], i8, "?">) -> !ck.lds<[16, 64], i8>
+    %r = "ck.from_lds"(%l) {ck.stage = "from_lds"} : (!ck.lds<[16, 64], i8>) -> !ck.tile<[16, 64], i8, "d0: 16@lane, d1: 4@lane 16@y0">
+    %x = "ck.cast"(%r) {ck.stage = "math"} : (!ck.tile<[16, 64], i8, "d0: 16@lane, d1: 4@lane 16@y0">) -> !ck.tile<[16, 64], f32, "d0: 16@lane, d1: 4@lane 16@y0">
+  } {ck.schedule = "schedule s 1; path b straight"}
   return
 }

@@ -72,7 +72,9 @@ def products_of(spec: ContractionSpec, target: Target) -> Callable[[Work], list[
     # A sparse operand is the instruction's first.
     shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
     product = Mma.select(target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse)
-    if spec.scaled_by_instruction and not spec.shuffled:
+    if spec.shuffled and spec.taken:
+        product = product.with_vector(spec.held[1].widest, spec.piece)
+    if spec.scaled_by_instruction:
         product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
     operands_of, _ = SEEN[spec.windows.partition(":")[0]]
 

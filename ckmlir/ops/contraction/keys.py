@@ -18,7 +18,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_type,
 )  # fmt: skip
 from ckmlir.ops.contraction.problem import REDUCTIONS, Batch, Problem
-from ckmlir.ops.contraction.shuffle import COLUMNS, vector_length
+from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import KINDS, MOST, NAMES, TYPES, SideTensor
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
@@ -190,8 +190,12 @@ def check_packed(values: Mapping[str, Any], types: tuple[str, str], *, zeros: bo
                 f"layout={layout}: elements of {dtype} share bytes along k, along which {matrix} has to be contiguous; "
                 "expected RCR"
             )
-        if values.get("shuffled") or values["schedule"] == PRESHUFFLE:
-            raise RequestError(f"shuffled: fragment order is of elements of whole bytes, {matrix} has {dtype}")
+        shuffled = operand == "b" and (values.get("shuffled") or values["schedule"] == PRESHUFFLE)
+        if shuffled and packing.bytes > 1:
+            raise RequestError(
+                f"shuffled: a lane's 16 bytes in fragment order hold some of {matrix}'s elements of {dtype} in part; "
+                "expected elements of 8 or 4 bits, or shuffled=0"
+            )
         for key in ("k", f"ld{operand}"):
             if (values[key] or 0) % packing.elements:
                 raise RequestError(
@@ -234,7 +238,7 @@ def _computed_default(dtype: str) -> str:
 
 def _pitches(values: Mapping[str, Any], problem: Problem) -> dict[str, int]:
     # Rows of tiles are whole vectors, also where there are no tiles: what B promises does not depend on K.
-    shortest = vector_length(find_dtype(problem.stored).bytes) if problem.shuffled else 1
+    shortest = problem.held[1].widest if problem.shuffled else 1
     found = {}
     shapes = (("lda", problem.a_shape, 1), ("ldb", problem.b_shape, shortest), ("ldc", (problem.m, problem.n), 1))
     for name, (_, row), least in shapes:

@@ -21,7 +21,7 @@ from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources_kernel import combined
 from ckmlir.ops.contraction.sparsity import kept
 from ckmlir.ops.contraction.work_kernel import Work
-from ckmlir.ops.dtypes import Dtype, find_dtype
+from ckmlir.ops.dtypes import Dtype
 
 DWORD = 4
 """Bytes; so many groups of bytes are whole dwords."""
@@ -203,7 +203,9 @@ def array_view(
     if name in spec.tensors:
         pitch = given.ldb.multiple_of(spec.align[1])
         if spec.shuffled:
-            return shuffled_view(pointer, n, k, pitch, spec.shuffled, find_dtype(spec.stored).bytes)
+            kind = spec.held[1]
+            depth = k if kind.packing is None else in_bytes(k, kind.packing)
+            return shuffled_view(pointer, n, depth, pitch, spec.shuffled, kind.bytes)
         return _with_k_second(pointer, n, _depth(spec, 1, k), pitch, k_contiguous=spec.layout[1] == "C")
     if name in spec.outputs:
         return view(pointer, (m, k if spec.behind else n), (given.ldc.multiple_of(spec.align[2]), 1))

@@ -153,12 +153,12 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         shuffled = array.name != "a" and problem.shuffled > 0
         values: Array
         kind = problem.held[array.name != "a"]
-        shape = (*array.shape[:-2], problem.n, problem.k) if shuffled else array.shape
+        shape = (*array.shape[:-2], problem.n, kind.packed_length(problem.k)) if shuffled else array.shape
         if kind.packing is not None:
             values = generator.standard_normal((*shape[:-1], kind.packing.count(shape[-1])), dtype=np.float32)
             middle = (kind.packing.largest + kind.packing.least) / 2
-            return pack_values(4 * values + middle if kind.packing.is_integer else values, kind.name)
-        if problem.dtype == "i8":
+            values = pack_values(4 * values + middle if kind.packing.is_integer else values, kind.name)
+        elif problem.dtype == "i8":
             values = generator.integers(-128, 128, shape, dtype=np.int16)
         else:
             values = generator.standard_normal(shape, dtype=np.float32)

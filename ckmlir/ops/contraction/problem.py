@@ -206,7 +206,9 @@ class Problem:
     @property
     def b_shape(self) -> tuple[int, int]:
         if self.shuffled:
-            return shuffled_shape(self.n, self.k, self.shuffled, find_dtype(self.stored).bytes)
+            kind = self.held[1]
+            tiles, row = shuffled_shape(self.n, kind.packed_length(self.k), self.shuffled, kind.bytes)
+            return tiles, row if kind.packing is None else kind.packing.count(row)
         return (self.k, self.n) if self.layout[1] == "R" else (self.n, self.k)
 
     def batch_of(self, name: str) -> Batch:

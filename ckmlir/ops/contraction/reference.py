@@ -41,17 +41,18 @@ def matrices(problem: Problem, arrays: Mapping[str, Array]) -> list[tuple[Array,
     a = a if problem.layout[0] == "R" else a.T
     found = []
     for name in problem.operands[1:]:
-        b = elements(arrays[name], kinds[1].name)
-        b = b - zeros[name] if name in zeros else b
+        b = arrays[name]
         if problem.shuffled:
-            b = unshuffle_b(b, problem.n, problem.k, problem.shuffled)
+            b = unshuffle_b(b, problem.n, kinds[1].packed_length(problem.k), problem.shuffled)
+        b = elements(b, kinds[1].name)
+        b = b - zeros[name] if name in zeros else b
         found.append((a, b if problem.layout[1] == "R" else b.T))
     return found
 
 
 def spoilt_columns(problem: Problem, arrays: Mapping[str, Array]) -> Array | bool:
     """Columns of C whose tiles of B are not filled up with numbers beyond k, as they should be: nothing is promised."""
-    if not problem.shuffled:
+    if not problem.shuffled or problem.held[1].packing is not None:  # packed elements are numbers, all of them
         return False
     found: Array = np.zeros(problem.n, np.bool_)
     for name in problem.operands[1:]:

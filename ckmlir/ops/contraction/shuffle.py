@@ -4,9 +4,10 @@ A tile is `columns` columns of C (16 or 32, those of the matrix instruction) by 
 hold with 16 bytes each. Lane l holds column l % columns, and along K the 16 bytes number l / columns: so a tile in
 lane order is 1 KiB that a wave reads in one access. Tiles follow each other along K, then along N. An incomplete tile
 is filled up with zeros: the array has ceil(n / columns) rows of columns * (k rounded up to a tile's depth) elements.
+Elements of 4 bits are bytes here, of which a tile has as many as of others: 32 elements of a lane follow each other.
 
 Source of the order: CK Tile, host_tensor shuffle of weights (example/ck_tile/18_flatmm), for warp tiles whose lanes
-hold 16 bytes.
+hold 16 bytes; of 4-bit weights too, aiter's shuffle_weight with use_int4.
 """
 
 from __future__ import annotations

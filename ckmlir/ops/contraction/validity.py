@@ -26,7 +26,7 @@ from ckmlir.ops.contraction.contraction_spec import (
 )
 from ckmlir.ops.contraction.depthwise_plans import invalid_vectors, vector_resources
 from ckmlir.ops.contraction.scaling import ScaleSpec
-from ckmlir.ops.contraction.shuffle import COLUMNS, tile_depth
+from ckmlir.ops.contraction.shuffle import COLUMNS, VECTOR_BYTES, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
 from ckmlir.ops.contraction.windows import parse_windows
@@ -350,12 +350,13 @@ def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
         why = "two products take plain matrices through LDS"
         yield Reason("schedule", spec.schedule, why, "expected another schedule")
     packed = [one for one in spec.held if one.packing is not None]
-    if packed and (spec.shuffled or spec.layout[:2] != "RC" or spec.sources or spec.merged or spec.windows):
+    if packed and (spec.layout[:2] != "RC" or spec.sources or spec.merged or spec.windows):
         why = f"elements of {packed[0].name} share bytes along k"
         yield Reason("layout", spec.layout, why, "expected RCR and plain matrices")
         return
     if spec.taken:
-        if {parse_schedule(spec.schedule_text).path_of(tensor) for tensor in "ab"} != {"through"}:
+        paths = [parse_schedule(spec.schedule_text).path_of(tensor) for tensor in "ab"]
+        if paths[0] != "through" or paths[1] == "direct":
             why = f"A and B become {spec.taken} in registers, and this schedule goes past them"
             yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
     elif packed and not spec.scaled_by_instruction:
@@ -375,7 +376,13 @@ def _fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
     if spec.shuffled != spec.mfma[1]:
         why = f"tiles of B have {spec.shuffled} columns and the matrix instruction {spec.mfma[1]}"
         yield Reason("shuffled", spec.shuffled, why, f"expected {spec.mfma[1]}")
-    depth = tile_depth(spec.shuffled, find_dtype(spec.stored).bytes)
+    kind = spec.held[1]
+    if kind.packing is not None and kind.packing.bytes > 1:
+        why = f"a lane's {VECTOR_BYTES} bytes hold some elements of {kind.name} in part"
+        yield Reason("shuffled", spec.shuffled, why, "expected 0, or elements of 8 or 4 bits")
+        return
+    depth = tile_depth(spec.shuffled, kind.bytes)
+    depth = depth if kind.packing is None else kind.packing.count(depth)
     if spec.block[2] % depth:
         why = f"tiles of B are {depth} elements deep along k"
         yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")

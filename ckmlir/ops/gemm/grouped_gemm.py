@@ -288,7 +288,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
 
     def _tiles(self, problem: GroupedProblem, shared: Shared, generator: np.random.Generator) -> Array:
         """Matrices B in fragment order in one array: each is filled up by itself."""
-        found = np.zeros(shared.size, np.float32)
+        found = np.zeros(shared.size, np.float32 if problem.any.held[1].packing is None else np.uint8)
         for number, one in enumerate(problem.products):
             own = next(array for array in one.arrays() if array.name == shared.name)
             shared.view(one, number, found)[...] = self.single._values(one, own, generator)

@@ -2,7 +2,7 @@
 
 The order is that of `ckmlir.ops.contraction.shuffle`, whose NumPy function does the same on the host; CK Tile shuffles
 weights like this before example/ck_tile/18_flatmm. Elements of 1, 2, 4 or 8 bytes are moved unchanged; incomplete tiles
-are filled up with zeros.
+are filled up with zeros. Of i4, u4 and fp4, two in a byte, `b` is the matrix of bytes: dtype=i8 and half of k.
 
 Arrays: b (n, k), or (k, n) by `layout`, rows `ldb` elements apart; shuffled, packed, of `shuffled_shape`.
 
