@@ -116,7 +116,7 @@ def of_product(keys: dict[str, Any], target: Target) -> float:
 def microseconds(operator_name: str, keys: dict[str, Any], target: Target) -> float:
     """Of all kernels."""
     operator, parameters = find_operator(operator_name), load(target.name)
-    found = model_kernels(operator, operator.problem(**keys), target, parameters)
+    found = model_kernels(operator, operator.problem(**keys), target, parameters, mode="analytic")
     return sum(one.under(parameters).grid.microseconds for one in found)
 
 

@@ -80,7 +80,7 @@ def others(keys: dict[str, Any], target: Target) -> Iterator[tuple[int, dict[str
 def cycles(keys: dict[str, Any], target: Target) -> int:
     """Of all kernels of a product."""
     parameters = load(target.name)
-    found = model_kernels(GEMM, GEMM.problem(**keys), target, parameters)
+    found = model_kernels(GEMM, GEMM.problem(**keys), target, parameters, mode="analytic")
     return round(sum(one.under(parameters).grid.cycles for one in found))
 
 

@@ -184,6 +184,15 @@ class Given:
             )
         return self.strided(self.shape, packed)
 
+    def require_start(self, multiple: int) -> None:
+        """Raise DeviceError unless the array begins at a multiple of so many bytes."""
+        behind = self.address % multiple
+        if behind and 0 not in self.shape:
+            raise DeviceError(
+                f"{self.what}: a view that begins {behind} bytes behind a multiple of {multiple}, where the kernel "
+                "needs arrays to begin; make a contiguous copy first"
+            )
+
     def require(
         self, *, ndim: int | None = None, dtype: str | None = None, shape: tuple[int, ...] | None = None
     ) -> Given:

@@ -114,6 +114,9 @@ class Session:
         asked = [one for one in (*inputs.values(), *outputs.values()) if one is not None and wants_gradient(one.array)]
         if asked and not all(find_dtype(spec.dtype).is_integer for spec in written):
             refuse_gradients(asked[0].what, asked[0].array)
+        for name, array in (*inputs.items(), *outputs.items()):
+            if array is not None:
+                array.require_start(executable.arrays[name].align)
         home, like = _beside(inputs)
         found = {}
         for spec in written:

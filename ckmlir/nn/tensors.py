@@ -40,14 +40,14 @@ def elementwise(expression: str, *arrays: Any, dtype: str | None = None, stream:
     rank = max(len(shape), 1)
     full = shape or (1,)
     keys: dict[str, object] = {"op": expression, "shape": full, "dtype": given[0].dtype}
-    keys["out"] = None if dtype is None else dtype_name("dtype", dtype)
+    keys["out"] = out = None if dtype is None else dtype_name("dtype", dtype)
     inputs: dict[str, Given | None] = {}
     for name, one in zip(NAMES, given, strict=False):
         missing = rank - one.ndim
         own = one.strided((1,) * missing + one.shape, (0,) * missing + one.strides)
         keys |= {name: own.shape, f"{name}_dtype": one.dtype, f"{name}_strides": own.strides}
         inputs[name] = own
-    keys["align"] = _align(given)
+    keys["align"] = _align(given, *(one.dtype for one in given), out or given[0].dtype)
     return call.run("elementwise", keys, inputs)["y"].reshaped(*shape).array
 
 
@@ -74,7 +74,8 @@ def cast(x: Any, dtype: str, *, packed: str | None = None, stream: object = None
         strides = (*(packing.count(stride) for stride in strides[:-1]), 1)
     out = dtype_name("dtype", dtype)
     keys: dict[str, object] = {
-        "shape": shape, "dtype": given.dtype, "out": out, "strides": strides, "align": _align([given]),
+        "shape": shape, "dtype": given.dtype, "out": out, "strides": strides,
+        "align": _align([given], out),
     }  # fmt: skip
     made = call.run("cast", keys, {"x": given})["y"]
     if packing is not None or find_dtype(out).packing is not None:
@@ -197,8 +198,11 @@ def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
     return found.reshaped(*numbers.shape, table.shape[1]).array
 
 
-def _align(arrays: Sequence[Given]) -> int:
-    """What divides all addresses."""
+def _align(arrays: Sequence[Given], *dtypes: str) -> int:
+    """What divides all addresses: whole elements of each type. Raises DeviceError for one that begins within them."""
+    largest = max((find_dtype(one).bytes for one in dtypes), default=1)
+    for one in arrays:
+        one.require_start(largest)
     return math.gcd(*(one.base for one in arrays))
 
 

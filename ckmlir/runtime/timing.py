@@ -52,7 +52,7 @@ def model_kernels(
     parameters: Parameters,
     *,
     spec: Spec | None = None,
-    mode: Mode | int = "analytic",
+    mode: Mode | int = "sampled",
     compiled: CompiledKernel | None = None,
     seed: int = 0,
 ) -> list[KernelModel]:
@@ -98,7 +98,7 @@ class OperatorModel:
         target: Target,
         parameters: Parameters,
         *,
-        mode: Mode | int = "analytic",
+        mode: Mode | int = "sampled",
         compiled: CompiledKernel | None = None,
         seed: int = 0,
     ) -> None:

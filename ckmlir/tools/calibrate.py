@@ -27,7 +27,7 @@ def add_arguments(parser: argparse.ArgumentParser) -> None:
     add("--fit", nargs="+", action="extend", default=[], metavar="NAME", help="numbers of the model to fit")
     add("--force", action="store_true", help="also fit numbers that are published")
     add("-o", "--output", type=Path, metavar="FILE", help="file for --timing-params; default: stdout")
-    add("--mode", choices=MODES, default="analytic", help="as for `ckmlir time`")
+    add("--mode", choices=MODES, default="sampled", help="as for `ckmlir time`")
     add_parameter_arguments(parser)
 
 

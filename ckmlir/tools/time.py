@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ckmlir.sim.timing.parameters import Parameters
     from ckmlir.sim.timing.report import Report
 
-MODES = ("analytic", "sampled")
+MODES = ("sampled", "analytic")
 
 
 def add_arguments(parser: Parser) -> None:
@@ -32,8 +32,8 @@ def add_arguments(parser: Parser) -> None:
     add(
         "--mode",
         choices=MODES,
-        default="analytic",
-        help="simulate one workgroup and carry it over, or as many as run on a compute unit at a time",
+        default="sampled",
+        help="simulate as many workgroups as run on a compute unit at a time, or one and carry it over [sampled]",
     )
     add("--seed", type=int, default=0, metavar="N", help="of the input arrays")
     add("--json", action="store_true", help="one JSON object on stdout")

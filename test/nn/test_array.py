@@ -9,6 +9,7 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 import pytest
+from common import assert_close, exact, normal, softmax
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -159,3 +160,21 @@ def test_arrays_of_both_sides(session: nn.Session) -> None:
     with pytest.raises(DeviceError, match="x: an array of another device than the session's"):
         nn.softmax(foreign)
     other.close()
+
+
+def test_views_that_begin_within_a_vector(session: nn.Session) -> None:
+    """Rows are taken as they begin; products and attention say whose copy to make, and take that."""
+    flat, rows = nn.asarray(normal(4 * 64 + 1)), nn.asarray(normal(32, 64))
+    view = flat[1:].reshape(4, 64)
+    words = "begins 2 bytes behind a multiple of 16, where the kernel needs arrays to begin; make a contiguous copy"
+    for what, call in (("x", lambda: nn.linear(view, rows)), ("weight", lambda: nn.linear(rows, view)),
+                       ("out", lambda: nn.linear(rows[:4], nn.asarray(normal(64, 64)), out=view)),
+                       ("q", lambda: nn.attention_varlen(*[view.reshape(4, 2, 32)] * 3, [0, 4]))):  # fmt: skip
+        with pytest.raises(DeviceError, match=f"^{what}: a view that {words}"):
+            call()
+    assert_close(nn.linear(nn.contiguous(view), rows), exact(view) @ exact(rows).T)
+    assert_close(nn.softmax(view), softmax(exact(view)))
+    with pytest.raises(DeviceError, match="x: a view that begins 2 bytes behind a multiple of 4"):
+        nn.cast(view, "f32")
+    with pytest.raises(DeviceError, match="a: a view that begins 2 bytes behind a multiple of 4"):
+        nn.elementwise("a + b", view, nn.asarray(normal(4, 64, dtype="f32")))

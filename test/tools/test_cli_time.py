@@ -52,7 +52,7 @@ def test_time_prints_the_report(model: type[Model], capsys: pytest.CaptureFixtur
     assert "model (no GPU was timed)" in out.splitlines()[0]
     assert "given: memory.hbm.latency=900" in out
     assert err == ""
-    assert model.asked[0][2] == "analytic"
+    assert model.asked[0][2] == "sampled"
 
 
 @pytest.mark.parametrize(

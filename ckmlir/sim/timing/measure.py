@@ -34,7 +34,7 @@ def measure(
     dynamic_lds: int = 0,
     *,
     parameters: Parameters | None = None,
-    mode: Mode = "analytic",
+    mode: Mode = "sampled",
     shape: Sequence[int] | None = None,
 ) -> LaunchModel:
     """What the model says of a launch. Only the workgroups that it needs are run; what they write is in memory.
