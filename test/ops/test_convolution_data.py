@@ -14,7 +14,8 @@ from operator_runner import CHIPS, agree, checked
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.ops.contraction.residues import Residues
+from ckmlir.ops.contraction.residues import GEOMETRY, Residues
+from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -123,6 +124,24 @@ def test_every_place_is_in_one_class(keys: dict[str, Any]) -> None:
     assert windows.classes == prod(map(len, counts)) and windows.most_rows == prod(map(max, counts))
 
 
+@pytest.mark.parametrize("keys", [
+    {"strides": 2, "pads": 1}, {"strides": (3, 4), "pads": (2, 5), "window": 5}, {"strides": (2, 70), "pads": (0, 3)},
+])  # fmt: skip
+def test_the_longest_sums_come_first(keys: dict[str, Any]) -> None:
+    """The first class begins at a place that meets the most places of the window, unless images are too short."""
+    windows = OPERATOR.problem(n=1, image=(9, 10), **keys).windows
+    assert isinstance(windows, Residues)
+    sliding = windows.sliding
+    place = GEOMETRY.index("longest") * sliding.rank + 2  # behind images and channels
+    for dim, first in enumerate(windows.arguments((0, 0))[place : place + sliding.rank]):
+        meets = [
+            sum((h + sliding.left[dim] - f * sliding.dilation[dim]) % sliding.stride[dim] == 0
+                for f in range(sliding.window[dim]))
+            for h in range(min(sliding.stride[dim], sliding.image[dim]))
+        ]  # fmt: skip
+        assert first == 0 if sliding.stride[dim] > sliding.image[dim] else meets[first] == max(meets)
+
+
 def test_forward_and_gradients_are_adjoints() -> None:
     """<conv(x, w), g> = <x, bwd_data(g, w)> = <w, bwd_weight(x, g)>, of what the kernels compute."""
     keys = {"n": 2, "c": 6, "k": 8, "g": 2, "image": (7, 6), "window": (3, 2), "strides": (2, 1), "dilations": (1, 2),
@@ -172,8 +191,12 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
         if spec.dtype == "f16" and spec.align[0] <= align:
             kernel = compile_kernel(OPERATOR, spec, target)
             found = kernel.code_object.kernel(kernel.kernel_name).metadata
-            counts = (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size)
-            assert counts == (0, 0, 0), spec.name
+            scalars = found.sgpr_spill_count
+            if rank_of(spec.windows or "data:1:1") == 3:  # numbers of classes, in lanes before the loop and behind it
+                loop = steady_loop(kernel.code_object, kernel.kernel_name).instructions
+                assert scalars <= 45 and not any(one.mnemonic == "v_readlane_b32" for one in loop)
+                scalars = 0
+            assert (found.vgpr_spill_count, scalars, found.private_segment_size) == (0, 0, 0), spec.name
 
 
 @pytest.mark.parametrize(("keys", "words"), [

@@ -166,6 +166,17 @@ def test_the_steady_loop_is_that_of_one_product(chip: str, keys: dict[str, Any])
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("chip", CHIPS)
+def test_every_listed_kernel_is_proved(chip: str) -> None:
+    target = get_target(chip)
+    specs = MOE_GEMM.kernels(target)
+    assert len(specs) > 50
+    for spec in specs:
+        bench = Workbench.of(MOE_GEMM, spec, target)
+        assert bench.compile(bench.schedule, code=False).findings == (), spec.name
+
+
 def test_blocks_follow_how_many_there_are() -> None:
     """As high as a unit; low ones small and many, and smaller where they are fewer than two a compute unit."""
     large = {"e": 64, "topk": 4, "n": 1024, "k": 2048, "dtype": "bf16"}

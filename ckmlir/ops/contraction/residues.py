@@ -23,8 +23,11 @@ from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
 GEOMETRY = (
     "image", "positions", "window", "stride", "dilation", "left", "common", "inverse", "every", "spread", "window_step",
+    "longest",
 )  # fmt: skip
-"""Numbers of each spatial dimension that kernels take."""
+"""Numbers of each spatial dimension that kernels take; `longest`: the first place of the class without a rest, which
+meets the most places of the window, if there is such a place.
+"""
 
 
 MOST_CHANNELS = 128
@@ -122,6 +125,13 @@ class Residues:
         return prod(-(-places // one) for places, one in zip(sliding.window, every, strict=True))
 
     @property
+    def _longest(self) -> tuple[int, ...]:
+        """See `GEOMETRY`; 0 where an image is shorter than that."""
+        sliding = self.sliding
+        first = (-left % stride for left, stride in zip(sliding.left, sliding.stride, strict=True))
+        return tuple(one if one < length else 0 for one, length in zip(first, sliding.image, strict=True))
+
+    @property
     def image(self) -> str:
         """Which operand the patches are."""
         return "a"
@@ -134,7 +144,7 @@ class Residues:
         inverse = tuple(pow(one, -1, step) for one, step in zip(spread, every, strict=True))
         geometry = (
             sliding.image, self.positions, sliding.window, sliding.stride, sliding.dilation, sliding.left, common,
-            inverse, every, spread, _packed(sliding.window, self.columns),
+            inverse, every, spread, _packed(sliding.window, self.columns), self._longest,
         )  # fmt: skip
         positions = _packed((1, *self.positions), self.place)
         images = _packed((1, *sliding.image), self.lattice)

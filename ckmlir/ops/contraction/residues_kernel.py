@@ -32,7 +32,8 @@ from ckmlir.targets.cdna import WAVE_SIZE
 
 class Classes:
     """A workgroup for each block of each class, along x, as many for each as the one with the most rows has; for each
-    group of channels along y; for each part of K along z, of which classes with short sums have none in the last.
+    group of channels along y; for each part of K along z, of which classes with short sums have none in the last. The
+    class with the longest sums comes first, so that others fill compute units behind it.
 
     A block begins at a row of an image, to which the pointers move, so that only what it spans has to be within the
     reach of 32 bits.
@@ -52,7 +53,9 @@ class Classes:
         for dim in reversed(range(rank)):
             classes = getattr(given, f"stride{dim}").minimum(getattr(given, f"image{dim}"))
             others = numbers // classes
-            own |= {f"{name}{dim}": one for name, one in _class_of(given, dim, numbers - others * classes).items()}
+            first = numbers - others * classes + getattr(given, f"longest{dim}")
+            first = (first < classes).select(first, first - classes)
+            own |= {f"{name}{dim}": one for name, one in _class_of(given, dim, first).items()}
             numbers = others
         counts = [own[f"count{dim}"] for dim in range(rank)]
         taps = [own[f"taps{dim}"] for dim in range(rank)]
@@ -165,14 +168,15 @@ def array_of_class(spec: ContractionSpec, work: Work, name: str) -> Array:
         return array(spec, work, name)
     given, n = work.distances, work.sizes["n"]
     align, spatial = align_of(spec, name), range(rank_of(spec.windows))
-    steps = [getattr(given, f"dx_step{at}").multiple_of(align) for at in ("", *spatial)]
-    lengths = (given.images, *(getattr(given, f"image{dim}") for dim in spatial), n)
-    images = view(work.arrays[name], lengths, (*steps, 1))
+    pointer, lengths, steps = work.arrays[name], [given.images], [given.dx_step.multiple_of(align)]
+    # From the class's first place on, every so many elements: so few numbers are kept in the loop before.
     for dim in spatial:
-        first, length = getattr(given, f"first{dim}"), getattr(given, f"image{dim}")
-        images = images.offset(1 + dim, first, length - first)
-        images = images.embed(1 + dim, (getattr(given, f"count{dim}"),), (getattr(given, f"stride{dim}"),))
-    return Array(images.merge(*range(1 + len(spatial))))
+        step = getattr(given, f"dx_step{dim}").multiple_of(align)
+        first = getattr(given, f"first{dim}").to("i64") * step.to("i64")
+        pointer = pointer.offset(first.multiple_of(align))
+        lengths.append(getattr(given, f"count{dim}"))
+        steps.append((getattr(given, f"stride{dim}") * step).multiple_of(align))
+    return Array(view(pointer, (*lengths, n), (*steps, 1)).merge(*range(1 + len(spatial))))
 
 
 CLASSES = Classes()
