@@ -66,7 +66,7 @@ def with_results(operation: ir.Operation, types: Sequence[ir.Type]) -> ir.Operat
 
 def end_of(block: ir.Block) -> ir.Operation:
     """The operation that ends a block."""
-    return block.operations[len(block.operations) - 1].operation
+    return block.operations[-1].operation
 
 
 def same_values(operation: ir.Operation) -> Iterator[list[ir.Value]]:

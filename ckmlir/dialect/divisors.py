@@ -188,8 +188,7 @@ def _joined(first: list[ir.Value], *others: ir.Value | None) -> list[ir.Value] |
 
 def _handed_on(region: ir.Region, number: int) -> ir.Value | None:
     """An operand of a block's terminator; None while the block has none."""
-    operations = list(region.blocks[0].operations) if len(region.blocks) else []
-    last = operations[-1].operation if operations else None
+    last = _last(region.blocks[0]) if len(region.blocks) else None
     if last is None or last.name not in ("scf.yield", "scf.condition") or number >= len(last.operands):
         return None
     return last.operands[number]
@@ -199,10 +198,9 @@ def _branches_to(block: ir.Block, function: ir.Operation) -> list[list[ir.Value]
     """The operands that branches pass to a block, one list a branch."""
     found = []
     for other in function.regions[0]:
-        operations = list(other.operations)
-        if not operations or operations[-1].operation.name not in ("cf.br", "cf.cond_br"):
+        branch = _last(other)
+        if branch is None or branch.name not in ("cf.br", "cf.cond_br"):
             continue
-        branch = operations[-1].operation
         operands = list(branch.operands)
         if branch.name == "cf.br":
             parts = [operands]
@@ -241,3 +239,8 @@ def constant_of(item: ir.Value) -> int | None:
         return None
     attribute = owner.attributes["value"]
     return int(attribute.value) if isinstance(attribute, ir.IntegerAttr) else None
+
+
+def _last(block: ir.Block) -> ir.Operation | None:
+    """A block's last operation, without a look at the others; None while it has none."""
+    return block.operations[-1].operation if len(block.operations) else None

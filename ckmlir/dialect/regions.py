@@ -175,7 +175,7 @@ def body_of(op: ir.OpView) -> ir.Block:
 
 def check_yield(block: ir.Block, types: Sequence[ir.Type]) -> None:
     """Check that a region's block ends in a ck.yield of the given types."""
-    last = list(block.operations)[-1].operation if len(block.operations) else None
+    last = block.operations[-1].operation if len(block.operations) else None
     expect(last is not None and last.name == "ck.yield", "its region must end in ck.yield")
     assert last is not None
     given = [operand.type for operand in last.operands]

@@ -122,7 +122,7 @@ def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
                 used = web.exits.setdefault(block, [])
                 used += [member] if member not in used else []
     for block in function.regions[0]:
-        branch = block.operations[len(block.operations) - 1].operation
+        branch = block.operations[-1].operation
         if branch.name not in BRANCHES:
             continue
         for number, operand in enumerate(branch.operands):

@@ -172,7 +172,7 @@ def _steps(function: ir.Operation) -> set[ir.Block]:
     """The blocks whose arguments advance, as the branches to them say; found before lowering splits blocks."""
     steps: set[ir.Block] = set()
     for block in function.regions[0]:
-        branch = block.operations[len(block.operations) - 1].operation
+        branch = block.operations[-1].operation
         if ADVANCES in branch.attributes:
             steps.update(branch.successors[number] for number in ir.DenseI32ArrayAttr(branch.attributes[ADVANCES]))
             del branch.attributes[ADVANCES]

@@ -72,9 +72,13 @@ def _pointer(
 ) -> tuple[ir.Value, dict[str, ir.Attribute]]:
     """The address of an access at its thread's own place, and the attribute that says how far it is aligned."""
     assert alloc is not None
-    distribution, size = Distribution.parse(text_of(op, "distribution")), bits(fragment.element_type) // 8
-    inside = state.coordinates(distribution, registers_of(op)[0])
-    offset = LdsLayout.parse(text_of(alloc, "layout")).offset(inside) * size
+    distribution, layout = Distribution.parse(text_of(op, "distribution")), LdsLayout.parse(text_of(alloc, "layout"))
+    number, size = registers_of(op)[0], bits(fragment.element_type) // 8
+    # Slots of a tensor differ in their first byte only.
+    inside = state.known_in_block(
+        ("lds", layout, distribution, number), lambda: layout.offset(state.coordinates(distribution, number))
+    )
+    offset = inside * size
     if op.name == "ck.lds_write":
         offset = offset + _room(state, alloc, distribution)
     return address_at(state, alloc, offset, fragment)

@@ -204,7 +204,7 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, 
     for block in list(function.regions[0]):
         block.append_to(kernel.regions[0])
     for block in kernel.regions[0]:
-        last = list(block.operations)[-1].operation
+        last = block.operations[-1].operation
         if last.name == "func.return":
             with ir.InsertionPoint(last), last.location:
                 ir.Operation.create("llvm.return")

@@ -78,7 +78,7 @@ def _computes(user: ir.Operation, number: int) -> bool:
 
 def _behind_branches(function: ir.Operation) -> set[ir.Block]:
     """Blocks that a branch of two ways leads to, and where such ways go on without another choice."""
-    ends = {block: block.operations[len(block.operations) - 1].operation for block in function.regions[0]}
+    ends = {block: block.operations[-1].operation for block in function.regions[0]}
     waiting = [to for end in ends.values() if end.name == "cf.cond_br" for to in end.successors]
     found = set(waiting)
     while waiting:

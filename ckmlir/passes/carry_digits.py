@@ -185,7 +185,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
         loop = _with_arguments(loop, [digit for digits in first.values() for digit in digits])
         body = loop.regions[0].blocks[0]
         arguments = list(body.arguments)[len(body.arguments) - sum(map(len, first.values())) :]
-        last = list(body.operations)[-1].operation
+        last = body.operations[-1].operation
         handed = list(last.operands)
         for walk, users in walks.items():
             digits, arguments = arguments[: len(walk.lengths)], arguments[len(walk.lengths) :]

@@ -94,7 +94,7 @@ class _Flow:
     def __init__(self, function: ir.Operation) -> None:
         blocks = list(function.regions[0])
         number = {block: index for index, block in enumerate(blocks)}
-        ends = [block.operations[len(block.operations) - 1].operation for block in blocks]
+        ends = [block.operations[-1].operation for block in blocks]
         self.successors = [[number[to] for to in end.successors] for end in ends]
         found = [list(events_of(block)) for block in blocks]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))

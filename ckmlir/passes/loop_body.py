@@ -85,12 +85,24 @@ def stage_of(op: ir.Operation) -> str | None:
     return str(op.attributes[STAGE].value) if STAGE in op.attributes else None
 
 
-def fragments_of(body: list[ir.Operation], stage: str | None, *, arithmetic: bool = False) -> list[ir.Operation]:
+Stages = dict[str | None, list[ir.Operation]]
+"""The operations of a body by stage, in program order; None: those of no stage."""
+
+
+def by_stage(body: list[ir.Operation]) -> Stages:
+    """A body's operations by stage: looked up once, since bindings take a microsecond for an attribute."""
+    stages: Stages = {}
+    for op in body:
+        stages.setdefault(stage_of(op), []).append(op)
+    return stages
+
+
+def fragments_of(stages: Stages, stage: str | None, *, arithmetic: bool = False) -> list[ir.Operation]:
     """The fragments of a stage in program order: what `stage.0`, `stage.1`, … name in the text of a schedule.
 
     With `arithmetic` those of a stage that has none of FRAGMENTS are its pieces of arithmetic.
     """
-    staged = [op for op in body if stage_of(op) == stage]
+    staged = stages.get(stage, [])
     found = [op for op in staged if op.name in FRAGMENTS]
     return found if found or not arithmetic or stage is None else [op for op in staged if is_arithmetic(op)]
 
@@ -112,7 +124,7 @@ def operands_of(op: ir.Operation) -> list[ir.Value]:
 
 def handed_on(block: ir.Block) -> list[ir.Value]:
     """What a loop body hands to the next iteration."""
-    return list(list(block.operations)[-1].operation.operands)
+    return list(block.operations[-1].operation.operands)
 
 
 def source_of(operand: ir.Value, block: ir.Block, handed: list[ir.Value]) -> tuple[ir.Value, int]:

@@ -71,7 +71,7 @@ class Expansion:
         self.slots = slots
         self.unroll = unroll
         self.body = loop.regions[0].blocks[0]
-        self.yielded = list(list(self.body.operations)[-1].operation.operands)
+        self.yielded = list(self.body.operations[-1].operation.operands)
         self.lower, self.upper, self.stride, *self.initial = loop.operands
         self.ahead: dict[ir.Operation | None, int] = {placed.op: placed.ahead for placed in step.placed}
         self.furthest = max(self.ahead.values(), default=0)

@@ -242,7 +242,7 @@ def _is_known(op: ir.Operation) -> bool:
 
 
 def _end(block: ir.Block) -> ir.Operation:
-    return list(block.operations)[-1].operation
+    return block.operations[-1].operation
 
 
 def _deciding(control: ir.Operation) -> list[ir.Value]:

@@ -20,6 +20,7 @@ from ckmlir.passes.loop_body import (
     Marker,
     Placed,
     Step,
+    by_stage,
     fragments_of,
     handed_on,
     has_effect,
@@ -58,10 +59,11 @@ def _chosen(body: list[ir.Operation], schedule: Schedule) -> Chosen:
     items = [item for item in schedule.step if isinstance(item, Fragments)]
     single: set[ir.Operation] = set()
     found: Chosen = []
+    stages = by_stage(body)
     for item in items:
         ops: list[ir.Operation] = []
         if item.first is not None and item.last is not None:
-            every = fragments_of(body, item.stage, arithmetic=schedule.elements > 0)
+            every = fragments_of(stages, item.stage, arithmetic=schedule.elements > 0)
             if item.last >= len(every):
                 raise ValueError(
                     f"schedule '{schedule.name}' speaks of {item}; stage '{item.stage}' has {len(every)} fragments, "
@@ -72,7 +74,7 @@ def _chosen(body: list[ir.Operation], schedule: Schedule) -> Chosen:
         found.append((ops, item.ahead))
     for number, item in enumerate(items):
         if item.first is None:
-            whole = [op for op in body if stage_of(op) == item.stage and op not in single]
+            whole = [op for op in stages.get(item.stage, []) if op not in single]
             found[number] = (whole, item.ahead)
     return found
 

@@ -6,6 +6,7 @@ instruction that was issued in four; the vector unit takes the arithmetic of the
 memory units their accesses. Places are counted in matrix instructions from the start of the step.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ckmlir.dialect.build import producer
@@ -20,7 +21,9 @@ from ckmlir.passes.loop_body import (
     MATRIX,
     READ,
     Placed,
+    Stages,
     Step,
+    by_stage,
     fragments_of,
     handed_on,
     operands_of,
@@ -37,6 +40,10 @@ BEFORE_USE = 2
 that no wait states are needed (up to 18 behind 16 passes; LLVM, GCNHazardRecognizer, checkMAIVALUHazards)."""
 READ_PLACE = 0.25
 """Behind which part of a matrix instruction's place the reads that belong there stand, before arithmetic."""
+
+
+Makers = dict[ir.Operation, list[ir.Operation]]
+"""Of every operation of the body, in program order, those of the same step and iteration whose results it uses."""
 
 
 @dataclass(frozen=True)
@@ -80,10 +87,11 @@ def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Ta
     number = {op: place for place, op in enumerate(matrix)}
     reads = _reads(matrix, number, schedule, ahead)
     slots = [Slot(place + READ_PLACE, order, op) for order, (op, place) in enumerate(reads.items())]
-    ready = _ready(body, number, ahead)
+    stages, makers = by_stage(body), _makers(body, ahead)
+    ready = _ready(makers, number)
     for section in sections:
-        slots += _memory(body, section, reads, ahead, len(slots))
-        slots += _arithmetic(body, section, ready, ahead, len(slots), target)
+        slots += _memory(stages, section, reads, ahead, len(slots))
+        slots += _arithmetic(stages, section, makers, ready, len(slots), target)
     placed = with_rest(body, _merged(matrix, slots), ahead)
     _check_wrapped(placed, reads, number, schedule)
     return Step(placed)
@@ -156,12 +164,12 @@ def _reads(
 
 
 def _memory(
-    body: list[ir.Operation], section: Section, reads: dict[ir.Operation, int], ahead: Ahead, first: int
+    stages: Stages, section: Section, reads: dict[ir.Operation, int], ahead: Ahead, first: int
 ) -> list[Slot]:
     """Accesses to memory and LDS under a product, those of each stage at even distances."""
     slots: list[Slot] = []
     for name in section.stages:
-        ops = [op for op in fragments_of(body, name) if op.name != MATRIX and op not in reads]
+        ops = [op for op in fragments_of(stages, name) if op.name != MATRIX and op not in reads]
         room = _room(ops, section, reads, ahead)
         for order, op in enumerate(ops):
             slots.append(Slot(section.start + (order + 0.5) * room / len(ops), first + len(slots), op))
@@ -182,19 +190,21 @@ def _room(ops: list[ir.Operation], section: Section, reads: dict[ir.Operation, i
 
 
 def _arithmetic(
-    body: list[ir.Operation],
+    stages: Stages,
     section: Section,
+    makers: Makers,
     ready: dict[ir.Operation, float],
-    ahead: Ahead,
     first: int,
     target: Target,
 ) -> list[Slot]:
     """The arithmetic under a product, shared out over it by the time that it takes."""
-    ops = [op for name in section.stages if not fragments_of(body, name) for op in _pieces(body, name)]
+    pieces = (fragments_of(stages, name, arithmetic=True) for name in section.stages)
+    ops = [op for staged in pieces for op in staged if op.name not in FRAGMENTS]
     if not ops:
         return []
-    ops = _piece_by_piece(body, ops, ahead, target)
-    times = [arithmetic_cycles(op, target).busy for op in ops]
+    busy = {op: arithmetic_cycles(op, target).busy for op in ops}
+    ops = _piece_by_piece(makers, busy)
+    times = [busy[op] for op in ops]
     begin = place = min(max(float(section.start), ready[ops[0]]), float(section.end))
     total, done = sum(times), 0.0
     slots = []
@@ -206,60 +216,61 @@ def _arithmetic(
     return slots
 
 
-def _pieces(body: list[ir.Operation], stage: str) -> list[ir.Operation]:
-    return fragments_of(body, stage, arithmetic=True)
-
-
-def _piece_by_piece(
-    body: list[ir.Operation], ops: list[ir.Operation], ahead: Ahead, target: Target
-) -> list[ir.Operation]:
+def _piece_by_piece(makers: Makers, busy: dict[ir.Operation, int]) -> list[ir.Operation]:
     """Arithmetic with what uses a result soon behind what computes it, so that few results are alive at a time.
 
     Of the operations whose operands are there the one with the most steps behind it is next, of equal ones the
-    program's first; where none is, as many cycles pass as the first of them lacks.
+    program's first; where none is, as many cycles pass as the first of them lacks. `busy`: the cycles that each takes.
     """
-    sources = _sources(body, ops, ahead)
+    sources = _sources(makers, busy.keys())
+    users: dict[ir.Operation, list[ir.Operation]] = {op: [] for op in busy}
     depth: dict[ir.Operation, int] = {}
-    for op in filter(frozenset(ops).__contains__, body):  # stages may be listed in another order
-        depth[op] = max((depth[one] + 1 for one in sources[op]), default=0)
+    for op, used in sources.items():
+        depth[op] = max((depth[one] + 1 for one in used), default=0)
+        for one in used:
+            users[one].append(op)
+    rank = {op: (depth[op], -number) for number, op in enumerate(busy)}
+    lacking = {op: len(used) for op, used in sources.items()}
+    starts = {op: 0 for op in busy if not lacking[op]}
     there: dict[ir.Operation, int] = {}
-    waiting, ordered, now = list(ops), [], 0
-    while waiting:
-        starts = {
-            op: max((there[one] for one in sources[op]), default=0)
-            for op in waiting
-            if all(one in there for one in sources[op])
-        }
+    now = 0
+    while starts:
         now = max(now, min(starts.values()))
-        op = max((one for one in starts if starts[one] <= now), key=lambda one: depth[one])
-        waiting.remove(op)
-        ordered.append(op)
-        now += arithmetic_cycles(op, target).busy
+        op = max((one for one in starts if starts[one] <= now), key=rank.__getitem__)
+        del starts[op]
+        now += busy[op]
         there[op] = now + VECTOR_ISSUE
-    return ordered
+        for user in users[op]:
+            lacking[user] -= 1
+            if not lacking[user]:
+                starts[user] = max(there[one] for one in sources[user])
+    return list(there)
 
 
-def _sources(
-    body: list[ir.Operation], ops: list[ir.Operation], ahead: Ahead
-) -> dict[ir.Operation, frozenset[ir.Operation]]:
-    """Of every operation those of `ops` that it uses, itself or through operations that compute nothing; of such as run
-    for the same iteration."""
-    chosen = set(ops)
+def _sources(makers: Makers, chosen: Collection[ir.Operation]) -> dict[ir.Operation, frozenset[ir.Operation]]:
+    """Of each of the `chosen` those of them that it uses, itself or through operations that compute nothing; all in the
+    program's order, which need not be that in which stages are listed."""
     found: dict[ir.Operation, frozenset[ir.Operation]] = {}
+    for op, made in makers.items():
+        found[op] = frozenset().union(*(frozenset((one,)) if one in chosen else found[one] for one in made))
+    return {op: used for op, used in found.items() if op in chosen}
+
+
+def _makers(body: list[ir.Operation], ahead: Ahead) -> Makers:
+    """Of every operation those whose results it uses in the iteration for which both run."""
+    makers: Makers = {}
     for op in body:
-        owners = [one for one in map(producer, operands_of(op)) if one in found and ahead[one] == ahead[op]]
-        parts = [frozenset((one,)) if one in chosen else found[one] for one in owners if one is not None]
-        found[op] = frozenset().union(*parts)
-    return found
+        made = [one for one in map(producer, operands_of(op)) if one is not None and one in makers]
+        makers[op] = [one for one in made if ahead[one] == ahead[op]]
+    return makers
 
 
-def _ready(body: list[ir.Operation], number: dict[ir.Operation, int], ahead: Ahead) -> dict[ir.Operation, float]:
+def _ready(makers: Makers, number: dict[ir.Operation, int]) -> dict[ir.Operation, float]:
     """For every operation the place from which on the results of matrix instructions that it uses are there, of those
     that the same step computes."""
     ready: dict[ir.Operation, float] = {}
-    for op in body:
-        sources = [one for one in map(producer, operands_of(op)) if one in ready and ahead[one] == ahead[op]]
-        ready[op] = max((ready[one] for one in sources if one is not None), default=0.0)
+    for op, made in makers.items():
+        ready[op] = max((ready[one] for one in made), default=0.0)
         if op in number:
             ready[op] = number[op] + 1.0 + BEFORE_USE
     return ready

@@ -14,7 +14,7 @@ from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import FREE, elements_of, least_cycles
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import fragments_of, handed_on, holds_loop, operands_of, source_of, stage_of
+from ckmlir.passes.loop_body import by_stage, fragments_of, handed_on, holds_loop, operands_of, source_of, stage_of
 from ckmlir.passes.walk import target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
@@ -92,8 +92,8 @@ class _Builder:
 
 def _indices(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation, int]:
     """The numbers that fragments have in the text of a schedule."""
-    stages = dict.fromkeys(stage_of(op) for op in body)
-    fragments = [fragments_of(body, stage, arithmetic=schedule.elements > 0) for stage in stages]
+    stages = by_stage(body)
+    fragments = [fragments_of(stages, stage, arithmetic=schedule.elements > 0) for stage in stages]
     return {op: number for ops in fragments for number, op in enumerate(ops)}
 
 

@@ -75,7 +75,7 @@ def steady_block(module: ir.Module) -> tuple[ir.Operation, ir.Block]:
         (sum(op.operation.name in FRAGMENTS for op in block), function, block)
         for function in functions(module)
         for block in function.regions[0]
-        if block in list(list(block.operations)[-1].operation.successors)
+        if block in list(block.operations[-1].operation.successors)
     ]
     if not found:
         raise ProblemError("no block of this kernel follows itself: its steady loop has branches, or there is none")

@@ -21,7 +21,7 @@ from ckmlir.dialect.schedule_problems import LEAD
 from ckmlir.mlir import ir
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.passes.check_schedule import check_module
-from ckmlir.passes.loop_body import Group, Marker, fragments_of, stage_of
+from ckmlir.passes.loop_body import Group, Marker, by_stage, fragments_of
 from ckmlir.passes.pipeline import FRAGMENTING, LOWERING, SCHEDULING, run_pipeline
 from ckmlir.passes.step_order import order_step
 from ckmlir.passes.walk import loops_of
@@ -187,11 +187,12 @@ def _names(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation, t
     """
     listed = {item.stage for item in schedule.step if isinstance(item, Fragments)}
     found: dict[ir.Operation, tuple[str, int]] = {}
-    for stage in dict.fromkeys(stage_of(op) for op in body):
-        fragments = fragments_of(body, stage, arithmetic=schedule.elements > 0)
+    stages = by_stage(body)
+    for stage, staged in stages.items():
+        fragments = fragments_of(stages, stage, arithmetic=schedule.elements > 0)
         found.update({op: (stage or "", number) for number, op in enumerate(fragments)})
         if not fragments and stage in listed:
-            found[next(op for op in body if stage_of(op) == stage)] = stage, WHOLE
+            found[staged[0]] = stage, WHOLE
     return found
 
 

@@ -93,7 +93,7 @@ def _ends(op: ir.Operation) -> bool:
     parent = op.parent
     if parent is None or parent.operation.name in MODULES:
         return False
-    return bool(list(op.block.operations)[-1].operation == op)
+    return bool(op.block.operations[-1].operation == op)
 
 
 def _operations(module: ir.Module) -> int:

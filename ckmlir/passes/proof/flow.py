@@ -25,7 +25,7 @@ def handed_over(op: ir.Operation) -> list[tuple[ir.Value, ir.Value]]:
 
 def terminator(block: ir.Block) -> ir.Operation:
     """The last operation of a block."""
-    return block.operations[len(block.operations) - 1].operation
+    return block.operations[-1].operation
 
 
 class Graph:
