@@ -4,7 +4,8 @@ The last dimension of `order` is contiguous. All others merge into rows, `pitch`
 over the banks:
 
 - The swizzle moves a row's chunks of `chunk` elements: chunk c of row r lies where chunk `c ^ f(r)` would, with
-  `f(r) = ((r >> shift) & mask) ^ …` over one or more terms (CK Tile's XOR descriptors have one).
+  `f(r) = ((r >> shift) & mask) ^ …` over one or more terms (CK Tile's XOR descriptors have one). A negative shift
+  multiplies: neighbouring rows then differ in the higher bits of the chunk's number.
 - Padding is a pitch longer than a row.
 - The skew puts `skew` elements more behind every `period` rows. Half a chunk of it lets accesses of half a chunk use
   the banks that swizzled chunks leave out.
@@ -24,9 +25,9 @@ from typing import Any
 
 _NOTATION = re.compile(
     r"lengths (\d+(?:x\d+)*) order (\d+(?:,\d+)*) pitch (\d+)"
-    r"(?: swizzle chunk (\d+)((?: shift \d+ mask \d+)+))?(?: skew (\d+) every (\d+))?(?: dealt (\d+))?"
+    r"(?: swizzle chunk (\d+)((?: shift -?\d+ mask \d+)+))?(?: skew (\d+) every (\d+))?(?: dealt (\d+))?"
 )
-_TERM = re.compile(r"shift (\d+) mask (\d+)")
+_TERM = re.compile(r"shift (-?\d+) mask (\d+)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -122,7 +123,7 @@ class LdsLayout:
     def _swizzled(self, row: Any, column: Any) -> Any:
         if not self.terms:
             return column
-        parts = [(row // (1 << shift)) % (mask + 1) for shift, mask in self.terms]
+        parts = [_shifted(row, shift) % (mask + 1) for shift, mask in self.terms]
         return column ^ (reduce(lambda left, right: left ^ right, parts) * self.chunk)
 
     @staticmethod
@@ -160,3 +161,7 @@ class LdsLayout:
             )
         text += f" skew {self.skew} every {self.period}" if self.skew else ""
         return text + (f" dealt {self.hands}" if self.hands > 1 else "")
+
+
+def _shifted(row: Any, shift: int) -> Any:
+    return row // (1 << shift) if shift >= 0 else row * (1 << -shift)

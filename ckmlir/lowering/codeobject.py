@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from ckmlir.diagnostics import collect
+from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes
 from ckmlir.errors import CkmlirError
 from ckmlir.files import cache_directory, user_directory, write_atomically
@@ -41,6 +42,9 @@ DEFAULT_LEVEL = 2
 """What level 3 does besides costs a twentieth of the time and finds nothing: kernels are as long or a little longer.
 Level 1 would save a tenth of GEMM's time with the same loops; loops of rows, reductions and pooling would be 3 to 16
 percent longer, in the same time (310 kernels, benchmarks/listed_kernels.py)."""
+
+LEVEL = "ck.llvm_level"
+"""Set on a kernel that wants another of LLVM's levels."""
 
 # `gpu-module-to-binary` runs `ld.lld -shared INPUT -o OUTPUT`.
 COPYING_LINKER = b'#!/bin/sh\nLC_ALL=C exec cat "$2" >"$4"\n'
@@ -82,7 +86,7 @@ def emit_code_object(
     module: ir.Module,
     target: str,
     *,
-    opt_level: int = DEFAULT_LEVEL,
+    opt_level: int | None = None,
     line_table: bool = True,
     keep: Collection[str] = (),
     linker: Linker | None = None,
@@ -90,7 +94,8 @@ def emit_code_object(
 ) -> CompiledObject:
     """Compile the one `gpu.module` of `module`, which holds llvm and rocdl operations only, for the chip `target`.
 
-    `module` itself is not changed. `line_table` carries the operations' locations into the code object. `keep` names
+    `module` itself is not changed. `opt_level` is LLVM's, by default what the kernel wants (LEVEL), else DEFAULT_LEVEL.
+    `line_table` carries the operations' locations into the code object. `keep` names
     artifacts, see KEEPABLE. Without a `linker` the environment's is taken, see `ckmlir.lowering.linker`.
     `argument_names` by kernel go into the metadata. Every
     instruction has to be one the chip has: LLVM aborts the process on others, so legality is checked by the passes
@@ -136,13 +141,13 @@ def emit_code_object(
     return compiled
 
 
-def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp:
+def _prepare(work: ir.Operation, target: str, opt_level: int | None) -> gpu.GPUModuleOp:
     """The one gpu.module of `work`, with its target set. Raises CodeGenerationError where it is not to be compiled."""
     from ckmlir.targets import get_target
 
     if get_target(target).name != target:
         raise CodeGenerationError(f"{target}: features after the chip's name are not supported; compile for the chip")
-    if opt_level not in range(4):
+    if opt_level is not None and opt_level not in range(4):
         raise CodeGenerationError(f"optimization level {opt_level} is not one of 0, 1, 2, 3")
     modules = [op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.module"]
     if len(modules) != 1:
@@ -152,9 +157,16 @@ def _prepare(work: ir.Operation, target: str, opt_level: int) -> gpu.GPUModuleOp
     other = [chip for chip in re.findall(r'chip = "([^"]*)"', named) if chip != target]
     if other:
         raise CodeGenerationError(f"the gpu.module is for {other[0]}: it cannot be compiled for {target}")
-    chip = f'#rocdl.target<O = {opt_level}, chip = "{target}", abi = "{CODE_OBJECT_ABI}">'
+    level = _wanted_level(modules[0]) if opt_level is None else opt_level
+    chip = f'#rocdl.target<O = {level}, chip = "{target}", abi = "{CODE_OBJECT_ABI}">'
     attributes["targets"] = ir.Attribute.parse(f"[{chip}]", work.context)
     return modules[0]
+
+
+def _wanted_level(kernels: gpu.GPUModuleOp) -> int:
+    """The lowest level that a kernel of the module wants."""
+    inside = [op.operation for op in kernels.operation.regions[0].blocks[0].operations]
+    return min((integer_of(one, LEVEL) for one in inside if LEVEL in one.attributes), default=DEFAULT_LEVEL)
 
 
 def _notes(kernels: gpu.GPUModuleOp, argument_names: Mapping[str, Sequence[str]]) -> dict[str, KernelNotes]:

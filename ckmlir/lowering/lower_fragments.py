@@ -27,6 +27,7 @@ from ckmlir.lowering import (
 )
 from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
 from ckmlir.lowering.bytes_as_dwords import use_dwords
+from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
 from ckmlir.lowering.keep_apart import keep_apart
 from ckmlir.lowering.matrix_distances import keep_distances, lengthen_distances
@@ -81,6 +82,10 @@ DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.with_dig
 """Operations that only their users turn into code."""
 
 GLOBAL_ALIGNMENT = 1024
+
+PIECES_LEVEL = 1
+"""LLVM's level for kernels whose order is given piece by piece: at level 2 it finds nothing to do there, takes a quarter
+more time, and up to 18 more registers (attention under woven schedules, benchmarks/README.md)."""
 
 
 @dataclass(frozen=True)
@@ -189,6 +194,8 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, 
         attributes[ACCUMULATION] = ir.UnitAttr.get()
         # Loops have their order from fences. Around them LLVM would read all accumulators before it stores the first.
         attributes["passthrough"] = _option("amdgpu-sched-strategy", "iterative-minreg")
+    if IN_PIECES in function.attributes:
+        attributes[LEVEL] = integer(PIECES_LEVEL, 32)
     if apart or len(function.regions[0].blocks) == 1 or IN_PIECES in function.attributes:
         # LLVM's vectorizers leave such kernels alone. They find nothing in vectors; a transpose takes them 2 ms. What
         # was taken to pieces they would join again, and move out of its place.

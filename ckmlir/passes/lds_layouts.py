@@ -91,7 +91,7 @@ def candidates(
     """Layouts that leave every access contiguous, from the simplest to the most elaborate.
 
     Plain rows; swizzles of one term; of two terms, for writers and readers that walk along different bits of the row;
-    both with a skew of half a chunk; padded rows, which cost bytes; dealt rows. Copies (`cell` > 0) can write the first
+    turned ones, for readers of rows and of columns; the first three with a skew of half a chunk; padded rows, which cost bytes; dealt rows. Copies (`cell` > 0) can write the first
     three.
     """
     yield plain
@@ -102,6 +102,7 @@ def candidates(
     if any(access.transposed for access in accesses):  # their lanes read longer pieces of a row together
         for longer in (2 * chunk, 4 * chunk):
             yield from (replace(plain, chunk=longer, terms=terms) for terms in _swizzles(plain, longer))
+        yield from (replace(plain, chunk=chunk, terms=terms) for terms in _turned(plain, chunk))
     if not padding or cell:
         return
     half = chunk // 2
@@ -140,3 +141,15 @@ def _swizzles(plain: LdsLayout, chunk: int) -> Iterator[tuple[tuple[int, int], .
         width = mask.bit_length()
         for low in range(1, width + 1):
             yield from (((0, (1 << low) - 1), (shift, mask)) for shift in range(1, bits))
+
+
+def _turned(plain: LdsLayout, chunk: int) -> Iterator[tuple[tuple[int, int], ...]]:
+    """Swizzles by the row's bits in turned order: neighbouring rows, of which a transposing read takes a longer piece
+    each, lie far apart, and rows further on fill what is between, for reads of one chunk of many rows.
+    """
+    masks = [mask for mask in (15, 7, 3) if plain.row_length % (chunk * (mask + 1)) == 0]
+    for mask in masks:
+        width = mask.bit_length()
+        for first in range(3):  # the first row's bit that counts
+            for left in range(1, width):
+                yield (first - left, mask), (first + width - left, (1 << left) - 1)

@@ -1,5 +1,6 @@
 """The body of a loop of stages: what its operations are to a schedule, and how values travel between iterations."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 from ckmlir.dialect.build import producer
@@ -143,10 +144,12 @@ def _is_carried(operand: ir.Value, block: ir.Block) -> bool:
     return isinstance(operand, ir.BlockArgument) and operand.owner == block and operand.arg_number > 0
 
 
-def sources_of(op: ir.Operation, kinds: frozenset[str], operands: int | None = None) -> frozenset[ir.Operation]:
+def sources_of(
+    op: ir.Operation, kinds: frozenset[str], operands: int | None = None, beyond: Collection[ir.Operation] = ()
+) -> frozenset[ir.Operation]:
     """The operations of some kinds that an operation's values come from, through operations without effects.
 
-    `operands`: only the first so many operands count.
+    `operands`: only the first so many operands count. `beyond`: what these use does not count.
     """
     found: set[ir.Operation] = set()
     pending = list(op.operands)[:operands]
@@ -159,6 +162,6 @@ def sources_of(op: ir.Operation, kinds: frozenset[str], operands: int | None = N
         seen.add(value)
         if owner.name in kinds:
             found.add(owner)
-        elif owner.name not in MEMORY and owner.name != MATRIX:
+        elif owner.name not in MEMORY and owner.name != MATRIX and owner not in beyond:
             pending.extend(operands_of(owner))
     return frozenset(found)

@@ -85,13 +85,15 @@ def weave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Ta
     sections = _sections(body, schedule)
     matrix = [op for section in sections for op in section.matrix]
     number = {op: place for place, op in enumerate(matrix)}
-    reads = _reads(matrix, number, schedule, ahead)
+    stages = by_stage(body)
+    pieces = {section.start: _pieces(stages, section) for section in sections}
+    reads = _reads(matrix, number, schedule, ahead, frozenset().union(*pieces.values()))
     slots = [Slot(place + READ_PLACE, order, op) for order, (op, place) in enumerate(reads.items())]
-    stages, makers = by_stage(body), _makers(body, ahead)
+    makers = _makers(body, ahead)
     ready = _ready(makers, number)
     for section in sections:
-        slots += _memory(stages, section, reads, ahead, len(slots))
-        slots += _arithmetic(stages, section, makers, ready, len(slots), target)
+        slots += _memory(stages, section, reads, ready, ahead, len(slots))
+        slots += _arithmetic(pieces[section.start], section, makers, ready, len(slots), target)
     placed = with_rest(body, _merged(matrix, slots), ahead)
     _check_wrapped(placed, reads, number, schedule)
     return Step(placed)
@@ -145,9 +147,14 @@ def _finishing(matrix: list[ir.Operation], body: list[ir.Operation]) -> list[ir.
 
 
 def _reads(
-    matrix: list[ir.Operation], number: dict[ir.Operation, int], schedule: Schedule, ahead: Ahead
+    matrix: list[ir.Operation],
+    number: dict[ir.Operation, int],
+    schedule: Schedule,
+    ahead: Ahead,
+    pieces: Collection[ir.Operation],
 ) -> dict[ir.Operation, int]:
-    """The places of LDS reads of operands; those in the step before run an iteration further ahead."""
+    """The places of LDS reads of operands; those in the step before run an iteration further ahead. What `pieces` of
+    arithmetic use is not among them, although operands are made of it."""
     if schedule.lead >= len(matrix):
         raise ValueError(
             f"schedule '{schedule.name}' reads {schedule.lead} matrix instructions ahead; its step has {len(matrix)}"
@@ -155,7 +162,7 @@ def _reads(
     places: dict[ir.Operation, int] = {}
     position = {op: place for place, op in enumerate(ahead)}
     for op in matrix:
-        for read in sorted(sources_of(op, frozenset({READ}), operands=2) & ahead.keys(), key=position.__getitem__):
+        for read in sorted(sources_of(op, frozenset({READ}), 2, pieces) & ahead.keys(), key=position.__getitem__):
             if read not in places:
                 place = number[op] - schedule.lead
                 ahead[read] += place < 0
@@ -164,15 +171,22 @@ def _reads(
 
 
 def _memory(
-    stages: Stages, section: Section, reads: dict[ir.Operation, int], ahead: Ahead, first: int
+    stages: Stages,
+    section: Section,
+    reads: dict[ir.Operation, int],
+    ready: dict[ir.Operation, float],
+    ahead: Ahead,
+    first: int,
 ) -> list[Slot]:
-    """Accesses to memory and LDS under a product, those of each stage at even distances."""
+    """Accesses to memory and LDS under a product, those of each stage at even distances, but not before what they take
+    of the step's products is there."""
     slots: list[Slot] = []
     for name in section.stages:
         ops = [op for op in fragments_of(stages, name) if op.name != MATRIX and op not in reads]
         room = _room(ops, section, reads, ahead)
         for order, op in enumerate(ops):
-            slots.append(Slot(section.start + (order + 0.5) * room / len(ops), first + len(slots), op))
+            place = section.start + (order + 0.5) * room / len(ops)
+            slots.append(Slot(max(place, min(ready[op], section.end)), first + len(slots), op))
     return slots
 
 
@@ -190,7 +204,7 @@ def _room(ops: list[ir.Operation], section: Section, reads: dict[ir.Operation, i
 
 
 def _arithmetic(
-    stages: Stages,
+    ops: list[ir.Operation],
     section: Section,
     makers: Makers,
     ready: dict[ir.Operation, float],
@@ -198,8 +212,6 @@ def _arithmetic(
     target: Target,
 ) -> list[Slot]:
     """The arithmetic under a product, shared out over it by the time that it takes."""
-    pieces = (fragments_of(stages, name, arithmetic=True) for name in section.stages)
-    ops = [op for staged in pieces for op in staged if op.name not in FRAGMENTS]
     if not ops:
         return []
     busy = {op: arithmetic_cycles(op, target).busy for op in ops}
@@ -214,6 +226,12 @@ def _arithmetic(
         slots.append(Slot(place, first + order, op))
         done += time
     return slots
+
+
+def _pieces(stages: Stages, section: Section) -> list[ir.Operation]:
+    """The arithmetic of the stages under a product that have no fragments of memory or matrices."""
+    staged = [fragments_of(stages, name, arithmetic=True) for name in section.stages]
+    return [op for ops in staged for op in ops if op.name not in FRAGMENTS]
 
 
 def _piece_by_piece(makers: Makers, busy: dict[ir.Operation, int]) -> list[ir.Operation]:

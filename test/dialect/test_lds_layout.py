@@ -24,7 +24,7 @@ def layouts(draw: st.DrawFn) -> LdsLayout:
     pitch = row + draw(st.sampled_from([0, 0, 1, 4, 8]))
     chunk = draw(st.sampled_from([size for size in (1, 2, 4, 8) if size <= row]))
     masks = [mask for mask in (1, 3, 7, 15) if (mask + 1) * chunk <= row]
-    term = st.tuples(st.integers(0, 4), st.sampled_from(masks or [0]))
+    term = st.tuples(st.integers(-3, 4), st.sampled_from(masks or [0]))
     terms = tuple(draw(st.lists(term, max_size=2 if masks else 0)))
     skew = draw(st.sampled_from([0, 0, 2, 4]))
     period = draw(st.sampled_from([1, 2, 8])) if skew else 1

@@ -12,7 +12,7 @@ import pytest
 from elftools.elf.elffile import ELFFile
 from elftools.elf.sections import SymbolTableSection
 
-from ckmlir.lowering.codeobject import CodeGenerationError, CompiledObject, emit_code_object
+from ckmlir.lowering.codeobject import LEVEL, CodeGenerationError, CompiledObject, emit_code_object
 from ckmlir.lowering.linker import LinkError
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.lowering.standard_error import captured_standard_error
@@ -165,6 +165,18 @@ def test_calls_of_functions_that_nothing_defines(context: ir.Context) -> None:
     )
     with pytest.raises(LinkError, match=r"undefined .*symbol: missing"):
         emit_code_object(module, "gfx942")
+
+
+def test_a_kernel_may_want_another_level(context: ir.Context) -> None:
+    def code(level: int | None, wanted: int | None) -> bytes:
+        module = kernel(context)
+        if wanted is not None:
+            function = next(op for op in module.body.operations[0].regions[0].blocks[0])
+            function.attributes[LEVEL] = ir.IntegerAttr.get(ir.IntegerType.get_signless(32, context), wanted)
+        return emit_code_object(module, "gfx942", opt_level=level).hsaco
+
+    assert code(None, 0) == code(0, None) != code(None, None)
+    assert code(2, 0) == code(None, None)
 
 
 def test_requests_that_make_no_sense(context: ir.Context) -> None:
