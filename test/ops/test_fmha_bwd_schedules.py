@@ -10,6 +10,8 @@ from operator_runner import CHIPS
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.operator import require_valid
+from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import BACKWARD
 from ckmlir.runtime import check_outputs, run_operator
 from ckmlir.runtime.simulator_device import SimulatorDevice
@@ -22,12 +24,19 @@ FULL = pytest.mark.full
 MOVES = ("v_accvgpr_read_b32", "v_accvgpr_write_b32", "v_accvgpr_mov_b32", "v_mov_b32")
 
 
+def is_possible(chip: str, dtype: str, d: int, mask: str, schedule: str) -> bool:
+    """Whether a chip runs the kernel."""
+    target = get_target(chip)
+    return not FMHA.validate(FMHA.spec(FMHA.problem(d=d, dtype=dtype, mask=mask, schedule=schedule), target), target)
+
+
 @pytest.mark.parametrize(("chip", "dtype", "d", "mask", "schedule"), [
     ("gfx942", "f16", 32, "top_left", "phases"), ("gfx950", "f16", 32, "window:20,5", "unpipelined"),
+    ("gfx90a", "bf16", 64, "top_left", "woven_queries"), ("gfx950", "f16", 64, "window:20,5", "woven"),
     *(pytest.param(*case, marks=FULL) for case in itertools.product(
-        CHIPS, ("f16",), (32, 64, 96, 128, 256), ("none", "top_left", "window:20,5"), BACKWARD)),
+        CHIPS, ("f16",), (32, 64, 96, 128, 256), ("none", "top_left", "window:20,5"), BACKWARD) if is_possible(*case)),
     *(pytest.param(*case, marks=FULL) for case in itertools.product(
-        CHIPS, ("f32",), (32, 64, 96, 128), ("none", "top_left", "window:20,5"), BACKWARD)),
+        CHIPS, ("f32",), (32, 64, 96, 128), ("none", "top_left", "window:20,5"), BACKWARD) if is_possible(*case)),
 ])  # fmt: skip
 def test_every_schedule_is_proved(chip: str, dtype: str, d: int, mask: str, schedule: str) -> None:
     """Both loops of a causal mask included; the same kernel then takes no queries, a part of a block, and many."""
@@ -57,6 +66,23 @@ def test_singles_keep_their_registers(chip: str, d: int, dv: int) -> None:
         kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask, d=d, dv=dv, dtype="f32"), target), target)
         metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
+@pytest.mark.parametrize(("keys", "named", "found"), [
+    ({"d": 32, "schedule": "woven"}, "too few matrix instructions to read ahead of", None),
+    ({"d": 128, "schedule": "woven_queries"}, "Q of f16 lies in LDS once on gfx950", "woven"),
+    ({"bias": "head", "dbias": 1, "schedule": "woven"}, "dS is stored between its arithmetic", "phases"),
+    ({"bias": "head", "dropout": 0.1, "schedule": "woven"}, "several parts with more than 96 channels", "phases"),
+    ({"deterministic": 1, "persistent": 1, "schedule": "woven"}, "depends on the step", "phases"),
+])  # fmt: skip
+def test_what_is_not_woven(keys: dict[str, object], named: str, found: str | None) -> None:
+    """It is refused by name, and something else chosen where nothing is named."""
+    target = get_target("gfx950")
+    with pytest.raises(RequestError, match=named):
+        require_valid(FMHA, FMHA.spec(FMHA.problem(**keys), target), target)
+    if found is not None:
+        del keys["schedule"]
+        assert FMHA.spec(FMHA.problem(**keys), target).schedule == found
 
 
 @pytest.mark.parametrize(("chip", "matrix", "vector"), [("gfx942", 80, 140), ("gfx950", 40, 120)])

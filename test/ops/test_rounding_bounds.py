@@ -19,6 +19,8 @@ NAN, INF = float("nan"), float("inf")
     ("elu(b, b) * (a + b)", 3.0, 0.0, True),
     ("a + b", INF, 0.0, True),
     ("a * b", INF, 1.0, False),
+    ("round(a)", NAN, INF, False),
+    ("floor(a) + b", NAN, 0.0, True),
 ])  # fmt: skip
 def test_what_is_certain(text: str, value: float, error: float, certain: bool) -> None:
     given = {"a": Bounded(np.array([value]), np.array([error])), "b": Bounded(np.array([-1.0]), np.array([0.0]))}

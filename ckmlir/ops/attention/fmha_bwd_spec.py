@@ -19,7 +19,7 @@ from ckmlir.ops.attention.schedule_choice import RISING, order_of_keys
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources, excess
-from ckmlir.ops.schedules import BACKWARD, BACKWARD_KEYS
+from ckmlir.ops.schedules import BACKWARD, BACKWARD_KEYS, parse
 from ckmlir.ops.spec import Algorithm, Reason, Spec, by, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target, TargetError
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -42,6 +42,11 @@ REGISTER_BYTES = 4
 LEAST_SIDE = 16
 """Rows and columns of the smallest result of a matrix instruction."""
 DEFAULT, KEYS_DEFAULT = "phases", "keys"
+WOVEN, WOVEN_QUERIES = "woven", "woven_queries"
+"""What is taken where it fits, the first before the second, which has LDS for Q of two steps alone: for types of 16
+bits, by the model of time (docs/timing.md)."""
+WOVEN_TILE = 64
+"""Channels from which on a product has the matrix instructions that reads run ahead of."""
 FULL_TILES = 96, 128
 """More channels than these and no more than those take nearly all registers, since blocks have 128 keys."""
 FEW = {2: {128: 32, 256: 16}, 4: {64: 32, 128: 16}}
@@ -163,14 +168,20 @@ def choose_spec(
     queries, keys, side = block_of(dtype, channels) if sink != KEPT else (rows_of(few), FEW_KEYS, LEAST_SIDE)
     mfma = _instruction(target, dtype, side, queries)
     candidates = []
-    for rows, along in itertools.product((32, 16), (1, 2, 4)):
+    schedules = [schedule] if schedule else [KEYS_DEFAULT] if sink == KEPT else _defaults(dtype)
+    for name, rows, along in itertools.product(schedules, (32, 16), (1, 2, 4)):
         candidates.append(FmhaBwdSpec(
             dtype=dtype, out=out, d=d, dv=dv, block=(queries, keys), waves=WAVES, mfma=mfma,
             dq_mfma=_instruction(target, dtype, rows, keys), dq_waves=(along, WAVES // along), mask=mask, sink=sink,
-            schedule=schedule or (KEYS_DEFAULT if sink == KEPT else DEFAULT), sequences=sequences, parts=parts,
+            schedule=name, sequences=sequences, parts=parts,
             order=order_of_keys(mask, shared=sink == "shares"),
         ))  # fmt: skip
     return first_valid(candidates, lambda one: invalid_fields(one, target))
+
+
+def _defaults(dtype: str) -> tuple[str, ...]:
+    """Schedules of the loop over queries, the best first."""
+    return (DEFAULT,) if find_dtype(dtype).bytes == REGISTER_BYTES else (WOVEN, WOVEN_QUERIES, DEFAULT)
 
 
 def block_of(dtype: str, channels: int) -> tuple[int, int, int]:
@@ -207,7 +218,7 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         *_output(spec),
         *_drawn(spec, target),
         *_staying(spec),
-        *_scheduled(spec),
+        *_scheduled(spec, target),
     ]
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instructions(spec, target)]
@@ -276,12 +287,32 @@ def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
         yield Reason("sink", spec.sink, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
 
 
-def _scheduled(spec: FmhaBwdSpec) -> Iterator[Reason]:
-    """Whether the schedule is one of the loop that the kernel has."""
+def _scheduled(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
+    """Whether the schedule is one of the loop that the kernel has, with tiles that it can order."""
     own = BACKWARD_KEYS if spec.sink == KEPT else BACKWARD
     if spec.schedule in SCHEDULES and spec.schedule not in own:
         what = "keys" if spec.sink == KEPT else "queries"
         yield Reason("schedule", spec.schedule, f"the loop is one over {what}", f"expected {', '.join(own)}")
+    elif spec.schedule in (WOVEN, WOVEN_QUERIES):
+        yield from _woven(spec, target)
+
+
+def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
+    """Whether a step can be woven: from products long enough, of accesses and arithmetic alone."""
+    if min(spec.d_tile, spec.dv_tile) < WOVEN_TILE:
+        why = f"products of {min(spec.d, spec.dv)} channels have too few matrix instructions to read ahead of"
+        yield Reason("schedule", spec.schedule, why, f"expected d and dv above {WOVEN_TILE // 2}, or {DEFAULT}")
+    if spec.schedule == WOVEN_QUERIES and spec.read_both_ways(target):
+        why = f"Q of {spec.dtype} lies in LDS once on {target.name}"
+        yield Reason("schedule", spec.schedule, why, f"expected {WOVEN} or {DEFAULT}")
+    if spec.sink == "shares":
+        why = "what workgroups that stay do with dQ depends on the step"
+        yield Reason("schedule", spec.schedule, why, f"expected persistent=0, or {DEFAULT}")
+    if any(word.partition("_")[0] == BiasGradient.name for word in spec.parts):
+        yield Reason("schedule", spec.schedule, "dS is stored between its arithmetic", f"expected dbias=0, or {DEFAULT}")
+    if len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
+        why = f"several parts with more than {FULL_TILES[0]} channels leave it too few registers"
+        yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
 
 
 def _is_power(number: int) -> bool:
@@ -332,7 +363,9 @@ def _resources(spec: FmhaBwdSpec, target: Target) -> Resources:
         kept = 2 * queries * channels * size // target.wave_size // 4
         rows = keys * (2 * channels + spec.d_tile) * size // threads // 4
         return Resources("block", spec.block, threads, lds, sums, sums + scores + kept + rows)
-    lds = (copies * queries * channels + queries * keys) * size + 2 * queries * 4 + random
+    buffers = parse(spec.schedule_text).buffers_of
+    tiles = queries * (spec.d_tile * buffers("q") + spec.dv_tile * buffers("do"))
+    lds = (copies * tiles + queries * keys) * size + 2 * queries * 4 * buffers("delta") + random * buffers("random")
     lds = max(lds, keys * spec.d_tile * size)
     sums = keys * channels // threads
     kept = keys * (channels + spec.d_tile) * size // threads // 4

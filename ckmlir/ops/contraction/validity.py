@@ -309,10 +309,13 @@ def _slices(spec: ContractionSpec) -> Iterator[Reason]:
 
 
 def _phases(spec: ContractionSpec) -> Iterator[Reason]:
-    """Whether a step is long enough for groups of waves that take turns: what they write to LDS another group may still
-    read, so that a barrier has to lie among a step's matrix instructions.
+    """Whether there are groups of waves that take turns, and a step is long enough for them: what they write to LDS
+    another group may still read, so that a barrier has to lie among a step's matrix instructions.
     """
     schedule = parse_schedule(spec.schedule_text)
+    if math.prod(spec.waves) % schedule.groups:
+        why = f"a workgroup of {by(spec.waves)} waves makes no {schedule.groups} equal groups"
+        yield Reason("schedule", spec.schedule, why, f"expected a multiple of {schedule.groups}, or another schedule")
     waves, sizes = (*spec.waves, 1), zip(spec.block, spec.mfma, strict=True)
     instructions = math.prod(size // (own * count) for (size, own), count in zip(sizes, waves, strict=True))
     through = any(schedule.path_of(tensor) == "through" for tensor in "ab")

@@ -105,7 +105,10 @@ class _Bounds:
         error = np.maximum(*(np.where(_same(end, value), 0.0, np.abs(end - value)) for end in moved))
         if len(arguments) > 1:  # maximum and minimum: no further than the argument that moves more
             error = np.maximum(*(argument.error for argument in arguments))
-        error = np.where(np.isnan(error), np.inf, error)  # a number on one side, none on the other
+        unknown = np.isnan(error)  # a number on one side, none on the other
+        for argument in arguments:
+            unknown |= np.isnan(argument.value) & np.isinf(argument.error)  # NaN on both sides, but it may be a number
+        error = np.where(unknown, np.inf, error)
         return self._bounded(value, error + (self._tiny if function.ulps else 0.0), 2 * function.ulps)
 
 
