@@ -84,8 +84,8 @@ DECLARATIONS = ("ck.make_view", "ck.make_window", "ck.move_window", "ck.with_dig
 GLOBAL_ALIGNMENT = 1024
 
 PIECES_LEVEL = 1
-"""LLVM's level for kernels whose order is given piece by piece: at level 2 it finds nothing to do there, takes a quarter
-more time, and up to 18 more registers (attention under woven schedules, benchmarks/README.md)."""
+"""LLVM's level for kernels whose order is given piece by piece: at level 2 it finds nothing to do there, takes a
+quarter more time, and up to 18 more registers (attention under woven schedules)."""
 
 
 @dataclass(frozen=True)

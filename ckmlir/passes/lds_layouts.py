@@ -91,8 +91,8 @@ def candidates(
     """Layouts that leave every access contiguous, from the simplest to the most elaborate.
 
     Plain rows; swizzles of one term; of two terms, for writers and readers that walk along different bits of the row;
-    turned ones, for readers of rows and of columns; the first three with a skew of half a chunk; padded rows, which cost bytes; dealt rows. Copies (`cell` > 0) can write the first
-    three.
+    turned ones, for readers of rows and of columns; the first three with a skew of half a chunk; padded rows, which
+    cost bytes; dealt rows. Copies (`cell` > 0) can write all without a skew or padding.
     """
     yield plain
     chunk = max((len(access.registers) for access in accesses), default=1)

@@ -87,7 +87,8 @@ def test_what_is_not_woven(keys: dict[str, object], named: str, found: str | Non
 
 @pytest.mark.parametrize(("chip", "matrix", "vector"), [("gfx942", 80, 140), ("gfx950", 40, 120)])
 def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int) -> None:
-    """Vector instructions beside the products, and almost no moves of registers; nothing of it is spilled."""
+    """Vector instructions beside the products, few moves of registers, which are of addresses of dQ; nothing of it is
+    spilled."""
     target = get_target(chip)
     for mask in ("none", "top_left"):
         kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask), target), target)
@@ -99,4 +100,4 @@ def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int) -> None:
             others = sum(count for name, count in names.items() if name.startswith("v_") and "mfma" not in name)
             assert products % matrix == 0
             assert others / products <= vector / matrix
-            assert sum(names[name] for name in MOVES) * matrix / products <= 4
+            assert sum(names[name] for name in MOVES) * matrix / products <= 9

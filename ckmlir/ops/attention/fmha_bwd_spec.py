@@ -309,7 +309,8 @@ def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
         why = "what workgroups that stay do with dQ depends on the step"
         yield Reason("schedule", spec.schedule, why, f"expected persistent=0, or {DEFAULT}")
     if any(word.partition("_")[0] == BiasGradient.name for word in spec.parts):
-        yield Reason("schedule", spec.schedule, "dS is stored between its arithmetic", f"expected dbias=0, or {DEFAULT}")
+        why = "dS is stored between its arithmetic"
+        yield Reason("schedule", spec.schedule, why, f"expected dbias=0, or {DEFAULT}")
     if len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
         why = f"several parts with more than {FULL_TILES[0]} channels leave it too few registers"
         yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
