@@ -218,10 +218,10 @@ def invalid_fields(spec: FmhaBwdSpec, target: Target) -> list[Reason]:
         *_output(spec),
         *_drawn(spec, target),
         *_staying(spec),
-        *_scheduled(spec, target),
+        *_scheduled(spec),
     ]
     # Each group of checks relies on the ones before it.
-    reasons = reasons or [*_matrix_instructions(spec, target)]
+    reasons = reasons or [*_woven(spec, target), *_matrix_instructions(spec, target)]
     return reasons or excess(_resources(spec, target), target)
 
 
@@ -287,18 +287,18 @@ def _staying(spec: FmhaBwdSpec) -> Iterator[Reason]:
         yield Reason("sink", spec.sink, why, f"expected persistent=0, or at most {WIDE_SINGLES[0]} channels of Q and K")
 
 
-def _scheduled(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
-    """Whether the schedule is one of the loop that the kernel has, with tiles that it can order."""
+def _scheduled(spec: FmhaBwdSpec) -> Iterator[Reason]:
+    """Whether the schedule is one of the loop that the kernel has."""
     own = BACKWARD_KEYS if spec.sink == KEPT else BACKWARD
     if spec.schedule in SCHEDULES and spec.schedule not in own:
         what = "keys" if spec.sink == KEPT else "queries"
         yield Reason("schedule", spec.schedule, f"the loop is one over {what}", f"expected {', '.join(own)}")
-    elif spec.schedule in (WOVEN, WOVEN_QUERIES):
-        yield from _woven(spec, target)
 
 
 def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
-    """Whether a step can be woven: from products long enough, of accesses and arithmetic alone."""
+    """Whether a step can be woven, if it is to be: from products long enough, of accesses and arithmetic alone."""
+    if spec.schedule not in (WOVEN, WOVEN_QUERIES):
+        return
     if min(spec.d_tile, spec.dv_tile) < WOVEN_TILE:
         why = f"products of {min(spec.d, spec.dv)} channels have too few matrix instructions to read ahead of"
         yield Reason("schedule", spec.schedule, why, f"expected d and dv above {WOVEN_TILE // 2}, or {DEFAULT}")
