@@ -28,6 +28,11 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("grouped_gemm_quant", "gfx950", {"m": "37,0,5"}),
     ("gemm_sparse", "gfx942", {}),
     ("gemm_sparse", "gfx950", {}),
+    ("batched_contraction", "gfx942", {"g": 2, "m": (3, 8), "n": 20, "k": 70}),
+    ("gemm_multi_abd", "gfx950", {}),
+    ("gemm_multi_abd", "gfx942", {"op": "acc", "a_op": "a0", "b_op": "b0 + b1"}),
+    ("moe_gemm", "gfx950", {"m": None, "t": 17, "e": 4, "topk": 2}),
+    ("moe_gemm", "gfx942", {"m": None, "t": 17, "e": 4, "topk": 2, "op": "silu(gate) * up"}),
 ]
 BY_DEFAULT = 2
 """The first of them run by default."""
@@ -42,7 +47,7 @@ def marked() -> Iterator[Any]:
 
 @pytest.mark.parametrize(("name", "chip", "keys"), list(marked()))
 def test_products(name: str, chip: str, keys: dict[str, Any]) -> None:
-    agree(name, chip, **{**RAGGED, **keys})
+    agree(name, chip, **{key: one for key, one in {**RAGGED, **keys}.items() if one is not None})
 
 
 @pytest.mark.parametrize(("a", "b"), [("fp8", "bf8"), ("bf8", "fp8")])

@@ -119,7 +119,7 @@ def test_spills(chip: str, unit: int, keys: dict[str, Any]) -> None:
 @pytest.mark.parametrize(
     ("keys", "words"),
     [
-        ({"dtype": "fp8", "b_dtype": "bf8"}, "b_dtype=bf8: such products have scales of groups; expected a_scale=mx"),
+        ({"dtype": "f16", "b_dtype": "bf8"}, "b_dtype=bf8: such products have scales of groups; expected a_scale=mx"),
         ({"dtype": "fp8", "b_dtype": "i4"}, "b_dtype=i4: such products have scales of groups; expected a_scale=1x128"),
         ({"dtype": "fp8", "a_scale": "mx"}, "b_scale: A and B have scales, or none has"),
         ({"dtype": "fp8", "a_scale": "mx", "b_scale": "1x32"}, "powers of two are of both or none"),

@@ -90,8 +90,9 @@ def combined(
     lengths = (length, spec.block[2])
     sources = tuple(one for one in map(SourceSpec.parse, spec.sources) if one.name[0] == operand)
     views = {one.name: _view(one, at[one.name], getattr(given, f"ld_{one.name}"), lengths, rows, k) for one in sources}
-    op, computing = spec.combine["ab".index(operand)], computing_type(spec.dtype)
-    return Combined(known_as, op, sources, views, lengths, row, spec.stored, computing, k, "k" in spec.pad)
+    place = "ab".index(operand)
+    op, computing, dtype = spec.combine[place], computing_type(spec.dtype), spec.held[place].name
+    return Combined(known_as, op, sources, views, lengths, row, dtype, computing, k, "k" in spec.pad)
 
 
 def _view(

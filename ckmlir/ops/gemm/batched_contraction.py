@@ -2,7 +2,8 @@
 
 Up to four dimensions in each of G, M, N and K, at any strides: `a_strides` has one for every dimension of A in this
 order, likewise `b_strides`, `c_strides` (of E) and `d0_strides` …; by default tensors are packed. D tensors have E's
-shape. What folds into one stride is folded on the host; other dimensions are merged by the kernel's views.
+shape. With `b_dtype` one of A and B is of fp8 and the other of bf8. What folds into one stride is folded on the host;
+other dimensions are merged by the kernel's views.
 
 Arrays: a (G.., M.., K..), b (G.., N.., K..), D tensors that op names and c, that is E, (G.., M.., N..).
 
@@ -22,7 +23,7 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import MOST_DIMENSIONS, ContractionSpec
-from ckmlir.ops.contraction.keys import PLAN_KEYS, TYPE_KEYS, batched, expression_keys, read_problem
+from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, batched, expression_keys, read_problem
 from ckmlir.ops.contraction.merged import SIDES, merge
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Batch, Problem
@@ -47,7 +48,7 @@ class BatchedContraction(ContractionOperator):
     summary = "E[G.., M.., N..] = A[G.., M.., K..]·B[G.., N.., K..] of tensors at any strides"
     keys = (
         *(Numbers(name, DEFAULTS[name], f"dimensions {what}", MOST_DIMENSIONS) for name, what in GROUPS.items()),
-        *(key for key in TYPE_KEYS if key.name != "layout"),
+        *(key for key in PAIR_KEYS if key.name != "layout"),
         *(Numbers(f"{name}_strides", None, f"of array {name}'s dimensions, in elements", RANK) for name in ARRAYS),
         *PLAN_KEYS,
         *(key for key in expression_keys(None) if key.name not in ("d_kind", "ldd")),

@@ -1,10 +1,11 @@
 """gemm_multi_abd: C = op(A·B, D0, …) with A = a_op(a0, a1, …) and B = b_op(b0, b1, …), CK Tile's example 22.
 
 `a_op` and `b_op` are expressions of up to four arrays each, computed in f32 (of f64 in f64) as they are loaded and
-rounded to `dtype`, in which they are multiplied; 8-bit types saturate. An array has a type (`a_types`), a form
-(`a_kind`: full, or one number for each m or k, or one for all; of B n takes the place of m), a layout where it is full
-(`a_layout`: R or C, by default the letter of `layout`) and a distance of its rows, or of its numbers (`lda`), of its
-own. Arrays that lie otherwise than the first of their operand are loaded in narrower accesses.
+rounded to `dtype`, in which they are multiplied; 8-bit types saturate. With `b_dtype` one of A and B becomes fp8 and
+the other bf8. An array has a type (`a_types`, by default its operand's), a form (`a_kind`: full, or one number for each
+m or k, or one for all; of B n takes the place of m), a layout where it is full (`a_layout`: R or C, by default the
+letter of `layout`) and a distance of its rows, or of its numbers (`lda`), of its own. Arrays that lie otherwise than
+the first of their operand are loaded in narrower accesses.
 
 Arrays: a0, a1, …, b0, b1, …, D tensors, c; everything else is as in `gemm`.
 
@@ -23,10 +24,10 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
+    PAIR_KEYS,
     PLAN_KEYS,
     SIZES,
     SPLIT_KEYS,
-    TYPE_KEYS,
     check_sizes,
     expression_keys,
     read_problem,
@@ -61,7 +62,7 @@ def _keys_of(operand: str, default: str) -> tuple[Key, ...]:
     kinds = ("full", ROWS[operand], "k", "scalar")
     return (
         ExpressionKey(f"{operand}_op", default, f"what {whole} is, from up to {MOST} arrays", NAMES[operand]),
-        Words(f"{operand}_types", None, f"of the arrays that {operand}_op names; by default dtype", TYPES, MOST),
+        Words(f"{operand}_types", None, f"of the arrays {operand}_op names; by default dtype, or b_dtype", TYPES, MOST),
         Words(f"{operand}_kind", None, f"of those arrays: as {whole}, or one number for each of these", kinds, MOST),
         Words(f"{operand}_layout", None, f"of those that are full; by default {whole}'s of layout", ("R", "C"), MOST),
         Numbers(f"ld{operand}", None, "elements from one row of those arrays to the next; 0: packed", most=MOST),
@@ -75,7 +76,7 @@ class GemmMultiABD(ContractionOperator):
     summary = "C = op(A·B, D0, …) of several A and several B that expressions combine as they are loaded"
     keys = (
         *SIZES,
-        *TYPE_KEYS,
+        *PAIR_KEYS,
         *_keys_of("a", "a0 + a1"),
         *_keys_of("b", "b0 * b1"),
         Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
@@ -89,9 +90,9 @@ class GemmMultiABD(ContractionOperator):
         sizes = {"a": problem.m, "b": problem.n}
         sources = tuple(
             source
-            for operand, letter in zip("ab", problem.layout, strict=False)
+            for operand, letter, kind in zip("ab", problem.layout, problem.held, strict=False)
             for source in read_sources(
-                operand, values[f"{operand}_op"], values, sizes[operand], problem.k, problem.stored, letter,
+                operand, values[f"{operand}_op"], values, sizes[operand], problem.k, kind.name, letter,
                 problem.computing,
             )
         )  # fmt: skip
@@ -151,11 +152,16 @@ def _operand(problem: Problem, name: str, arrays: Mapping[str, Array]) -> tuple[
     sources = [one for one in problem.sources if one.operand == name]
     shape = ({"a": problem.m, "b": problem.n}[name], problem.k)
     values, error = combined(problem.combine["ab".index(name)], sources, arrays, shape, problem.computing)
-    return values, as_bounded(values, error) if are_bounded(sources, problem.stored) else error
+    return values, as_bounded(values, error) if are_bounded(sources, _kind(problem, name)) else error
 
 
 def _rounded(problem: Problem, name: str, arrays: Mapping[str, Array], target: Target) -> tuple[Array, Array]:
-    return rounded(*_operand(problem, name, arrays), problem.stored, target)
+    return rounded(*_operand(problem, name, arrays), _kind(problem, name), target)
+
+
+def _kind(problem: Problem, name: str) -> str:
+    """The type in which A or B is multiplied."""
+    return problem.held["ab".index(name)].name
 
 
 OPERATOR = GemmMultiABD()

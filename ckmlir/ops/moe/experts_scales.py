@@ -54,7 +54,7 @@ def read_scales(values: Mapping[str, Any]) -> Mapping[str, Any]:
     if len(missing) == 1:
         raise RequestError(f"{missing[0]}: A and B have scales, or none has; expected {missing[0]} as well")
     if missing:
-        if a != b:
+        if a != b and not {a, b} <= set(EIGHT_BIT_FLOATS):
             right = "a_scale=1x128 b_scale=1x128" if b in PACKED_INTEGERS else "a_scale=mx b_scale=mx"
             raise RequestError(f"b_dtype={b}: such products have scales of groups; expected {right}")
         return values

@@ -12,10 +12,11 @@ a row (`row`: e x n, a bias or scales of columns), a number for each row of A (`
 each place (`place`: sorted_weights) or a number for each expert (`scalar`). So the second product of a layer of experts
 is `a_rows=entry c_rows=token op=acc*d0 d=f32 d_kind=place`.
 
-With `a_scale` and `b_scale` A and the matrices have scales of groups along K, as in `gemm_quant`: f32 for 8 bits, where
-B may be of i4 or u4 (`b_dtype`); or, with `mx`, the powers of two of `mx_gemm`, for floats of 8 bits and, by default,
-of 6 and 4. scale_a (rows of A, groups) follows the rows of A; scale_b, or scale_gate and scale_up, are (e, columns,
-groups), or of 128 columns each. `acc` is the product of the scaled matrices, in f32.
+One of A and B may be of fp8 and the other of bf8. With `a_scale` and `b_scale` A and the matrices have scales of groups
+along K, as in `gemm_quant`: f32 for 8 bits, where B may be of i4 or u4 (`b_dtype`); or, with `mx`, the powers of two of
+`mx_gemm`, for floats of 8 bits and, by default, of 6 and 4. scale_a (rows of A, groups) follows the rows of A; scale_b,
+or scale_gate and scale_up, are (e, columns, groups), or of 128 columns each. `acc` is the product of the scaled
+matrices, in f32.
 
 Sums over entries go through a workspace in a fixed order (`reduction=workspace`), or memory adds them (`atomic`). The
 grid is a bound from t, e and unit; workgroups behind the places taken end at once, so the host reads nothing back.
@@ -87,7 +88,10 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         Choice("a_rows", "token", "what a row of a stands for", A_ROWS),
         Choice("c_rows", "entry", "what a row of c stands for; of a token it is the sum of its entries", C_ROWS),
         Choice("dtype", "f16", "of A and, unless b_dtype says otherwise, B", DTYPES),
-        Choice("b_dtype", None, "of B, where scales are given; default: dtype", (*POWERED, *PACKED_INTEGERS)),
+        Choice(
+            "b_dtype", None, "of B: the other 8-bit float, or with scales what they allow; default: dtype",
+            (*POWERED, *PACKED_INTEGERS),
+        ),
         Choice(
             "a_scale", None, "of each row of A for so much of K; mx: powers of two for 32, as packed types have",
             tuple(A_SCALES),
