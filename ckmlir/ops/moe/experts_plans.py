@@ -49,6 +49,12 @@ STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()),
 """Where the matrices are preshuffled, and go straight to registers: those of two leave fewer for accumulators."""
 FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
 """Where low blocks are too few."""
+FEWEST = FEW._replace(schedules=("compv6", *FEW.schedules))
+"""Where those leave half the compute units idle as well, and sums are long: gate and up of one token from 7168 to 256
+with 8 experts, 128 blocks, 57 % of HBM's bandwidth with mem4, 63 % with compv6, by the model on gfx942.
+"""
+LONG = 32
+"""Steps of the loop."""
 LEAST = 2
 """Low blocks for each compute unit, below which they are too few."""
 FEW_DEPTH = 2 * DEPTH
@@ -66,7 +72,9 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     if product.scales_partial(target):
         named = named or PREFERRED_PARTIAL[0]
     if _few(problem, target):
-        yield from _plans(problem, FEW, 8 * FEW_DEPTH // bits, named)
+        depth = 8 * FEW_DEPTH // bits
+        fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
+        yield from _plans(problem, FEWEST if fewest else FEW, depth, named)
     for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
             yield from _plans(problem, block, 8 * DEPTH // bits, named)
@@ -81,7 +89,11 @@ def _plans(problem: ExpertsProblem, block: Block, depth: int, named: str | None)
 
 def _few(problem: ExpertsProblem, target: Target) -> bool:
     """Whether the lowest blocks, one for each expert that may be chosen, leave compute units idle."""
-    product, lowest = problem.product, BLOCKS[-1]
-    across = ceil_div(product.n, lowest.columns[product.products - 1])
-    live = min(problem.entries, problem.e)
-    return problem.unit == lowest.rows and 0 < live * across < LEAST * target.compute_units
+    lowest = BLOCKS[-1]
+    return problem.unit == lowest.rows and 0 < _live(problem, lowest) < LEAST * target.compute_units
+
+
+def _live(problem: ExpertsProblem, block: Block) -> int:
+    """Blocks with rows, one for each expert that may be chosen."""
+    across = ceil_div(problem.product.n, block.columns[problem.product.products - 1])
+    return min(problem.entries, problem.e) * across
