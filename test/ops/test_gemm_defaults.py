@@ -187,17 +187,21 @@ def test_the_epilogue_takes_no_more_lds_than_the_loop(schedule: str, out: str, b
     assert kernel.code_object.kernel(kernel.kernel_name).metadata.group_segment_size == bytes_of_lds
 
 
-ODD = {"m": 1001, "n": 1003, "k": 999}
-ODD_CASES = [(chip, dtype, layout) for chip in TARGETS for dtype in OUTPUTS for layout in LAYOUTS]
+ODD = ({"m": 1001, "n": 1003, "k": 999}, {"m": 17, "n": 4099, "k": 999}, {"m": 33, "n": 1003, "k": 4099})
+ODD_CASES = [
+    (chip, dtype, layout, number)
+    for chip in TARGETS for dtype in OUTPUTS for layout in LAYOUTS for number in range(len(ODD))
+]  # fmt: skip
 
 
-@pytest.mark.parametrize(("chip", "dtype", "layout"), [
-    pytest.param(*case, marks=[] if case == ("gfx942", "i8", "CRR") else [pytest.mark.full])
+@pytest.mark.parametrize(("chip", "dtype", "layout", "number"), [
+    pytest.param(*case, marks=[] if case in (("gfx942", "i8", "CRR", 0), ("gfx90a", "i8", "CRR", 1))
+                 else [pytest.mark.full])
     for case in ODD_CASES
 ])  # fmt: skip
-def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str) -> None:
+def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str, number: int) -> None:
     """Single elements are loaded, and each load compared: scalar registers have room for the outcomes."""
-    spec, target = default(chip, **ODD, dtype=dtype, layout=layout), get_target(chip)
+    spec, target = default(chip, **ODD[number], dtype=dtype, layout=layout), get_target(chip)
     if GEMM.validate(spec, target):
         assert not target.mfmas(dtype)
         return

@@ -12,6 +12,7 @@ from operator_runner import CHIPS
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.contraction_spec import OUTPUTS
 from ckmlir.ops.gemm.streamk_gemm import REDUCTIONS, Shares
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.plan import FillStep, make_plan
@@ -113,6 +114,22 @@ def test_kernels_are_proved_and_spill_nothing(chip: str) -> None:
         assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
         mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
         assert mix["valu"] == 0 and mix["salu"] <= 10
+
+
+@pytest.mark.parametrize(("chip", "dtype"), [
+    pytest.param(chip, dtype, marks=[] if (chip, dtype) == ("gfx90a", "i8") else [pytest.mark.full])
+    for chip in CHIPS for dtype in OUTPUTS
+])  # fmt: skip
+def test_odd_sizes_spill_nothing(chip: str, dtype: str) -> None:
+    """What finds a workgroup's blocks stays in scalar registers beside what loads are compared for."""
+    target = get_target(chip)
+    spec = STREAM.spec(STREAM.problem(m=1001, n=1003, k=999, dtype=dtype, layout="CRR"), target)
+    if STREAM.validate(spec, target):
+        assert not target.mfmas(dtype)
+        return
+    kernel = compile_kernel(STREAM, spec, target)
+    found = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
 
 
 @pytest.mark.parametrize(("blocks", "depth", "workgroups"), [

@@ -11,7 +11,7 @@ import math
 
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows, filled
-from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of, elements_in
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.schedules import GEMM as SCHEDULES
@@ -45,9 +45,6 @@ NARROWEST_FOR_DEEP = 8
 """Bytes of a load below which deep steps of 8-bit types spill, since there are so many loads."""
 PREFERRED_DEEP, DEEP_BYTES = "compv3", 256
 """The schedule of deep steps, and their bytes of B along K; see `_pays_deep`."""
-NARROWEST_FOR_TWO_STEPS = 4
-"""Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
-and scalar registers do not hold them twice."""
 MOST_FOR_TWO_STEPS = 128
 """Accumulators of a work-item above which a loop is not given two steps: they fill a register file of their own, and
 transposed operands beside them do not find enough in the other."""
@@ -95,8 +92,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
             if size in _sizes(wish, name, target):
                 waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
                 depth = _depth(size, name, wish.dtype, target)
-                half = [depth // 2] * _compares_rows(wish)  # if groups of scales are no longer
-                found += [Plan(name, (size, size, one), waves) for one in (*half, depth)]
+                less = [min(depth // 2, wish.compared_depth)] * wish.compares_rows  # if groups of scales are no longer
+                found += [Plan(name, (size, size, one), waves) for one in (*less, depth)]
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
     return found
@@ -136,7 +133,7 @@ def _sizes(wish: Wish, schedule: str, target: Target) -> tuple[int, ...]:
     plan = parse_schedule(SCHEDULES[schedule])
     if min(wish.m, wish.n) <= SMALL or plan.ahead_of("load") > MOST_LARGE_BLOCKS:
         return (SMALL,)
-    if wish.arrays > 2 and _compares_rows(wish):
+    if wish.arrays > 2 and wish.compares_rows:
         return (SMALL,)
     if wish.arrays > 2:
         return (MEDIUM, SMALL)  # accumulators of both, and narrow loads beside them, may ask for the small one
@@ -223,15 +220,8 @@ def _room_for_two_steps(wish: Wish, plan: Plan, target: Target) -> bool:
     """Whether registers, scalar ones too, have room for the steady loop of two steps that two LDS buffers take."""
     words = find_dtype(accumulator_type(wish.dtype)).bytes // 4
     accumulators = plan.block[0] * plan.block[1] * words // (math.prod(plan.waves) * target.wave_size)
-    return wish.load_bytes >= NARROWEST_FOR_TWO_STEPS and accumulators <= MOST_FOR_TWO_STEPS
-
-
-def _compares_rows(wish: Wish) -> bool:
-    """Whether each row of a step is compared with the end of K for both operands: they are transposed, and loads so
-    narrow that a wave's are of one row. The outcomes stay in scalar registers, which have room for those of half a
-    step: with a whole one fp8 of 1001 x 1003 x 999 spills 64 on gfx942.
-    """
-    return wish.layout[:2] == "CR" and wish.load_bytes < NARROWEST_FOR_TWO_STEPS
+    narrow = wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows
+    return not narrow and accumulators <= MOST_FOR_TWO_STEPS
 
 
 def _bound_by_lds(schedule: str, dtype: str, target: Target) -> bool:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.parts import default_parts
-from ckmlir.ops.contraction.wishes import Plan, Wish, elements_in
+from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of, elements_in
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
 
@@ -38,31 +38,37 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     """
     if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
         return
-    ahead = schedules if wish.partial else (AHEAD, *schedules)
+    ahead = schedules if wish.partial or wish.compares_rows else (AHEAD, *schedules)
     shared = _shared(wish, target)
     if shared is not None:
         yield from _plans(shared, ahead if shared[0] == LOW else schedules)
         return
     able = [
-        (block, bytes_)
-        for block in itertools.product((LOW, HIGH) if wish.m > HIGH else (LOW,), COLUMNS)
-        for bytes_ in DEPTHS
-        if sum(block) * bytes_ * ceil_div(_blocks(wish, *block), target.compute_units) <= target.lds_bytes
+        (rows, columns, depth)
+        for rows, columns in itertools.product((LOW, HIGH) if wish.m > HIGH else (LOW,), COLUMNS)
+        for depth in _depths(wish)
+        if ceil_div(_blocks(wish, rows, columns), target.compute_units) * (rows + columns) * depth * bits_of(wish.dtype)
+        <= target.lds_bytes * 8
     ]
-    block, bytes_ = max(
-        able or [((_rows(wish), COLUMNS[-1]), DEPTHS[-1])],
-        key=lambda one: (_worth(_blocks(wish, *one[0]), target), _blocks(wish, *one[0]), one[1]),
+    best = max(
+        able or [(_rows(wish), COLUMNS[-1], _depths(wish)[-1])],
+        key=lambda one: (_worth(_blocks(wish, *one[:2]), target), _blocks(wish, *one[:2]), one[2]),
     )
-    yield from _plans((*block, elements_in(bytes_, wish.dtype)), ahead)
+    yield from _plans(best, ahead)
 
 
 def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
     """The block where workgroups share its sums; None where that does not pay."""
-    rows, depth = _rows(wish), elements_in(DEPTHS[0], wish.dtype)
-    steps = ceil_div(wish.k, depth)
-    parts = {one: default_parts(_blocks(wish, rows, one), steps, target, DEPTHS[0]) for one in COLUMNS}
+    rows, depth = _rows(wish), _depths(wish)[0]
+    steps, bytes_ = ceil_div(wish.k, depth), depth * bits_of(wish.dtype) // 8
+    parts = {one: default_parts(_blocks(wish, rows, one), steps, target, bytes_) for one in COLUMNS}
     most = parts[COLUMNS[-1]]
     return (rows, next(one for one in COLUMNS if parts[one] == most), depth) if most > 1 else None
+
+
+def _depths(wish: Wish) -> list[int]:
+    """How many elements along K a step may have."""
+    return [wish.compared_depth] if wish.compares_rows else [elements_in(bytes_, wish.dtype) for bytes_ in DEPTHS]
 
 
 def _rows(wish: Wish) -> int:

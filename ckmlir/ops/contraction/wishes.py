@@ -10,6 +10,15 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.targets import Target
 
+NARROWEST_FOR_TWO_STEPS = 4
+"""Bytes of a load below which a loop is not given two steps: a block takes many narrow loads, each with a comparison,
+and scalar registers do not hold them twice."""
+_COMPARED_DEPTH = 32
+"""Elements along K of steps each of whose rows is compared with the end of K: scalar registers have room for so many
+outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64 elements i8 spills 3 on gfx90a, and
+2 of 17 x 4099 x 999 with 128 in a block of 16 x 16. Half of it where workgroups stay: with all of it stream-K spills
+8 to 14 of 1001 x 1003 x 999."""
+
 
 class Plan(NamedTuple):
     """How a product is cut into blocks, and how its loop runs."""
@@ -31,6 +40,7 @@ class Wish(NamedTuple):
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
         plain: whether C is the sums as they are, stored two elements at a time or more.
+        stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
         powers: whether powers of two scale A and B of 4 bits in the matrix instruction, and C is the sums.
     """
 
@@ -49,6 +59,22 @@ class Wish(NamedTuple):
     sparse: bool = False
     plain: bool = True
     powers: bool = False
+    stays: bool = False
+
+    @property
+    def compared_depth(self) -> int:
+        """How deep a step is at most whose rows are compared, in elements."""
+        return _COMPARED_DEPTH // 2 if self.stays else _COMPARED_DEPTH
+
+    @property
+    def compares_rows(self) -> bool:
+        """Whether each row of a step is compared with the end of K for both operands, and scalar registers have no room
+        for that: they are transposed, and loads so narrow that a wave's are of one row; or, where workgroups stay, of
+        single elements of any size.
+        """
+        narrow = self.load_bytes < NARROWEST_FOR_TWO_STEPS
+        single = self.stays and 8 * self.load_bytes <= bits_of(self.dtype)
+        return self.layout[:2] == "CR" and (narrow or single)
 
 
 def wish_of(problem: Problem, target: Target) -> Wish:

@@ -17,11 +17,12 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import LARGE, NARROWEST_FOR_TWO_STEPS, SMALL
+from ckmlir.ops.contraction.defaults import LARGE, SMALL
 from ckmlir.ops.contraction.depthwise import Depthwise
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.residues import Residues
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS
 from ckmlir.ops.convolution.channels import ChannelsFirst
 from ckmlir.ops.convolution.filled import Filled
 from ckmlir.ops.convolution.geometry import Geometry

@@ -31,11 +31,7 @@ import numpy as np
 from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
-from ckmlir.ops.contraction.contraction_spec import (
-    LAYOUTS,
-    SCALARS,
-    ContractionSpec,
-)  # fmt: skip
+from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.defaults import LARGE, plans
 from ckmlir.ops.contraction.grouped import (
     TABLE,

@@ -109,7 +109,7 @@ class StreamKGemm(ContractionOperator):
         size = find_dtype(problem.stored).bytes
         wish = Wish(
             problem.m, problem.n, problem.k, problem.dtype, problem.layout, min(a, b) * size, problem.schedule,
-            problem.block, problem.waves,
+            problem.block, problem.waves, stays=True,
         )  # fmt: skip
         # Sums that come from memory take registers beside the accumulators.
         found = [plan for plan in plans(wish, target) if problem.block or plan.block[0] < LARGE]
