@@ -1,6 +1,6 @@
 """Attention backward by workgroups that stay, in a fixed order, against one for each block of keys with atomics.
 
-    python benchmarks/backward_shares.py [--arch gfx942] [--mask none]
+    python benchmarks/backward_shares.py [--arch gfx942] [--mask top_left]
 
 Prints for every case the model's cycles of the main kernel with atomics and with shares, their ratio, and the bytes of
 parts that are added later: with atomics, with a slot for each block of keys, and with shares. 128 channels. It takes
