@@ -35,6 +35,19 @@ def entries_of(schedule: Schedule) -> list[Entry]:
     Raises:
         ValueError: the step names a stage that the schedule runs ahead by LDS tensor, each so far.
     """
+    global _last
+    known, entries = _last
+    if known is not schedule:  # each move is looked at from several sides, and to hash a step takes as long as this
+        entries = tuple(_listed(schedule))
+        _last = schedule, entries
+    return list(entries)
+
+
+_last: tuple[Schedule | None, tuple[Entry, ...]] = (None, ())
+"""The schedule whose entries were asked for last, and these."""
+
+
+def _listed(schedule: Schedule) -> list[Entry]:
     found: list[Entry] = []
     for item in schedule.step:
         if not isinstance(item, Fragments):

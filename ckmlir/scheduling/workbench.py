@@ -9,7 +9,7 @@ bench.compile(schedule)             # scheduled IR, findings of the checker, cod
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel, finish
@@ -69,6 +69,7 @@ class Workbench:
     context: ir.Context
     loop: int = -1
     arguments: tuple[str, ...] = ()
+    _made: dict[tuple[object, ...], ir.Module] = field(default_factory=dict, compare=False, repr=False)
 
     @staticmethod
     def of(operator: Operator[Any, Any], spec: Any, target: Target) -> "Workbench":
@@ -165,11 +166,18 @@ class Workbench:
     def scheduled(self, schedule: Schedule) -> Iterator[ir.Module]:
         """The kernel's fragments under a schedule, neither proved nor compiled, with its context entered.
 
+        Fragments depend on a schedule's paths and pieces of arithmetic alone; they are made once for each and copied.
+
         Raises:
             PipelineFailure: a pass refuses the schedule.
         """
         with self.context:
-            module = self._fragments(schedule)
+            alike = schedule.path, schedule.paths, schedule.elements
+            if alike not in self._made:
+                self._made.clear()  # a search stays with what it has
+                self._made[alike] = self._fragments(schedule)
+            module = self._made[alike].operation.clone()
+            loops_of(module)[self.loop].attributes[SCHEDULE] = string(str(schedule))
             run_pipeline(module, SCHEDULING, dump_on_failure=False)
             yield module
 
