@@ -1,16 +1,21 @@
 """The timing model: what it says of operators' kernels on each chip, and what it costs beside a plain run.
 
-    python benchmarks/timing.py [--arch gfx942] [--cost]
+    python benchmarks/timing.py [--arch gfx942] [--only gemm] [--cost]
 
 Without --cost: GEMM and attention, defaults and what improves them, with the share of cycles in the steady loop in
-which the matrix cores are busy, and the three largest reasons for stalls: every number is the model's. With --cost:
+which the matrix cores are busy, and the three largest reasons for stalls: every number is the model's. Where the
+package `triton` is installed, the default GEMMs have the cycles of Triton's fastest kernel beside them
+(triton_in_time.py), and ours as a share of those. With --cost:
 seconds of processor time of a plain run of some workgroups, of their recording, and of their simulation, each the least
 of several in one process. Prints a table and a JSON line.
 """
 
 import argparse
+import importlib.util
 import json
 import time
+from collections.abc import Callable
+from typing import Any
 
 import numpy as np
 
@@ -31,6 +36,7 @@ _MEDIUM, _LARGE = {"block": (128, 128, 64)}, {"block": (256, 256, 64), "wave": (
 _NEWER = ("gfx942", "gfx950")
 KERNELS = {
     "gemm f16 4096^3": ("gemm", _GEMM, TARGETS),
+    "gemm bf16 4096^3": ("gemm", {**_GEMM, "dtype": "bf16"}, _NEWER),
     "gemm fp8 4096^3": ("gemm", {**_GEMM, "dtype": "fp8"}, _NEWER),
     "attention f16 d128": ("fmha_fwd", _ATTENTION, TARGETS),
     "attention fp8 d128": ("fmha_fwd", {**_ATTENTION, "dtype": "fp8"}, _NEWER),
@@ -47,6 +53,8 @@ KERNELS = {
     ),
 }  # fmt: skip
 """The defaults of the operators, what they were compared with, and the chips for each."""
+BESIDE_TRITON = ("gemm f16 4096^3", "gemm bf16 4096^3", "gemm fp8 4096^3")
+"""Those that Triton's fastest kernel is compared with, on `_NEWER` chips."""
 
 
 def main() -> None:
@@ -54,26 +62,49 @@ def main() -> None:
     parser = argparse.ArgumentParser(description="what the timing model says, and what it costs")
     parser.add_argument("--arch", choices=TARGETS, help="one chip only")
     parser.add_argument("--cost", action="store_true", help="seconds of the model beside those of a plain run")
+    parser.add_argument("--only", default="", help="kernels whose names have this")
     parser.add_argument("--repeats", type=int, default=9)
     options = parser.parse_args()
     chips = (options.arch,) if options.arch else TARGETS
     if options.cost:
         print_costs(chips[-1] if options.arch else "gfx942", options.repeats)
         return
-    rows = []
-    print("| kernel | chip | MFMA busy | largest stalls (share of the waves' cycles) | model TFLOPS |")
-    print("|---|---|---|---|---|")
+    rows, others = [], find_others()
+    print("| kernel | chip | MFMA busy | largest stalls (share of waves' cycles) | model TFLOPS | Triton's cycles |")
+    print("|---|---|---|---|---|---|")
     for name, (operator, keys, able) in KERNELS.items():
         for chip in chips:
-            if chip in able:
+            if chip in able and options.only in name:
                 rows.append(said_of(name, operator, keys, chip))
                 one = rows[-1]
                 stalls = ", ".join(f"{reason} {share:.0%}" for reason, share in one["stalls"].items())
-                print(f"| {name} | {chip} | {one['mfma']:.0%} | {stalls} | {one['teraflops']:.0f} |", flush=True)
+                if name in BESIDE_TRITON and chip in _NEWER:
+                    one["triton"] = others(keys, chip)
+                said = f"{one['mfma']:.0%} | {stalls} | {one['teraflops']:.0f} | {beside(one)}"
+                print(f"| {name} | {chip} | {said} |", flush=True)
     print(json.dumps({"model": rows}))
 
 
-def said_of(name: str, operator_name: str, keys: dict[str, object], chip: str) -> dict[str, object]:
+def find_others() -> Callable[[dict[str, Any], str], dict[str, Any] | None]:
+    """What models Triton's fastest kernel of a product; nothing where Triton is not installed."""
+    if importlib.util.find_spec("triton") is None:
+        print("triton is not installed: the column of its cycles is left out")
+        return lambda keys, chip: None
+    from triton_in_time import fastest
+
+    return lambda keys, chip: fastest({"dtype": "f16", **keys}, chip, load(chip))._asdict()
+
+
+def beside(row: dict[str, Any]) -> str:
+    """Triton's cycles, its tile and waves, and ours as a share of them."""
+    other = row.get("triton")
+    if other is None:
+        return ""
+    tile = "x".join(map(str, other["tile"]))
+    return f"{other['cycles']:.0f} ({tile}, {other['waves']} waves): {row['cycles'] / other['cycles']:.2f}"
+
+
+def said_of(name: str, operator_name: str, keys: dict[str, Any], chip: str) -> dict[str, Any]:
     """What the model says of one kernel, with as many workgroups on a compute unit as fit."""
     operator, target, parameters = find_operator(operator_name), get_target(chip), load(chip)
     launch = OperatorModel(operator, operator.problem(**keys), target, parameters, mode="sampled").under(parameters)

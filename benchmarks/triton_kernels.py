@@ -1,4 +1,5 @@
-"""The kernels of compile_time.py in Triton, to be compiled beside ours. Needs the package `triton`; nothing runs.
+"""The kernels of compile_time.py and timing.py in Triton, to be compiled beside ours. Needs the package `triton`;
+nothing runs.
 
 f16, 4096 columns, pointers and sizes that 16 divides, so that accesses are 16 bytes wide. Rows come in two forms: as
 in Triton's tutorials (programs that take several rows, pipelined; columns in a loop, for rows of any length), and the
@@ -119,7 +120,10 @@ def copy(x, y, size, BLOCK: tl.constexpr):
 
 
 @triton.jit
-def gemm(a, b, c, m, n, k, a_stride, b_stride, c_stride, M: tl.constexpr, N: tl.constexpr, K: tl.constexpr):
+def gemm(
+    a, b, c, m, n, k, a_stride, b_stride, c_stride,
+    M: tl.constexpr, N: tl.constexpr, K: tl.constexpr, WHOLE: tl.constexpr,
+):  # fmt: skip
     tiles = tl.cdiv(n, N)
     rows = tl.program_id(0) // tiles * M + tl.arange(0, M)
     columns = tl.program_id(0) % tiles * N + tl.arange(0, N)
@@ -128,13 +132,17 @@ def gemm(a, b, c, m, n, k, a_stride, b_stride, c_stride, M: tl.constexpr, N: tl.
     b_places = b + (columns % n)[None, :] * b_stride + depth[:, None]
     total = tl.zeros((M, N), dtype=tl.float32)
     for step in range(tl.cdiv(k, K)):
-        left = tl.load(a_places, mask=depth[None, :] < k - step * K, other=0.0)
-        right = tl.load(b_places, mask=depth[:, None] < k - step * K, other=0.0)
+        if WHOLE:
+            left = tl.load(a_places)
+            right = tl.load(b_places)
+        else:
+            left = tl.load(a_places, mask=depth[None, :] < k - step * K, other=0.0)
+            right = tl.load(b_places, mask=depth[:, None] < k - step * K, other=0.0)
         total = tl.dot(left, right, total)
         a_places += K
         b_places += K
     inside = (rows[:, None] < m) & (columns[None, :] < n)
-    tl.store(c + rows[:, None] * c_stride + columns[None, :], total.to(tl.float16), mask=inside)
+    tl.store(c + rows[:, None] * c_stride + columns[None, :], total.to(c.dtype.element_ty), mask=inside)
 
 
 @dataclass(frozen=True)
@@ -149,7 +157,7 @@ class Form:
 
 ROW = {"BLOCK": 4096}
 KERNELS: dict[str, tuple[Form, ...]] = {
-    "gemm f16 128x128x64": (Form(gemm, "***iiiiii", {"M": 128, "N": 128, "K": 64}),),
+    "gemm f16 128x128x64": (Form(gemm, "***iiiiii", {"M": 128, "N": 128, "K": 64, "WHOLE": 0}),),
     "layernorm2d f16 n4096": (
         Form(layernorm, "****iiif", {"BLOCK": 1024}),
         Form(layernorm_of_a_block, "****iiif", ROW),
