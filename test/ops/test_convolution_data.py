@@ -142,10 +142,21 @@ def test_the_longest_sums_come_first(keys: dict[str, Any]) -> None:
         assert first == 0 if sliding.stride[dim] > sliding.image[dim] else meets[first] == max(meets)
 
 
-def test_forward_and_gradients_are_adjoints() -> None:
+ADJOINTS: tuple[dict[str, Any], ...] = (
+    {"c": 6, "k": 8, "g": 2, "image": (7, 6), "window": (3, 2), "strides": (2, 1), "dilations": (1, 2), "pads": (1, 2),
+     "right_pads": (0, 1)},
+    {"c": 5, "k": 20, "image": (31,), "window": 4, "strides": 6, "dilations": 4, "pads": 5},
+    {"c": 1, "k": 2, "g": 4, "image": (4, 5, 6), "window": (2, 3, 1), "strides": (1, 2, 3), "pads": (1, 0, 2)},
+    {"c": 16, "k": 3, "image": (9, 9), "window": (1, 5), "strides": (3, 2), "pads": (0, 3), "right_pads": 0},
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("number", [
+    pytest.param(number, marks=pytest.mark.full if number else ()) for number in range(len(ADJOINTS))
+])  # fmt: skip
+def test_forward_and_gradients_are_adjoints(number: int) -> None:
     """<conv(x, w), g> = <x, bwd_data(g, w)> = <w, bwd_weight(x, g)>, of what the kernels compute."""
-    keys = {"n": 2, "c": 6, "k": 8, "g": 2, "image": (7, 6), "window": (3, 2), "strides": (2, 1), "dilations": (1, 2),
-            "pads": (1, 2), "right_pads": (0, 1), "dtype": "f32"}  # fmt: skip
+    keys = {"n": 2, "dtype": "f32", **ADJOINTS[number]}
     random, found = np.random.default_rng(5), {}
     operators = {name: find_operator(name) for name in ("conv_fwd", "conv_bwd_data", "conv_bwd_weight")}
     shapes = operators["conv_fwd"].problem(**keys).geometry
