@@ -3,8 +3,8 @@
 Of every word the elements of even and of odd number are taken apart, a byte for each, and put in order at the end. As
 i8: n + 8, which is the code with its sign turned around, plus 120 has no carry into the byte above, and with its
 highest bit turned around is n; without a sign the code is n. As 8-bit floats: v_perm_b32 takes four bytes of a table of
-eight (CDNA3 ISA, VOP3), one table for codes of 0 to 7 and one for the others, and another takes each byte from one or
-the other.
+eight (CDNA3 ISA, VOP3), one table for codes of 0 to 7 and one for the others. Its selectors from 8 on repeat a sign: so
+the highest bit of each code becomes a mask of its byte, by which v_bfi_b32 takes from one or the other.
 """
 
 from __future__ import annotations
@@ -27,8 +27,8 @@ FLOATS = {
 IN_ORDER = 0x05010400, 0x07030602
 """Selectors: bytes of the word of even elements, 0 to 3, and of that of odd ones, 4 to 7, in turns."""
 CODES = 16
-EITHER = 0x03020100
-"""Selector: each byte of the first word; with 4 more, of the second."""
+A_SIGN = 0x00008000
+"""As a selector's bytes 0 takes a byte of zeros from this, and 8 repeats the sign of the one above it."""
 
 
 def octets(
@@ -85,8 +85,8 @@ def _floats(packing: Packing, codes: ir.Value, name: str) -> ir.Value:
     table = by_code.astype(FLOATS[name]).view("<u4").tolist()
     place = arith.andi(codes, number(0x07070707))
     lower, upper = (permuted(number(table[at + 1]), number(table[at]), place) for at in (0, 2))
-    highest = arith.andi(_shifted(codes, 1), number(0x04040404))
-    return permuted(upper, lower, arith.ori(highest, number(EITHER)))
+    mask = permuted(number(0), number(A_SIGN), arith.andi(codes, number(0x08080808)))
+    return arith.ori(arith.andi(upper, mask), arith.andi(lower, arith.xori(mask, number(0xFFFFFFFF))))
 
 
 def _shifted(word: ir.Value, places: int) -> ir.Value:
