@@ -110,7 +110,7 @@ BACKWARD: Mapping[str, str] = {
     "woven_queries": "schedule woven_queries 1; ahead load_q 2, load_do 1, load_rows 1, q_lds 1, do_lds 1, rows_lds 1; "
     "buffers 1, q 2, q_across 2; step s, rows_read, q_read, dp, weights, do_read, q_lds, "
     "dv, ds, do_across_read, load_q, load_do, load_rows, dk, ds_lds, q_across_read, "
-    f"dq, ds_read, do_lds, rows_lds, dq_out; {_WOVEN}; lead 8; elements 2",
+    f"dq, ds_read, do_lds, rows_lds, dq_out; {_WOVEN}; lead 4; elements 2",
 }
 """Of the loop over queries of attention backward; its stages are those of `backward_loop_kernel.differentiate`, LDS
 tensors are q, q_across, do, do_across, exponent, delta, ds, and random with dropout."""

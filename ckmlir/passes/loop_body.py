@@ -31,6 +31,8 @@ LOADS = frozenset({"ck.load_fragment", "ck.gather_fragment"})
 COPY = "ck.copy_fragment"
 FILLS = frozenset({"ck.lds_write", COPY})
 """Operations that fill LDS."""
+STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment", "ck.atomic_scatter_fragment"})
+"""Operations that put registers into memory."""
 READ = "ck.lds_read"
 MATRIX = "ck.mfma"
 FRAGMENTS = frozenset({

@@ -14,13 +14,21 @@ from ckmlir.dialect.types import LdsType, WindowType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import FREE, elements_of, least_cycles
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import by_stage, fragments_of, handed_on, holds_loop, operands_of, source_of, stage_of
+from ckmlir.passes.loop_body import (
+    STORES,
+    by_stage,
+    fragments_of,
+    handed_on,
+    holds_loop,
+    operands_of,
+    source_of,
+    stage_of,
+)
 from ckmlir.passes.walk import target_of, waves_of
 from ckmlir.scheduling.problem import Edge, Limits, Node, Problem, ProblemError
 from ckmlir.targets import Target
 from ckmlir.targets.timing import UNITS, Cycles, lds_cycles, matrix_cycles, memory_cycles, vector_cycles
 
-STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment", "ck.atomic_scatter_fragment"})
 GATHERS = frozenset({"ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_scatter_fragment"})
 L1_LANE_BYTES = 4
 """Of a lane, for which the L1 cache takes as long as the address unit for 64 lanes."""

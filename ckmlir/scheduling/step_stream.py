@@ -13,9 +13,9 @@ from ckmlir.dialect.build import integer_of, text_of
 from ckmlir.mlir import ir
 from ckmlir.passes.arithmetic import FREE, arithmetic_cycles, is_arithmetic
 from ckmlir.passes.lds_traffic import traffic_of
-from ckmlir.passes.loop_body import FRAGMENTS, MATRIX
+from ckmlir.passes.loop_body import FRAGMENTS, MATRIX, STORES
 from ckmlir.passes.walk import functions, target_of
-from ckmlir.scheduling.loops import LOADS, STORES, lane_bytes, registers_held
+from ckmlir.scheduling.loops import LOADS, lane_bytes, registers_held
 from ckmlir.scheduling.problem import ProblemError
 from ckmlir.targets import Target
 from ckmlir.targets.timing import TRANSCENDENTAL, VECTOR_ISSUE

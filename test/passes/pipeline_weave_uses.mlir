@@ -5,6 +5,8 @@
 
 !lds = !ck.lds<[256], f16>
 !out = !ck.lds<[256], f32>
+!view = !ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); view(d0, d1) align 16">
+!window = !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); view(d0, d1) align 16", [4, 64]>
 module attributes {ck.target = "gfx942"} {
 // CHECK-LABEL: func.func @used
 // CHECK:      ^bb2
@@ -38,5 +40,27 @@ func.func @used(%n: i32, %h: vector<4xf16>) -> vector<4xf32> attributes {ck.wave
     scf.yield %q1 : vector<4xf32>
   } {ck.schedule = "schedule s 1; ahead fill 1; buffers 2; order weave; step p, rows, r, weights, q, out, fill; lead 1; elements 4; fences products"}
   return %r : vector<4xf32>
+}
+// A branch that only stores stands at the end of the step.
+// CHECK-LABEL: func.func @stored_if
+// CHECK:      ^bb2
+// CHECK:      "ck.mfma"
+// CHECK:      %[[SUM:.*]] = "ck.mfma"
+// CHECK:      cf.cond_br %arg2
+// CHECK:      "ck.atomic_fragment"(%[[SUM]]
+func.func @stored_if(%n: i32, %h: vector<4xf16>, %again: i1, %p: !llvm.ptr<1>) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %one = arith.constant 1 : i32
+  %start = arith.constant dense<0.0> : vector<4xf32>
+  scf.for %i = %zero to %n step %one : i32 {
+    %p0 = "ck.mfma"(%h, %h, %start) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "p", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    %p1 = "ck.mfma"(%h, %h, %p0) {operandSegmentSizes = array<i32: 1, 1, 1, 0, 0, 0>, ck.stage = "p", instruction = "f32.16x16x16f16"} : (vector<4xf16>, vector<4xf16>, vector<4xf32>) -> vector<4xf32>
+    scf.if %again {
+      %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+      %window = "ck.make_window"(%view, %zero, %zero) : (!view, i32, i32) -> !window
+      "ck.atomic_fragment"(%p1, %window) {kind = "add", distribution = "d0: 4@lane, d1: 16@lane 4@y0", registers = array<i32: 0, 1, 2, 3>} : (vector<4xf32>, !window) -> ()
+    } {ck.stage = "out"}
+  } {ck.schedule = "schedule s 1; order weave; step p, out; lead 1; elements 4; fences products"}
+  return
 }
 }

@@ -305,9 +305,6 @@ def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
     if spec.schedule == WOVEN_QUERIES and spec.read_both_ways(target):
         why = f"Q of {spec.dtype} lies in LDS once on {target.name}"
         yield Reason("schedule", spec.schedule, why, f"expected {WOVEN} or {DEFAULT}")
-    if spec.sink == "shares":
-        why = "what workgroups that stay do with dQ depends on the step"
-        yield Reason("schedule", spec.schedule, why, f"expected persistent=0, or {DEFAULT}")
     if any(word.partition("_")[0] == BiasGradient.name for word in spec.parts):
         why = "dS is stored between its arithmetic"
         yield Reason("schedule", spec.schedule, why, f"expected dbias=0, or {DEFAULT}")
