@@ -308,8 +308,9 @@ def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
     if any(word.partition("_")[0] == BiasGradient.name for word in spec.parts):
         why = "dS is stored between its arithmetic"
         yield Reason("schedule", spec.schedule, why, f"expected dbias=0, or {DEFAULT}")
-    if len(spec.parts) > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
-        why = f"several parts with more than {FULL_TILES[0]} channels leave it too few registers"
+    beside = len(spec.parts) + (spec.sink == "shares") * (1 + (spec.mask != "none"))
+    if beside > 1 and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
+        why = f"what else the kernel does leaves it too few registers for more than {FULL_TILES[0]} channels"
         yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
 
 

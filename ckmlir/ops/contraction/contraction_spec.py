@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import hashlib
 import math
 from dataclasses import dataclass, replace
@@ -297,6 +298,7 @@ def stored_type(dtype: str) -> str:
     return STORED.get(dtype, dtype)
 
 
+@functools.lru_cache
 def stored_kinds(dtype: str, b_dtype: str) -> tuple[Dtype, Dtype]:
     """What A, and the matrices B, hold; "" of B: the same."""
     return find_dtype(stored_type(dtype)), find_dtype(stored_type(b_dtype or dtype))

@@ -191,6 +191,8 @@ class Problem:
     @property
     def _pitches(self) -> tuple[int, int]:
         """As kernels take them: of packed elements in bytes, of which rows without elements have some."""
+        if all(one.packing is None for one in self.held):
+            return self.lda, self.ldb
         a, b = (
             pitch if one.packing is None else ceil_div(pitch, one.packing.elements) * one.packing.bytes
             for one, pitch in zip(self.held, (self.lda, self.ldb), strict=True)
