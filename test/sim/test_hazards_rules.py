@@ -14,6 +14,9 @@ OLD = ("gfx90a",)
 CDNA4 = ("gfx950",)
 
 MFMA16 = "v_mfma_f32_16x16x16{} v[0:3], v[20:21], v[22:23], v[0:3]"
+SCALING = "v_mfma_f32_32x32x64_f8f6f4 v[0:15], v[16:23], v[24:31], v[32:47]"
+"""Of fp8 by fp8: 16 passes."""
+MULTIPLIED = "v_mfma_f32_32x32x64_f8f6f4 v[48:63], v[0:7], v[24:31], v[32:47]"
 MFMA32 = "v_mfma_f32_32x32x8{} v[0:15], v[20:21], v[22:23], v[0:15]"
 SINGLE16 = "v_mfma_f32_16x16x4_f32 v[0:3], v20, v22, v[0:3]"
 MFMA4 = "v_mfma_f32_4x4x4{} v[0:3], v[20:21], v[22:23], v[0:3]"
@@ -198,6 +201,9 @@ EXAMPLES = [
     ("matrix result, VALU, memory or LDS reads it", ("gfx942",), MFMA32, ADD, 11),
     ("matrix result, VALU, memory or LDS reads it", ("gfx942",), SINGLE, STORE, 18),
     ("matrix result, VALU, memory or LDS reads it", CDNA4, MFMA32, LDS_STORE, 12),
+    ("matrix result, VALU, memory or LDS reads it", CDNA4, SCALING, STORE, 20),  # LLVM 22 counts 19
+    ("matrix result, matrix instruction multiplies it", CDNA4, SCALING, MULTIPLIED, 20),
+    ("matrix result, VALU, memory or LDS overwrites it", CDNA4, SCALING, OVERWRITE, 20),
     ("matrix result, VALU, memory or LDS reads it", ALL, DOUBLE4, ADD, 6),
     ("matrix result, VALU, memory or LDS reads it", ALL, DOUBLE4, STORE, 9),
     ("matrix result, VALU, memory or LDS reads it", ALL, DOUBLE16, STORE, 18),
