@@ -24,9 +24,10 @@ schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192
 of 32 rows whose sums workgroups share are alone on a compute unit, where two buffers are better: 64 x 1024 x 8192 on
 gfx90a 30595, 35500."""
 ONE_ROUND = 5 / 6
-"""What a single round of blocks for half of the compute units or more, which is enough to keep memory busy, is worth
-as a share of rounds that are full. By the model f16 16 x 4096 x 4096 takes 46000 cycles on gfx90a with 64 blocks, with
-256 (.82 of three rounds) 55600; 16 x 8192 x 1536 takes 16750 on gfx942 with 256 blocks, with 512 (.84 of two) 15089."""
+"""What a single round of blocks for half of the compute units or more is worth as a share of rounds that are full: it
+keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
+with 256 (.82 of three rounds) 55600; 16 x 8192 x 1536 takes 16750 on gfx942 with 256 blocks, with 512 (.84 of two)
+15089; 28 x 2048 x 2048, whose B is read twice, 19127 on gfx90a with 64, 14765 with 256."""
 
 
 def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
@@ -52,7 +53,7 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     ]
     best = max(
         able or [(_rows(wish), COLUMNS[-1], _depths(wish)[-1])],
-        key=lambda one: (_worth(_blocks(wish, *one[:2]), target), _blocks(wish, *one[:2]), one[2]),
+        key=lambda one: (_worth(wish, one[0], one[1], target), _blocks(wish, one[0], one[1]), one[2]),
     )
     yield from _plans(best, ahead)
 
@@ -80,10 +81,11 @@ def filled(blocks: int, target: Target) -> float:
     return blocks / (ceil_div(blocks, target.compute_units) * target.compute_units)
 
 
-def _worth(blocks: int, target: Target) -> float:
-    """How busy so many blocks keep memory, as a share of full rounds."""
-    share = filled(blocks, target)
-    return max(share, ONE_ROUND) if target.compute_units // 2 <= blocks <= target.compute_units else share
+def _worth(wish: Wish, rows: int, columns: int, target: Target) -> float:
+    """How busy blocks keep memory, as a share of full rounds."""
+    blocks = _blocks(wish, rows, columns)
+    once = wish.m <= rows and target.compute_units // 2 <= blocks <= target.compute_units
+    return max(filled(blocks, target), ONE_ROUND if once else 0.0)
 
 
 def _blocks(wish: Wish, rows: int, columns: int) -> int:
