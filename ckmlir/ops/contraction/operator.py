@@ -376,6 +376,8 @@ def _other_sides(problem: Problem, spec: ContractionSpec) -> Iterator[Reason]:
 
 def _covered(given: Sequence[str], known: Sequence[str]) -> bool:
     """Whether arrays are as a kernel knows them, or better aligned; each text ends with what it is aligned to."""
+    if given == known:
+        return True
     pairs = [(one.rpartition(":"), other.rpartition(":")) for one, other in zip(given, known, strict=False)]
     return len(given) == len(known) and all(
         one[0] == other[0] and int(one[2]) % int(other[2]) == 0 for one, other in pairs

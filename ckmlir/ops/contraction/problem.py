@@ -221,7 +221,8 @@ class Problem:
 
     def aligned(self) -> tuple[int, int, int]:
         """Of A, all B and C the widest aligned vector that never crosses the end of a row, in elements."""
-        (a, b), out = (one.bytes for one in self.held), find_dtype(self.out).bytes
+        held, out = self.held, find_dtype(self.out).bytes
+        a, b = held[0].bytes, held[1].bytes
         if self.merged is not None:
             sizes = {"a": a, "b": b, "c": out}
             widest = {
@@ -240,10 +241,10 @@ class Problem:
             widest_vector = 16 // a
             return min(widths["a"], widest_vector), min(widths["b"], widest_vector), alignment(out, self.ldc, self.n)
         matrices = [stride for name in self.operands[1:] for stride in self.batch_of(name).strides]
-        (lda, ldb), lengths = self._pitches, [one.shape[-1] for one in self._matrices()[:2]]
+        lda, ldb = self._pitches
         return (
-            alignment(a, lda, lengths[0], *self.batch_of("a").strides),
-            alignment(b, ldb, lengths[1], *matrices),
+            alignment(a, lda, _in_memory(self.a_shape, held[0])[-1], *self.batch_of("a").strides),
+            alignment(b, ldb, _in_memory(self.b_shape, held[1])[-1], *matrices),
             alignment(out, self.ldc, self.n, *self.batch_of(self.outputs[0]).strides),
         )
 
