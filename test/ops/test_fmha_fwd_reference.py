@@ -289,7 +289,8 @@ def test_reasons(changes: dict[str, object], field: str, words: str) -> None:
         ({"mask": "window:3,99999999999"}, "L and R are at most"),
         ({"layout": "sbhd"}, "layout=sbhd: expected bhsd|bshd"),
         ({"scale": "inf"}, "scale=inf: expected a finite number"),
-        ({"b": 2**31 - 1}, "array q of shape"),
+        ({"b": 2**31 - 1}, "b=2147483647: a launch takes at most 65535 sequences"),
+        ({"b": 2**16 - 1, "h": 2**16 - 1, "sq": 2**31 - 1}, "array q of shape"),
     ],
 )
 def test_requests_that_are_refused(keys: dict[str, object], words: str) -> None:
