@@ -86,7 +86,7 @@ from ckmlir.ops.attention.fmha_bwd_spec import (
 from ckmlir.ops.attention.fmha_fwd import FmhaFwd
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
-from ckmlir.ops.attention.orders import BLOCKS_FIRST, ORDERS, fits
+from ckmlir.ops.attention.orders import BLOCKS_FIRST, FEWER, ORDERS, fits
 from ckmlir.ops.attention.parts.sink import Sink
 from ckmlir.ops.attention.reference import attention, lse_shape
 from ckmlir.ops.attention.sequences import Rows
@@ -180,7 +180,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             found.append(Reason("block", spec.block, why, "expected a block that has them all"))
         if not found and not fits(grid := self.grid(problem, spec, target)):
             why = f"HIP launches no grid of {by(grid)} workgroups"
-            found.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order)}"))
+            found.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order, FEWER)}"))
         return found
 
     def validate(self, spec: FmhaBwdSpec, target: Target) -> list[Reason]:

@@ -48,7 +48,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
 from ckmlir.ops.attention.fmha_fwd_validity import invalid_fields
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides
 from ckmlir.ops.attention.masks import Mask, MaskKey
-from ckmlir.ops.attention.orders import BLOCKS_FIRST, FORWARD_ORDERS, IN_ONE_ROW, fits
+from ckmlir.ops.attention.orders import BLOCKS_FIRST, FEWER, FORWARD_ORDERS, IN_ONE_ROW, fits
 from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.part import KeyPart, Part, find_part, key_parts
 from ckmlir.ops.attention.parts import PARTS
@@ -156,7 +156,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 fields[key] = fields[other]
         if fields["h"] % fields["hk"]:
             raise RequestError(f"hk={fields['hk']}: h={fields['h']} is not a multiple of it; expected a divisor of h")
-        check_counts(b, fields["h"])
+        check_counts(b, fields["h"], queries.longest)
         check_channels(fields)
         if find_dtype(fields["dtype"]).packing is not None:
             check_packed(values)
@@ -245,7 +245,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
                 reasons.append(Reason(f"pad_{name}", False, why, "expected 1"))
         if not reasons and not fits(grid := self.grid(problem, spec, target)):
             why = f"HIP launches no grid of {by(grid)} workgroups"
-            reasons.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order)}"))
+            reasons.append(Reason("order", spec.order, why, f"expected {BLOCKS_FIRST.get(spec.order, FEWER)}"))
         return reasons
 
     def validate(self, spec: FmhaFwdSpec, target: Target) -> list[Reason]:

@@ -111,8 +111,10 @@ MOST_FURTHER = 65535
 BLOCKS_FIRST = {"across": "rising", "falling": "rising", JOINED_FALLING: JOINED}
 """By order, the one with the same workgroups whose blocks lie along the first axis, which takes any number. Where the
 third does not take them a compute unit has hundreds, so that it matters little with which it begins."""
+FEWER = f"at most {MOST_FURTHER} sequences and heads"
+"""What helps where no order does."""
 
 
 def fits(grid: tuple[int, int, int]) -> bool:
-    """Whether HIP launches a grid, by its second and third axis."""
-    return max(grid[1:]) <= MOST_FURTHER
+    """Whether HIP launches a grid, by its second and third axis; one without workgroups is not launched at all."""
+    return 0 in grid or max(grid[1:]) <= MOST_FURTHER

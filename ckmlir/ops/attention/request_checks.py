@@ -11,8 +11,10 @@ from ckmlir.ops.attention.orders import MOST_FURTHER
 from ckmlir.ops.request import RequestError
 
 
-def check_counts(b: int, h: int) -> None:
-    """Refuse more sequences or heads than an axis of a grid takes. Raises RequestError."""
+def check_counts(b: int, h: int, queries: int) -> None:
+    """Refuse more sequences or heads than an axis of a grid takes, where something is launched. Raises RequestError."""
+    if 0 in (b, queries):
+        return
     for key, count, what in (("b", b, "sequences"), ("h", h, "heads")):
         if count > MOST_FURTHER:
             raise RequestError(f"{key}={count}: a launch takes at most {MOST_FURTHER} {what}")
