@@ -38,6 +38,7 @@ def some_kernels(name: str) -> list[Kernel]:
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_identifiers_and_json_read_back(name: str) -> None:
     kernels = some_kernels(name)

@@ -50,6 +50,7 @@ def compile_copy(chip: str, dtype: str, *, waves: int = 2, tile: tuple[int, int]
     return compile_traced(copied)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("dtype", "waves", "tile"), [
     ("f16", 2, TILE), ("f16", 1, TILE), ("f32", 2, TILE), ("i8", 2, TILE), ("f16", 4, (8, 256)), ("f16", 4, (4, 32)),
@@ -117,7 +118,7 @@ def compile_gemm(chip: str, schedule: str, *, mixed: bool = False, waves: tuple[
     return compile_traced(gemm)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("schedule", "mixed"), [*((one, False) for one in SCHEDULES), *((one, True) for one in MIXED)])
 def test_gemm(chip: str, schedule: str, mixed: bool) -> None:

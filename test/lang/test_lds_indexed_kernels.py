@@ -90,6 +90,7 @@ def test_counts(chip: str) -> None:
     assert compiled.spills == 0
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("axis", [0, 1])
 @pytest.mark.parametrize(("chip", "dtype"), [("gfx90a", "f16"), ("gfx942", "i8"), ("gfx950", "f64"), ("gfx942", "f32")])
 def test_rows_and_columns(chip: str, dtype: str, axis: int) -> None:

@@ -227,6 +227,7 @@ ONE_AHEAD = "schedule backward 1; ahead load 1"
 TWO_AHEAD = "schedule backward 1; ahead load 2, to_lds 1; buffers 2"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule"), [*((chip, ONE_AHEAD) for chip in CHIPS), ("gfx942", TWO_AHEAD)])
 def test_gradients_of_keys_and_values(chip: str, schedule: str) -> None:
     """Two heads, ragged blocks of keys, and queries that fill no whole step."""

@@ -59,6 +59,7 @@ def copy_kernel(chip: str, transform: Callable[[View, Scalar], View], shape: tup
     return copy
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", VIEWS)
 def test_transformed_view(chip: str, name: str) -> None:

@@ -62,7 +62,7 @@ def named(code: Sequence[Instruction], pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.full), 19])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", OPERATORS)
@@ -118,6 +118,7 @@ def masked_attention() -> Iterator[Any]:
             yield pytest.param(*case, marks=() if case in MANY_CONDITIONS else pytest.mark.full)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule", "dtype", "d", "mask", "sk"), list(masked_attention()))
 def test_attention_does_not_spill(chip: str, schedule: str, dtype: str, d: int, mask: str, sk: int) -> None:
     """No comparison with bounds, and no NaN that a conversion keeps, holds scalar registers that others need."""
@@ -159,6 +160,7 @@ BARRIERS = {
 with several; interwave, one more a phase but the first."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "schedule"),
     [("gfx950", schedule) for schedule in BARRIERS]
@@ -205,7 +207,7 @@ DIRECT = {"async": 18, "async_double": 19, "async_late": 19, "async_wide": 18}
 """Scalar instructions of a step of schedules that copy."""
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "schedule", "block", "wave", "keys"), [
     *((chip, "compv3", *tile, {}) for chip in CHIPS for tile in ((LARGE, (2, 4)), (MEDIUM, (2, 2)), (LARGE, (2, 2)))),
     ("gfx950", "async_wide", LARGE, (2, 4), {}),
@@ -295,6 +297,7 @@ def test_no_bank_conflicts_are_predicted(name: str, chip: str) -> None:
     assert found and set(found) == {"0"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
 @pytest.mark.parametrize(
     ("chip", "dtype"), [*((chip, "f16") for chip in CHIPS), *((chip, "fp8") for chip in ("gfx942", "gfx950"))]
@@ -305,6 +308,7 @@ def test_attention_has_no_bank_conflicts_at_any_head_dimension(chip: str, dtype:
     assert set(re.findall(r"conflict_cycles = (\d+)", str(text))) == {"0"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("d", [32, 64, 128])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_attention_backward_has_no_bank_conflicts(chip: str, d: int) -> None:

@@ -80,6 +80,7 @@ def test_every_operator_is_tried() -> None:
     assert sorted(calls()) == sorted(pytorch.OPERATORS)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=() if one in BY_DEFAULT else pytest.mark.full) for one in pytorch.OPERATORS]
 )

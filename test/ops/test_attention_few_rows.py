@@ -68,7 +68,7 @@ def named(value: object) -> str:
     return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())  # type: ignore
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "name", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )

@@ -83,6 +83,7 @@ def test_woven_reads_find_every_head(d: int, dv: int) -> None:
     assert all(one.ok for one in check_outputs(FMHA, problem, arrays, result.outputs, target))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype"), [("gfx950", "fp8"), ("gfx942", "fp8"), ("gfx90a", "f16")])
 @pytest.mark.parametrize("schedule", ["qr_async", "qr_async_pinned", "qr_async_ping_pong"])
 def test_copies_of_96_channels(chip: str, dtype: str, schedule: str) -> None:

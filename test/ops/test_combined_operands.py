@@ -40,7 +40,7 @@ COMBINED: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), COMBINED)
 def test_combined_operands(chip: str, keys: dict[str, Any]) -> None:
     """Types, kinds, layouts and strides of the arrays that A and B are made of. What is beyond k counts as zero, also

@@ -159,6 +159,7 @@ def ids(value: Any) -> str:
     return value if isinstance(value, str) else ",".join(f"{key}={one}" for key, one in value.items())
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*RUNS, ("gfx942", SPLIT), *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=ids
 )

@@ -71,7 +71,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [*CASES, ("gfx942", HEADS[0][1]), *(pytest.param(*one, marks=pytest.mark.full) for one in (*HEADS, *WIDE))],

@@ -141,6 +141,7 @@ def test_the_first_without_reasons_is_taken() -> None:
         first_valid([], lambda one: [])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("layout", "dtype", "sizes"), [
     ("RCR", "f16", (300, 264, 64)),
     ("RRR", "bf16", (256, 520, 184)),

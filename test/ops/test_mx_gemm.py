@@ -46,7 +46,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "keys"), [
     pytest.param(*case, marks=[] if number % 2 else pytest.mark.full) for number, case in enumerate(CASES)
 ])  # fmt: skip
@@ -121,6 +121,7 @@ PAIRS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "shape", "a", "b"), PAIRS)
 def test_every_pair_of_formats_is_exact(chip: str, shape: str | None, a: str, b: str) -> None:
     """Numbers whose products and sums f32 holds, every code of 4 and 6 bits among them, against exact arithmetic."""

@@ -40,7 +40,7 @@ CLEAN = [
 CHIPS = ["gfx90a", "gfx942", "gfx950"]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), CLEAN)
 def test_clean_kernels_have_no_findings(name: str, problem: Keys, arch: str) -> None:
@@ -63,6 +63,7 @@ def findings_of_a_fault(
     return found
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), WITH_BARRIERS)
 def test_every_missing_barrier_is_a_race(name: str, problem: Keys, arch: str) -> None:
@@ -86,6 +87,7 @@ RAGGED = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize(("name", "problem"), RAGGED)
 def test_every_dropped_bounds_check_is_out_of_bounds(name: str, problem: Keys, arch: str) -> None:

@@ -90,7 +90,7 @@ SUBJECTS = [
 MOST = 4
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize(
     ("operator", "arch", "keys"), SUBJECTS, ids=lambda value: value if isinstance(value, str) else ""

@@ -162,6 +162,7 @@ GRID = [(name, buffers, groups) for name in ("source", "list", "modulo", "interl
         for groups in (2, 4)]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "buffers", "groups"),
     [*SOME, *(pytest.param(*one, marks=pytest.mark.full) for one in GRID if one not in SOME)],

@@ -246,7 +246,7 @@ def compiled_together() -> None:
     library().addresses(dict.fromkeys(selection_of(Product(shape).instruction(), shape.target).key for shape in SHAPES))
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_matrix_instruction_agrees_with_numpy(shape: Shape) -> None:
     product = Product(shape)
@@ -361,6 +361,7 @@ SCALED = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", SCALED, ids=str)
 def test_block_scales(shape: Shape) -> None:
     """Byte 1 of the scale registers, for each row and block of 32 along K."""

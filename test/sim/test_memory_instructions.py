@@ -140,6 +140,7 @@ def compiled_together() -> None:
     library().addresses(dict.fromkeys(item.key for item in selections if item))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", PLAIN_ROWS)
 def test_load_or_store(name: str) -> None:
     match = PLAIN.match(name)
@@ -189,6 +190,7 @@ def set_numbers(m: Memory, first: int, data: Array) -> None:
     m.wave.vgpr[first + 1] = (data >> np.uint64(32)).astype(np.uint32)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("returns", [False, True])
 @pytest.mark.parametrize("name", [name for name, (_, row) in ATOMIC_ROWS.items() if row.encoding != "SMEM"])
 def test_atomic(name: str, returns: bool) -> None:

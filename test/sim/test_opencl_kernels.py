@@ -122,6 +122,7 @@ def test_atomic_updates(run: Runner) -> None:
     assert total[0] == (x % 8).sum()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("kernel", "dtype"), [("floats", np.float32), ("doubles", np.float64)])
 def test_division_and_root(run: Runner, kernel: str, dtype: Any) -> None:
     """Correctly rounded in double precision; in single precision to what OpenCL C asks for without options."""
