@@ -68,7 +68,7 @@ def attention(
     result = call.out("out", out, (*query[:3], value[3]), arrays["q"].dtype)
     if result is not None:
         keys |= strides_key("o", strides_of(result, layout))
-    slopes = slopes_of(call, alibi_slopes, query[layout.index("h")], keys)
+    slopes = slopes_of(call, alibi_slopes, query[0], query[layout.index("h")], keys)
     found = call.run("fmha_fwd", keys, {**arrays, "slopes": slopes}, {"o": result}, varying=VARYING)
     o = out if out is not None else found["o"].array
     return (o, found["lse"].array) if return_lse else o
@@ -110,7 +110,7 @@ def attention_varlen(
     result = call.out("out", out, (total, heads, channels), arrays["q"].dtype)
     written = None if result is None else in_rows("o", result, keys)
     inputs |= starts
-    inputs["slopes"] = slopes_of(call, alibi_slopes, heads, keys)
+    inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
     found = call.run("fmha_fwd", keys, inputs, {"o": written})
     o = out if out is not None else found["o"].reshaped(total, heads, channels).array
     return (o, found["lse"].array) if return_lse else o
@@ -197,15 +197,14 @@ def common_keys(
     }  # fmt: skip
 
 
-def slopes_of(call: Call, slopes: Any, heads: int, keys: dict[str, object]) -> Given | None:
+def slopes_of(call: Call, slopes: Any, sequences: int, heads: int, keys: dict[str, object]) -> Given | None:
     """ALiBi's slopes, of heads or of sequences and heads, noted among the keys."""
     if slopes is None:
         return None
     given = call.read("alibi_slopes", slopes).require(dtype="f32")
     by_batch = given.ndim == 2
-    sequences = keys["b"] if "b" in keys else len(keys["seqlens_q"])  # type: ignore[arg-type]
     keys["alibi"] = "batch" if by_batch else "head"
-    return given.require(shape=(sequences, heads) if by_batch else (heads,)).contiguous()  # type: ignore[arg-type]
+    return given.require(shape=(sequences, heads) if by_batch else (heads,)).contiguous()
 
 
 def lies(array: Given) -> bool:

@@ -58,7 +58,7 @@ def attention_backward(
     arrays |= _read_results(call, arrays, dout, out, softmax_lse, (query[0], heads, queries))
     for name in ("o", "do"):
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), layout))
-    slopes = slopes_of(call, alibi_slopes, heads, keys)
+    slopes = slopes_of(call, alibi_slopes, query[0], heads, keys)
     inputs = {**arrays, "slopes": slopes}
     found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, varying=(*VARYING, "do_strides"))
     return found["dq"].array, found["dk"].array, found["dv"].array
@@ -100,7 +100,8 @@ def attention_varlen_backward(
     results = _read_results(call, arrays, dout, out, softmax_lse, (heads, total))
     lse = results.pop("lse")
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in (arrays | results).items()}
-    inputs |= {**starts, "lse": lse, "slopes": slopes_of(call, alibi_slopes, heads, keys)}
+    slopes = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
+    inputs |= {**starts, "lse": lse, "slopes": slopes}
     found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs)
     dq, dk, dv = (found[f"d{name}"].reshaped(*arrays[name].shape).array for name in "qkv")
     return dq, dk, dv

@@ -95,7 +95,7 @@ def attention_with_kvcache(
     keys |= strides_key("q", strides_of(packed_channels(arrays["q"]), "bshd"))
     result = call.out("out", out, (*query[:3], value[3]), arrays["q"].dtype)
     keys |= {} if result is None else strides_key("o", strides_of(result, "bshd"))
-    slopes = slopes_of(call, alibi_slopes, query[2], keys)
+    slopes = slopes_of(call, alibi_slopes, query[0], query[2], keys)
     inputs = {**arrays, "seqlen_k": lengths, **lists, "slopes": slopes}
     found = call.run("fmha_fwd_splitkv", keys, inputs, {"o": result}, varying=VARYING)
     o = out if out is not None else found["o"].array
@@ -199,7 +199,7 @@ def _packed_queries(
     result = call.out("out", out, (*query[:2], value[3]), arrays["q"].dtype)
     written = None if result is None else in_rows("o", result, keys)
     inputs |= {"seqstart_q": beside(call, arrays["q"], np.asarray(starts, np.int32)), **lists}
-    inputs["slopes"] = slopes_of(call, alibi_slopes, query[1], keys)
+    inputs["slopes"] = slopes_of(call, alibi_slopes, len(lengths), query[1], keys)
     found = call.run(operator, keys, inputs, {"o": written})
     o = out if out is not None else found["o"].reshaped(*query[:2], value[3]).array
     return (o, found["lse"].array) if return_lse else o

@@ -71,7 +71,7 @@ def sparse_attention(
     }  # fmt: skip
     result = call.out("out", out, (*arrays["q"].shape[:3], arrays["v"].shape[3]), arrays["q"].dtype)
     keys |= {} if result is None else strides_key("o", strides_of(result, layout))
-    slopes = slopes_of(call, alibi_slopes, h, keys)
+    slopes = slopes_of(call, alibi_slopes, b, h, keys)
     found = call.run("sparse_attention", keys, {**arrays, **lists, "slopes": slopes}, {"o": result}, varying=VARYING)
     o = out if out is not None else found["o"].array
     return (o, found["lse"].array) if return_lse else o
