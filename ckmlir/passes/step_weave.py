@@ -153,8 +153,8 @@ def _reads(
     ahead: Ahead,
     pieces: Collection[ir.Operation],
 ) -> dict[ir.Operation, int]:
-    """The places of LDS reads of operands; those in the step before run an iteration further ahead. What `pieces` of
-    arithmetic use is not among them, although operands are made of it."""
+    """The places of LDS reads of operands; those in the step before run an iteration further ahead. Reads whose values
+    reach a product only through `pieces` of arithmetic are not among them."""
     if schedule.lead >= len(matrix):
         raise ValueError(
             f"schedule '{schedule.name}' reads {schedule.lead} matrix instructions ahead; its step has {len(matrix)}"

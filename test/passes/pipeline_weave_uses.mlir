@@ -1,5 +1,5 @@
-// What pieces of arithmetic use is no operand, although operands are made of it: such a read stands under the product that
-// the schedule says. What takes the result of a product stands behind that, here at the end of the step.
+// A read whose value reaches a product only through arithmetic is placed with its stage, not ahead of the product. An
+// access that takes the result of a product stands behind the product, here at the end of the step.
 
 // RUN: ckmlir-opt %s --ck-pipeline-loops | filecheck %s
 
