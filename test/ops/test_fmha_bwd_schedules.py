@@ -30,7 +30,6 @@ def is_possible(chip: str, dtype: str, d: int, mask: str, schedule: str) -> bool
     return not FMHA.validate(FMHA.spec(FMHA.problem(d=d, dtype=dtype, mask=mask, schedule=schedule), target), target)
 
 
-@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "dtype", "d", "mask", "schedule"), [
     ("gfx942", "f16", 32, "top_left", "phases"), ("gfx950", "f16", 32, "window:20,5", "unpipelined"),
     ("gfx90a", "bf16", 64, "top_left", "woven_queries"), ("gfx950", "f16", 64, "window:20,5", "woven"),
@@ -89,8 +88,7 @@ def test_what_is_not_woven(keys: dict[str, object], named: str, found: str | Non
 
 @pytest.mark.parametrize(("chip", "matrix", "vector"), [("gfx942", 80, 140), ("gfx950", 40, 120)])
 def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int) -> None:
-    """Vector instructions beside the products, few moves of registers, which are of addresses of dQ; nothing of it is
-    spilled."""
+    """Vector instructions beside the products; nothing of it is spilled."""
     target = get_target(chip)
     for mask in ("none", "top_left"):
         kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask), target), target)
@@ -102,4 +100,18 @@ def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int) -> None:
             others = sum(count for name, count in names.items() if name.startswith("v_") and "mfma" not in name)
             assert products % matrix == 0
             assert others / products <= vector / matrix
-            assert sum(names[name] for name in MOVES) * matrix / products <= 9
+
+
+@pytest.mark.parametrize(("chip", "matrix", "schedule"), [
+    ("gfx942", 80, "phases"), ("gfx950", 40, "phases"),
+    *(pytest.param(*case, marks=pytest.mark.xfail(strict=True, reason="addresses of dQ lie in accumulation registers "
+                                                  "(Known gaps)"))
+      for case in (("gfx942", 80, "woven_queries"), ("gfx950", 40, "woven"))),
+])  # fmt: skip
+def test_a_step_moves_hardly_any_register(chip: str, matrix: int, schedule: str) -> None:
+    """At most four, for all products of a step with 128 channels."""
+    target = get_target(chip)
+    kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(schedule=schedule), target), target)
+    names = Counter(one.mnemonic for one in steady_loop(kernel.code_object, kernel.kernel_name).instructions)
+    products = sum(count for name, count in names.items() if "mfma" in name)
+    assert sum(names[name] for name in MOVES) * matrix / products <= 4
