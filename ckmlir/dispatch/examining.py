@@ -18,8 +18,9 @@ from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.policies import read_key
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
+from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import Operator
-from ckmlir.ops.request import Integer, Numbers, RequestError
+from ckmlir.ops.request import Integer, RequestError
 from ckmlir.runtime.compile_many import compile_named
 from ckmlir.targets import get_target
 

@@ -17,10 +17,11 @@ from ckmlir.lowering.branches import only_where, where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
 from ckmlir.lowering.global_access import BufferAddress, buffer_address, first_copy
-from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.index import Index
 from ckmlir.lowering.indexed_access import indexed
 from ckmlir.lowering.place import inside_of, place_of
 from ckmlir.lowering.pointer_access import pointer_to
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import bitcast
 from ckmlir.mlir import arith, ir
 from ckmlir.passes import vectors

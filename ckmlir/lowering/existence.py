@@ -17,9 +17,10 @@ from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import divisor, resolve
 from ckmlir.dialect.transforms import Embed, Merge
-from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.mlir import arith
 
 

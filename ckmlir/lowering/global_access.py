@@ -22,8 +22,9 @@ from ckmlir.dialect.build import create, integer, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
-from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.index import Index
 from ckmlir.lowering.place import Place, inside_of, place_of
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
 from ckmlir.mlir import arith, ir

@@ -15,6 +15,7 @@ from math import gcd, lcm
 from ckmlir.dialect.build import value
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, is_moving, order, rate_of, scaled
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of, taken_from
 from ckmlir.mlir import arith, ir
 
@@ -381,25 +382,3 @@ class Index:
             raise ValueError("a lane has a product of what differs between lanes of a quad for all of them")
         parts = [Index(own, emit).emit(), *moved] if own else moved
         return reduce(lambda left, right: emit.binary("addi", left, right), parts)
-
-
-class Predicate:
-    """A condition that differs between lanes, as an i1 value."""
-
-    __slots__ = ("emitter", "value")
-
-    def __init__(self, condition: ir.Value, emitter: Emitter) -> None:
-        self.value = condition
-        self.emitter = emitter
-
-    @staticmethod
-    def never(emitter: Emitter) -> Predicate:
-        """What no lane fulfils."""
-        return Predicate(emitter.constant(0, 1), emitter)
-
-    def __and__(self, other: Predicate | bool) -> Predicate:
-        if isinstance(other, bool):
-            return self if other else Predicate.never(self.emitter)
-        return Predicate(self.emitter.binary("andi", self.value, other.value), self.emitter)
-
-    __rand__ = __and__

@@ -13,10 +13,11 @@ from ckmlir.dialect.types import LdsType, describe
 from ckmlir.lowering.branches import only_where, where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import first_copy
-from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.index import Index
 from ckmlir.lowering.lds_access import address_at
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import inside_of
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors

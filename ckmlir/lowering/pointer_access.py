@@ -12,9 +12,10 @@ from ckmlir.lowering.branches import only_where, where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
 from ckmlir.lowering.global_access import further
-from ckmlir.lowering.index import Index, Predicate
+from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import place_of
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import bytes_of, from_storage, storage_of, to_storage
 from ckmlir.mlir import ir
 

@@ -16,9 +16,10 @@ from ckmlir.dialect.build import value
 from ckmlir.dialect.padding import LeftPad, RightPad
 from ckmlir.dialect.symbols import Size, resolve
 from ckmlir.dialect.transforms import MOST_PLACES, Embed, Merge, Offset
-from ckmlir.lowering.index import Emitter, Index, Predicate
+from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.mlir import ir
 
 

@@ -95,10 +95,10 @@ class Integer(Key):
                 raise self.refuse(value)
             number = int(value)
         else:
-            whole = None if isinstance(value, (bool, np.bool_)) else _whole(value)
-            if whole is None:
+            given = None if isinstance(value, (bool, np.bool_)) else whole(value)
+            if given is None:
                 raise self.refuse(value)
-            number = whole
+            number = given
         if not self.minimum <= number <= self.maximum:
             raise self.refuse(value)
         return number
@@ -196,7 +196,7 @@ class Flag(Key):
         if isinstance(value, (str, bool)):
             given = {"0": 0, "1": 1, True: 1, False: 0}.get(value)
         else:
-            given = _whole(value)
+            given = whole(value)
         if given not in (0, 1):
             raise self.refuse(value)
         return bool(given)
@@ -205,153 +205,7 @@ class Flag(Key):
         return random.random() < 0.5
 
 
-@dataclass(frozen=True)
-class Lengths(Key):
-    """Several positive whole numbers, `128x128x64` or a sequence of integers."""
-
-    count: int
-
-    @property
-    def form(self) -> str:
-        return f"{self.count} positive whole numbers written as {'x'.join('ABC'[: self.count])}"
-
-    def read(self, value: object) -> tuple[int, ...]:
-        parts = _parts(value, "x")
-        number = Integer(self.name, None, "", minimum=1)
-        try:
-            lengths = tuple(number.read(part) for part in parts)
-        except RequestError:
-            raise self.refuse(value) from None
-        if len(lengths) != self.count:
-            raise self.refuse(value)
-        return lengths
-
-    def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return tuple(2 ** random.randint(0, 8) for _ in range(self.count))
-
-
-@dataclass(frozen=True)
-class Words(Key):
-    """One to `most` of a few words: `sum,max` or a sequence of them."""
-
-    choices: tuple[str, ...]
-    most: int
-
-    separator: ClassVar[str] = ","
-
-    @property
-    def form(self) -> str:
-        return f"1 to {self.most} of {', '.join(self.choices)}, separated by commas"
-
-    def read(self, value: object) -> tuple[str, ...]:
-        words = value.split(",") if isinstance(value, str) else value
-        if not isinstance(words, Sequence) or not 1 <= len(words) <= self.most:
-            raise self.refuse(value)
-        if any(word not in self.choices for word in words):
-            raise self.refuse(value)
-        return tuple(words)
-
-    def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return tuple(random.choices(self.choices, k=random.randint(1, self.most)))
-
-
-@dataclass(frozen=True)
-class Numbers(Key):
-    """One to `most` whole numbers, from `minimum` to 2^31 - 1: `2x3x4` or a sequence of integers."""
-
-    most: int
-    minimum: int = 0
-
-    @property
-    def form(self) -> str:
-        return f"1 to {self.most} whole numbers, {self.minimum} or more, written as AxBxC"
-
-    def read(self, value: object) -> tuple[int, ...]:
-        number = Integer(self.name, None, "", minimum=self.minimum)
-        try:
-            numbers = tuple(number.read(part) for part in _parts(value, "x"))
-        except RequestError:
-            raise self.refuse(value) from None
-        if not 1 <= len(numbers) <= self.most:
-            raise self.refuse(value)
-        return numbers
-
-    def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return sampling.lengths(random, self.most, self.minimum, request)
-
-
-@dataclass(frozen=True)
-class Series(Key):
-    """Whole numbers from `minimum` to 2^31 - 1, as many as one likes: `5,0,17` or a sequence of integers.
-
-    For what a problem has a number of each of: lengths of sequences, rows of groups.
-    """
-
-    minimum: int = 0
-
-    separator: ClassVar[str] = ","
-
-    @property
-    def form(self) -> str:
-        return f"whole numbers, {self.minimum} or more, separated by commas"
-
-    def read(self, value: object) -> tuple[int, ...]:
-        number = Integer(self.name, None, "", minimum=self.minimum)
-        parts = _parts(value, ",")
-        for part in parts:
-            try:
-                number.read(part)
-            except RequestError:
-                what = f"{show(part)} is among them"
-                raise RequestError(f"{self.name}={show(value)}: {what}; expected {self.form}") from None
-        if not parts:
-            raise self.refuse(value)
-        return tuple(number.read(part) for part in parts)
-
-    def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        count = random.choice((1, 2, 3, 5, 8))
-        return tuple(max(random.choice((0, 0, 1, 7, random.randint(0, 300))), self.minimum) for _ in range(count))
-
-
-@dataclass(frozen=True)
-class Reals(Key):
-    """Finite numbers, as many as one likes: `1,0.5` or a sequence of numbers. See `Real`."""
-
-    separator: ClassVar[str] = ","
-
-    @property
-    def form(self) -> str:
-        return "finite numbers that f32 can hold, separated by commas"
-
-    def read(self, value: object) -> tuple[float, ...]:
-        single = Real(self.name, None, "")
-        parts = (value,) if isinstance(value, SupportsFloat) and not hasattr(value, "__len__") else _parts(value, ",")
-        if not parts:
-            raise self.refuse(value)
-        try:
-            return tuple(single.read(part) for part in parts)
-        except RequestError:
-            raise self.refuse(value) from None
-
-    def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        single = Real(self.name, None, "")
-        drawn = [single.sample(random, request) for _ in range(random.choice((1, 1, 2, 3)))]
-        return tuple(number for number in drawn if isinstance(number, float))
-
-
-def _parts(value: object, separator: str) -> Sequence[object]:
-    """The parts of text, of a sequence or of an array of one dimension; of a single number itself; else none."""
-    if isinstance(value, str):
-        return value.split(separator)
-    if isinstance(value, Sequence):
-        return value
-    if _whole(value) is not None:
-        return (value,)
-    listed = value.tolist() if hasattr(value, "tolist") else None  # NumPy's and PyTorch's
-    return listed if isinstance(listed, list) else ()
-
-
-def _whole(value: object) -> int | None:
+def whole(value: object) -> int | None:
     """A whole number in Python's type, None for anything else."""
     if isinstance(value, np.bool_):
         return int(value)

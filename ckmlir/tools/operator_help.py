@@ -8,8 +8,9 @@ from typing import Any
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.list_keys import Lengths, Numbers
 from ckmlir.ops.operator import Operator
-from ckmlir.ops.request import Integer, Key, Lengths, Numbers, parse_assignments
+from ckmlir.ops.request import Integer, Key, parse_assignments
 from ckmlir.targets import TARGETS
 
 WIDTH = 17

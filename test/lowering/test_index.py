@@ -14,8 +14,9 @@ from ckmlir.dialect.context import shared_context
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.symbols import Symbol
-from ckmlir.lowering.index import Emitter, Index, Predicate
+from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
+from ckmlir.lowering.predicate import Predicate
 from ckmlir.mlir import ir
 
 MASK = {32: (1 << 32) - 1, 64: (1 << 64) - 1}

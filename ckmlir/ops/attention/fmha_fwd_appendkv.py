@@ -39,9 +39,10 @@ from ckmlir.ops.attention.paged_spec import unknown_sources
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32
-from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError, Series
+from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

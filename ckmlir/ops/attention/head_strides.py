@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from random import Random
 
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.list_keys import Lengths
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec, ceil_div
-from ckmlir.ops.request import MAXIMUM_SIZE, Lengths, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.arrays import checked_strides
 

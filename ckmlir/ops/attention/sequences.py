@@ -18,8 +18,9 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import ArraySpec, array_spec
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError, Series, show
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError, show
 
 STARTS, LENGTHS, PAGES = "start", "length", "pages"
 """Words of a specification: memory holds where sequences begin, and how long they are, or how many pages they have."""

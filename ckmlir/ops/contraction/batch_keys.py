@@ -8,7 +8,8 @@ from typing import Any
 from ckmlir.ops.contraction.contraction_spec import MOST_BATCH_DIMENSIONS
 from ckmlir.ops.contraction.keys import batched
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.request import Key, Numbers, RequestError
+from ckmlir.ops.list_keys import Numbers
+from ckmlir.ops.request import Key, RequestError
 from ckmlir.ops.tensors.keys import Broadcast
 
 BATCH = Numbers("batch", (4,), "dimensions of the batch", most=MOST_BATCH_DIMENSIONS)

@@ -17,8 +17,9 @@ from ckmlir.ops.contraction.parts import part_length, parts_of
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.list_keys import Reals, Series
 from ckmlir.ops.operator import ArraySpec, ceil_div
-from ckmlir.ops.request import MAXIMUM_SIZE, Reals, RequestError, Series
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.targets import Target
 
 PRODUCTS, STEP = 4, 64

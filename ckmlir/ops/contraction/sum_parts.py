@@ -33,9 +33,10 @@ from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run
 from ckmlir.ops.precision import PRECISIONS, Precision, order_decides
-from ckmlir.ops.request import Choice, Integer, Numbers, Real, RequestError, Words
+from ckmlir.ops.request import Choice, Integer, Real, RequestError
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import Fill
 from ckmlir.ops.tensors.arrays import Operand, aligned_elements, broadcast_axes, checked_strides, packed

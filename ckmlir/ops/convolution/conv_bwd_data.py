@@ -35,8 +35,9 @@ from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.list_keys import Words
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Launch, ceil_div
-from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, Words
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

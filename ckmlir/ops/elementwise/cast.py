@@ -15,9 +15,10 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import PACKED_TYPES, TENSOR_TYPES
+from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.packing import bytes_of, pack_values
-from ckmlir.ops.request import Choice, Numbers, RequestError
+from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.tensors.arrays import Operand, checked_strides
 from ckmlir.ops.tensors.keys import Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem

@@ -15,7 +15,8 @@ from random import Random
 from typing import Any, ClassVar
 
 from ckmlir.ops.dtypes import TENSOR_TYPES
-from ckmlir.ops.request import Choice, Key, Numbers, RequestError
+from ckmlir.ops.list_keys import Numbers
+from ckmlir.ops.request import Choice, Key, RequestError
 from ckmlir.ops.tensors.arrays import Operand, broadcast_axes, checked_strides
 from ckmlir.ops.tensors.expression import read_expression
 from ckmlir.ops.tensors.functions import function_names, sample_expression

@@ -18,8 +18,9 @@ import numpy as np
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import PACKED_INTEGERS
+from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
-from ckmlir.ops.request import Choice, Flag, Numbers, RequestError, show
+from ckmlir.ops.request import Choice, Flag, RequestError, show
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE

@@ -29,8 +29,9 @@ from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Batch, Problem
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
-from ckmlir.ops.request import MAXIMUM_SIZE, Numbers, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.tensors.arrays import checked_strides
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target

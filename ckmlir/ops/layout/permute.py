@@ -11,7 +11,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from ckmlir.ops.dtypes import TENSOR_TYPES
-from ckmlir.ops.request import Choice, Numbers, RequestError, show
+from ckmlir.ops.list_keys import Numbers
+from ckmlir.ops.request import Choice, RequestError, show
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
 from ckmlir.ops.tensors.keys import Order, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem

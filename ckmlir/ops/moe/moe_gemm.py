@@ -50,13 +50,14 @@ from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.experts_plans import plans
 from ckmlir.ops.moe.experts_problem import A_ROWS, ACCUMULATORS, C_ROWS, ENTRIES, KINDS, ExpertsProblem, read_experts
 from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_of, smaller
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError, Words
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.targets import Target

@@ -19,11 +19,12 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import ArraySpec, Run, Step, ceil_div
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.reduction.problem import ReduceProblem
 from ckmlir.ops.reduction.reduce import OPERATOR as REDUCE
-from ckmlir.ops.request import Choice, Numbers, RequestError
+from ckmlir.ops.request import Choice, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import (
     FAR,

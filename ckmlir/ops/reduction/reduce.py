@@ -30,11 +30,12 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
 from ckmlir.ops.elementwise.elementwise import ExpressionKey
+from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
 from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, Numbers, RequestError, Words, show
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError, show
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from random import Random
 
 from ckmlir.ops import sampling
-from ckmlir.ops.request import Numbers
+from ckmlir.ops.list_keys import Numbers
 
 
 @dataclass(frozen=True)

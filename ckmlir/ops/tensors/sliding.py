@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.request import MAXIMUM_SIZE, Key, Numbers, RequestError, show
+from ckmlir.ops.list_keys import Numbers
+from ckmlir.ops.request import MAXIMUM_SIZE, Key, RequestError, show
 from ckmlir.ops.spec import Algorithm, Reason
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.keys import PerDimension

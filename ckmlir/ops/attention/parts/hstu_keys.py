@@ -26,8 +26,9 @@ import numpy as np
 from ckmlir.ops.attention.part import KeyPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
-from ckmlir.ops.request import Flag, Integer, RequestError, Series
+from ckmlir.ops.request import Flag, Integer, RequestError
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form
