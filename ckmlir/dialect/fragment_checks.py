@@ -6,7 +6,7 @@ from ckmlir.dialect.build import integer_of, producer, registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.reach import check_reach
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.dialect.verify import expect
 from ckmlir.mlir import ir
 
@@ -74,7 +74,7 @@ def check_indexed(op: ir.OpView, index: ir.Value, along: int | None) -> None:
     axis, rank = integer_of(op, "axis"), len(Distribution.parse(text_of(op, "distribution")).lengths)
     expect(0 <= axis < rank, f"axis {axis} is not one of {rank} dimensions")
     expect(axis != along, f"its registers follow axis {axis}, but have one index there")
-    expect(str(index.type) == "i32", f"an index is i32, not {index.type}")
+    expect(name_of(index.type) == "i32", f"an index is i32, not {index.type}")
 
 
 def check_copyable(op: ir.OpView, lds: ir.Value) -> None:

@@ -77,10 +77,14 @@ def schedule_of(loop_op: ir.Operation, *, check_stages: bool = True) -> Schedule
     schedule = Schedule.parse(str(attribute.value))
     if not check_stages:
         return schedule
-    body = loop_op.regions[0].blocks[0].operations
-    stages = {str(op.operation.attributes[STAGE].value) for op in body if STAGE in op.operation.attributes}
-    stages.update(empty_stages_of(loop_op))
-    for stage in schedule.stages:
+    wanted, stages = schedule.stages, set(empty_stages_of(loop_op))
+    for view in loop_op.regions[0].blocks[0]:
+        if stages.issuperset(wanted):
+            break
+        attributes = view.operation.attributes
+        if STAGE in attributes:
+            stages.add(str(attributes[STAGE].value))
+    for stage in wanted:
         if stage not in stages:
             have = ", ".join(sorted(stages)) or "no stages"
             raise ValueError(f"schedule '{schedule.name}' speaks of stage '{stage}'; the loop has {have}")

@@ -4,6 +4,8 @@
 2^-127 to 2^127, or NaN: the scale of a block (OCP Microscaling Formats, 5.4.1).
 """
 
+import threading
+
 from ckmlir.mlir import ir
 
 _NAMES = {name: name for name in ("f16", "bf16", "f32", "f64", "i1", "i8", "i16", "i32", "i64")}
@@ -11,6 +13,7 @@ _SCALE = {"e8m0": "f8E8M0FNU"}
 _EIGHT_BIT = {
     ("fp8", "fnuz"): "f8E4M3FNUZ", ("bf8", "fnuz"): "f8E5M2FNUZ", ("fp8", "ocp"): "f8E4M3FN", ("bf8", "ocp"): "f8E5M2",
 }  # fmt: skip
+_SHORTS = {full: short for (short, _), full in _EIGHT_BIT.items()} | {full: short for short, full in _SCALE.items()}
 _BITS = {
     "f8E8M0FNU": 8, "f8E4M3FNUZ": 8, "f8E5M2FNUZ": 8, "f8E4M3FN": 8, "f8E5M2": 8, "bf16": 16, "f16": 16, "f32": 32,
     "f64": 64,
@@ -34,9 +37,28 @@ def element_type(name: str, fp8: str | None) -> ir.Type:
     raise ValueError(f"unknown dtype '{name}'; there are {', '.join(_NAMES)}, fp8, bf8, e8m0")
 
 
+class _Thread(threading.local):
+    """A thread's own, so that it ends with the thread's context: types keep their contexts alive."""
+
+    def __init__(self) -> None:
+        self.names: dict[ir.Type, str] = {}
+
+
+_thread = _Thread()
+
+
+def name_of(type_: ir.Type) -> str:
+    """How MLIR writes a type; remembered, for it takes 30 times as long as finding it again."""
+    names = _thread.names
+    name = names.get(type_)
+    if name is None:
+        name = names[type_] = str(type_)
+    return name
+
+
 def bits(type_: ir.Type | str) -> int:
     """Bits of one element of a type, or of the type that a text writes."""
-    name = str(type_)
+    name = type_ if isinstance(type_, str) else name_of(type_)
     if name in _BITS:
         return _BITS[name]
     if name.startswith("i") and name[1:].isdigit():
@@ -46,11 +68,10 @@ def bits(type_: ir.Type | str) -> int:
 
 def is_float(type_: ir.Type) -> bool:
     """Whether the type is a floating-point type."""
-    return str(type_) in _BITS
+    return name_of(type_) in _BITS
 
 
 def dtype_of(type_: ir.Type) -> str:
     """The dtype name of an element type, as matrix instructions know it: either format of fp8 is `fp8`."""
-    name = str(type_)
-    shorts = {full: short for (short, _), full in _EIGHT_BIT.items()} | {full: short for short, full in _SCALE.items()}
-    return shorts.get(name, name)
+    name = name_of(type_)
+    return _SHORTS.get(name, name)

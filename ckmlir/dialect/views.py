@@ -6,6 +6,7 @@ from typing import Any
 from ckmlir.dialect.build import create, producer, value
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.dialect import Ck
+from ckmlir.dialect.scalars import name_of
 from ckmlir.dialect.types import SPACES, LdsType, ViewType, WindowType, describe, is_ck
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.mlir import ext, ir
@@ -26,7 +27,7 @@ class ViewOp(Ck.Operation, name="make_view", traits=[ext.Pure]):
         operands = list(op.operation.operands)
         described = described_as(op.operation.results[0].type, ViewType)
         expect(
-            str(operands[0].type) == f"!llvm.ptr<{SPACES[described.space]}>",
+            name_of(operands[0].type) == f"!llvm.ptr<{SPACES[described.space]}>",
             f"a view in {described.space} memory takes !llvm.ptr<{SPACES[described.space]}>, not {operands[0].type}",
         )
         count = described.descriptor.symbol_count
@@ -35,7 +36,7 @@ class ViewOp(Ck.Operation, name="make_view", traits=[ext.Pure]):
             f"the descriptor {described.descriptor} has {count} run-time values, {len(operands) - 1} are given",
         )
         for operand in operands[1:]:
-            expect(str(operand.type) == "i32", f"run-time lengths and strides are i32, not {operand.type}")
+            expect(name_of(operand.type) == "i32", f"run-time lengths and strides are i32, not {operand.type}")
 
 
 class WindowOp(Ck.Operation, name="make_window", traits=[ext.Pure]):
@@ -61,7 +62,7 @@ class WindowOp(Ck.Operation, name="make_window", traits=[ext.Pure]):
             f"a window of {len(window.lengths)} dimensions takes as many origins, not {len(operands) - 1}",
         )
         for origin in operands[1:]:
-            expect(str(origin.type) == "i32", f"origins are i32, not {origin.type}")
+            expect(name_of(origin.type) == "i32", f"origins are i32, not {origin.type}")
 
 
 class MoveWindowOp(Ck.Operation, name="move_window", traits=[ext.Pure]):
@@ -82,7 +83,7 @@ class MoveWindowOp(Ck.Operation, name="move_window", traits=[ext.Pure]):
             f"a window of {len(window.lengths)} dimensions moves by as many steps, not {len(operands) - 1}",
         )
         for step in operands[1:]:
-            expect(str(step.type) == "i32", f"steps are i32, not {step.type}")
+            expect(name_of(step.type) == "i32", f"steps are i32, not {step.type}")
 
 
 def described_as(type_: ir.Type, kind: type) -> Any:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from math import frexp, isfinite, isnan
 
 from ckmlir.dialect.build import value
-from ckmlir.dialect.scalars import bits, element_type, is_float
+from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lang.trace import TracingError, current, located
 from ckmlir.mlir import arith, ir
 
@@ -31,13 +31,14 @@ def constant(number: Number | bool, type_: ir.Type) -> ir.Value:
         TracingError: a number with a fraction for an integer type; one that the type cannot hold (an integer may be
             signed or unsigned, infinity and NaN are numbers of floating-point types); True for a number.
     """
-    if isinstance(number, bool) and str(type_) != "i1":
+    if isinstance(number, bool) and name_of(type_) != "i1":
         raise TracingError(f"{number} meets {type_}: it is a condition, write {int(number)} for the number")
     if is_float(type_):
         rounded = float(number)
         if isfinite(rounded) and abs(rounded) > LARGEST[str(type_)]:
             raise TracingError(f"{number} does not fit into {type_}; the largest is {LARGEST[str(type_)]:g}")
-        if str(type_) == "f8E8M0FNU" and not (isnan(rounded) or (rounded >= 2.0**-127 and frexp(rounded)[0] == 0.5)):
+        is_power = rounded >= 2.0**-127 and frexp(rounded)[0] == 0.5
+        if name_of(type_) == "f8E8M0FNU" and not (isnan(rounded) or is_power):
             raise TracingError(f"{number} is not an e8m0, which has powers of two from 2^-127 to 2^127, and NaN")
         return value("arith.constant", type_, [], {"value": ir.FloatAttr.get(type_, rounded)})
     if not isinstance(number, int):
@@ -105,7 +106,7 @@ def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
         TracingError: the types differ, or the operation has no meaning for them.
     """
     _check_same_type(symbol, left, right)
-    if str(left.type) == "i1" and symbol not in ("&", "|", "^"):
+    if name_of(left.type) == "i1" and symbol not in ("&", "|", "^"):
         raise TracingError(f"'{symbol}' meets conditions, which are no numbers; where(condition, 1, 0) is one")
     floating = is_float(left.type)
     name = _BINARY.get((symbol, floating))
@@ -118,7 +119,7 @@ def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
 def emit_compare(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
     """One comparison of scalars of one type; TypeError when they differ."""
     _check_same_type(symbol, left, right)
-    if str(left.type) == "i1" and symbol not in ("==", "!="):
+    if name_of(left.type) == "i1" and symbol not in ("==", "!="):
         raise TracingError(f"'{symbol}' meets conditions, which have no order; join them by & | ^ ~")
     signed, ordered = _COMPARE[symbol]
     if is_float(left.type):

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from functools import lru_cache, wraps
+from itertools import islice
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
@@ -257,5 +258,5 @@ def _stage(name: str, trace: Trace) -> Iterator[None]:
     if len(block.operations) == before:
         add_empty_stage(owner, name)
     attribute = ir.StringAttr.get(name)
-    for index in range(before, len(block.operations)):
-        block.operations[index].operation.attributes[STAGE] = attribute
+    for view in islice(block, before, None):
+        view.operation.attributes[STAGE] = attribute

@@ -12,7 +12,7 @@ from ckmlir.dialect import compute, regions
 from ckmlir.dialect.build import create, value
 from ckmlir.dialect.divisors import constant_of
 from ckmlir.dialect.promise import promise
-from ckmlir.dialect.scalars import bits, is_float
+from ckmlir.dialect.scalars import bits, is_float, name_of
 from ckmlir.dialect.types import TileType, is_tile, tile_of
 from ckmlir.lang.arithmetic import constant, dtype
 from ckmlir.lang.given import described
@@ -42,7 +42,7 @@ class Scalar(Traced, Operators):
         """
         if divisor < 1:
             raise TracingError(f"multiple_of({divisor}): a divisor is at least 1")
-        if str(self.type) not in ("i32", "i64"):
+        if name_of(self.type) not in ("i32", "i64"):
             raise TracingError(f"multiple_of is said of i32 and i64, not of {self.type}")
         number = constant_of(self.value)
         if number is not None and number % divisor:
@@ -66,7 +66,7 @@ class Scalar(Traced, Operators):
 
         One of the two may be a number.
         """
-        if str(self.type) != "i1":
+        if name_of(self.type) != "i1":
             raise TracingError(f"select is a condition's, such as (a < b).select(a, b), not of a scalar of {self.type}")
         type_ = yes.type if isinstance(yes, Scalar) else no.type if isinstance(no, Scalar) else None
         if type_ is None:
@@ -82,7 +82,7 @@ class Scalar(Traced, Operators):
             return self
         if name not in ("i32", "i64", "f32"):
             raise TracingError(f"a scalar of {self.type} does not become {name}: scalars are i32, i64 or f32")
-        if str(self.type) == "i1":
+        if name_of(self.type) == "i1":
             return Scalar(value("arith.uitofp" if is_float(target) else "arith.extui", target, [self.value]))
         if is_float(target) and not is_float(self.type):
             return Scalar(value("arith.sitofp", target, [self.value]))

@@ -62,15 +62,11 @@ class _Web:
     """By block: its arguments that other operations use."""
 
 
-def use_accumulator_form(function: ir.Operation, waves: int) -> bool:
+def use_accumulator_form(function: ir.Operation, matrix: list[ir.Operation], waves: int) -> bool:
     """Mark the matrix instructions of a kernel of fragments that take the form, and join accumulators where they begin
     and end. Whether there are any.
     """
-    if waves > SIMDS:
-        return False
-    blocks = [list(block) for block in function.regions[0]]
-    matrix = [view.operation for block in blocks for view in block if view.operation.name == MATRIX]
-    if not matrix or any(len(op.operands) > SCALED for op in matrix):
+    if waves > SIMDS or not matrix or any(len(op.operands) > SCALED for op in matrix):
         return False
     web = _web(function, matrix)
     if web is None or not MOST_IN_ARCHITECTURAL < _carried(web, function) <= ACCUMULATION_REGISTERS:
@@ -95,7 +91,7 @@ def _web(function: ir.Operation, matrix: list[ir.Operation]) -> _Web | None:
     are computed, which would take wait states that nobody inserts.
     """
     web = _Web(instructions=matrix)
-    multiplying = [block for block in function.regions[0] if any(view.operation.name == MATRIX for view in block)]
+    multiplying = {op.block for op in matrix}
     waiting: list[ir.Value] = []
     for op in matrix:
         if not _is_loaded(op.operands[0]) or not _is_loaded(op.operands[1]):

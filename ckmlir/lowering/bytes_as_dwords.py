@@ -5,18 +5,23 @@ LLVM has no registers for vectors of bytes: what is not plainly a dword may be t
 vector arithmetic on every byte.
 """
 
+from collections.abc import Iterable
+
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast, bytes_of, integers_of
 from ckmlir.mlir import ir
-from ckmlir.passes.vectors import is_join, part, shuffle
+from ckmlir.passes.vectors import SLICE, is_join, part, shuffle
 
 BYTE, DWORD = 8, 4
-SLICE = "vector.extract_strided_slice"
 
 
-def use_dwords(function: ir.Operation) -> None:
-    """Change the types of block arguments, of slices and of joins, and convert before and behind."""
+def use_dwords(function: ir.Operation, shuffled: Iterable[ir.Operation]) -> None:
+    """Change the types of block arguments, of slices and of joins, and convert before and behind.
+
+    Args:
+        shuffled: the slices and shuffles of the kernel.
+    """
     _, *blocks = function.regions[0]
     for argument in [one for block in blocks for one in block.arguments if is_bytes(one.type)]:
         fragment, uses = argument.type, list(argument.uses)
@@ -26,14 +31,15 @@ def use_dwords(function: ir.Operation) -> None:
             converted = from_dwords(argument, fragment)
         for use in uses:
             use.owner.operation.operands[use.operand_number] = converted
-    for block in function.regions[0]:
-        for op in [view.operation for view in block]:
-            if op.name in BRANCHES:
-                _hand_on(op)
-            elif op.name == SLICE and is_bytes(op.results[0].type) and is_bytes(op.operands[0].type):
+    for op in shuffled:
+        if op.name == SLICE:
+            if is_bytes(op.results[0].type) and is_bytes(op.operands[0].type):
                 _slice(op)
-            elif is_join(op) and is_bytes(op.operands[0].type):
-                _join(op)
+        elif is_join(op) and is_bytes(op.operands[0].type):
+            _join(op)
+    for end in [block.operations[-1].operation for block in function.regions[0]]:
+        if end.name in BRANCHES:
+            _hand_on(end)
 
 
 def dwords_of(fragment: ir.Type) -> ir.Type:

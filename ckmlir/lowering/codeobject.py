@@ -25,7 +25,7 @@ from ckmlir.files import cache_directory, user_directory, write_atomically
 from ckmlir.lowering.child_process import ChildEnded, in_child_process
 from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.metadata_note import KernelNotes, with_notes
-from ckmlir.lowering.resting_memory import resting_memory
+from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
 from ckmlir.mlir import PassManager, gpu, ir, llvm
 
@@ -229,9 +229,9 @@ def _kernels(work: ir.Operation) -> list[list[ir.Block]]:
 
 
 def _size(work: ir.Operation) -> tuple[int, bool]:
-    """Operations of the kernels in `work`, and whether any kernel has more than one block."""
+    """Integer operations of the kernels in `work`, and whether any kernel has more than one block."""
     kernels = _kernels(work)
-    operations = sum(len(block.operations) for blocks in kernels for block in blocks)
+    operations = sum(view.name in INTEGER_ARITHMETIC for blocks in kernels for block in blocks for view in block)
     return operations, any(len(blocks) > 1 for blocks in kernels)
 
 

@@ -27,6 +27,8 @@ class Lowering:
     function: ir.Operation
     target: Target
     waves: int
+    makes_f16: bool
+    """Whether the kernel converts anything to f16."""
     emit: Emitter = field(default_factory=Emitter)
     rates: dict[ir.Value, Rate] = field(default_factory=dict)
     known: dict[Hashable, Any] = field(default_factory=dict)
@@ -36,18 +38,11 @@ class Lowering:
     lds: ir.Value | None = None
     steps: set[ir.Block] = field(default_factory=set)
     """The blocks that are steps of innermost loops."""
-    makes_f16: bool = False
-    """Whether the kernel converts anything to f16."""
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
         self.emit.quad_lane = self.quad_lane
         self.steps = _steps(self.function)
-        self.makes_f16 = any(
-            op.name == "ck.convert" and str(op.results[0].type.element_type) == "f16"
-            for block in self.function.regions[0]
-            for op in (view.operation for view in block.operations)
-        )
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""

@@ -7,7 +7,7 @@ aborts the process. NaN stays NaN in every floating-point result, except that sa
 from collections.abc import Callable, Sequence
 
 from ckmlir.dialect.build import value
-from ckmlir.dialect.scalars import bits, element_type, is_float
+from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.short_vectors import choose
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast
@@ -27,7 +27,7 @@ EIGHT_BIT = {
 def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.convert to conversion instructions."""
     source, element = op.operands[0], op.results[0].type.element_type
-    bounded = "bounded" in op.attributes and str(source.type.element_type) == "f32"
+    bounded = "bounded" in op.attributes and name_of(source.type.element_type) == "f32"
     if bounded and str(element) == "bf16":
         return [bounded_to_bf16(state, source)]
     if bounded and str(element) in EIGHT_BIT:
@@ -37,7 +37,7 @@ def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 def convert(state: Lowering, op: ir.Operation, source: ir.Value, target: ir.Type) -> ir.Value:
     """A vector's elements in another type; through f32 where there is no direct way."""
-    have, want = str(source.type.element_type), str(target)
+    have, want = name_of(source.type.element_type), str(target)
     if have == want:
         return source
     if have == "f32" and want in EIGHT_BIT:
@@ -203,7 +203,7 @@ def _eight_bit(state: Lowering, type_: ir.Type, way: str) -> tuple[str, float]:
         TargetError: the chip converts no 8-bit floats.
         ValueError: its instructions work on the other format.
     """
-    name, largest = EIGHT_BIT[str(type_)]
+    name, largest = EIGHT_BIT[name_of(type_)]
     state.target.require("fp8_convert", f"conversion {way} {name}")
     own = element_type(name, state.target.fp8)
     if own != type_:

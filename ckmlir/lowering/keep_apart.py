@@ -10,13 +10,19 @@ from ckmlir.mlir import ir
 from ckmlir.passes.pipeline_loops import APART
 
 
-def keep_apart(function: ir.Operation) -> None:
+def keep_apart(reads: list[ir.Operation]) -> None:
     """Let every fragment that is marked with a tensor live until all later reads of its block from others are done.
 
     Being alive together, they differ; and as a loop uses the same registers in each of its steps, they differ in all.
+
+    Args:
+        reads: all of a kernel, in the program's order.
     """
-    for block in function.regions[0]:
-        reads = [view.operation for view in block if APART in view.operation.attributes]
+    marked: dict[ir.Block, list[ir.Operation]] = {}
+    for read in reads:
+        if APART in read.attributes:
+            marked.setdefault(read.block, []).append(read)
+    for reads in marked.values():
         for last in reads:
             rest = reads[reads.index(last) + 1 :]
             if rest and text_of(rest[0], APART) == text_of(last, APART):

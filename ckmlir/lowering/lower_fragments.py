@@ -25,7 +25,7 @@ from ckmlir.lowering import (
     packed,
     short_vectors,
 )
-from ckmlir.lowering.accumulator_form import ACCUMULATION, use_accumulator_form
+from ckmlir.lowering.accumulator_form import ACCUMULATION, MATRIX, use_accumulator_form
 from ckmlir.lowering.bytes_as_dwords import use_dwords
 from ckmlir.lowering.codeobject import LEVEL
 from ckmlir.lowering.context import WAVE_SIZE, Lowering, lds_symbol
@@ -34,8 +34,10 @@ from ckmlir.lowering.matrix_distances import keep_distances, lengthen_distances
 from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.framework import Pass, fail
+from ckmlir.passes.loop_body import READ
 from ckmlir.passes.pipeline_loops import IN_PIECES
-from ckmlir.passes.walk import expanded_functions, target_of, waves_of
+from ckmlir.passes.vectors import SHUFFLE, SLICE
+from ckmlir.passes.walk import by_name, expanded_functions, target_of, waves_of
 from ckmlir.targets.cdna import SIMDS
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
@@ -95,12 +97,12 @@ class LowerFragments(Pass):
     name: ClassVar[str] = "ck-lower-fragments"
 
     def apply(self, module: ir.Module) -> None:
-        for function in list(expanded_functions(module, self.name)):
-            lower_function(function)
+        for function, blocks in list(expanded_functions(module, self.name)):
+            lower_function(function, by_name(blocks))
 
 
-def lower_function(function: ir.Operation) -> None:
-    """Lower one kernel in place and give it the attributes of one."""
+def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]]) -> None:
+    """Lower one kernel, with its operations by name, in place and give it the attributes of one."""
     target, waves = target_of(function), waves_of(function)
     if waves * WAVE_SIZE > target.workgroup_size:
         fail(
@@ -108,15 +110,17 @@ def lower_function(function: ir.Operation) -> None:
             f"{waves} waves are {waves * WAVE_SIZE} threads; a workgroup "
             f"of {target.name} has at most {target.workgroup_size}",
         )
-    keep_apart(function)
-    fused = multiply_add.fuse(function)
-    accumulation = use_accumulator_form(function, waves)
+    keep_apart(named.get(READ, []))
+    fused = multiply_add.fuse([op for name in multiply_add.SUMS for op in named.get(name, [])])
+    matrix = named.get(MATRIX, [])
+    accumulation = use_accumulator_form(function, matrix, waves)
     if not accumulation:
-        keep_distances(function)
-        lengthen_distances(function, target)
-    use_dwords(function)
+        keep_distances(function, matrix)
+        lengthen_distances(matrix, target)
+    use_dwords(function, [op for name in (SLICE, SHUFFLE) for op in named.get(name, [])])
     lds_bytes = integer_of(function, LDS_BYTES) if LDS_BYTES in function.attributes else 0
-    state = Lowering(function, target, waves)
+    makes_f16 = any(isinstance(op.results[0].type.element_type, ir.F16Type) for op in named.get("ck.convert", []))
+    state = Lowering(function, target, waves, makes_f16)
     state.begin(lds_bytes > 0)
     finished: list[ir.Operation] = []
     for block in list(function.regions[0]):  # lowering may add blocks, for lanes or waves that take no part

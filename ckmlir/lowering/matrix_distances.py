@@ -30,14 +30,14 @@ MISCOUNTED = "s_nop 1"
 """2 wait states: a block with two branches, and another such between it and the matrix instruction."""
 
 
-def keep_distances(function: ir.Operation) -> None:
+def keep_distances(function: ir.Operation, matrix: list[ir.Operation]) -> None:
     """Put the wait states that LLVM miscounts where blocks begin that use what was multiplied before they did.
 
     Loops that only multiply on have none; what an iteration of attention computes from the products of the one before
     has them at its beginning.
     """
-    behind_branches = _behind_branches(function)
-    for block in dict.fromkeys(_users(function)):
+    behind_branches = _behind_branches(function) if matrix else ()
+    for block in dict.fromkeys(_users(matrix)):
         if block in behind_branches:
             with ir.InsertionPoint.at_block_begin(block), block.operations[0].location:
                 attributes = {
@@ -50,11 +50,11 @@ def keep_distances(function: ir.Operation) -> None:
                 ir.Operation.create("rocdl.sched.barrier", attributes={"mask": none})
 
 
-def lengthen_distances(function: ir.Operation, target: Target) -> None:
+def lengthen_distances(matrix: list[ir.Operation], target: Target) -> None:
     """Put the wait state that LLVM forgets between long matrix instructions and what uses their results in the same
     block.
     """
-    for op in [view.operation for block in function.regions[0] for view in block if view.name == MATRIX]:
+    for op in matrix:
         name = text_of(op, "instruction")
         if target.mfma_cycles.get(name, 0) < LONGEST or not INSTRUCTIONS[name].scaled:
             continue
@@ -89,9 +89,8 @@ def _behind_branches(function: ir.Operation) -> set[ir.Block]:
     return found
 
 
-def _users(function: ir.Operation) -> Iterator[ir.Block]:
+def _users(matrix: list[ir.Operation]) -> Iterator[ir.Block]:
     """Blocks that compute with the results of matrix instructions before them, other than multiplying on."""
-    matrix = [view.operation for block in function.regions[0] for view in block if view.name == MATRIX]
     waiting: list[tuple[ir.Value, ir.Block | None]] = [(op.results[0], op.block) for op in matrix]
     seen = {value for value, _ in waiting}
     while waiting:

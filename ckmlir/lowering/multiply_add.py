@@ -7,6 +7,8 @@ instruction for every element.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from ckmlir.dialect.build import producer, value
 from ckmlir.lowering.conditions import element
 from ckmlir.lowering.context import Lowering
@@ -19,14 +21,13 @@ FREE = ("math.absf", "arith.negf", "arith.extf")
 """What an operand may have done to it at no cost."""
 
 
-def fuse(function: ir.Operation) -> bool:
+def fuse(sums: Iterable[ir.Operation]) -> bool:
     """Make one operation of products and sums that may be rounded once, and have a magnitude or a half among them;
     whether there were any."""
     found = False
-    for block in function.regions[0]:
-        for op in [view.operation for view in block]:
-            if op.name in SUMS and _single(op.results[0].type) and _contracts(op):
-                found |= _fuse(op)
+    for op in sums:
+        if _single(op.results[0].type) and _contracts(op):
+            found |= _fuse(op)
     return found
 
 

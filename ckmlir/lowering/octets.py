@@ -15,6 +15,7 @@ import ml_dtypes
 import numpy as np
 
 from ckmlir.dialect.packing import Packing
+from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.halves import SIGNS, number, permuted
 from ckmlir.lowering.storage import as_fragment, bitcast, integers_of
 from ckmlir.mlir import arith, ir
@@ -37,7 +38,7 @@ def octets(
     """So many elements of the words, as a vector of i8 or of 8-bit floats; of i8 less their zero points, a vector of
     i8 with numbers that elements have too.
     """
-    found, name = [], str(fragment.element_type)
+    found, name = [], name_of(fragment.element_type)
     for place, word in enumerate(words):
         codes = arith.xori(word, number(SIGNS)) if name == "i8" and packing.signed else word
         apart = []

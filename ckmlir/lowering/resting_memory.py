@@ -15,19 +15,26 @@ another allocator is used, or the stock runs out: then only the order of sums ma
 from __future__ import annotations
 
 import ctypes
+from collections import deque
 from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import cache
-from itertools import repeat
+from itertools import chain, repeat
 from typing import Any
 
 INSTRUCTION_BYTES = (104, 136)
 """What LLVM asks for a cast and for a binary operator: 72 bytes, and 32 a use. Sums have both as their terms: products,
 and indices that are widened to 64 bits."""
-PIECES_PER_OPERATION = 3
+INTEGER_ARITHMETIC = frozenset({
+    "llvm.add", "llvm.sub", "llvm.mul", "llvm.udiv", "llvm.sdiv", "llvm.urem", "llvm.srem", "llvm.and", "llvm.or",
+    "llvm.xor", "llvm.shl", "llvm.lshr", "llvm.ashr", "llvm.zext", "llvm.sext", "llvm.trunc",
+})  # fmt: skip
+"""What Reassociate makes anew: all that it may do without leave to round otherwise."""
+PIECES_PER_OPERATION = 4
 LEAST_PIECES, LEAST_WITH_BRANCHES = 256, 1024
-"""From trials with a heap in disorder: a quarter of the operations is too little for a GEMM, 500 for a small loop that
-is unrolled, 700 are enough for that; without branches nothing is unrolled. A piece costs about a microsecond."""
+"""From trials with a heap in disorder: one for each of 240 operations of a table of offsets is too little, one and a
+half are enough; 500 are too little for a small loop that is unrolled, 700 enough; without branches nothing is unrolled.
+A piece costs about a microsecond."""
 SORTED_FROM = 1 << 16
 """A request of this size makes malloc sort what was freed into its queues ("Large bins" begin far below)."""
 
@@ -37,7 +44,7 @@ def resting_memory(operations: int, branches: bool) -> Iterator[None]:
     """Inside, memory of erased instructions is not handed out again soon.
 
     Args:
-        operations: the kernel's.
+        operations: of INTEGER_ARITHMETIC in the kernel.
         branches: whether it has more than one block, and so perhaps loops.
     """
     heap = _heap()
@@ -46,15 +53,13 @@ def resting_memory(operations: int, branches: bool) -> Iterator[None]:
         return
     allocate, free = heap
     stock = max(LEAST_WITH_BRANCHES if branches else LEAST_PIECES, PIECES_PER_OPERATION * operations)
-    pieces = [piece for size in INSTRUCTION_BYTES for piece in map(allocate, repeat(size, 2 * stock))]
-    for piece in pieces[::2]:  # the other half keeps free pieces from being joined
-        free(piece)
+    pieces = [*chain.from_iterable(map(allocate, repeat(size, 2 * stock)) for size in INSTRUCTION_BYTES)]
+    deque(map(free, pieces[::2]), maxlen=0)  # the other half keeps free pieces from being joined
     free(allocate(SORTED_FROM))
     try:
         yield
     finally:
-        for piece in pieces[1::2]:
-            free(piece)
+        deque(map(free, pieces[1::2]), maxlen=0)
 
 
 @cache

@@ -1,7 +1,7 @@
 """Vectors as memory instructions move them: one integer, or a vector of dwords, of the same bits."""
 
 from ckmlir.dialect.build import value
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.mlir import ir
 
 
@@ -26,7 +26,7 @@ def storage_of(fragment: ir.Type) -> ir.Type:
 
 def integers_of(fragment: ir.Type) -> ir.Type:
     """The same vector with integer elements where LLVM has no such floating-point type."""
-    if str(fragment.element_type).startswith("f8"):
+    if name_of(fragment.element_type).startswith("f8"):
         return ir.VectorType.get(fragment.shape, ir.IntegerType.get_signless(8))
     return fragment
 

@@ -18,7 +18,7 @@ from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_layouts import access_of, choose_layout
 from ckmlir.passes.lds_liveness import interferences
 from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy
-from ckmlir.passes.walk import expanded_functions, operations, target_of
+from ckmlir.passes.walk import Blocks, expanded_functions, target_of
 from ckmlir.targets import Target
 
 LDS_BYTES = "ck.lds_bytes"
@@ -35,12 +35,12 @@ class AllocateLds(Pass):
     padding: bool = True
 
     def apply(self, module: ir.Module) -> None:
-        for function in expanded_functions(module, self.name):
-            allocations = [op for op in operations(function) if op.name == "ck.lds_alloc"]
+        for function, blocks in expanded_functions(module, self.name):
+            allocations = [op for block in blocks for op in block if op.name == "ck.lds_alloc"]
             target = target_of(function)
             for op in allocations:
                 self._choose_layout(op, target)
-            self._place(function, allocations, target)
+            self._place(function, blocks, allocations, target)
 
     def _choose_layout(self, op: ir.Operation, target: Target) -> None:
         lds = describe(op.results[0].type)
@@ -56,9 +56,9 @@ class AllocateLds(Pass):
         op.attributes["layout"] = string(str(choice.layout))
         op.attributes[CONFLICTS] = integer(choice.conflicts)
 
-    def _place(self, function: ir.Operation, allocations: list[ir.Operation], target: Target) -> None:
+    def _place(self, function: ir.Operation, blocks: Blocks, allocations: list[ir.Operation], target: Target) -> None:
         buffers = {op.results[0]: _buffer(op) for op in allocations}
-        together, apart = interferences(function, buffers)
+        together, apart = interferences(function, blocks, buffers)
         placed = place(buffers, apart)
         if extent(buffers, placed) > target.lds_bytes:
             placed = place(buffers, together)

@@ -2,6 +2,7 @@
 
 from math import prod
 
+from ckmlir.dialect.scalars import name_of
 from ckmlir.mlir import ir
 from ckmlir.targets import Target
 from ckmlir.targets.timing import Cycles, least_vector_instructions, vector_cycles, vector_instructions
@@ -36,7 +37,7 @@ def is_arithmetic(op: ir.Operation) -> bool:
 
 def arithmetic_cycles(op: ir.Operation, target: Target) -> Cycles:
     """How long the vector unit is busy with a piece of arithmetic."""
-    kind, bounded = str(op.results[0].type.element_type), "bounded" in op.attributes
+    kind, bounded = name_of(op.results[0].type.element_type), "bounded" in op.attributes
     count = vector_instructions(target, op.name, elements_of(op), result=kind, bounded=bounded)
     return vector_cycles(target, op.name, count)
 
@@ -47,7 +48,7 @@ def least_cycles(op: ir.Operation, target: Target) -> Cycles:
     """
     count = 0
     if is_arithmetic(op) and not _may_be_fused(op):
-        kind = str(op.results[0].type.element_type)
+        kind = name_of(op.results[0].type.element_type)
         count = least_vector_instructions(target, op.name, elements_of(op), result=kind)
     return vector_cycles(target, op.name, count)
 

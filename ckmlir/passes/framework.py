@@ -183,13 +183,20 @@ def _hints(cls: type[Pass]) -> dict[str, Any]:
     return _KNOWN_HINTS[cls]
 
 
+_KNOWN_OPTIONS: dict[type[Pass], tuple[tuple[dataclasses.Field[Any], Any], ...]] = {}
+
+
 def _options(cls: type[Pass]) -> tuple[tuple[dataclasses.Field[Any], Any], ...]:
     """The option fields of a pass with their kinds, keys of OPTION_KINDS; `T | None` is of kind T.
 
     Raises TypeError for a field of another type (a defect of the pass).
     """
-    hints = _hints(cls)
-    return tuple((field, _kind(cls, field.name, hints[field.name])) for field in dataclasses.fields(cls))
+    if cls not in _KNOWN_OPTIONS:
+        hints = _hints(cls)
+        _KNOWN_OPTIONS[cls] = tuple(
+            (field, _kind(cls, field.name, hints[field.name])) for field in dataclasses.fields(cls)
+        )
+    return _KNOWN_OPTIONS[cls]
 
 
 def _kind(cls: type[Pass], name: str, hint: Any) -> Any:

@@ -11,7 +11,7 @@ def innermost_loops(function: ir.Operation) -> list[frozenset[int]]:
     """
     blocks = list(function.regions[0])
     number = {block: index for index, block in enumerate(blocks)}
-    leads_to = [[number[to] for op in block for to in op.operation.successors] for block in blocks]
+    leads_to = [[number[to] for to in block.operations[-1].operation.successors] for block in blocks]
     comes_from: list[list[int]] = [[] for _ in blocks]
     for block, successors in enumerate(leads_to):
         for successor in successors:

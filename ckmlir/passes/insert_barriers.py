@@ -25,7 +25,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.pending_accesses import BARRIER, GROUP_BARRIER, Event, Pending, events_of, in_conflict
-from ckmlir.passes.walk import expanded_functions, waves_of
+from ckmlir.passes.walk import Blocks, expanded_functions, waves_of
 
 MOST_GROUPS = 16
 """Waves of a workgroup: there are no more groups of them."""
@@ -38,12 +38,12 @@ class InsertBarriers(Pass):
     name: ClassVar[str] = "ck-insert-barriers"
 
     def apply(self, module: ir.Module) -> None:
-        for function in expanded_functions(module, self.name):
-            _protect(function)
+        for function, blocks in expanded_functions(module, self.name):
+            _protect(function, blocks)
 
 
-def _protect(function: ir.Operation) -> None:
-    flow = _Flow(function)
+def _protect(function: ir.Operation, blocks: Blocks) -> None:
+    flow = _Flow(function, blocks)
     places = flow.places()
     for spot in list(places):  # one that a later one made needless
         others = {other: place for other, place in places.items() if other != spot}
@@ -91,11 +91,9 @@ class _Flow:
         waits: whether accesses are waited for; else their order is enough.
     """
 
-    def __init__(self, function: ir.Operation) -> None:
-        blocks = list(function.regions[0])
-        number = {block: index for index, block in enumerate(blocks)}
-        ends = [block.operations[-1].operation for block in blocks]
-        self.successors = [[number[to] for to in end.successors] for end in ends]
+    def __init__(self, function: ir.Operation, blocks: Blocks) -> None:
+        number = {block: index for index, block in enumerate(function.regions[0])}
+        self.successors = [[number[to] for to in block[-1].successors] for block in blocks]
         found = [list(events_of(block)) for block in blocks]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))
         self.waits = waves_of(function) > 1 or any(access.kind == "copy" for access in accesses)

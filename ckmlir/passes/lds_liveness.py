@@ -14,6 +14,7 @@ from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.mlir import ir
 from ckmlir.passes.innermost_loops import innermost_loops
 from ckmlir.passes.lds_traffic import traffic_of
+from ckmlir.passes.walk import Blocks
 
 Together = dict[ir.Value, set[ir.Value]]
 """For every tensor others that it must not, or had better not, share bytes with."""
@@ -81,7 +82,9 @@ class _Flow:
             yield written & later | event.tensor
 
 
-def interferences(function: ir.Operation, tensors: Iterable[ir.Value]) -> tuple[Together, Together]:
+def interferences(
+    function: ir.Operation, blocks: Blocks, tensors: Iterable[ir.Value]
+) -> tuple[Together, Together]:
     """For every tensor those that are live somewhere where it is; and these with what it had better not share bytes
     with.
 
@@ -89,7 +92,7 @@ def interferences(function: ir.Operation, tensors: Iterable[ir.Value]) -> tuple[
     have to meet in every step.
     """
     bits = {tensor: 1 << number for number, tensor in enumerate(tensors)}
-    flows = _flows(function, bits)
+    flows = _flows(function, blocks, bits)
     _solve(flows, range(len(flows)))
     live = {one for flow in flows for one in flow.live_sets()}
     together = _pairs(bits, live)
@@ -123,18 +126,14 @@ def _pairs(bits: dict[ir.Value, int], live_sets: set[int]) -> Together:
     return {tensor: {other for other, one in bits.items() if others[bit] & one} for tensor, bit in bits.items()}
 
 
-def _flows(function: ir.Operation, bits: dict[ir.Value, int]) -> list[_Flow]:
-    blocks = list(function.regions[0])
-    number = {block: index for index, block in enumerate(blocks)}
+def _flows(function: ir.Operation, blocks: Blocks, bits: dict[ir.Value, int]) -> list[_Flow]:
+    number = {block: index for index, block in enumerate(function.regions[0])}
     flows = []
     for block in blocks:
-        events: list[_Event] = []
-        successors: list[int] = []
-        for op_view in block:
-            op = op_view.operation
-            traffic = traffic_of(op)
-            if traffic is not None:
-                events.append(_Event(bits[traffic.tensor], traffic.writes, BEGINS in op.attributes))
-            successors.extend(number[successor] for successor in op.successors)
-        flows.append(_Flow(events, successors))
+        events = [
+            _Event(bits[traffic.tensor], traffic.writes, BEGINS in op.attributes)
+            for op in block
+            if (traffic := traffic_of(op)) is not None
+        ]
+        flows.append(_Flow(events, [number[successor] for successor in block[-1].successors]))
     return flows

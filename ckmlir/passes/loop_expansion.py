@@ -18,6 +18,8 @@ Where there may be no later iteration, operations that run ahead compute the las
 tensor, and nobody reads what they write to LDS.
 """
 
+from typing import NamedTuple
+
 from ckmlir.dialect import synchronization
 from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
@@ -40,6 +42,16 @@ PINNABLE = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.lds_read", "ck.lds_write",
     "ck.copy_fragment",
 })  # fmt: skip
+
+class _Origin(NamedTuple):
+    """Where an operand of the body comes from: rotating allocations, the loop variable (-1) or a carried value by its
+    number, an operation that runs so far ahead; all None for what is computed outside.
+    """
+
+    slots: list[ir.Value] | None
+    argument: int | None
+    ahead: int | None
+
 
 Key = tuple[object, int]
 """A value of the body (or a carried argument's number) and the step, relative to the current one, that produces it."""
@@ -75,6 +87,11 @@ class Expansion:
         self.lower, self.upper, self.stride, *self.initial = loop.operands
         self.ahead: dict[ir.Operation | None, int] = {placed.op: placed.ahead for placed in step.placed}
         self.furthest = max(self.ahead.values(), default=0)
+        # Looked up once: every step of the expanded loop asks again, and bindings take their time to answer.
+        self.operands = {placed.op: list(placed.op.operands) for placed in step.placed}
+        self.inside = {placed.op: list(nested(placed.op)) for placed in step.placed if len(placed.op.regions)}
+        self.origins: dict[ir.Value, _Origin] = {}
+        self.yielded_ahead = [self._origin(item).ahead for item in self.yielded]
         self.needed = self._needed()
         self.ready: dict[Key, ir.Value] = {}
         self.indices: dict[tuple[ir.Value, int], ir.Value] = {}
@@ -227,15 +244,13 @@ class Expansion:
 
     def _emit(self, placed: Placed, step: int, index: ir.Value, first_slot: int) -> None:
         op = placed.op
-        operands = [self._operand(operand, step, placed.ahead, index, first_slot) for operand in op.operands]
         copy = op.clone()
-        for number, operand in enumerate(operands):
-            copy.operands[number] = operand
-        for inner in nested(copy):
-            for number, operand in enumerate(inner.operands):
-                inner.operands[number] = self._operand(operand, step, placed.ahead, index, first_slot)
+        inside = list(nested(copy)) if op in self.inside else []
+        self._replace(copy, self.operands[op], step, placed.ahead, index, first_slot)
+        for inner in inside:
+            self._replace(inner, list(inner.operands), step, placed.ahead, index, first_slot)
         if step >= 0 and self.schedule.fences == "memory":
-            for one in (copy, *nested(copy)):
+            for one in (copy, *inside):
                 if one.name in PINNABLE:
                     one.attributes[PINNED] = ir.UnitAttr.get()
         if any(isinstance(marker, Fence) for marker in self.marked):
@@ -245,26 +260,42 @@ class Expansion:
         for old, new in zip(op.results, copy.results, strict=True):
             self.ready[old, step] = new
 
-    def _operand(self, operand: ir.Value, step: int, ahead: int, index: ir.Value, first_slot: int) -> ir.Value:
-        if operand in self.slots:
-            slots = self.slots[operand]
-            return slots[(step + ahead + first_slot) % len(slots)]
-        if self._is_argument(operand):
-            number = operand.arg_number - 1
-            return index if number < 0 else self._yielded(number, step + ahead - 1 - self._producer_ahead(number))
-        source = producer(operand)
-        if source in self.ahead:
-            return self.ready[operand, step + ahead - self.ahead[source]]
-        return operand
+    def _replace(
+        self, copy: ir.Operation, operands: list[ir.Value], step: int, ahead: int, index: ir.Value, first_slot: int
+    ) -> None:
+        """Give a copy of an operation, whose operands are those of the body, what they are in a step."""
+        own = copy.operands
+        for number, operand in enumerate(operands):
+            now = self._operand(operand, step, ahead, index, first_slot)
+            if now is not operand:
+                own[number] = now
 
-    def _is_argument(self, operand: ir.Value) -> bool:
-        return isinstance(operand, ir.BlockArgument) and operand.owner == self.body
+    def _operand(self, operand: ir.Value, step: int, ahead: int, index: ir.Value, first_slot: int) -> ir.Value:
+        slots, number, made = self._origin(operand)
+        if slots is not None:
+            return slots[(step + ahead + first_slot) % len(slots)]
+        if number is not None:
+            return index if number < 0 else self._yielded(number, step + ahead - 1 - self._producer_ahead(number))
+        return operand if made is None else self.ready[operand, step + ahead - made]
+
+    def _origin(self, operand: ir.Value) -> _Origin:
+        found = self.origins.get(operand)
+        if found is None:
+            found = self.origins[operand] = self._find_origin(operand)
+        return found
+
+    def _find_origin(self, operand: ir.Value) -> _Origin:
+        if operand in self.slots:
+            return _Origin(self.slots[operand], None, None)
+        if isinstance(operand, ir.BlockArgument) and operand.owner == self.body:
+            return _Origin(None, operand.arg_number - 1, None)
+        return _Origin(None, None, self.ahead.get(producer(operand)))
 
     # -- values carried from step to step
 
     def _producer_ahead(self, number: int) -> int:
         """How far ahead the operation runs whose result is handed on as carried value `number`."""
-        return self.ahead.get(producer(self.yielded[number]), 0)
+        return self.yielded_ahead[number] or 0
 
     def _yielded(self, number: int, step: int) -> ir.Value:
         """What the body hands on in the iteration that its producer computes in `step`."""
@@ -275,27 +306,28 @@ class Expansion:
         if step + self._producer_ahead(number) == -1:
             return self.initial[number]
         item = self.yielded[number]
-        if self._is_argument(item):  # handed on as it came, an iteration before
-            source = item.arg_number - 1
+        source = self._origin(item).argument
+        if source is not None:  # handed on as it came, an iteration before
             return self._yielded(source, step - 1 - self._producer_ahead(source))
-        assert producer(item) not in self.ahead, "what runs before its operands passed the check"
+        assert self.yielded_ahead[number] is None, "what runs before its operands passed the check"
         return item
 
     def _finish_step(self, step: int, index: ir.Value) -> None:
         """Record what the body hands on although no operation of it computes it."""
         for number, item in enumerate(self.yielded):
-            if producer(item) not in self.ahead:
+            if self.yielded_ahead[number] is None:
                 self.ready[number, step] = self._operand(item, step, 0, index, 0)
 
     def _needed(self) -> list[Key]:
         """The values of earlier steps that a step uses itself, or has to pass on."""
         needed: dict[Key, None] = {}
         for placed in self.steps:
-            for operand in (*placed.op.operands, *(item for inner in nested(placed.op) for item in inner.operands)):
+            inside = (item for inner in self.inside.get(placed.op, ()) for item in inner.operands)
+            for operand in (*self.operands[placed.op], *inside):
                 self._note(needed, operand, placed.ahead)
         for number, item in enumerate(self.yielded):
             self._note_yield(needed, number, -self._producer_ahead(number))
-            if producer(item) not in self.ahead:
+            if self.yielded_ahead[number] is None:
                 self._note(needed, item, 0)
         for what, step in list(needed):
             for later in range(step + 1, 0):
@@ -303,21 +335,17 @@ class Expansion:
         return list(needed)
 
     def _note(self, needed: dict[Key, None], operand: ir.Value, ahead: int) -> None:
-        if self._is_argument(operand):
-            number = operand.arg_number - 1
-            if number >= 0:
-                self._note_yield(needed, number, ahead - 1 - self._producer_ahead(number))
-        elif producer(operand) in self.ahead and operand not in self.slots:
-            produced = ahead - self.ahead[producer(operand)]
-            if produced < 0:
-                needed[operand, produced] = None
+        _, number, made = self._origin(operand)
+        if number is not None and number >= 0:
+            self._note_yield(needed, number, ahead - 1 - self._producer_ahead(number))
+        elif made is not None and made > ahead:
+            needed[operand, ahead - made] = None
 
     def _note_yield(self, needed: dict[Key, None], number: int, step: int) -> None:
-        item = self.yielded[number]
+        source = self._origin(self.yielded[number]).argument
         if step < 0:
             needed[number, step] = None
-        elif self._is_argument(item) and item.arg_number > 0:
-            source = item.arg_number - 1
+        elif source is not None and source >= 0:
             self._note_yield(needed, source, step - 1 - self._producer_ahead(source))
 
     def _value_at(self, key: Key) -> ir.Value:

@@ -4,7 +4,7 @@ Groups of waves that are out of phase (`ck.group_barrier`) meet at barriers that
 access has ended for all of them only as many barriers later as lie between the first group and the last.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import reduce
 from itertools import zip_longest
 from operator import or_
@@ -145,11 +145,11 @@ def _shorter(closing: list[int]) -> tuple[int, ...]:
     return tuple(closing)
 
 
-def events_of(block: ir.Block) -> Iterator[tuple[Event, Access | None]]:
+def events_of(block: Iterable[ir.Operation]) -> Iterator[tuple[Event, Access | None]]:
     """LDS accesses, waits for copies, and barriers (with whether a wait for LDS is the last thing before)."""
     last: Access | None = None
     waited = False
-    for op in (op.operation for op in block):
+    for op in block:
         if op.name in (BARRIER, GROUP_BARRIER):
             yield Event(op, op.name, waited=waited), None
             last, waited = None, False

@@ -5,6 +5,7 @@ become blocks too (`branch_expansion`). One that a loop holds is a single operat
 a whole, and what stands inside has no place of its own in an order.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -58,7 +59,7 @@ class PipelineLoops(Pass):
 
     def apply(self, module: ir.Module) -> None:
         for function in functions(module):
-            while (op := _first_structured(function)) is not None:
+            for op in _structured(function):
                 if op.name == LOOP:
                     pipeline(op, named_target(function))
                 elif op.name == BRANCH:
@@ -67,13 +68,19 @@ class PipelineLoops(Pass):
                     expand_while(op)
 
 
-def _first_structured(function: ir.Operation) -> ir.Operation | None:
-    """The first loop or branch that no other one holds any more."""
-    for block in function.regions[0]:
-        for op in block:
-            if op.operation.name in STRUCTURED:
-                return op.operation
-    return None
+def _structured(function: ir.Operation) -> Iterator[ir.Operation]:
+    """The loops and branches that no other one holds, each to be expanded before the next is asked for, which may have
+    come out of it. What precedes one stays as it is.
+    """
+    done = 0
+    while True:
+        blocks = list(function.regions[0])[done:]
+        places = ((number, view.operation) for number, block in enumerate(blocks) for view in block)
+        found = next(((number, op) for number, op in places if op.name in STRUCTURED), None)
+        if found is None:
+            return
+        done += found[0]
+        yield found[1]
 
 
 def pipeline(loop: ir.Operation, target: Target | None = None) -> None:

@@ -25,13 +25,12 @@ class PlaceSchedBarriers(Pass):
     name: ClassVar[str] = "ck-place-sched-barriers"
 
     def apply(self, module: ir.Module) -> None:
-        for function in expanded_functions(module, self.name):
-            for block in function.regions[0]:
+        for _, blocks in expanded_functions(module, self.name):
+            for block in blocks:
                 _fence(block)
 
 
-def _fence(block: ir.Block) -> None:
-    ops = [op.operation for op in block.operations]
+def _fence(ops: list[ir.Operation]) -> None:
     if not any(PINNED in op.attributes for op in ops):
         return
     fenced = False  # whether the last operation is a fence that nothing may cross

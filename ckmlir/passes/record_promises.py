@@ -32,7 +32,7 @@ from ckmlir.dialect.build import integer, integer_of, producer
 from ckmlir.dialect.divisors import ARGUMENT_DIVISOR, constant_of
 from ckmlir.dialect.notes import PROMISES, leave_note
 from ckmlir.dialect.reach import NEAR_BYTES
-from ckmlir.dialect.scalars import bits
+from ckmlir.dialect.scalars import bits, name_of
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
@@ -235,10 +235,10 @@ def _is_known(op: ir.Operation) -> bool:
     if op.name == "arith.constant":
         return constant_of(op.results[0]) is not None
     if op.name == "llvm.load":
-        return "invariant" in op.attributes and str(op.results[0].type) in ("i32", "i64")
+        return "invariant" in op.attributes and name_of(op.results[0].type) in ("i32", "i64")
     if op.name == "llvm.getelementptr":
         return len(op.operands) == 2
-    return op.name in ARITHMETIC and str(op.results[0].type) in ("i1", "i32", "i64")
+    return op.name in ARITHMETIC and name_of(op.results[0].type) in ("i1", "i32", "i64")
 
 
 def _end(block: ir.Block) -> ir.Operation:

@@ -9,6 +9,7 @@ option   ::= name `=` (word | `"` text with \\" and \\\\ `"`)
 
 from __future__ import annotations
 
+import functools
 import re
 
 from ckmlir.mlir import ir
@@ -28,15 +29,24 @@ def parse_pass(text: str) -> Pass:
     Raises PipelineSyntaxError for text that is not a pass of ours and that MLIR cannot read either.
     """
     text = text.strip()
+    if text.startswith(PREFIX):
+        return _our_pass(text)
     match = _OUR_ENTRY.fullmatch(text)
-    if text.startswith(PREFIX) or (match and is_known(match["name"])):
-        if match is None:
-            raise PipelineSyntaxError(f"{text!r} is not of the form {PREFIX}name{{option=value …}}")
+    if match and is_known(match["name"]):
         return make_pass(find_pass(match["name"]), _parse_options(match["name"], match["options"] or ""))
     nested = _OUR_NAME.search(text)
     if nested:
         raise PipelineSyntaxError(f"{nested[0]} runs on whole modules: it cannot stand inside {text!r}")
     return UpstreamPass(text)
+
+
+@functools.cache
+def _our_pass(text: str) -> Pass:
+    """A pass of this package; passes are values, so that each text is read once."""
+    match = _OUR_ENTRY.fullmatch(text)
+    if match is None:
+        raise PipelineSyntaxError(f"{text!r} is not of the form {PREFIX}name{{option=value …}}")
+    return make_pass(find_pass(match["name"]), _parse_options(match["name"], match["options"] or ""))
 
 
 def parse_pipeline(text: str, context: ir.Context) -> list[Pass]:

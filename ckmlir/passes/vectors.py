@@ -5,6 +5,8 @@ from collections.abc import Sequence
 from ckmlir.dialect.build import producer, value
 from ckmlir.mlir import ir
 
+SLICE, SHUFFLE = "vector.extract_strided_slice", "vector.shuffle"
+
 
 def vector_type(length: int, element: ir.Type) -> ir.Type:
     """`vector<length x element>`."""
@@ -28,7 +30,7 @@ def part(vector: ir.Value, start: int, length: int) -> ir.Value:
         name: ir.ArrayAttr.get([ir.IntegerAttr.get(i64, number)])
         for name, number in (("offsets", start), ("sizes", length), ("strides", 1))
     }
-    return value("vector.extract_strided_slice", vector_type(length, vector.type.element_type), [vector], array)
+    return value(SLICE, vector_type(length, vector.type.element_type), [vector], array)
 
 
 def element(vector: ir.Value, position: int) -> ir.Value:
@@ -41,7 +43,7 @@ def element(vector: ir.Value, position: int) -> ir.Value:
 def shuffle(left: ir.Value, right: ir.Value, positions: Sequence[int]) -> ir.Value:
     """Elements of two vectors of one type; positions count through `left`, then `right`."""
     return value(
-        "vector.shuffle",
+        SHUFFLE,
         vector_type(len(positions), left.type.element_type),
         [left, right],
         {"mask": ir.DenseI64ArrayAttr.get(list(positions))},
@@ -50,7 +52,7 @@ def shuffle(left: ir.Value, right: ir.Value, positions: Sequence[int]) -> ir.Val
 
 def is_join(op: ir.Operation) -> bool:
     """Whether an operation is a shuffle that puts one vector behind the other."""
-    return op.name == "vector.shuffle" and list(ir.DenseI64ArrayAttr(op.attributes["mask"])) == list(
+    return op.name == SHUFFLE and list(ir.DenseI64ArrayAttr(op.attributes["mask"])) == list(
         range(sum(int(operand.type.shape[0]) for operand in op.operands))
     )
 

@@ -77,10 +77,9 @@ def _kernels(module: ir.Module) -> list[ir.Operation]:
 
 
 def _check_arguments(function: ir.Operation) -> None:
-    for block in function.regions[0]:
-        for argument in block.arguments:
-            if is_ck(argument.type):
-                fail(function, f"its blocks take pointers, scalars and vectors, not {argument.type}")
+    taken = {argument.type for block in function.regions[0] for argument in block.arguments}
+    for type_ in filter(is_ck, taken):
+        fail(function, f"its blocks take pointers, scalars and vectors, not {type_}")
 
 
 def operations(root: ir.Operation, *, without: Collection[str] = ()) -> Iterator[ir.Operation]:
@@ -144,16 +143,36 @@ def waves_of(function: ir.Operation) -> int:
         fail(function, f"the kernel {problem}: its workgroup's waves, `ck.waves = 4 : i32`")
 
 
-def expanded_functions(module: ir.Module, name: str) -> Iterator[ir.Operation]:
-    """`functions` for the pass `name`, which reads a kernel as a control-flow graph; PassFailure where a loop or branch
-    is left.
+Blocks = list[list[ir.Operation]]
+"""The operations of each block of a control-flow graph, listed once: the bindings take longer to list an operation than
+most passes to look at one."""
+
+
+def blocks_of(function: ir.Operation) -> Blocks:
+    """What the blocks of a kernel hold."""
+    return [[view.operation for view in block] for block in function.regions[0]]
+
+
+def by_name(blocks: Blocks) -> dict[str, list[ir.Operation]]:
+    """Operations by name, each in the program's order."""
+    found: dict[str, list[ir.Operation]] = {}
+    for block in blocks:
+        for op in block:
+            found.setdefault(op.name, []).append(op)
+    return found
+
+
+def expanded_functions(module: ir.Module, name: str) -> Iterator[tuple[ir.Operation, Blocks]]:
+    """`functions` with their blocks, for the pass `name`, which reads a kernel as a control-flow graph; PassFailure
+    where a loop or branch is left.
     """
     for function in functions(module):
-        left = next((op for op in operations(function) if op.name in STRUCTURED), None)
+        blocks = blocks_of(function)
+        left = next((op for block in blocks for op in block if op.name in STRUCTURED), None)
         if left is not None:
             what = "loops of stages" if left.name == LOOP else f"'{left.name}'"
             fail(function, f"holds {what}; run ck-pipeline-loops before {name}")
-        yield function
+        yield function, blocks
 
 
 def move_rest(op: ir.Operation, block: ir.Block, *, itself: bool = False) -> None:

@@ -15,7 +15,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import AllocateLds
 from ckmlir.passes.framework import PassFailure
 from ckmlir.passes.lds_liveness import interferences
-from ckmlir.passes.walk import functions, operations
+from ckmlir.passes.walk import blocks_of, functions, operations
 
 THREAD = 'distribution = "d0: 64@lane", registers = array<i32: 0>'
 Event = tuple[str, int]
@@ -132,7 +132,7 @@ def live_together(graph: Graph) -> set[frozenset[int]]:
     module = graph.module()
     function = next(functions(module))
     tensors = [op.results[0] for op in operations(function) if op.name == "ck.lds_alloc"]
-    together, apart = interferences(function, tensors)
+    together, apart = interferences(function, blocks_of(function), tensors)
     assert all(others <= apart[tensor] for tensor, others in together.items())
     return {
         frozenset((tensors.index(tensor), tensors.index(other))) for tensor in tensors for other in together[tensor]
