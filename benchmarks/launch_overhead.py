@@ -1,5 +1,5 @@
 """What a launch costs before it reaches the driver: Python and hip-python, against a driver that does nothing; and what
-it costs to take loaded kernels to another problem.
+it costs to take loaded kernels to another problem, of several operators.
 
     python benchmarks/launch_overhead.py [--repeats 9]
 
@@ -24,7 +24,7 @@ import numpy as np
 from driver_double import the_double
 
 from ckmlir.ops import find_operator
-from ckmlir.runtime import open_device
+from ckmlir.runtime import Device, open_device
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.recent import MOST
 from ckmlir.targets import get_target
@@ -44,6 +44,20 @@ class Tensor:
 
     def stride(self) -> tuple[int, ...]:
         return self._strides
+
+
+BOUND: dict[str, tuple[str, Callable[[int], dict[str, object]]]] = {
+    "gemm, any sizes": ("gemm", lambda i: {"m": 1001 + i, "n": 999, "k": 1003}),
+    "gemm, 8 parts of K": ("gemm", lambda i: {"m": 1 + i % 64, "n": 64 * (1 + i // 64), "k": 8192, "split_k": 8}),
+    "softmax": ("softmax", lambda i: {"m": 1 + i, "n": 1024}),
+    "layernorm2d": ("layernorm2d", lambda i: {"m": 1 + i, "n": 1024}),
+    "fmha_fwd": ("fmha_fwd", lambda i: {"sq": 1 + i, "sk": 1 + i, "h": 8}),
+    "permute": ("permute", lambda i: {"shape": (64, 64, 1001 + i), "perm": (0, 2, 1)}),
+    "img2col": ("img2col", lambda i: {"n": 2, "image": (8 * (2 + i % 32), 8 * (2 + i // 32))}),
+    "reduce by two kernels": ("reduce", lambda i: {"shape": (4, 30_000 + 64 * i), "split": 3}),
+    "moe_layer": ("moe_layer", lambda i: {"t": 512 + i}),
+}
+"""Problems of an operator by their number, which the kernels of the first compute, most of them."""
 
 
 def measure(repeats: int) -> dict[str, list[float]]:
@@ -90,10 +104,29 @@ def measure(repeats: int) -> dict[str, list[float]]:
             for _ in range(CALLS):
                 call()
             times.setdefault(kind, []).append((time.thread_time() - start) / CALLS * 1e6)
+    for kind, (name, keys) in BOUND.items():
+        times[kind] = [bound(device, name, keys) for _ in range(repeats)]
     double.restore("hipModuleLaunchKernel")
     device.close()
     double.stop()
     return times
+
+
+def bound(device: Device, name: str, keys: Callable[[int], dict[str, object]]) -> float:
+    """Microseconds to bind the kernels of the first problem to one of the others, which was not bound before."""
+    operator = find_operator(name)
+    first = Executable(device, operator, operator.problem(**keys(0)))
+    target = get_target(device.properties.target)
+    problems = [operator.problem(**keys(number)) for number in range(1, 1 + 2 * MOST)]
+    problems = [one for one in problems if not operator.mismatches(one, first.spec, target)]
+    for one in problems:  # of the ways that these problems take, each is met once
+        first.bind(one).close()
+    start = time.thread_time()
+    for one in problems:
+        first.bind(one).close()
+    seconds = time.thread_time() - start
+    first.close()
+    return seconds / len(problems) * 1e6
 
 
 def bound_and_called(executable: Executable, stream: object, memories: dict[str, object]) -> None:

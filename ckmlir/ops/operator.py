@@ -25,6 +25,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import Key, RequestError, read_keys
+from ckmlir.ops.scalars import gcd
 from ckmlir.ops.spec import Reason, Spec, differences
 from ckmlir.ops.steps import OWN_KERNEL, Fill, OwnKernel, PackOnHost, Workspace
 from ckmlir.targets import Target
@@ -356,7 +357,7 @@ def alignment(element_bytes: int, *sizes: int) -> int:
 
     A vector that starts at a multiple of it is then aligned and never crosses the end of a row.
     """
-    return math.gcd(16 // element_bytes, *sizes)
+    return gcd(16 // element_bytes, *sizes)
 
 
 def ceil_div(numerator: int, denominator: int) -> int:

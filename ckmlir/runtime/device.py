@@ -148,6 +148,12 @@ class PreparedLaunch(Protocol):
     def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
         """Queue it. Raises as `Device.launch`."""
 
+    def again(self, grid: Extent, scalars: Sequence[int | float]) -> PreparedLaunch:
+        """The same with another grid, and other values of the scalars, in their order.
+
+        Raises DeviceError for a grid that the device refuses, OverflowError for a value that its type does not hold.
+        """
+
 
 class Stream(Protocol):
     """A queue of work."""

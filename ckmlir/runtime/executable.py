@@ -22,6 +22,7 @@ from ckmlir.compiler import CompiledKernel
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator
+from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.arguments import (
@@ -33,13 +34,13 @@ from ckmlir.runtime.arguments import (
     may_overlap,
     view_of,
 )
-from ckmlir.runtime.bound_plan import After, BoundPlan
+from ckmlir.runtime.bound_plan import After
+from ckmlir.runtime.bound_plans import BoundPlans
 from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, Stream
 from ckmlir.runtime.device_array import DeviceArray
 from ckmlir.runtime.lenders import Allocator
 from ckmlir.runtime.loaded import LoadedKernel
 from ckmlir.runtime.operator_kernels import OperatorKernels
-from ckmlir.runtime.recent import Recent
 from ckmlir.runtime.strided import elements, to_memory
 from ckmlir.targets import Target, get_target
 
@@ -120,7 +121,7 @@ class Executable:
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
         kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host))
-        self._bind(kernels, problem, Recent(), chosen=spec is None)
+        self._bind(kernels, problem, BoundPlans(kernels), chosen=spec is None)
 
     def bind(self, problem: Any) -> Executable:
         """The same kernels for another problem of the operator: nothing is compiled or loaded that is there already.
@@ -132,13 +133,11 @@ class Executable:
         """
         _check_kind(self._kernels.operator, problem, type(self.problem))
         other = object.__new__(type(self))
-        other._bind(self._kernels, problem, self._recent)
+        other._bind(self._kernels, problem, self._plans)
         return other
 
-    def _bind(
-        self, kernels: OperatorKernels, problem: Any, recent: Recent[BoundPlan], *, chosen: bool = False
-    ) -> None:
-        self._recent = recent
+    def _bind(self, kernels: OperatorKernels, problem: Any, plans: BoundPlans, *, chosen: bool = False) -> None:
+        self._plans = plans
         self._kernels, self._device, self._target = kernels, kernels.device, kernels.target
         self.problem, self.spec = problem, kernels.spec
         self._arrays: dict[str, ArraySpec] = {}
@@ -148,8 +147,7 @@ class Executable:
         self._is_closed = False
         kernels.retain()
         try:
-            self._bound = recent.get(problem, lambda: BoundPlan(kernels, kernels.plan(problem, chosen=chosen)))
-            self.plan = self._bound.plan
+            self._bound = plans.chosen(problem) if chosen else plans.of(problem)
         except BaseException:
             kernels.release()
             raise
@@ -160,6 +158,11 @@ class Executable:
         if not self._arrays:  # made when a call first checks against them: launches do not need them
             self._arrays = {array.name: array for array in self._kernels.operator.arrays(self.problem)}
         return self._arrays
+
+    @property
+    def plan(self) -> Plan:
+        """See the class."""
+        return self._bound.plan
 
     @property
     def loaded(self) -> LoadedKernel | None:

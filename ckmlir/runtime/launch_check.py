@@ -69,13 +69,7 @@ def check_geometry(
         raise DeviceError(f"{kernel}: grid {grid} and block {block} must be whole numbers") from None
     if len(grid) != 3 or len(block) != 3:
         raise DeviceError(f"{kernel}: grid {grid} and block {block} must have three sizes")
-    if min(grid) < 1 or min(block) < 1:
-        raise DeviceError(f"{kernel}: grid {grid} and block {block} must be positive; skip a launch of nothing")
-    for blocks, items in zip(grid, block, strict=True):
-        if blocks * items > MAXIMUM_GRID_ITEMS:
-            raise DeviceError(f"{kernel}: {blocks} workgroups of {items} work-items exceed {MAXIMUM_GRID_ITEMS}")
-    if max(grid[1:]) > MAXIMUM_FURTHER:
-        raise DeviceError(f"{kernel}: grid {grid}; HIP takes at most {MAXIMUM_FURTHER} along the second and third axis")
+    check_grid(kernel, grid, block)
     size, most = math.prod(block), min(metadata.max_flat_workgroup_size, properties.workgroup_size)
     if size > most:
         raise DeviceError(f"{kernel}: a workgroup of {size} work-items; the kernel takes at most {most}")
@@ -86,6 +80,17 @@ def check_geometry(
     lds = metadata.group_segment_size + dynamic_lds
     if lds > properties.lds_bytes:
         raise DeviceError(f"{kernel}: {lds} bytes of LDS; {properties.name} has {properties.lds_bytes} a workgroup")
+
+
+def check_grid(kernel: str, grid: Extent, block: Extent) -> None:
+    """Raise DeviceError for a grid that cannot be right of workgroups like these."""
+    if min(grid) < 1 or min(block) < 1:
+        raise DeviceError(f"{kernel}: grid {grid} and block {block} must be positive; skip a launch of nothing")
+    for blocks, items in zip(grid, block, strict=True):
+        if blocks * items > MAXIMUM_GRID_ITEMS:
+            raise DeviceError(f"{kernel}: {blocks} workgroups of {items} work-items exceed {MAXIMUM_GRID_ITEMS}")
+    if max(grid[1:]) > MAXIMUM_FURTHER:
+        raise DeviceError(f"{kernel}: grid {grid}; HIP takes at most {MAXIMUM_FURTHER} along the second and third axis")
 
 
 def explicit_arguments(kernel: Kernel) -> list[ArgumentMetadata]:

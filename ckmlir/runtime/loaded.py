@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import threading
+from collections.abc import Sequence
 from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -41,14 +42,22 @@ class LoadedKernel:
         Raises DeviceError for a launch that the device refuses, one that does not fit on it at a time among them.
         """
         if launch.resident:
-            self._check_resident(launch)
+            self._check_resident(launch.grid, launch.block)
         arguments = [None if isinstance(one, str) else one for one in launch.arguments]
         return self._device.prepare(self._module, self.compiled.kernel_name, launch.grid, launch.block, arguments)
 
-    def _check_resident(self, launch: Launch) -> None:
+    def prepare_again(
+        self, prepared: PreparedLaunch, launch: Launch, grid: tuple[int, int, int], scalars: Sequence[int | float]
+    ) -> PreparedLaunch:
+        """What `launch` was prepared as, with another grid and other scalars. Raises what `prepare` raises."""
+        if launch.resident:
+            self._check_resident(grid, launch.block)
+        return prepared.again(grid, scalars)
+
+    def _check_resident(self, grid: tuple[int, int, int], block: tuple[int, int, int]) -> None:
         units = self._device.properties.compute_units
-        held = units * self.compiled.workgroups_a_unit(math.prod(launch.block))
-        count = math.prod(launch.grid)
+        held = units * self.compiled.workgroups_a_unit(math.prod(block))
+        count = math.prod(grid)
         if count > held:
             raise DeviceError(
                 f"{self.compiled.kernel_name}: its {count} workgroups wait for each other, and the {units} compute "

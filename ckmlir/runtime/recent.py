@@ -19,33 +19,47 @@ class Recent(Generic[V]):
 
     def __init__(self, most: int = MOST) -> None:
         self._most = most
-        self._values: dict[Any, V] = {}
+        self._values: dict[Any, list[V]] = {}
         self._lock = threading.Lock()
 
-    def get(self, problem: Any, make: Callable[[], V]) -> V:
-        """The value of an equal problem; if there is none, it is made and remembered. Raises what `make` raises."""
-        key = _key(problem)
-        found = self._values.get(key)
-        if found is None:
-            found = make()
-            with self._lock:
-                self._values[key] = found
-                if len(self._values) > self._most:
-                    del self._values[next(iter(self._values))]
-        return found
+    def get(self, problem: Any, make: Callable[[Any], V]) -> V:
+        """The value of an equal problem; if there is none, `make(problem)`, which is remembered. Raises what `make`
+        raises."""
+        place = self._values.setdefault(_Key(problem), [])  # a place, so that the key is looked up once
+        if not place:
+            if len(self._values) > self._most:
+                with self._lock:
+                    while len(self._values) > self._most:
+                        del self._values[next(iter(self._values))]
+            place.append(make(problem))
+        return place[0]
 
 
-def _key(problem: Any) -> Any:
-    """A problem and the signs of its numbers: zeros of both signs are equal, and are not the same argument."""
-    names = _reals(type(problem))
-    if not names:
-        return problem
+class _Key:
+    """A problem and the signs of its numbers: zeros of both signs are equal, and are not the same argument. It is
+    hashed once, since a problem has many fields."""
+
+    __slots__ = ("hash", "value")
+
+    def __init__(self, problem: Any) -> None:
+        names = _reals(type(problem))
+        self.value = (problem, *_signs(problem, names)) if names else problem
+        self.hash = hash(self.value)
+
+    def __hash__(self) -> int:
+        return self.hash
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Key) and bool(self.value == other.value)
+
+
+def _signs(problem: Any, names: tuple[str, ...]) -> list[float]:
     signs: list[float] = []
     for name in names:
         value = getattr(problem, name)
         numbers = value.values() if isinstance(value, dict) else (value,)
         signs += [math.copysign(1.0, number) for number in numbers if number is not None]
-    return problem, *signs
+    return signs
 
 
 _REALS: dict[type, tuple[str, ...]] = {}

@@ -6,7 +6,7 @@ import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
-from typing import cast
+from functools import partial
 
 import numpy as np
 
@@ -300,15 +300,7 @@ class SimulatorDevice:
         self, module: Module, kernel: str, grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
     ) -> PreparedLaunch:
         """See `Device`; the simulator checks every launch."""
-
-        def launch(memories: Sequence[Memory], stream: Stream | None = None) -> None:
-            if len(memories) != arguments.count(None):
-                raise DeviceError(f"{arguments.count(None)} memories are needed, not {len(memories)}")
-            rest = iter(memories)
-            given = [next(rest) if one is None else cast("Argument", one) for one in arguments]
-            self._launch(module, kernel, grid, block, given, 0, stream)
-
-        return launch
+        return _PreparedLaunch(partial(self._launch, module, kernel), grid, block, arguments)
 
     def _run(
         self,
@@ -371,3 +363,27 @@ class SimulatorDevice:
 def _pointer(memory: SimulatorMemory, offset: int) -> DeviceMemory | int:
     """What the simulator takes for an address."""
     return memory.contents if offset == 0 else memory.address + offset
+
+
+class _PreparedLaunch:
+    """See `Device.prepare`."""
+
+    def __init__(
+        self, launch: Callable[..., None], grid: Extent, block: Extent, arguments: Sequence[np.generic | None]
+    ) -> None:
+        self._launch, self._grid, self._block, self._arguments = launch, grid, block, arguments
+
+    def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
+        """See `PreparedLaunch`."""
+        needed = self._arguments.count(None)
+        if len(memories) != needed:
+            raise DeviceError(f"{needed} memories are needed, not {len(memories)}")
+        rest = iter(memories)
+        given = [next(rest) if one is None else one for one in self._arguments]
+        self._launch(self._grid, self._block, given, 0, stream)
+
+    def again(self, grid: Extent, scalars: Sequence[int | float]) -> _PreparedLaunch:
+        """See `PreparedLaunch`."""
+        rest = iter(scalars)
+        arguments = [None if one is None else type(one)(next(rest)) for one in self._arguments]
+        return _PreparedLaunch(self._launch, grid, self._block, arguments)

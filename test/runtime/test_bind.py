@@ -184,7 +184,7 @@ def test_problems_that_differ_by_a_sign_alone_are_told_apart() -> None:
     made = itertools.count()
 
     def number(problem: Any) -> int:
-        return recent.get(problem, lambda: next(made))
+        return recent.get(problem, lambda _: next(made))
 
     gemms = [GEMM.problem(op="0.5*acc*alpha", alpha=alpha) for alpha in (0.0, -0.0)]
     rows = [find_operator("softmax").problem(m=1, n=8, scale=scale) for scale in (1.0, 2.0)]
@@ -197,4 +197,4 @@ def test_problems_that_differ_by_a_sign_alone_are_told_apart() -> None:
 def test_every_problem_can_be_remembered(name: str) -> None:
     """Two problems of equal requests are one."""
     recent: Recent[int] = Recent()
-    assert [recent.get(find_operator(name).problem(), lambda one=one: one) for one in (1, 2)] == [1, 1]
+    assert [recent.get(find_operator(name).problem(), lambda _, one=one: one) for one in (1, 2)] == [1, 1]

@@ -96,6 +96,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.scalars import f32, i32, i64
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
@@ -254,19 +255,19 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         whole, parted = problem.attention, problem.parted
         sums = [PARTS[name] if parted else name for name in ("dk", "dv")]
         arguments: list[Argument] = ["q", "k", "v", "do", "exponent", "delta", "dq_parts", *sums, *spec.lists]
-        arguments += map(np.int32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
-        arguments += map(np.float32, (whole.scale, whole.scale * math.log2(math.e)))
+        arguments += map(i32, (whole.sq, whole.sk, whole.rows("q"), whole.h, problem.ratio))
+        arguments += map(f32, (whole.scale, whole.scale * math.log2(math.e)))
         for name in STRIDED:
             batch, head, row = packed_strides(problem, name) if parted and name in PARTS else problem.strides(name)
-            arguments += (np.int32(row), np.int64(head), np.int64(batch))
+            arguments += (i32(row), i64(head), i64(batch))
         if spec.mask != "none":
             found = whole.mask.cornerless if spec.varied else whole.mask.coordinates
-            arguments += map(np.int32, found(whole.sq, whole.sk))
+            arguments += map(i32, found(whole.sq, whole.sk))
             more = [whole.mask.sink] * (spec.mask == "sinks") + [whole.mask.bottom_right] * spec.varied
-            arguments += map(np.int32, more)
+            arguments += map(i32, more)
         if spec.sink in ("slots", KEPT):
-            arguments.append(np.int64(slot_elements(problem)))
-            arguments += [np.int32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
+            arguments.append(i64(slot_elements(problem)))
+            arguments += [i32(keys_of_a_workgroup(problem, spec, target))] * (spec.sink == KEPT)
         elif spec.sink == "shares":
             arguments += (COSTS, *SHARED.values(), WRITTEN, *self._shares(problem, spec, target).arguments(whole.d))
         for part in problem.kernel_parts:

@@ -24,9 +24,10 @@ import numpy as np
 from ckmlir.ops.attention.slots_operator import WAVES, SlotsOperator, SlotsProblem, SlotsSpec, slot_keys
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, array_spec, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT, order_decides
 from ckmlir.ops.request import Real, RequestError
+from ckmlir.ops.scalars import f32, i32, i64
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -126,9 +127,9 @@ class ConvertDq(SlotsOperator[Problem, ConvertDqSpec]):
             return NOTHING
         shares, (batch, head, row) = problem.shares, problem.strides
         sizes = (shares.queries.longest, shares.keys.longest, shares.queries.total, shares.heads)
-        arguments = ("dq_parts", *spec.lists, "costs", "dq", *map(np.int32, sizes), "written")
+        arguments: tuple[Argument, ...] = ("dq_parts", *spec.lists, "costs", "dq", *map(i32, sizes), "written")
         arguments += (*shares.arguments(problem.d), *shares.bounding)
-        arguments += (np.float32(problem.alpha), np.int32(row), np.int64(head), np.int64(batch))
+        arguments += (f32(problem.alpha), i32(row), i64(head), i64(batch))
         grid = (ceil_div(shares.queries.longest, spec.block[0]), shares.heads, shares.sequences)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), arguments)
 

@@ -24,6 +24,7 @@ from ckmlir.ops.attention.slot_table import Shares
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
 from ckmlir.ops.request import Choice, Integer
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, Spec, by, not_a_choice, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -116,7 +117,7 @@ class Costs(Operator[Shares, CostsSpec]):
 
     def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
         numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.workgroups)
-        arguments = (*spec.lists, "costs", *map(np.int32, numbers), *problem.bounding)
+        arguments = (*spec.lists, "costs", *map(i32, numbers), *problem.bounding)
         return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), arguments)
 
 

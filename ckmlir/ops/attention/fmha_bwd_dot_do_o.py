@@ -34,6 +34,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32, order_decides
 from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
+from ckmlir.ops.scalars import f32, i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -260,10 +261,10 @@ class DotDoO(Operator[Problem, DotDoOSpec]):
         if self.writes_nothing(problem):
             return NOTHING
         arguments: list[Argument] = ["o", "do", "lse", "delta", "exponent", *["sink", "sink_parts"] * problem.sink]
-        arguments += [*spec.lists, *map(np.int32, (problem.queries.longest, problem.queries.total, problem.h))]
-        arguments.append(np.float32(problem.factor))
+        arguments += [*spec.lists, *map(i32, (problem.queries.longest, problem.queries.total, problem.h))]
+        arguments.append(f32(problem.factor))
         for batch, head, row in (problem.o_strides, problem.do_strides):
-            arguments += (np.int32(row), np.int64(head), np.int64(batch))
+            arguments += (i32(row), i64(head), i64(batch))
         grid = (problem.blocks, problem.h, problem.b)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), tuple(arguments))
 

@@ -23,6 +23,7 @@ from ckmlir.ops.attention.slots_operator import WAVES, SlotsOperator, SlotsProbl
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, array_spec
+from ckmlir.ops.scalars import i32, i64
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
@@ -82,8 +83,8 @@ class Join(SlotsOperator[Problem, JoinSpec]):
         if shares.own_slots < 2 or self.writes_nothing(problem):
             return NOTHING
         sizes = (shares.queries.longest, shares.keys.longest, shares.sequences)
-        arguments = ("slots", *spec.lists, "costs", "dk", *map(np.int32, sizes), *shares.bounding)
-        arguments += (np.int32(row), np.int64(head), np.int64(batch))
+        arguments = ("slots", *spec.lists, "costs", "dk", *map(i32, sizes), *shares.bounding)
+        arguments += (i32(row), i64(head), i64(batch))
         return Launch((shares.own_slots - 1, 1, 1), (WAVES * WAVE_SIZE, 1, 1), arguments)
 
 

@@ -77,6 +77,7 @@ from ckmlir.ops.operator import (
 )
 from ckmlir.ops.packing import pack_values
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Choice, Flag, Integer, Key, Real, RequestError
+from ckmlir.ops.scalars import f32, i32, i64
 from ckmlir.ops.schedules import ATTENTION as SCHEDULES
 from ckmlir.ops.schedules import EDGE as EDGES
 from ckmlir.ops.spec import Reason, by, unlike
@@ -361,23 +362,23 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
             return NOTHING
         lists = (one.name for one in (*problem.queries.arrays(), *problem.keys.arrays()))
         arguments: list[Argument] = [*"qkvo", *["lse"] * problem.lse, *lists]
-        arguments += map(np.int32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))
-        arguments.append(np.float32(problem.score_scale * math.log2(math.e)))
+        arguments += map(i32, (problem.sq, problem.sk, problem.h, problem.h // problem.hk))
+        arguments.append(f32(problem.score_scale * math.log2(math.e)))
         if problem.lse:
-            arguments.append(np.int32(problem.rows("q")))
+            arguments.append(i32(problem.rows("q")))
         if spec.scaled:
-            arguments.append(np.float32(problem.v_scale))
+            arguments.append(f32(problem.v_scale))
         for name in "qkvo":
             batch, head, row = problem.strides(name)
-            arguments += (np.int32(row), np.int64(head), np.int64(batch))
+            arguments += (i32(row), i64(head), i64(batch))
         mask = problem.mask
         if spec.mask != "none":
             found = mask.cornerless if spec.varied else mask.coordinates
-            arguments += map(np.int32, found(problem.sq, problem.sk))
-            arguments += map(np.int32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
+            arguments += map(i32, found(problem.sq, problem.sk))
+            arguments += map(i32, [mask.sink] * (spec.mask == "sinks") + [mask.bottom_right] * spec.varied)
         for part in (problem.source, *problem.parts):
             arguments += part.arguments(problem)
-        arguments += [np.int32(problem.b)] * (spec.order in IN_ONE_ROW)
+        arguments += [i32(problem.b)] * (spec.order in IN_ONE_ROW)
         return Launch(self.grid(problem, spec, target), (spec.waves * WAVE_SIZE, 1, 1), tuple(arguments))
 
     def grid(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[int, int, int]:

@@ -43,6 +43,7 @@ from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import DENORMAL, OVERFLOW, UNIT, in_f32
 from ckmlir.ops.request import Choice, Flag, Integer, Key, RequestError
+from ckmlir.ops.scalars import i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -333,12 +334,12 @@ class AppendKV(Operator[AppendProblem, AppendSpec]):
         source = whole.source.arrays(whole)
         arguments: list[Argument] = [array.name for array in self.arrays(problem) if array not in source]
         each = problem.each * problem.rotary // 2
-        arguments += map(np.int32, (whole.sq, problem.snew, whole.sk, problem.positions, each, whole.h, whole.hk))
+        arguments += map(i32, (whole.sq, problem.snew, whole.sk, problem.positions, each, whole.h, whole.hk))
         for name in STRIDED:
             if name.startswith("q") and not problem.has_queries:
                 continue
             batch, head, row = problem.strides_of(name)
-            arguments += (np.int32(row), np.int64(head), np.int64(batch))
+            arguments += (i32(row), i64(head), i64(batch))
         arguments += (*(array.name for array in source), *whole.source.numbers(whole))
         heads = max(whole.h, whole.hk) if problem.has_queries else whole.hk
         return Launch((ceil_div(rows, ROWS), heads, whole.b), (WAVES * WAVE_SIZE, 1, 1), tuple(arguments))

@@ -47,6 +47,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import Launch, Run, Step, array_spec, ceil_div
 from ckmlir.ops.precision import UNIT
 from ckmlir.ops.request import Integer, Key
+from ckmlir.ops.scalars import i32, i64
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
@@ -155,7 +156,7 @@ class FmhaFwdSplitkv(FmhaFwd):
             return launch
         splits, rows = splits_of(problem, spec, target), math.prod(lse_shape(problem))
         arguments = [WORKSPACES.get(one, one) if isinstance(one, str) else one for one in launch.arguments]
-        arguments += (np.int32(splits), np.int64(rows * problem.dv), np.int64(rows))
+        arguments += (i32(splits), i64(rows * problem.dv), i64(rows))
         return replace(launch, arguments=tuple(arguments))
 
     def grid(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[int, int, int]:

@@ -33,6 +33,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import LEAST_NORMAL, OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.scalars import i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -264,11 +265,11 @@ class Combine(Operator[CombineProblem, CombineSpec]):
             return NOTHING
         lists = [one.name for one in problem.queries.arrays()]
         arguments: list[Argument] = ["o_parts", "lse_parts", "o", *["lse"] * problem.lse, *lists]
-        arguments += map(np.int32, (problem.splits, problem.queries.longest, problem.h, problem.queries.total))
+        arguments += map(i32, (problem.splits, problem.queries.longest, problem.h, problem.queries.total))
         rows = math.prod(problem.lse_shape)
-        arguments += map(np.int64, (rows * problem.dv, rows))
+        arguments += map(i64, (rows * problem.dv, rows))
         batch, head, row = problem.o_strides
-        arguments += (np.int32(row), np.int64(head), np.int64(batch))
+        arguments += (i32(row), i64(head), i64(batch))
         grid = (ceil_div(problem.queries.longest, spec.tile[0]), problem.h, problem.b)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), tuple(arguments))
 

@@ -34,6 +34,7 @@ from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import i32, i64
 
 EVERYTHING = Mask.parse("none")
 
@@ -126,7 +127,7 @@ class Shares:
         """What kernels are told of them: sequences; elements in front of the slots of workgroups, and from one to the
         next."""
         places = (self.first_own(channels), self.queries.longest * channels)
-        return (np.int32(self.sequences), *map(np.int64, places))
+        return (i32(self.sequences), *map(i64, places))
 
     @property
     def bounding(self) -> tuple[Argument, ...]:
@@ -136,7 +137,7 @@ class Shares:
             return ()
         y, x = self.mask.cornerless(self.queries.longest, self.keys.longest)
         sinks = [self.mask.sink] * (self.mask.kind == "sinks")
-        return tuple(map(np.int32, (y, x, *sinks, self.mask.bottom_right)))
+        return tuple(map(i32, (y, x, *sinks, self.mask.bottom_right)))
 
     def check(self) -> None:
         """Raise RequestError for more work than 32 bits count."""

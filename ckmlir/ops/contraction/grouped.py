@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from random import Random
@@ -20,6 +19,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Reals, Series
 from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import gcd
 from ckmlir.targets import Target
 
 PRODUCTS, STEP = 4, 64
@@ -220,13 +220,13 @@ def packed_table(problem: GroupedProblem, spec: ContractionSpec, target: Target,
 def _bits(one: Problem) -> tuple[int, ...]:
     """The numbers of an expression as a table has them: f64, or f32 and nothing behind it."""
     unsigned: type[np.unsignedinteger[Any]] = np.uint64 if one.computing == "f64" else np.uint32
-    numbers = np.array([one.alpha, one.beta], real_type(one)).view(unsigned)
+    numbers = np.array([*map(real_type(one), (one.alpha, one.beta))]).view(unsigned)
     return tuple(int(number) for number in numbers.astype(np.uint64).view(np.int64))
 
 
 def narrowest(alignments: Sequence[Sequence[int]]) -> tuple[int, ...]:
     """Of several alignments, array by array, what all have."""
-    return tuple(math.gcd(*column) for column in zip(*alignments, strict=True))
+    return tuple(gcd(*column) for column in zip(*alignments, strict=True))
 
 
 def least_aligned(described: Sequence[tuple[str, ...]]) -> tuple[str, ...]:

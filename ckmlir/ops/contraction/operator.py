@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -29,6 +29,7 @@ from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step,
 from ckmlir.ops.packing import pack_values
 from ckmlir.ops.precision import PRECISIONS
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import f32, f64, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.expression import evaluate_exactly
@@ -268,7 +269,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         strides = (stride for name in names for stride in own.batch_of(name).strides)
         integers = (own.m, own.n, own.k, *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (own.alpha, own.beta) if spec.op else ()
-        arguments = (*names, *map(np.int32, integers), *map(real_type(own), numbers))
+        arguments = (*names, *map(i32, integers), *map(real_type(own), numbers))
         # The kernel numbers tiles row by row.
         shape = (tiles_n, tiles_m, *reversed(own.batch), *([parts] if lies else []))
         grid = (tiles_m * tiles_n, math.prod(own.batch), parts)
@@ -329,9 +330,9 @@ def require_rows(problem: Problem, spec: ContractionSpec) -> None:
             require_reachable("ldc", problem.ldc, spec.block[0], array)
 
 
-def real_type(problem: Problem) -> type[np.float32 | np.float64]:
+def real_type(problem: Problem) -> Callable[[float], np.float32 | np.float64]:
     """What kernels take alpha and beta as."""
-    return np.float64 if problem.computing == "f64" else np.float32
+    return f64 if problem.computing == "f64" else f32
 
 
 def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Iterator[str]:

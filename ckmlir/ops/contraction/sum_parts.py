@@ -37,6 +37,7 @@ from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run
 from ckmlir.ops.precision import PRECISIONS, Precision, order_decides
 from ckmlir.ops.request import Choice, Integer, Real, RequestError
+from ckmlir.ops.scalars import f32, f64, i32
 from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import Fill
 from ckmlir.ops.tensors.arrays import Operand, aligned_elements, broadcast_axes, checked_strides, packed
@@ -272,8 +273,8 @@ class SumParts(Operator[SumProblem, SumSpec]):
         counts = tile_counts(folded.lengths, spec.tile)
         strides = dict(zip(spec.arrays, problem.ordered.strides, strict=True))
         scalars = launch_scalars(spec, folded.lengths, counts, strides)
-        parts = (np.int32(problem.parts), np.int32(problem.part_stride))
-        real = np.float64 if problem.precision.name == "f64" else np.float32
+        parts = (i32(problem.parts), i32(problem.part_stride))
+        real = f64 if problem.precision.name == "f64" else f32
         numbers = (real(problem.alpha), real(problem.beta))
         return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts, *numbers))
 

@@ -38,6 +38,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Launch, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -134,7 +135,7 @@ class ConvBwdData(ConvolutionOperator):
         integers = (own.n, blocks, *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         names = [self._called(problem, name) for name in own.names]
-        arguments = (*names, *map(np.int32, integers), *map(real_type(problem), numbers))
+        arguments = (*names, *map(i32, integers), *map(real_type(problem), numbers))
         shape = (across, blocks // across, windows.classes, *reversed(problem.batch), *([parts] if lies else []))
         grid = (blocks * windows.classes, prod(problem.batch), parts)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)

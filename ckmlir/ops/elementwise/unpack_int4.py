@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from math import gcd, prod
+from math import prod
 from typing import Any
 
 import numpy as np
@@ -21,6 +21,7 @@ from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, RequestError, show
+from ckmlir.ops.scalars import gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -113,7 +114,7 @@ class UnpackInt4(Operator[Problem, UnpackSpec]):
 
     def launch(self, problem: Problem, spec: UnpackSpec, target: Target) -> Launch:
         tiles = ceil_div(problem.bytes, TILE)
-        return Launch((tiles, 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("x", "y", np.int32(problem.bytes)))
+        return Launch((tiles, 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("x", "y", i32(problem.bytes)))
 
 
 OPERATOR = UnpackInt4()

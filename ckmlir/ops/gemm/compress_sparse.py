@@ -32,6 +32,7 @@ from ckmlir.ops.operator import (
     require_reachable,
 )  # fmt: skip
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.values import moved_values
@@ -168,7 +169,7 @@ class CompressSparse(Operator[Problem, CompressSpec]):
             return NOTHING
         scalars = (problem.m, problem.k, problem.stride, problem.lda, problem.ld_index)
         grid = (ceil_div(problem.k, 2 * OF * BYTES), ceil_div(problem.m, ROWS), 1)
-        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "a", "index", *map(np.int32, scalars)))
+        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "a", "index", *map(i32, scalars)))
 
 
 OPERATOR = CompressSparse()

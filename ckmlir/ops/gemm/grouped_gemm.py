@@ -63,8 +63,9 @@ from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, array_spec
+from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
@@ -233,7 +234,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         stays = spec.walk == "persistent"
         workgroups = min(blocks, held(spec, target)) if stays else blocks
         integers = (len(problem.products), *[workgroups] * stays)
-        arguments = (TABLE, *map(np.int32, integers))
+        arguments: tuple[Argument, ...] = (TABLE, *map(i32, integers))
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments)
 
     def steps(self, problem: GroupedProblem, spec: ContractionSpec, target: Target) -> tuple[Step, ...]:

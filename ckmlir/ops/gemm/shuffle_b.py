@@ -23,6 +23,7 @@ from ckmlir.ops.contraction.shuffle import COLUMNS, shuffle_b, shuffled_shape
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div, require_reachable
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two, unlike
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
@@ -155,7 +156,7 @@ class ShuffleB(Operator[ShuffleProblem, ShuffleSpec]):
         if problem.shape[0] % rows:
             require_reachable("ldb", problem.pitch, rows, self.arrays(problem)[0])
         blocks = [ceil_div(length, step) for length, step in zip((problem.n, problem.k), problem.block, strict=True)]
-        scalars = map(np.int32, (problem.n, problem.k, problem.pitch))
+        scalars = map(i32, (problem.n, problem.k, problem.pitch))
         return Launch((prod(blocks), 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("b", "shuffled", *scalars))
 
 

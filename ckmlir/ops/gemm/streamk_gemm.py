@@ -23,8 +23,6 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from typing import Any
 
-import numpy as np
-
 from ckmlir.ops.contraction.block_resources import workgroups_a_unit
 from ckmlir.ops.contraction.contraction_spec import OUTPUTS, ContractionSpec, accumulator_type
 from ckmlir.ops.contraction.defaults import LARGE, plans
@@ -36,6 +34,7 @@ from ckmlir.ops.contraction.wishes import Wish
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, Launch, Step, ceil_div
 from ckmlir.ops.request import Choice, Integer, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.targets import Target
@@ -155,7 +154,7 @@ class StreamKGemm(ContractionOperator):
         )  # fmt: skip
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         spaces = [one.name for one in self.workspaces(problem, spec, target)]
-        arguments = (*names, *map(np.int32, integers), *spaces, *map(real_type(problem), numbers))
+        arguments = (*names, *map(i32, integers), *spaces, *map(real_type(problem), numbers))
         resident = _waits(spec) and shares.steps > 0
         across = ceil_div(problem.n, spec.block[1])
         # Whole blocks of one round are numbered row by row.

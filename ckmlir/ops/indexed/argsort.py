@@ -21,6 +21,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import WAVES, read_stride, some_values
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -118,7 +119,7 @@ class RowSort(Operator[Problem, SortSpec]):
     def launch(self, problem: Problem, spec: SortSpec, target: Target) -> Launch:
         names = [array.name for array in self.arrays(problem)]
         merges = max(problem.n - 1, 0).bit_length()
-        scalars = map(np.int32, (problem.n, problem.k, problem.stride, merges))
+        scalars = map(i32, (problem.n, problem.k, problem.stride, merges))
         return Launch((problem.m if problem.k else 0, 1, 1), (THREADS, 1, 1), (*names, *scalars))
 
 

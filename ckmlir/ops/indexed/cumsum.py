@@ -13,7 +13,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -24,6 +23,7 @@ from ckmlir.ops.indexed.rows import read_stride
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Flag, Integer, Pitch
+from ckmlir.ops.scalars import gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -152,7 +152,7 @@ class Cumsum(Operator[Problem, CumsumSpec]):
         across = 1 - problem.axis
         tiles = ceil_div((problem.m, problem.n)[across], TILES[problem.along][across])
         names = [array.name for array in self.arrays(problem)]
-        scalars = map(np.int32, (problem.m, problem.n, problem.stride, problem.ystride))
+        scalars = map(i32, (problem.m, problem.n, problem.stride, problem.ystride))
         return Launch((tiles, 1, 1), (WAVES * WAVE_SIZE, 1, 1), (*names, *scalars))
 
 

@@ -20,6 +20,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import DTYPES, TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, Pitch
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 
@@ -94,7 +95,7 @@ class GatherRows(Operator[Problem, GatherRowsSpec]):
         return {"y": Tolerance(0.0, 0.0, "nothing is computed")}
 
     def launch(self, problem: Problem, spec: GatherRowsSpec, target: Target) -> Launch:
-        scalars = map(np.int32, (problem.rows, problem.m, problem.n, problem.stride, problem.ystride))
+        scalars = map(i32, (problem.rows, problem.m, problem.n, problem.stride, problem.ystride))
         grid = column_tiles(problem.n, spec), ceil_div(problem.m, TILE_ROWS), 1
         return Launch(grid, spec.block, ("table", "ids", "y", *scalars))
 

@@ -12,7 +12,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -20,6 +19,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError
+from ckmlir.ops.scalars import gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -121,7 +121,7 @@ class Histogram(Operator[Problem, HistogramSpec]):
 
     def launch(self, problem: Problem, spec: HistogramSpec, target: Target) -> Launch:
         length = ceil_div(problem.length, spec.align) * spec.align  # of the only part: it ends with x
-        scalars = np.int32(problem.n), np.int32(length)
+        scalars = i32(problem.n), i32(length)
         return Launch((problem.parts, 1, 1), (WAVES * WAVE_SIZE, 1, 1), ("x", "counts", *scalars))
 
 

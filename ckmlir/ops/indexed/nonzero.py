@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from math import gcd
 from typing import Any
 
 import numpy as np
@@ -17,6 +16,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import DTYPES, read_stride
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec
 from ckmlir.ops.request import Choice, Integer, Pitch
+from ckmlir.ops.scalars import gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -98,7 +98,7 @@ class Nonzero(Operator[Problem, NonzeroSpec]):
     def launch(self, problem: Problem, spec: NonzeroSpec, target: Target) -> Launch:
         if not problem.m:
             return NOTHING
-        arguments = ("x", "y", "counts", np.int32(problem.n), np.int32(problem.stride))
+        arguments = ("x", "y", "counts", i32(problem.n), i32(problem.stride))
         return Launch((problem.m, 1, 1), (WAVE_SIZE, 1, 1), arguments)
 
 

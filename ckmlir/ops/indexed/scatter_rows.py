@@ -24,6 +24,7 @@ from ckmlir.ops.indexed.rows import TILE_ROWS, RowsSpec, column_tiles, read_stri
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, Step, array_spec, ceil_div
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, not_a_choice
 from ckmlir.ops.steps import OWN_KERNEL, Fill
 from ckmlir.targets import Target
@@ -147,7 +148,7 @@ class ScatterRows(Operator[Problem, ScatterRowsSpec]):
         return {"y": Tolerance(UNIT, errors, "sums rounded to their type after each addition, in any order", free)}
 
     def launch(self, problem: Problem, spec: ScatterRowsSpec, target: Target) -> Launch:
-        scalars = map(np.int32, (problem.m, problem.n, problem.rows, problem.stride))
+        scalars = map(i32, (problem.m, problem.n, problem.rows, problem.stride))
         grid = column_tiles(problem.n, spec) if problem.rows else 0, ceil_div(problem.m, TILE_ROWS), 1
         return Launch(grid, spec.block, ("x", "ids", "y", *scalars))
 

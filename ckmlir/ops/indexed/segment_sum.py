@@ -24,6 +24,7 @@ from ckmlir.ops.indexed.rows import RowsSpec, column_tiles, read_stride, rows_sp
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import Choice, Integer, Pitch
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, not_a_choice
 from ckmlir.targets import Target
 
@@ -107,7 +108,7 @@ class SegmentSum(Operator[Problem, SegmentSumSpec]):
         return {"y": Tolerance(rounded, errors, "f32 sums in any order, rounded", (sizes >= OVERFLOW) & ~nan)}
 
     def launch(self, problem: Problem, spec: SegmentSumSpec, target: Target) -> Launch:
-        scalars = map(np.int32, (problem.m, problem.n, problem.segments, problem.stride, problem.ystride))
+        scalars = map(i32, (problem.m, problem.n, problem.segments, problem.stride, problem.ystride))
         return Launch((problem.segments, column_tiles(problem.n, spec), 1), spec.block, ("x", "offsets", "y", *scalars))
 
 

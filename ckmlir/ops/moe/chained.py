@@ -10,8 +10,6 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import replace
 
-import numpy as np
-
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import PREFERRED
 from ckmlir.ops.contraction.problem import Problem
@@ -21,8 +19,9 @@ from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.moe.layer_problem import FIRST, LayerProblem
-from ckmlir.ops.operator import NOTHING, Launch, Run, Step, ceil_div
+from ckmlir.ops.operator import NOTHING, Argument, Launch, Run, Step, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
@@ -100,7 +99,7 @@ class Chained:
             product.n, product.k, product.lda, product.ldb, second.ldc, second.ldb, *strides, first.count("place"),
             blocks, first.t, first.topk, first.e,
         )  # fmt: skip
-        arguments = (*arrays, *map(np.int32, sizes), *map(np.float32, (product.alpha, product.beta)))
+        arguments: tuple[Argument, ...] = (*arrays, *map(i32, sizes), *map(f32, (product.alpha, product.beta)))
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 
     def steps(self, layer: LayerProblem) -> tuple[Step, ...]:

@@ -58,6 +58,7 @@ from ckmlir.ops.moe.experts_scales import A_SCALES, B_SCALES, POWERED, operator_
 from ckmlir.ops.moe.moe_sorting import OPERATOR as MOE_SORTING
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
 from ckmlir.targets import Target
@@ -201,7 +202,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         if problem.reduction == "workspace":
             names[names.index("c")] = ENTRIES
         arguments = (
-            *names, *map(np.int32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers)
+            *names, *map(i32, (*sizes, problem.t, problem.topk, problem.e)), *map(real_type(product), numbers)
         )  # fmt: skip
         return Launch((workgroups, 1, 1), (spec.wave_count * WAVE_SIZE, 1, 1), arguments, shape)
 

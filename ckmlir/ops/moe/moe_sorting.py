@@ -44,6 +44,7 @@ from ckmlir.ops.indexed.histogram import OPERATOR as HISTOGRAM
 from ckmlir.ops.moe.routing import MOST_SLOTS, TOKEN_BITS, most_units
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, Step, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.targets import Target
@@ -226,7 +227,7 @@ class MoeSorting(Operator[Problem, MoeSortingSpec]):
         phases = ["before", "counts"] if problem.phases == "many" else []
         filled = problem.t * problem.width
         fillers = ceil_div(filled, FILLED // find_dtype(problem.dtype).bytes)
-        scalars = map(np.int32, (problem.t, problem.k, problem.sorters, filled))
+        scalars = map(i32, (problem.t, problem.k, problem.sorters, filled))
         return Launch(
             (problem.sorters + fillers, 1, 1),
             (WAVES * WAVE_SIZE, 1, 1),

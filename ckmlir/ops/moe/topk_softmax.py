@@ -14,7 +14,6 @@ and row strides. n is the number of experts, m that of tokens.
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from typing import Any, ClassVar
@@ -27,6 +26,7 @@ from ckmlir.ops.request import Choice, Flag, Integer, RequestError
 from ckmlir.ops.rows.arrays import FLOATS, RowArray, RowOptions, rows_in, rows_out
 from ckmlir.ops.rows.layout import RowSpec
 from ckmlir.ops.rows.operator import RowOperator, RowProblem, stride_keys
+from ckmlir.ops.scalars import gcd
 from ckmlir.ops.spec import Algorithm, Reason
 from ckmlir.targets import Target
 
@@ -150,7 +150,7 @@ class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
 def _out_align(problem: Problem) -> int:
     """Elements of which the rows of the outputs are multiples, up to a vector."""
     strides = (problem.strides["weights"], problem.strides["indices"])
-    return math.gcd(4, max(1, problem.base // 4), problem.sizes["k"], *strides)
+    return gcd(4, max(1, problem.base // 4), problem.sizes["k"], *strides)
 
 
 def _quotient(values: Array, all_values: Array) -> Array:

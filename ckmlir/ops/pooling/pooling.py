@@ -26,9 +26,10 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator
+from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator
 from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError
+from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, by, not_a_choice, unlike
 from ckmlir.ops.tensors.arrays import packed
 from ckmlir.ops.tensors.folding import Folded
@@ -264,8 +265,8 @@ class Pooling(Operator[Problem, PoolingSpec]):
         scalars = launch_scalars(spec, folded.lengths, counts, dict.fromkeys(("y", "index"), folded.strides[0]))
         windows = sliding_scalars(problem.sliding, 1, problem.c)
         places = prod(problem.sliding.window)
-        last = (np.int32(places), np.float32(1 / places))
-        arguments = (*spec.arrays, *scalars, *windows, *last)
+        last = (i32(places), f32(1 / places))
+        arguments: tuple[Argument, ...] = (*spec.arrays, *scalars, *windows, *last)
         return Launch((prod(counts), 1, 1), (spec.waves * WAVE_SIZE, 1, 1), arguments)
 
 

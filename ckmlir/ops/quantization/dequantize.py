@@ -35,6 +35,7 @@ from ckmlir.ops.precision import DENORMAL, UNIT, in_f32
 from ckmlir.ops.quantization.blocks import BLOCKS, scale_shape
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.ops.tensors.mapping import ALIGN
 from ckmlir.ops.tensors.rounding import output_tolerance
@@ -235,7 +236,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         down, rows, across, columns = spec.tile
         scalars = (problem.m, problem.n, problem.stride, problem.ystride, *problem.scale_strides)
         grid = (ceil_div(problem.n, across * columns), ceil_div(problem.m, down * rows), 1)
-        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("q", "scale", "y", *map(np.int32, scalars)))
+        return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("q", "scale", "y", *map(i32, scalars)))
 
 
 OPERATOR = Dequantize()

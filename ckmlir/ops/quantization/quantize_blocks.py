@@ -36,6 +36,7 @@ from ckmlir.ops.quantization.blocks import BLOCKS, scale_shape
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -216,7 +217,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         rows, columns = spec.tile
         pitch = max(problem.scale_shape[1], 1)
         qstride = find_dtype(problem.out).size(problem.qstride)
-        scalars = map(np.int32, (problem.m, problem.n, problem.stride, qstride, pitch))
+        scalars = map(i32, (problem.m, problem.n, problem.stride, qstride, pitch))
         groups = ceil_div(problem.n, columns)
         if problem.major == TILED:
             groups = ceil_div(groups, GROUPS) * GROUPS  # what fills the last tile up is written as well

@@ -30,6 +30,7 @@ from ckmlir.ops.ragged.ragged_tiles import FIELDS, ROWS, TILE, made_offsets, pac
 from ckmlir.ops.ragged.ragged_tiles import OPERATOR as TILES
 from ckmlir.ops.ragged.ragged_tiles import Problem as Tiles
 from ckmlir.ops.request import Choice
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_powers_of_two
 from ckmlir.ops.steps import OWN_KERNEL, Fill, PackOnHost, Workspace
 from ckmlir.targets import Target
@@ -110,7 +111,7 @@ class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
         return {"sums": Tolerance(0.0, steps * u * sizes, reason, free)}
 
     def launch(self, problem: Problem, spec: RaggedRowSumsSpec, target: Target) -> Launch:
-        scalars = np.int32(problem.tiles.rows), np.int32(problem.tiles.total)
+        scalars = i32(problem.tiles.rows), i32(problem.tiles.total)
         return Launch((problem.tiles.slots, 1, 1), (WAVE_SIZE, 1, 1), ("values", "table", "sums", *scalars))
 
     def workspaces(self, problem: Problem, spec: RaggedRowSumsSpec, target: Target) -> tuple[Workspace, ...]:

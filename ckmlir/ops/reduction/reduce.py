@@ -36,6 +36,7 @@ from ckmlir.ops.precision import in_f32, order_decides
 from ckmlir.ops.reduction.kinds import ATOMIC, KINDS, SMALLEST
 from ckmlir.ops.reduction.problem import KEPT, REDUCED, ReduceProblem, ReduceSpec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError, show
+from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
@@ -271,10 +272,10 @@ class Reduce(Operator[ReduceProblem, ReduceSpec]):
         tiles, steps = prod(counts[: spec.kept]), prod(counts[spec.kept :])
         strides = {name: folded.strides[min(place, 1)] for place, name in enumerate(spec.arrays)}
         with np.errstate(divide="ignore"):
-            share = np.float32(1) / np.float32(problem.count)
+            share = f32(1) / f32(problem.count)
         scalars = launch_scalars(spec, folded.lengths, counts, strides)
         results = prod(problem.kept_shape) if problem.partial else 0  # what writes no parts counts none
-        parts = [np.int32(steps), np.int32(ceil_div(steps, problem.parts)), np.int32(results), share]
+        parts = [i32(steps), i32(ceil_div(steps, problem.parts)), i32(results), share]
         return Launch((tiles, problem.parts, 1), (spec.waves * WAVE_SIZE, 1, 1), (*spec.arrays, *scalars, *parts))
 
     def workspaces(self, problem: ReduceProblem, spec: ReduceSpec, target: Target) -> tuple[Workspace, ...]:

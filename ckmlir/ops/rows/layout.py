@@ -8,7 +8,6 @@ Longer rows pass through registers in steps of 2048, once for everything that ha
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, fields
 from typing import Any, ClassVar
@@ -16,6 +15,7 @@ from typing import Any, ClassVar
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import show
 from ckmlir.ops.rows.arrays import RowArray, RowOptions
+from ckmlir.ops.scalars import gcd
 from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, not_powers_of_two
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -116,7 +116,7 @@ def choose_layout(
     """
     size = find_dtype(dtype).bytes
     # A multiple of 1 for rows without elements: as a multiple of more they would fill their blocks, and be read.
-    align = math.gcd(ACCESS_BYTES // size, max(1, base // size), n or 1, *strides)
+    align = gcd(ACCESS_BYTES // size, max(1, base // size), n or 1, *strides)
     streamed = n > MAXIMUM_WHOLE and not whole
     # At least 2: padding to a multiple of 1 is none, and rows without elements need one.
     length = STREAMED_LENGTH if streamed else max(align, 2, 1 << max(n - 1, 0).bit_length())

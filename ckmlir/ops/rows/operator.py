@@ -20,6 +20,7 @@ from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, Pitch, PowerOfTwo, RequestError
 from ckmlir.ops.rows.arrays import RowArray, RowOptions, size_names, strided
 from ckmlir.ops.rows.layout import ACCESS_BYTES, REACH, RowSpec, choose_layout, invalid_layout, uncovered_rows
+from ckmlir.ops.scalars import f32, i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
@@ -182,9 +183,9 @@ class RowOperator(Operator[RowProblem[C], R], Generic[C, R]):
         if self.writes_nothing(problem):
             return NOTHING
         arrays = problem.table
-        scalars = [np.int32(problem.sizes[name]) for name in size_names(arrays)]
-        scalars += [np.int32(problem.strides[name]) for name in strided(arrays)]
-        reals = [np.float32(problem.numbers[name]) for name in self.numbers]
+        scalars = [i32(problem.sizes[name]) for name in size_names(arrays)]
+        scalars += [i32(problem.strides[name]) for name in strided(arrays)]
+        reals = [f32(problem.numbers[name]) for name in self.numbers]
         names = [array.name for array in arrays]
         grid = (ceil_div(problem.sizes["m"], spec.rows), 1, 1)
         return Launch(grid, (spec.wave_count * WAVE_SIZE, 1, 1), (*names, *scalars, *reals))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
-from math import gcd, prod
+from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -17,6 +17,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, RequestError, show
+from ckmlir.ops.scalars import gcd, i32
 from ckmlir.ops.spec import Algorithm, Reason
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.keys import PerDimension
@@ -182,8 +183,8 @@ def uncovered_windows(spec: SlidingSpec, sliding: Sliding, folded: Folded, base:
 def sliding_scalars(sliding: Sliding, groups: int, channels: int) -> Iterator[np.int32]:
     """The values of `SlidingSpec.sliding_arguments` for packed images."""
     for name in PARAMETERS:
-        yield from (np.int32(number) for number in getattr(sliding, name))
-    yield from (np.int32(step) for step in (*image_steps(sliding, groups * channels), channels))
+        yield from (i32(number) for number in getattr(sliding, name))
+    yield from (i32(step) for step in (*image_steps(sliding, groups * channels), channels))
 
 
 def check_sliding(sliding: Sliding, groups: int, channels: int) -> None:

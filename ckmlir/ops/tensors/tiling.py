@@ -17,6 +17,7 @@ import numpy as np
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Algorithm, Counts, Reason, Spec, not_powers_of_two
 from ckmlir.ops.tensors.arrays import address_unit, aligned_elements
 from ckmlir.ops.tensors.folding import Folded
@@ -219,7 +220,7 @@ def launch_scalars(
 ) -> list[np.int32]:
     """The scalars of a launch in the order of `blocks.kernel_arguments`."""
     given = [strides[name][dim] if lengths[dim] > 1 else ANY_STRIDE for name, dim in spec.arguments]
-    return [np.int32(number) for number in (*lengths, *tiles, *given)]
+    return [i32(number) for number in (*lengths, *tiles, *given)]
 
 
 def check_tiles(folded: Folded, tile: Sequence[int], arrays: Sequence[str]) -> None:

@@ -22,7 +22,7 @@ from ckmlir.runtime.device import Argument, DeviceError, DeviceProperties, Exten
 from ckmlir.runtime.hip.driver import Driver
 from ckmlir.runtime.hip.memory import HipMemory
 from ckmlir.runtime.hip.streams import stream_handle
-from ckmlir.runtime.launch_check import check_arguments, check_geometry, explicit_arguments
+from ckmlir.runtime.launch_check import check_arguments, check_geometry, check_grid, explicit_arguments
 
 _FORMATS: dict[type, str] = {np.int32: "i", np.int64: "q", np.float32: "f", np.float64: "d"}
 _POINTER = "Q"
@@ -36,7 +36,7 @@ class HipKernel:
     def __init__(self, code_object: CodeObject, name: str, function: Any) -> None:
         # It does not refer to its module, which refers to it: a module that is forgotten is given back at once.
         self._code_object = code_object
-        self._name = name
+        self.name = name
         self._function = function
         self._arguments = explicit_arguments(code_object.kernels[name])
         size = max((argument.offset + argument.size for argument in self._arguments), default=0)
@@ -49,7 +49,7 @@ class HipKernel:
         """Raise DeviceError for a launch that cannot be right; each different one is looked at once."""
         key = (grid, block, dynamic_lds)
         if key not in self._checked:
-            check_geometry(self._code_object, self._name, grid, block, dynamic_lds, properties)
+            check_geometry(self._code_object, self.name, grid, block, dynamic_lds, properties)
             if len(self._checked) >= _REMEMBERED:
                 self._checked.clear()
             self._checked.add(key)
@@ -59,7 +59,7 @@ class HipKernel:
         types = tuple(map(type, arguments))
         known = self._packers.get(types)
         if known is None:
-            check_arguments(self._name, self._arguments, arguments)
+            check_arguments(self.name, self._arguments, arguments)
             known = self._packers[types] = _packer(self._arguments, types)
         packer, pointers = known
         values = [
@@ -114,17 +114,36 @@ class HipLaunch:
     Only what can change between two launches is looked at: the memories, the stream, whether the module is loaded.
     """
 
+    __slots__ = ("_count", "_driver", "_fixed", "_kernel", "_launch", "_order", "_pack", "_scalars", "_structure",
+                 "_ticket")  # fmt: skip
+
     def __init__(
         self, driver: Driver, module: HipModule, kernel: HipKernel, grid: Extent, block: Extent,
         arguments: Sequence[np.generic | None],
     ) -> None:  # fmt: skip
-        self._driver = driver
+        self._driver, self._kernel = driver, kernel
         self._ticket = module.ticket
         self._launch = driver.launch
-        self._fixed = (kernel.function, *grid, *block, 0)
+        self._fixed: tuple[Any, ...] = (kernel.function, *grid, *block, 0)
         form = kernel.form(arguments, driver.gpu.ordinal)
         self._pack, self._structure, self._order, self._count = form.pack, form.structure, form.order, form.memories
         self._scalars = tuple([one.item() for one in arguments if one is not None])
+
+    def again(self, grid: Extent, scalars: Sequence[int | float]) -> HipLaunch:
+        """See `PreparedLaunch`."""
+        function, rest = self._fixed[0], self._fixed[4:]
+        check_grid(self._kernel.name, grid, rest[:3])
+        other = object.__new__(HipLaunch)
+        other._driver, other._kernel, other._ticket = self._driver, self._kernel, self._ticket
+        other._launch, other._pack, other._structure = self._launch, self._pack, self._structure
+        other._order, other._count = self._order, self._count
+        other._fixed, other._scalars = (function, *grid, *rest), tuple(scalars)
+        try:
+            values = ((0,) * self._count) + other._scalars
+            self._pack(*(values if self._order is None else self._order(values)))
+        except struct.error as error:
+            raise OverflowError(str(error)) from None
+        return other
 
     def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
         """See `PreparedLaunch`."""

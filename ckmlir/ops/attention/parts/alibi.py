@@ -18,6 +18,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Choice
+from ckmlir.ops.scalars import i32
 
 
 @dataclass(frozen=True)
@@ -45,7 +46,7 @@ class Alibi(AddedPart):
         return (array_spec("slopes", (problem.b, problem.h) if self.by_batch else (problem.h,), "f32", "in"),)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return np.int32(problem.h * self.by_batch), np.int32(self.corner)
+        return i32(problem.h * self.by_batch), i32(self.corner)
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """The usual ones: powers of 2^(-8 / h) for h a power of two, else those of the next lower one and between."""

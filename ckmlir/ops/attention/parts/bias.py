@@ -14,6 +14,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Argument, ArraySpec, alignment
 from ckmlir.ops.request import Choice, Pitch, RequestError
+from ckmlir.ops.scalars import i32, i64
 
 
 @dataclass(frozen=True)
@@ -61,7 +62,7 @@ class Bias(AddedPart):
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
         batch, head, row, _ = self.arrays(problem)[0].strides
-        return np.int32(row), np.int64(head * (self.lengths[1] > 1)), np.int64(batch * (self.lengths[0] > 1))
+        return i32(row), i64(head * (self.lengths[1] > 1)), i64(batch * (self.lengths[0] > 1))
 
     def added(self, place: Place, arrays: Mapping[str, Array]) -> Array:
         batch, head = place.batch * (self.lengths[0] > 1), place.head * (self.lengths[1] > 1)

@@ -11,14 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-import numpy as np
-
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Argument, ArraySpec, alignment, array_spec
 from ckmlir.ops.request import Flag, RequestError
+from ckmlir.ops.scalars import i32
 
 
 @dataclass(frozen=True)
@@ -71,7 +70,7 @@ class BiasGradient(Part):
         return (array_spec("dbias", self.bias.lengths, self.bias.dtype, "out"),)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.int32(self.bias.lengths[-1]),)
+        return (i32(self.bias.lengths[-1]),)
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:

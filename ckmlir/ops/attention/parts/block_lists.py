@@ -25,6 +25,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
 from ckmlir.ops.request import Choice, Integer, PowerOfTwo, Real, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason
 
 if TYPE_CHECKING:
@@ -124,7 +125,7 @@ class BlockLists(KeyPart):
         return lists, array_spec("block_counts", shape, "i32", "in")
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return np.int32(self.entries), np.int32(self.rows(problem))
+        return i32(self.entries), i32(self.rows(problem))
 
     def arguments(self, problem: Problem) -> tuple[Argument, ...]:
         lists = "block_list" if self.form == "list" else LISTED

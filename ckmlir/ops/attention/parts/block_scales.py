@@ -15,6 +15,7 @@ from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
 from ckmlir.ops.request import Key, PowerOfTwo, RequestError
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Pointer, Scalar, Tile
@@ -103,7 +104,7 @@ class BlockScales(Scales):
                     raise RequestError(f"array {name}: {what}; expected blocks from 0 to {blocks}")
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return tuple(np.int32(_blocks(*self._side(problem, side))) for side in "qk")
+        return tuple(i32(_blocks(*self._side(problem, side))) for side in "qk")
 
     def stored(self, problem: Problem, name: str, place: Place, arrays: Mapping[str, Array]) -> Array:
         rows, size = self._side(problem, name)

@@ -13,6 +13,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Integer, RequestError
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
@@ -47,7 +48,7 @@ class Cache(Dense):
         return (array_spec("cache_batch_idx", (problem.b,), "i32", "in"),)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.int32(self.slots),)
+        return (i32(self.slots),)
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         if problem.b and not self.slots:

@@ -20,6 +20,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Choice, Flag, Integer, Real, RequestError
+from ckmlir.ops.scalars import f32, i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form, Weights
@@ -92,8 +93,8 @@ class Dropout(WeightPart):
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
         halves = np.array([self.seed, self.offset], np.uint64).view(np.int32)  # the lower one first
         by_value = () if self.memory else tuple(halves)
-        sizes = (np.int32(problem.rows("q")), np.int32(problem.sk)) if self.stored else ()
-        return (*by_value, np.int32(problem.h), np.int32(self.threshold), np.float32(1 / (1 - self.p)), *sizes)
+        sizes = (i32(problem.rows("q")), i32(problem.sk)) if self.stored else ()
+        return (*by_value, i32(problem.h), i32(self.threshold), f32(1 / (1 - self.p)), *sizes)
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         found: Array = generator.integers(0, 2**31, array.shape) if array.name == "drop_seed" else np.array([77, 0])

@@ -29,6 +29,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Flag, Integer, RequestError
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form
@@ -82,7 +83,7 @@ class HstuKeys(KeyPart):
         return () if self.targets is None else (array_spec("num_targets", (problem.b,), "i32", "in"),)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.int32(self.context), *([np.int32(self.window), np.int32(self.full)] if self.window else []))
+        return (i32(self.context), *([i32(self.window), i32(self.full)] if self.window else []))
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         return {} if self.targets is None else {"num_targets": np.array(self.targets)}

@@ -22,6 +22,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
 from ckmlir.ops.request import Key, RequestError
+from ckmlir.ops.scalars import i32
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 if TYPE_CHECKING:
@@ -76,7 +77,7 @@ class MxScales(ScalePart):
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
         rows = (max(problem.rows(side), 1) for side in "qk")
-        return tuple(map(np.int32, (*rows, _blocks(problem))))
+        return tuple(map(i32, (*rows, _blocks(problem))))
 
     def values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         """From an eighth to 8: neighbours differ enough for a wrong one to show."""

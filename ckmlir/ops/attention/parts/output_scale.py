@@ -6,12 +6,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import GREATEST_F32, LEAST_NORMAL_F32, Real, RequestError
+from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form, Weights
@@ -40,7 +39,7 @@ class OutputScale(WeightPart):
         return cls(scale) if problem.out == "fp8" else None
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.float32(self.scale),)
+        return (f32(self.scale),)
 
     @property
     def largest_factor(self) -> float:

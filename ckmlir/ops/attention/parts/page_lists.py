@@ -15,6 +15,7 @@ from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.page_table_kernel import Pages
@@ -42,7 +43,7 @@ class PageLists(Paged):
         return (array_spec("kv_page_indices", (sum(page_counts(problem, self.size)),), "i32", "in"),)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return np.int32(self.pool), np.int32(self.size)
+        return i32(self.pool), i32(self.size)
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         lists = random_pages(page_counts(problem, self.size), self.pool, generator)

@@ -13,6 +13,7 @@ from ckmlir.ops.attention.parts.scales import Scales
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Pointer, Scalar, Tile
@@ -37,7 +38,7 @@ class PageScales(Scales):
         return tuple(array_spec(f"{name}_scales", (pages, problem.hk), "f32", "in") for name in "kv")
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.int32(problem.hk),)
+        return (i32(problem.hk),)
 
     def check(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         """Scales of pages that are used."""

@@ -13,6 +13,7 @@ from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec, ceil_div
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.page_table_kernel import Pages as PagesOfSequence
@@ -40,7 +41,7 @@ class Pages(Paged):
         return (array_spec("block_table", (problem.b, entries), "i32", "in"),)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return np.int32(self.arrays(problem)[0].shape[1]), np.int32(self.pool)
+        return i32(self.arrays(problem)[0].shape[1]), i32(self.pool)
 
     def together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         table = np.full(self.arrays(problem)[0].shape, NO_PAGE)

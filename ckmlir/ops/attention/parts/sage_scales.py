@@ -13,6 +13,7 @@ from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Choice, RequestError
+from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
     from ckmlir.ops.attention.loop_kernel import Form
@@ -54,7 +55,7 @@ class SageScales(BlockScales):
         return (q, k, *[of_values] * self.channels, *starts)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (*super().numbers(problem), *[np.int32(problem.dv)] * self.channels)
+        return (*super().numbers(problem), *[i32(problem.dv)] * self.channels)
 
     def stored(self, problem: Problem, name: str, place: Place, arrays: Mapping[str, Array]) -> Array:
         if name != "v":

@@ -10,12 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Choice, Real, RequestError
+from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Scalar, Tile
@@ -49,7 +48,7 @@ class Silu(WeightPart):
         return cls(1 / max(problem.sq, 1) if scale is None else scale)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.float32(self.scale * math.log(2)),)  # the kernel's scores are exponents to the base 2
+        return (f32(self.scale * math.log(2)),)  # the kernel's scores are exponents to the base 2
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:

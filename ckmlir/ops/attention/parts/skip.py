@@ -11,12 +11,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument
 from ckmlir.ops.request import Real, RequestError
+from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Tile
@@ -46,7 +45,7 @@ class Skip(WeightPart):
         return cls(threshold)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return (np.float32(self.threshold),)
+        return (f32(self.threshold),)
 
     @classmethod
     def parameters(cls, word: str) -> dict[str, Any]:

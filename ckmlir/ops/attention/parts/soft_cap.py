@@ -15,6 +15,7 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument
 from ckmlir.ops.precision import OVERFLOW, UNIT
 from ckmlir.ops.request import LEAST_NORMAL_F32, Real, RequestError
+from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
     from ckmlir.lang import Scalar, Tile
@@ -49,7 +50,7 @@ class SoftCap(ScorePart):
         return cls(cap)
 
     def numbers(self, problem: Problem) -> tuple[Argument, ...]:
-        return np.float32(2 * LOG2_E / self.cap), np.float32(self.cap)
+        return f32(2 * LOG2_E / self.cap), f32(self.cap)
 
     def changed(self, problem: Problem, scores: Array, place: Place, arrays: Mapping[str, Array]) -> Array:
         found: Array = self.cap * np.tanh(scores / self.cap)

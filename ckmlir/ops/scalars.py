@@ -1,0 +1,46 @@
+"""Scalars as kernels take them, of numbers and of symbols that stand for numbers (`ckmlir.ops.symbolic`).
+
+What an operator computes of a problem with NumPy's types and the standard library's functions is fixed by them to the
+problem's values; with these it holds for other sizes too.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, cast
+
+import numpy as np
+
+from ckmlir.ops.symbolic import Symbol
+
+
+def i32(value: int) -> np.int32:
+    """A whole number of 32 bits. Raises OverflowError."""
+    return cast(np.int32, _cast(np.int32, value))
+
+
+def i64(value: int) -> np.int64:
+    """A whole number of 64 bits. Raises OverflowError."""
+    return cast(np.int64, _cast(np.int64, value))
+
+
+def f32(value: float) -> np.float32:
+    """A number, rounded to single precision."""
+    return cast(np.float32, _cast(np.float32, value))
+
+
+def f64(value: float) -> np.float64:
+    """A number of double precision."""
+    return cast(np.float64, _cast(np.float64, value))
+
+
+def gcd(*values: int) -> int:
+    """The greatest common divisor."""
+    symbol: Any = next((one for one in values if type(one) is Symbol), None)  # type: ignore[comparison-overlap]
+    if symbol is None:
+        return math.gcd(*values)
+    return cast(int, symbol.applied(math.gcd, *(one for one in values if one is not symbol)))
+
+
+def _cast(kind: type[Any], value: Any) -> Any:
+    return value.cast(kind) if type(value) is Symbol else kind(value)

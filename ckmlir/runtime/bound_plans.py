@@ -1,0 +1,64 @@
+"""An operator's kernels bound to one problem after another, each in microseconds.
+
+Problems that came last are looked up. Of others, the first that takes some way through the operator's checks and its
+launch is asked of the operator, and the way is recorded (`ckmlir.ops.symbolic`): what comes out is code that gives the
+grids, scalars and sizes of every problem that takes the same way. Refusals are not recorded: a problem that takes no
+known way is asked of the operator, which says why.
+"""
+
+from __future__ import annotations
+
+import threading
+from typing import Any
+
+from ckmlir.ops.recorded import Recorded
+from ckmlir.runtime.bound_plan import BoundPlan, values_of
+from ckmlir.runtime.operator_kernels import OperatorKernels
+from ckmlir.runtime.recent import Recent
+
+TRIES = 8
+"""Recordings that nobody has used, beyond which none is made: of some operators each size takes another way."""
+
+
+class BoundPlans:
+    """See the module's text. Any thread may use it."""
+
+    def __init__(self, kernels: OperatorKernels) -> None:
+        self._kernels = kernels
+        self._recent: Recent[BoundPlan] = Recent()
+        self._recorded = Recorded()
+        self._examples: dict[int, BoundPlan] = {}
+        self._unused = 0
+        self._lock = threading.Lock()
+
+    def of(self, problem: Any) -> BoundPlan:
+        """The kernels bound to a problem. Raises RequestError for one that they do not compute, and what compiling,
+        loading and preparing launches raise."""
+        return self._recent.get(problem, self._new)
+
+    def chosen(self, problem: Any) -> BoundPlan:
+        """The same where the kernels' specification was chosen for the problem: nobody asks whether they compute it."""
+        return self._recent.get(
+            problem, lambda problem: BoundPlan.of(self._kernels, self._kernels.plan(problem, chosen=True))
+        )
+
+    def _new(self, problem: Any) -> BoundPlan:
+        try:
+            found = self._recorded(problem)
+        except (ArithmeticError, ValueError):  # what the operator raises is better
+            found = None
+        if found is None:
+            return self._asked(problem)
+        way, values = found
+        self._unused = 0
+        return self._examples[way].with_values(values, lambda: self._kernels.plan(problem))
+
+    def _asked(self, problem: Any) -> BoundPlan:
+        bound = BoundPlan.of(self._kernels, self._kernels.plan(problem))
+        with self._lock:
+            if self._unused < TRIES:
+                self._unused += 1
+                way = self._recorded.add(self._kernels.plan, problem, lambda plan: values_of(plan, bound.plan))
+                if way is not None:
+                    self._examples[way] = bound
+        return bound

@@ -1,0 +1,198 @@
+"""Functions of problems as code that was recorded: right for other problems, or silent."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable
+from dataclasses import dataclass, field, replace
+from functools import partial
+from random import Random
+from typing import Any
+
+import numpy as np
+import pytest
+
+from ckmlir.ops import OPERATORS, find_operator
+from ckmlir.ops.operator import Operator
+from ckmlir.ops.plan import Plan, make_plan
+from ckmlir.ops.recorded import Recorded
+from ckmlir.ops.request import Integer, Key, PowerOfTwo, RequestError
+from ckmlir.ops.scalars import f32, gcd, i32
+from ckmlir.ops.spec import Spec
+from ckmlir.ops.tensors.keys import ShapeKey
+from ckmlir.runtime.bound_plan import values_of
+from ckmlir.targets import get_target
+
+GFX942 = get_target("gfx942")
+
+
+@dataclass(frozen=True)
+class Part:
+    size: int
+
+
+@dataclass(frozen=True)
+class Toy:
+    m: int = 8
+    n: int = 3
+    scale: float = 0.5
+    name: str | None = "row"
+    lengths: tuple[int, ...] = ()
+    part: Part = Part(4)
+    sizes: dict[str, int] = field(default_factory=lambda: {"k": 7})
+
+
+def known(function: Callable[[Any], Any], *problems: Toy) -> Recorded:
+    """The ways of these problems, each of which is another one."""
+    recorded = Recorded()
+    for number, problem in enumerate(problems):
+        assert recorded.add(function, problem, lambda found: found) == number
+    return recorded
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda p: (p.m + 1, 1 + p.m, p.m - p.n, 2 - p.m, p.m * p.n, -p.m, +p.m, ~p.m, abs(-p.m)),
+        lambda p: (p.m // p.n, 100 // p.m, p.m % p.n, 100 % p.m, p.m / p.n, 1 / p.m, p.m**2, 2**p.n, pow(p.m, 2, 7)),
+        lambda p: (*divmod(p.m, p.n), *divmod(100, p.m), p.m << 2, 1 << p.n, p.m >> 1, p.m & 3, p.m | 3, p.m ^ 3),
+        lambda p: (gcd(16, p.m, p.n), math.prod((p.m, p.n)), sum((p.m, p.n)), -(-p.m // 4), (p.m - 1).bit_length()),
+        lambda p: (i32(p.m), f32(p.scale), f32(1) / f32(p.n), p.scale * math.log2(math.e), p.part.size, p.sizes["k"]),
+    ],
+)  # fmt: skip
+def test_arithmetic_holds_for_other_numbers(function: Callable[[Any], Any]) -> None:
+    """One recording gives the values of all, of the same types."""
+    recorded = known(function, Toy())
+    for m, n in ((8, 3), (9, 4), (2**30, 5), (1000, 11)):
+        problem = Toy(m, n, scale=n / 7, part=Part(m), sizes={"k": n})
+        assert repr(recorded(problem)) == repr((0, function(problem)))
+
+
+def test_other_ways_are_not_taken_for_one_that_is_known() -> None:
+    def function(p: Any) -> tuple[int, ...]:
+        return (p.m, min(p.n, 5)) if p.m % 4 == 0 else (p.n,)
+
+    recorded = known(function, Toy(8, 3))
+    assert recorded(Toy(12, 4)) == (0, (12, 4))
+    assert recorded(Toy(12, 9)) is None and recorded(Toy(9, 3)) is None
+    assert recorded.add(function, Toy(9, 3), lambda found: found) == 1
+    assert recorded.add(function, Toy(12, 9), lambda found: found) == 2
+    assert [recorded(Toy(m, n)) for m, n in ((7, 2), (4, 9), (4, 1))] == [(1, (2,)), (2, (4, 5)), (0, (4, 1))]
+
+
+def test_what_is_no_number_is_a_condition() -> None:
+    recorded = known(lambda p: (p.m,), Toy(), Toy(lengths=(1, 2)), Toy(name=None))
+    assert recorded(Toy(9, lengths=(5, 6))) == (1, (9,)) and recorded(Toy(9, name=None)) == (2, (9,))
+    for other in (Toy(name="x"), Toy(lengths=(1,)), Toy(sizes={"m": 1}), replace(Toy(), m=np.int64(8)), Toy(m=True)):
+        assert recorded(other) is None
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda p: (len(range(p.m)),),
+        lambda p: ("x" * 20)[p.m :] and (p.m,),
+        lambda p: (len(f"{p.m}"),),
+        lambda p: (math.gcd(p.m, 16),),
+        lambda p: (np.int32(p.m),),
+        lambda p: (p.m.real,),
+        lambda p: ({8: 1, 9: 2}.get(p.m, 3),),
+        lambda p: (len({p.m, 9}),),
+        lambda p: (math.floor(p.m), int(p.m), round(p.m)),
+    ],
+)
+def test_a_value_that_was_asked_for_is_a_condition(function: Callable[[Any], Any]) -> None:
+    """Nobody knows what comes of it; other numbers stay free."""
+    recorded = known(function, Toy(8))
+    assert repr(recorded(Toy(8, n=99))) == repr((0, function(Toy(8, n=99))))
+    assert recorded(Toy(9)) is None
+
+
+def test_signs_of_zeros_and_what_is_no_number() -> None:
+    recorded = known(lambda p: (float(p.scale),), Toy(scale=0.0), Toy(scale=-0.0), Toy(scale=math.nan))
+    found = [recorded(Toy(scale=scale))[0] for scale in (0.0, -0.0, math.nan)]
+    assert found == [0, 1, 2] and recorded(Toy(scale=1.0)) is None
+
+
+def test_what_cannot_be_recorded() -> None:
+    def refuses(p: Any) -> Any:
+        raise RequestError("no")
+
+    for function, problem in ((refuses, Toy()), (lambda p: (p.m,), Toy(lengths=tuple(range(500)))), (str, object())):
+        assert Recorded().add(function, problem, lambda found: found) is None
+
+
+def test_symbols_stand_where_integers_do() -> None:
+    """As `isinstance` sees them; and once recording has ended, one that was kept is a plain number."""
+    kept: list[Any] = []
+
+    def function(p: Any) -> tuple[Any]:
+        assert isinstance(p.m, int) and not isinstance(p.m, float) and isinstance(p.scale, float)
+        kept.append(p.m)
+        return (p.m + 1,)
+
+    known(function, Toy())
+    assert type(kept[0] + 1) is int and kept[0] + 1 == 9 and hash(kept[0]) == hash(8)
+
+
+def sized(operator: Operator[Any, Any], random: Random) -> dict[str, object]:
+    """A request that gives sizes only, so that the kernel of the default problem has a chance."""
+    request: dict[str, object] = {key.name: key.default for key in operator.keys}
+    given: dict[str, object] = {}
+    for key in operator.keys:
+        if _is_size(key) and random.random() < (0.6 if key.default is not None else 0.1):
+            given[key.name] = key.sample(random, request)
+            request[key.name] = key.read(given[key.name])
+    return given
+
+
+def _is_size(key: Key) -> bool:
+    return isinstance(key, (Integer, ShapeKey)) and not isinstance(key, PowerOfTwo)
+
+
+def plan_of(operator: Operator[Any, Any], spec: Spec, problem: Any) -> Plan:
+    reasons = operator.mismatches(problem, spec, GFX942)
+    if reasons:
+        raise RequestError(str(reasons[0]))
+    return make_plan(operator, problem, GFX942, spec)
+
+
+def agree(name: str, problems: int) -> None:
+    """Plans of drawn problems by the operator and by recordings are the same, and recordings are found."""
+    operator, random, examples = find_operator(name), Random(1), {}
+    spec, recorded, left, hits = operator.spec(operator.problem(), GFX942), Recorded(), problems, 0
+    for _ in range(20 * problems):
+        try:
+            problem = operator.problem(**sized(operator, random))
+            plan = plan_of(operator, spec, problem)
+        except RequestError:
+            continue
+        found = recorded(problem)
+        if found is None:
+            way = recorded.add(partial(plan_of, operator, spec), problem, partial(values_of, example=plan))
+            if way is not None:
+                examples[way] = plan
+                found = recorded(problem)
+                assert found is not None and found[0] == way
+        else:
+            hits += 1
+        if found is not None:
+            assert repr(found[1]) == repr(values_of(plan, examples[found[0]])), problem
+        left -= 1
+        if not left:
+            break
+    assert examples and (hits or problems < 8), "no problem takes a way that another took"
+
+
+@pytest.mark.one_in(4)
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_plans_of_other_sizes(name: str) -> None:
+    if not find_operator(name).validate(find_operator(name).spec(find_operator(name).problem(), GFX942), GFX942):
+        agree(name, 3)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("name", list(OPERATORS))
+def test_plans_of_many_sizes(name: str) -> None:
+    if not find_operator(name).validate(find_operator(name).spec(find_operator(name).problem(), GFX942), GFX942):
+        agree(name, 60)
