@@ -201,7 +201,13 @@ def _join(text: str, values: list[ir.Value]) -> tuple[ir.Operation, list[ir.Valu
     ]
 
 
-def assembly(result: ir.Type, operands: list[ir.Value], text: str, constraints: str) -> ir.Value:
-    """Inline assembly without effects besides its result."""
-    attributes = {"asm_string": ir.StringAttr.get(text), "constraints": ir.StringAttr.get(constraints)}
+def assembly(
+    result: ir.Type, operands: list[ir.Value], text: str, constraints: str, *, effects: bool = False
+) -> ir.Value:
+    """Inline assembly, without effects besides its result unless told otherwise."""
+    attributes: dict[str, ir.Attribute] = {
+        "asm_string": ir.StringAttr.get(text), "constraints": ir.StringAttr.get(constraints),
+    }  # fmt: skip
+    if effects:
+        attributes["has_side_effects"] = ir.UnitAttr.get()
     return value("llvm.inline_asm", result, operands, attributes)

@@ -117,7 +117,7 @@ def _lower(state: Lowering, op: ir.Operation, inside: list[Index], anywhere: int
     data = fragment if update.elements > 1 else vectors.element(fragment, 0)
     condition = first_copy(state, op)
     if update.feature is None or state.target.has(update.feature):
-        address = buffer_address(state, window, inside, condition=condition, anywhere=anywhere)
+        address = buffer_address(state, window, inside, condition=condition, anywhere=anywhere, writes=True)
         before = update.issue(state, data, address)
         if not len(op.results):
             return []

@@ -14,6 +14,7 @@ from ckmlir.lowering.index import Emitter, Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.quads import mark_same_in_quad
 from ckmlir.mlir import ir
+from ckmlir.passes.pipeline_loops import IN_PIECES
 from ckmlir.targets import Target
 
 WAVE_SIZE = 64
@@ -38,11 +39,14 @@ class Lowering:
     lds: ir.Value | None = None
     steps: set[ir.Block] = field(default_factory=set)
     """The blocks that are steps of innermost loops."""
+    in_pieces: bool = False
+    """Whether a loop's schedule takes arithmetic to pieces: what it holds takes most registers."""
 
     def __post_init__(self) -> None:
         self.emit.divisor_of = Divisors().of
         self.emit.quad_lane = self.quad_lane
         self.steps = _steps(self.function)
+        self.in_pieces = IN_PIECES in self.function.attributes
 
     def begin(self, uses_lds: bool) -> None:
         """Create the thread's own indices at the start of the kernel, where they dominate everything."""

@@ -20,6 +20,7 @@ from typing import NamedTuple
 
 from ckmlir.dialect.build import create, integer, text_of, value
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import existence
 from ckmlir.lowering.index import Index
@@ -44,7 +45,7 @@ def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
 
 def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.store_fragment to a buffer store."""
-    address = buffer_address(state, op.operands[1], inside_of(state, op), condition=first_copy(state, op))
+    address = buffer_address(state, op.operands[1], inside_of(state, op), condition=first_copy(state, op), writes=True)
     return store_to(op, address)
 
 
@@ -112,20 +113,38 @@ def buffer_address(
     condition: Predicate | None = None,
     anywhere: int | None = None,
     quads: Sequence[int] = (),
+    writes: bool = False,
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
-    The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`).
+    The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`). What `writes`
+    in a kernel in pieces has its offset at hand.
     """
     place = place_of(state, window, inside, quads)
     ground = place.ground
     few = slid(place) if anywhere is None else []
     valid = None if few else existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)
-    address = BufferAddress(_resource(state, ground.pointer, base, ground.space), vector.emit(), scalar.emit())
+    at_hand = writes and state.in_pieces and not few and valid is None
+    lanes = _at_hand(state, vector) if at_hand else vector.emit()
+    address = BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     if few:
         return address._replace(vector=state.emit.binary("ori", address.vector, _missing(place, few, condition)))
     return address if valid is None else address.only_where(valid.value, state)
+
+
+def _at_hand(state: Lowering, vector: Index) -> ir.Value:
+    """A vector offset that is computed where it is used, as an instruction's immediate offset as far as that goes.
+
+    Sums that a loop does not change LLVM computes before it, and has them in as many registers as there are accesses.
+    So what the sums begin with passes through assembly, which is empty: it may be another value in each iteration.
+    """
+    emit, constant = state.emit, vector.constant
+    own = vector - constant
+    if own.is_constant:
+        return vector.emit()
+    start = emit.once(("at hand", own.key), lambda: assembly(own.emit().type, [own.emit()], "", "=v,0", effects=True))
+    return emit.binary("addi", start, emit.constant(constant)) if constant else start
 
 
 def _missing(place: Place, few: list[Slid], condition: Predicate | None) -> ir.Value:

@@ -33,6 +33,7 @@ _GEMM = {
     "unpipelined": "schedule unpipelined 1",
     "v1": "schedule v1 1; ahead load 1, to_lds 1; step load, from_lds, math, to_lds",
     "v2": "schedule v2 1; ahead load 2, to_lds 1; step load, from_lds, math, to_lds",
+    "v4": "schedule v4 1; ahead load 4, to_lds 1; step load, from_lds, math, to_lds",
     **_memory_bound(),
     "compv3": f"schedule compv3 1; ahead load 2, to_lds 1; {_INTERLEAVED}",
     "compv4": f"schedule compv4 1; ahead load 2, to_lds 1; buffers 2; {_INTERLEAVED}",

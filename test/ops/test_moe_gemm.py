@@ -188,7 +188,7 @@ def test_blocks_follow_how_many_there_are() -> None:
         found[name] = (spec.block, spec.schedule)
     assert found == {
         "high": ((128, 128, 64), "compv4"), "low": ((16, 64, 64), "compv3"), "few": ((16, 16, 128), "mem4"),
-        "fewest": ((16, 16, 128), "compv6"),
+        "fewest": ((16, 16, 128), "v4"),
     }  # fmt: skip
 
 

@@ -46,8 +46,7 @@ WOVEN, WOVEN_QUERIES = "woven", "woven_queries"
 """What is taken where it fits, the first before the second, which has LDS for Q of two steps alone: for types of 16
 bits, by the model of time (docs/timing.md)."""
 MOST_BESIDE = {WOVEN: 2, WOVEN_QUERIES: 1}
-"""Beside 97 to 128 channels: parts, staying workgroups and, with these, a mask and a bias that a woven step leaves
-registers for, by spills."""
+"""Beside 97 to 128 channels: parts that a woven step leaves registers for, by spills."""
 WOVEN_TILE = 64
 """Channels from which on a product has the matrix instructions that reads run ahead of."""
 FULL_TILES = 96, 128
@@ -311,10 +310,7 @@ def _woven(spec: FmhaBwdSpec, target: Target) -> Iterator[Reason]:
     if any(word.partition("_")[0] == BiasGradient.name for word in spec.parts):
         why = "dS is stored between its arithmetic"
         yield Reason("schedule", spec.schedule, why, f"expected dbias=0, or {DEFAULT}")
-    beside = len(spec.parts)
-    if spec.sink == "shares":
-        beside += 1 + (spec.mask != "none") + any(word.partition("_")[0] == Bias.name for word in spec.parts)
-    if beside > MOST_BESIDE[spec.schedule] and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
+    if len(spec.parts) > MOST_BESIDE[spec.schedule] and FULL_TILES[0] < max(spec.d, spec.dv) <= FULL_TILES[1]:
         why = f"what else the kernel does leaves it too few registers for more than {FULL_TILES[0]} channels"
         yield Reason("schedule", spec.schedule, why, f"expected {DEFAULT}")
 

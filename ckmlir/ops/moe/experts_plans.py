@@ -49,9 +49,11 @@ STRAIGHT = (Block(128, (128, 64), (2, 2), ()), Block(64, (128, 64), (2, 2), ()),
 """Where the matrices are preshuffled, and go straight to registers: those of two leave fewer for accumulators."""
 FEW = Block(16, (16, 16), (1, 1), ("mem4", *LOW))
 """Where low blocks are too few."""
-FEWEST = FEW._replace(schedules=("compv6", *FEW.schedules))
-"""Where those leave half the compute units idle as well, and sums are long: gate and up of one token from 7168 to 256
-with 8 experts, 128 blocks, 57 % of HBM's bandwidth with mem4, 63 % with compv6, by the model on gfx942.
+FEWEST = FEW._replace(schedules=("v4", *FEW.schedules))
+"""Where those leave half the compute units idle as well, and sums are long: a wave is alone on its SIMD then, and what
+it waits for is LDS, unless all of a step's reads are on their way before its products. Gate and up of one token from
+7168 to 256 with 8 experts, 128 blocks: 57 % of HBM's bandwidth with mem4, 63 % with compv6, 78 % with v4, by the model
+on gfx942.
 """
 LONG = 32
 """Steps of the loop."""
