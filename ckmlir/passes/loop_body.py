@@ -146,6 +146,25 @@ def _is_carried(operand: ir.Value, block: ir.Block) -> bool:
     return isinstance(operand, ir.BlockArgument) and operand.owner == block and operand.arg_number > 0
 
 
+def fed_by(op: ir.Operation, block: ir.Block) -> dict[ir.Operation, int]:
+    """The loads that the first operand of an operation in a loop body comes from, and how many iterations before."""
+    handed, found = handed_on(block), dict[ir.Operation, int]()
+    pending = [(op.operands[0], 0)]
+    seen: set[ir.Value] = set()
+    while pending:
+        value, before = pending.pop()
+        source, iterations = source_of(value, block, handed)
+        owner = producer(source)
+        if owner is None or source in seen:
+            continue
+        seen.add(source)
+        if owner.name in LOADS:
+            found[owner] = before + iterations
+        elif owner.name not in MEMORY and owner.name != MATRIX:
+            pending += [(operand, before + iterations) for operand in operands_of(owner)]
+    return found
+
+
 def sources_of(
     op: ir.Operation, kinds: frozenset[str], operands: int | None = None, beyond: Collection[ir.Operation] = ()
 ) -> frozenset[ir.Operation]:

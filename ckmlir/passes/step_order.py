@@ -15,18 +15,17 @@ from ckmlir.passes.lds_traffic import tensor_name
 from ckmlir.passes.loop_body import (
     DESCRIPTIONS,
     FILLS,
-    LOADS,
     MATRIX,
     Marker,
     Placed,
     Step,
     by_stage,
+    fed_by,
     fragments_of,
     handed_on,
     has_effect,
     operands_of,
     source_of,
-    sources_of,
     stage_of,
 )  # fmt: skip
 from ckmlir.passes.step_markers import add_markers
@@ -107,7 +106,7 @@ def _tensors(body: list[ir.Operation], schedule: Schedule) -> dict[ir.Operation,
         return {}
     tensors = {op: tensor_name(op) for op in body}
     for fill in (op for op in body if op.name in FILLS):
-        tensors.update(dict.fromkeys(sources_of(fill, LOADS, operands=1), tensors[fill]))
+        tensors.update(dict.fromkeys(fed_by(fill, fill.block), tensors[fill]))
     there = {f"{stage_of(op)}.{tensor}": None for op, tensor in tensors.items() if tensor}
     for name in wanted:
         if name not in there:

@@ -13,7 +13,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import tensor_name
-from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, operands_of, sources_of
+from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, fed_by, operands_of, sources_of
 from ckmlir.passes.step_rest import Ahead, with_rest
 from ckmlir.passes.step_weave import weave
 from ckmlir.targets import Target
@@ -136,7 +136,8 @@ def _spread(ops: list[ir.Operation], start: float, end: float) -> Slots:
 
 def _fed_before(load: ir.Operation, fill: ir.Operation, ahead: Ahead) -> bool:
     """Whether a write uses what a load fetched in an earlier step."""
-    return ahead[load] > ahead[fill] and load in sources_of(fill, LOADS, operands=1)
+    feeding = fed_by(fill, fill.block)
+    return load in feeding and ahead[load] + feeding[load] > ahead[fill]
 
 
 def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahead) -> list[ir.Operation]:
@@ -144,10 +145,14 @@ def _transfers(loads: list[ir.Operation], fills: list[ir.Operation], ahead: Ahea
     further ahead comes later, so that waits for the others leave it in flight.
     """
     loads, fills = sorted(loads, key=ahead.__getitem__), sorted(fills, key=ahead.__getitem__)
-    sources = {op: sources_of(op, LOADS, operands=1) for op in fills}
+    feeding = {op: fed_by(op, op.block) for op in fills}
     ordered: list[ir.Operation] = []
     for load in loads:
-        ordered.extend(op for op in fills if load in sources[op] and op not in ordered and ahead[load] > ahead[op])
+        ordered.extend(
+            op
+            for op in fills
+            if load in feeding[op] and op not in ordered and ahead[load] + feeding[op][load] > ahead[op]
+        )
         ordered.append(load)
     ordered.extend(op for op in fills if op not in ordered)
     return ordered

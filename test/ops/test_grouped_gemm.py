@@ -20,6 +20,7 @@ from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.debugging import Tracer
 from ckmlir.targets import get_target
 
 GROUPED = find_operator("grouped_gemm")
@@ -110,6 +111,18 @@ def test_both_walks_give_the_same_bits() -> None:
     assert found[0] == found[1]
 
 
+def with_workgroups(count: int) -> Any:
+    """The operator whose persistent grid has so many workgroups."""
+
+    class Few(type(GROUPED)):  # type: ignore[misc]
+        def launch(self, *given: Any) -> Any:
+            found = super().launch(*given)
+            arguments = (*found.arguments[:2], np.int32(count), *found.arguments[3:])
+            return type(found)((count, 1, 1), found.block, arguments)
+
+    return Few()
+
+
 def test_workgroups_that_stay_take_turns() -> None:
     """Fewer workgroups than blocks: what the launch says is what the kernel strides by."""
     problem = GROUPED.problem(m="300,64", n="200,500", k="40,72", block="64x64x64", persistent=1)
@@ -117,16 +130,31 @@ def test_workgroups_that_stay_take_turns() -> None:
     spec = GROUPED.spec(problem, small)
     launch = GROUPED.launch(problem, spec, small)
     assert launch.grid == (28, 1, 1) and list(launch.arguments[1:]) == [2, 28]
-
-    class Three(type(GROUPED)):  # type: ignore[misc]
-        def launch(self, *given: Any) -> Any:
-            found = super().launch(*given)
-            return type(found)((3, 1, 1), found.block, (*found.arguments[:2], np.int32(3), *found.arguments[3:]))
-
-    operator = Three()
+    operator = with_workgroups(3)
     arrays = operator.inputs(problem, small)
     result = run_operator(operator, problem, arrays, small, open_device("sim", small, checks="all"))
     assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, small))
+
+
+@pytest.mark.parametrize(("schedule", "loads"), [
+    ("compv4", 4), ("async", 0), pytest.param("mem3", 4, marks=pytest.mark.full),
+])  # fmt: skip
+def test_the_next_block_is_on_its_way_before_this_one_is_written(schedule: str, loads: int) -> None:
+    """Between the last product of a block and its first store a wave reads the table, and where loads go to registers
+    those of the next block's first step: 16 bytes a lane, of A and B 64 rows of 128 bytes each.
+    """
+    keys = {"m": "64,64", "n": 64, "k": "128,192", "block": "64x64x64", "schedule": schedule}
+    problem, operator, done = GROUPED.problem(**keys, persistent=1), with_workgroups(1), []
+    device = open_device("sim", GFX942)
+    device.observe(Tracer("*", output=lambda one: done.append(one.instruction.split()[0]), waves={0}, limit=None))
+    arrays = operator.inputs(problem, GFX942)
+    result = run_operator(operator, problem, arrays, GFX942, device)
+    assert all(one.ok for one in check_outputs(operator, problem, arrays, result.outputs, GFX942))
+    store = next(number for number, name in enumerate(done) if name.startswith("buffer_store"))
+    product = max(number for number, name in enumerate(done[:store]) if name.startswith("v_mfma"))
+    between = done[product:store]
+    assert sum(name.startswith("s_load") for name in between) > 0
+    assert between.count("buffer_load_dwordx4") == loads
 
 
 @pytest.mark.parametrize("chip", CHIPS)
@@ -137,8 +165,11 @@ def test_the_steady_loop_is_that_of_one_product(chip: str) -> None:
     kernel = compile_kernel(GROUPED, GROUPED.spec(problem, target), target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
-    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
-    assert mix["valu"] == 0 and mix["salu"] <= 10
+    loop = steady_loop(kernel.code_object, kernel.kernel_name)
+    assert loop.mix["valu"] == 0 and loop.mix["salu"] <= 10
+    # A load follows the write to LDS that empties its registers, though the loop carries what it loads.
+    names = [one.mnemonic for one in loop.instructions]
+    assert names.index("ds_write_b128") < names.index("buffer_load_dwordx4")
 
 
 @pytest.mark.parametrize("persistent", [0, 1])

@@ -2,7 +2,7 @@
 
 | part | file | what it decides |
 |---|---|---|
-| walk | `walks_kernel.py`, `experts_kernel.py` | which block of which product, and which part of K |
+| walk | `walks_kernel.py`, `table_kernel.py`, `experts_kernel.py` | which block of which product, and which part of K |
 | rows | `rows_kernel.py` | which rows of an array belong to those of a block |
 | operand | `operands_kernel.py` | how a tile of A or B is found and brought to the matrix instruction |
 | accumulation | `accumulation_kernel.py`, `scaling_kernel.py` | what a step adds: products, or scaled ones of groups |
@@ -12,8 +12,8 @@
 
 Parts are objects chosen by a name of the specification: `walks_kernel.WALKS`, `sinks_kernel.SINKS`.
 
-`work_kernel.py` has what walks share. `merged_kernel.py` shows the parts tensors as matrices, dimensions merged;
-`sum_parts.py` adds what workgroups have summed in parts. `contraction_spec.py` has what a kernel's code depends on,
-`defaults.py` chooses it, `problem.py` holds a request, `grouped.py` several in one launch; `operator.py` is the
-operators' base.
+`work_kernel.py` has what walks share, `parts_kernel.py` which part of K and product of a batch a workgroup has.
+`merged_kernel.py` shows the parts tensors as matrices, dimensions merged; `sum_parts.py` adds what workgroups have
+summed in parts. `contraction_spec.py` has what a kernel's code depends on, `defaults.py` chooses it, `problem.py` holds
+a request, `grouped.py` several in one launch; `operator.py` is the operators' base.
 """

@@ -1,28 +1,30 @@
 """The kernels of the contraction family as tile code: a walk through blocks of C, and what is done for each."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
-from functools import partial
 from types import SimpleNamespace
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Kernel, Tile, f32, f64, kernel
+from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
+from ckmlir.lang.values import as_scalar
 from ckmlir.ops.contraction import residues_kernel, windows_kernel
 from ckmlir.ops.contraction.chain_kernel import multiplied
-from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.depthwise_kernel import windowed_sums
 from ckmlir.ops.contraction.epilogue_kernel import Output, write_block
-from ckmlir.ops.contraction.loop_kernel import contract
+from ckmlir.ops.contraction.loop_kernel import contract, first_loads, is_early
 from ckmlir.ops.contraction.operands_kernel import array, operands
 from ckmlir.ops.contraction.residues_kernel import CLASSES
 from ckmlir.ops.contraction.rows_kernel import Put
 from ckmlir.ops.contraction.scaling_kernel import accumulation_of, scaled_totals
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sinks_kernel import SINKS
-from ckmlir.ops.contraction.walks_kernel import WALKS, Table
+from ckmlir.ops.contraction.table_kernel import Table, numbers_of
+from ckmlir.ops.contraction.walks_kernel import WALKS
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets import Target
 
@@ -36,53 +38,96 @@ SEEN = {
 }
 """How A and B, and how other arrays are seen, by the first word of `ContractionSpec.windows`."""
 
+NARROWEST = 4
+"""Bytes of a load of A or B below which many are compared with the ends of arrays. With 1, a stream-K kernel of 1001 x
+1003 x 999 whose first loads were on their way early spilled 3 scalar registers on gfx90a."""
+
 
 def build(spec: ContractionSpec, target: Target) -> Kernel:
     """Trace the kernel of a specification."""
-    walk, seen = ALL_WALKS[spec.walk], spec.windows.partition(":")[0]
-    totals_of = partial(windowed_sums, spec) if spec.is_depthwise else products_of(spec, target)
-    array_of = SEEN[seen][1] if seen in SEEN else array
-    numbers = SCALARS if spec.op else ()
+    walk = ALL_WALKS[spec.walk]
     number = f64 if computing_type(spec.dtype) == "f64" else f32
-    passed = () if isinstance(walk, Table) else numbers
+    passed = () if isinstance(walk, Table) else numbers_of(spec)
     arguments: dict[str, Argument] = {**walk.arguments(spec), **dict.fromkeys(passed, number)}
 
     @kernel(spec.name, target=target, waves=spec.wave_count, arguments=arguments)
     def contraction(given: SimpleNamespace) -> None:
-        def compute(work: Work) -> None:
-            totals = totals_of(work)
-            scalars = {name: getattr(work.distances, name) for name in numbers}
-            sides = {name: array_of(spec, work, name) for name in NAMES[: len(spec.side)]}
-            output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
-
-            def write(sums: Sequence[Tile], put: Put) -> None:
-                last = multiplied(spec, work, target, put) if spec.behind else put
-                write_block(spec, output, sums, work.row, work.column, last)
-
-            SINKS[spec.sink].take(work, totals, write)
-
-        walk.walk(spec, given, compute)
+        walk.walk(spec, given, Block(spec, target))
 
     return contraction
 
 
-def products_of(spec: ContractionSpec, target: Target) -> Callable[[Work], list[Tile]]:
-    """What gives a workgroup's sums of a specification with a matrix instruction."""
-    # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
-    # A sparse operand is the instruction's first.
-    shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
-    product = Mma.select(target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse)
-    if spec.shuffled and spec.taken:
-        product = product.with_vector(spec.held[1].widest, spec.piece)
-    if spec.scaled_by_instruction:
-        product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
-    operands_of, _ = SEEN[spec.windows.partition(":")[0]]
+class Block:
+    """What is done for a block: sums, and what becomes of them (`work_kernel.Body`)."""
 
-    def totals_of(work: Work) -> list[Tile]:
-        a, *matrices = operands_of(spec, work)
-        schedule = Schedule.parse(spec.schedule_text)
-        accumulation = accumulation_of(spec, product, work)
-        sums = contract(accumulation, a, matrices, work.begin, work.end, schedule)
-        return scaled_totals(spec, product, work, sums)
+    def __init__(self, spec: ContractionSpec, target: Target) -> None:
+        self.spec, self.target = spec, target
+        self.array_of = SEEN.get(spec.windows.partition(":")[0], (operands, array))[1]
+        self.products = None if spec.is_depthwise else Products(spec, target)
+        self.is_early = self.products is not None and is_early(self.products.schedule) and not _compares(spec)
 
-    return totals_of
+    def __call__(self, work: Work) -> None:
+        """See `Body`."""
+        self.finish(work, self.sums(work))
+
+    def begin(self, work: Work) -> list[Carried]:
+        """See `Body`."""
+        assert self.products is not None
+        return self.products.begin(work)
+
+    def sums(self, work: Work, begun: Sequence[Carried] = ()) -> list[Tile]:
+        """See `Body`."""
+        return windowed_sums(self.spec, work) if self.products is None else self.products.sums(work, begun)
+
+    def finish(self, work: Work, sums: Sequence[Tile]) -> None:
+        """See `Body`."""
+        spec, array_of = self.spec, self.array_of
+        scalars = {name: getattr(work.distances, name) for name in numbers_of(spec)}
+        sides = {name: array_of(spec, work, name) for name in NAMES[: len(spec.side)]}
+        output = Output([array_of(spec, work, name) for name in spec.outputs], sides, scalars)
+
+        def write(sums: Sequence[Tile], put: Put) -> None:
+            last = multiplied(spec, work, self.target, put) if spec.behind else put
+            write_block(spec, output, sums, work.row, work.column, last)
+
+        SINKS[spec.sink].take(work, sums, write)
+
+
+def _compares(spec: ContractionSpec) -> bool:
+    """Whether a step's loads are narrow, and as many are compared with the ends of arrays: scalar registers have no
+    room for the outcomes of two.
+    """
+    single = spec.layout[:2] == "CR" and min(spec.align[:2]) == 1
+    return single or min(align * one.step for align, one in zip(spec.align, spec.held, strict=False)) < 8 * NARROWEST
+
+
+class Products:
+    """A workgroup's sums of a specification with a matrix instruction."""
+
+    def __init__(self, spec: ContractionSpec, target: Target) -> None:
+        # Swapped operands: a lane's consecutive accumulators are then consecutive columns of C.
+        # A sparse operand is the instruction's first.
+        shape, sparse = "x".join(map(str, spec.mfma)), bool(spec.sparse)
+        product = Mma.select(
+            target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse
+        )
+        if spec.shuffled and spec.taken:
+            product = product.with_vector(spec.held[1].widest, spec.piece)
+        if spec.scaled_by_instruction:
+            product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
+        self.spec, self.product = spec, product
+        self.operands_of = SEEN[spec.windows.partition(":")[0]][0]
+        self.schedule = Schedule.parse(spec.schedule_text)
+
+    def begin(self, work: Work) -> list[Carried]:
+        """See `Body`."""
+        a, *matrices = self.operands_of(self.spec, work)
+        begin = as_scalar(work.begin, work.end.type)
+        return first_loads(accumulation_of(self.spec, self.product, work), a, matrices, begin)
+
+    def sums(self, work: Work, begun: Sequence[Carried]) -> list[Tile]:
+        """See `Body`."""
+        a, *matrices = self.operands_of(self.spec, work)
+        accumulation = accumulation_of(self.spec, self.product, work)
+        sums = contract(accumulation, a, matrices, work.begin, work.end, self.schedule, begun)
+        return scaled_totals(self.spec, self.product, work, sums)

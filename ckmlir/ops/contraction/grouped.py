@@ -180,7 +180,7 @@ def pointed_at(problem: GroupedProblem, spec: ContractionSpec) -> tuple[str, ...
 
 
 def table_shape(problem: GroupedProblem, sink: str) -> tuple[int, int]:
-    """Of the table: a row for each product and one behind them (`walks_kernel.Table`)."""
+    """Of the table: a row for each product and one behind them (`table_kernel.Table`)."""
     own = problem.any.parted() if sink == "partial" else problem.any
     lies = {"store": 0, "atomic": 1, "partial": 2}[sink]
     numbers = len(SCALARS) if own.op else 0

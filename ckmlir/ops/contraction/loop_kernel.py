@@ -1,10 +1,12 @@
 """The loop over K: the only one of the contraction family."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import Any, Protocol
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import Scalar, Tile, loop, stage, to_lds
+from ckmlir.lang.carried import Carried
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation
 
 Amount = Scalar | int
@@ -31,16 +33,22 @@ def contract(
     begin: Amount,
     end: Amount,
     schedule: Schedule,
+    begun: Sequence[Carried] = (),
 ) -> list[Tile]:
     """A · Bᵀ for every matrix B, summed over [begin, end) of K: one block of accumulators each.
 
-    Stages: load, to_lds, from_lds, math. Operands lie in LDS under their names.
+    Stages: load, to_lds, from_lds, math. Operands lie in LDS under their names. Where the first step has `begun`
+    (`first_loads`), each loads for the one behind it, and the schedule has them run ahead an iteration less.
     """
     product, waves, (bm, bn, bk) = accumulation.product, accumulation.waves, accumulation.block
-    with loop(begin, end, bk, carry=accumulation.start(), schedule=schedule) as step:
+    start = accumulation.start()
+    last = begin + (end - begin - 1) // bk * bk if begun else end
+    schedule = _one_later(schedule) if begun else schedule
+    with loop(begin, end, bk, carry=[*start, *begun], schedule=schedule) as step:
+        sums, there = step.carried[: len(start)], step.carried[len(start) :]
         with stage("load"):
-            loaded = [operand.load(step.index) for operand in (a, *matrices)]
-            scales = accumulation.load(step.index)
+            found = _loads(accumulation, a, matrices, (step.index + bk).minimum(last) if begun else step.index)
+        loaded, scales = _rebuilt(found, iter(there)) if begun else found
         with stage("to_lds"):
             held = [
                 to_lds(operand.prepared(tile, step.index), operand.name)
@@ -52,6 +60,52 @@ def contract(
             columns = [one.read(product.b_over(waves, bn, bk)) for one in held[1:]]
             scales = accumulation.read(scales)
         with stage("math"):
-            step.carry(*accumulation.add(step.carried, rows, columns, scales))
-    totals: list[Tile] = step.results
-    return totals
+            totals = accumulation.add(sums, rows, columns, scales)
+            step.carry(*totals, *(_leaves(found) if begun else ()))
+    results: list[Tile] = step.results[: len(start)]
+    return results
+
+
+def is_early(schedule: Schedule) -> bool:
+    """Whether the loads of the first step can be on their way before the loop: they are in registers until they go to
+    LDS, and those of a step run ahead of it.
+    """
+    aheads = [ahead for name, ahead in schedule.ahead if name.partition(".")[0] == "load"]
+    return {schedule.path, *dict(schedule.paths).values()} == {"through"} and bool(aheads) and all(aheads)
+
+
+def first_loads(
+    accumulation: Accumulation, a: Operand, matrices: Sequence[Operand], begin: Scalar
+) -> list[Carried]:
+    """What the first step of `contract` loads, for whoever has it on its way before."""
+    return _leaves(_loads(accumulation, a, matrices, begin))
+
+
+def _loads(accumulation: Accumulation, a: Operand, matrices: Sequence[Operand], k: Scalar) -> tuple[Any, Any]:
+    """What a step at k loads of operands, and beside them."""
+    return [operand.load(k) for operand in (a, *matrices)], accumulation.load(k)
+
+
+def _one_later(schedule: Schedule) -> Schedule:
+    """The schedule of a loop that carries what a step loads to the next one."""
+    ahead = ((name, number - (name.partition(".")[0] == "load")) for name, number in schedule.ahead)
+    return replace(schedule, ahead=tuple((name, number) for name, number in ahead if number))
+
+
+def _leaves(tree: Any) -> list[Carried]:
+    """What a loop can carry of values in sequences and mappings; numbers that are known are no part of it."""
+    if isinstance(tree, Carried):
+        return [tree]
+    if isinstance(tree, (Sequence, Mapping)):
+        inside = tree.values() if isinstance(tree, Mapping) else tree
+        return [leaf for one in inside for leaf in _leaves(one)]
+    return []
+
+
+def _rebuilt(like: Any, values: Iterator[Carried]) -> Any:
+    """Values in the sequences and mappings that `_leaves` took them from."""
+    if isinstance(like, Carried):
+        return next(values)
+    if isinstance(like, Mapping):
+        return {name: _rebuilt(one, values) for name, one in like.items()}
+    return [_rebuilt(one, values) for one in like] if isinstance(like, Sequence) else like

@@ -13,10 +13,7 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
 from ckmlir.ops.contraction.merged_kernel import distance_arguments
 from ckmlir.ops.contraction.operands_kernel import Matrix, array
-from ckmlir.ops.contraction.residues import ResiduesSpec
-from ckmlir.ops.contraction.rows_kernel import Array, Rows
-from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.walks_kernel import (
+from ckmlir.ops.contraction.parts_kernel import (
     batch_arguments,
     batch_coordinates,
     in_batch,
@@ -24,6 +21,9 @@ from ckmlir.ops.contraction.walks_kernel import (
     part_arguments,
     part_of_k,
 )  # fmt: skip
+from ckmlir.ops.contraction.residues import ResiduesSpec
+from ckmlir.ops.contraction.rows_kernel import Array, Rows
+from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.contraction.windows_kernel import InQuads, patch_rows
 from ckmlir.ops.contraction.work_kernel import Body, Work, align_of, block_at, element_types

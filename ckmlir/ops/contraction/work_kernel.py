@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Protocol
 
-from ckmlir.lang import Pointer, Scalar
+from ckmlir.dialect.compute import splat
+from ckmlir.lang import Pointer, Scalar, Tile, when
+from ckmlir.lang.carried import Carried
 from ckmlir.lang.kernel import Argument
+from ckmlir.lang.values import as_scalar
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.merged_kernel import known_divisors
 from ckmlir.ops.contraction.rows_kernel import Told
@@ -63,7 +66,26 @@ class Work:
     listed: Mapping[str, Told] = field(default_factory=dict)
 
 
-Body = Callable[[Work], None]
+class Body(Protocol):
+    """What is done for a block of a product.
+
+    Attributes:
+        is_early: whether the loads of a block's first step can be on their way before its turn comes.
+    """
+
+    is_early: bool
+
+    def __call__(self, work: Work) -> None:
+        """Compute it and write it."""
+
+    def begin(self, work: Work) -> list[Carried]:
+        """What the first step loads."""
+
+    def sums(self, work: Work, begun: Sequence[Carried] = ()) -> list[Tile]:
+        """The accumulators; the first step has what `begin` has found, if that is given."""
+
+    def finish(self, work: Work, sums: Sequence[Tile]) -> None:
+        """Write what the accumulators come to."""
 
 
 class Walk(Protocol):
@@ -74,6 +96,27 @@ class Walk(Protocol):
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """Trace the kernel: the body for what this workgroup computes; `given` are the arguments."""
+
+
+def begun_if(condition: Scalar, body: Body, work: Work) -> list[Carried]:
+    """What the first step of a piece of work loads, if a condition holds and there is one; else zeros."""
+    if not body.is_early:
+        return []
+    with when(condition & (work.end > work.begin)) as starts:
+        given = body.begin(work)
+        starts.give(*given)
+    with starts.otherwise():
+        starts.give(*map(_nothing_like, given))
+    found: list[Carried] = starts.results
+    return found
+
+
+def _nothing_like(item: Carried) -> Carried:
+    """Zeros in the place of what nobody loads."""
+    if isinstance(item, Tile):
+        return Tile(splat(as_scalar(0, item.element).value, item.lengths, item.type.distribution))
+    assert isinstance(item, Scalar)
+    return as_scalar(0, item.type)
 
 
 def element_types(spec: ContractionSpec) -> dict[str, str]:

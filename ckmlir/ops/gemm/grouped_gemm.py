@@ -6,7 +6,7 @@ array a, b or c, from those elements on; outputs may lie between each other, not
 in common is the kernel's: types, layout, expression, block. A product without rows or columns is left out; one with
 k = 0 gets the expression of zeros.
 
-A kernel finds the products in a table in device memory (`ckmlir.ops.contraction.walks_kernel.Table`), addresses
+A kernel finds the products in a table in device memory (`ckmlir.ops.contraction.table_kernel.Table`), addresses
 included. With `table=host` the table is packed on the host, in the stream's order; with `table=device` it is an input,
 there already: it may list the request's products in any order, or smaller ones whose sizes the same numbers divide.
 

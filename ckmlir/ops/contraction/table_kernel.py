@@ -1,0 +1,149 @@
+"""The walks through the blocks of products that a table in memory lists."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from types import SimpleNamespace
+from typing import Any
+
+from ckmlir.lang import Scalar, exit_unless, i32, ptr, when, while_loop, workgroup_id
+from ckmlir.lang.carried import Carried
+from ckmlir.lang.kernel import Argument
+from ckmlir.lang.values import as_scalar
+from ckmlir.ops.contraction.contraction_spec import SCALARS, ContractionSpec, computing_type
+from ckmlir.ops.contraction.merged_kernel import distance_arguments
+from ckmlir.ops.contraction.parts_kernel import in_part, part_arguments, part_of_k
+from ckmlir.ops.contraction.work_kernel import Body, Work, begun_if, block_at, count_blocks, element_types, known_sizes
+
+
+class Table:
+    """A workgroup for each block of the products that a table in memory lists.
+
+    The table (products + 1, columns) of i64 has for each product the number of its first block among all, m, n, k, how
+    rows lie (`distance_arguments`), of parts their length along k and their distance (`part_arguments`), with an
+    expression its numbers (the bits of an f64, or of an f32 below 32 zeros), and where its arrays begin, in the order
+    of `ContractionSpec.arrays`. The last row has the number of blocks. Blocks of a product are numbered row by row,
+    part after part; a product may have none.
+    """
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        return {"table": ptr("i64"), "products": i32}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        block = workgroup_id(0)
+        exit_unless(block < _first_block(spec, given, given.products))
+        body(self._listed(spec, given, block))
+
+    def _listed(self, spec: ContractionSpec, given: SimpleNamespace, block: Scalar) -> Work:
+        """The block of a number among all."""
+        with while_loop(lambda found, behind: found + 1 < behind, carry=[0, given.products]) as search:
+            found, behind = search.carried
+            middle = (found + behind) // 2
+            is_behind = block < _first_block(spec, given, middle)
+            search.carry(is_behind.select(found, middle), is_behind.select(middle, behind))
+        product = search.results[0]
+        numbers, whole = numbers_of(spec), _columns(spec)[: -len(spec.arrays)]
+        row = {name: _entry(spec, given, product, name) for name in whole if name not in numbers}
+        fields = SimpleNamespace(**row, **{name: _number(spec, given, product, name) for name in numbers})
+        sizes = known_sizes(spec, fields)
+        place, part = block - fields.first, None
+        if spec.sink != "store":
+            blocks = count_blocks(sizes["m"], spec.block[0]) * count_blocks(sizes["n"], spec.block[1])
+            part, place = place // blocks, place % blocks
+        at_row, at_column = block_at(spec, place, sizes["n"])
+        begin, end = part_of_k(spec, fields, part, sizes["k"])
+        pointers = {
+            name: given.table.pointer(product * len(_columns(spec)) + _columns(spec).index(name), dtype)
+            for name, dtype in element_types(spec).items()
+        }
+        pointers |= {name: in_part(spec, pointers[name], fields, part) for name in spec.outputs}
+        return Work(sizes, pointers, fields, at_row, at_column, begin, end)
+
+
+class PersistentTable(Table):
+    """The blocks of a table's products in turns, by workgroups that stay. Each turn goes through them the other way
+    than the one before: where blocks become shorter along the table, who has had a long one gets a short one next.
+
+    What a block is, and what its first step loads, is on its way before the block of the turn before is written.
+    """
+
+    def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
+        """See `Walk`."""
+        return {**super().arguments(spec), "workgroups": i32}
+
+    def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
+        """See `Walk`."""
+        end, own = _first_block(spec, given, given.products), workgroup_id(0)
+        exit_unless(own < end)
+        first = self._listed(spec, given, own)
+        start, begun = _handed(spec, first), begun_if(own < end, body, first)
+        with while_loop(lambda first, place, *_: first + place < end, carry=[0, own, *start, *begun]) as turn:
+            first, place, *carried = turn.carried
+            own_part, there = carried[: len(start)], carried[len(start) :]
+            work = _resumed(spec, own_part)
+            sums = body.sums(work, there)
+            first, place = first + given.workgroups, given.workgroups - 1 - place
+            with when(first + place < end, otherwise=own_part) as goes_on:
+                goes_on.give(*_handed(spec, self._listed(spec, given, first + place)))
+            following = goes_on.results
+            there = begun_if(first + place < end, body, _resumed(spec, following))
+            body.finish(work, sums)
+            turn.carry(first, place, *following, *there)
+
+
+def _handed(spec: ContractionSpec, work: Work) -> list[Carried]:
+    """A piece of work as what a loop carries."""
+    told = [getattr(work.distances, name) for name in _told(spec)]
+    part = [] if spec.sink == "store" else [as_scalar(work.begin, work.end.type), work.end]
+    return [*work.sizes.values(), *told, *work.arrays.values(), work.row, work.column, *part]
+
+
+def _resumed(spec: ContractionSpec, handed: Sequence[Any]) -> Work:
+    """The inverse of `_handed`."""
+    names, values = _told(spec), iter(handed)
+    numbers = {name: next(values) for name in (*"mnk", *names)}
+    fields = SimpleNamespace(**numbers)
+    sizes = known_sizes(spec, fields)
+    arrays = {name: next(values) for name in spec.arrays}
+    row, column = (next(values).multiple_of(length) for length in spec.block[:2])
+    begin, end = (next(values).multiple_of(spec.block[2]), next(values)) if spec.sink != "store" else (0, sizes["k"])
+    return Work(sizes, arrays, fields, row, column, begin, end)
+
+
+def _told(spec: ContractionSpec) -> tuple[str, ...]:
+    """What a block needs of its product's numbers beside the sizes."""
+    return (*distance_arguments(spec), *numbers_of(spec))
+
+
+# -- the table -------------------------------------------------------------------------------------------------------
+
+
+def _columns(spec: ContractionSpec) -> tuple[str, ...]:
+    lies = (*distance_arguments(spec), *part_arguments(spec))
+    return ("first", "m", "n", "k", *lies, *numbers_of(spec), *spec.arrays)
+
+
+def numbers_of(spec: ContractionSpec) -> tuple[str, ...]:
+    return SCALARS if spec.op else ()
+
+
+def _number(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Scalar:
+    """A number of a product's expression."""
+    columns, computing = _columns(spec), computing_type(spec.dtype)
+    place = product * len(columns) + columns.index(name)
+    number: Scalar = given.table.to(computing).scalar(place if computing == "f64" else place * 2)
+    return number
+
+
+def _entry(spec: ContractionSpec, given: SimpleNamespace, product: Scalar, name: str) -> Scalar:
+    """A number of a product of the table."""
+    columns = _columns(spec)
+    entry: Scalar = given.table.scalar(product * len(columns) + columns.index(name))
+    number: Scalar = entry.to("i32")
+    return number
+
+
+def _first_block(spec: ContractionSpec, given: SimpleNamespace, product: Scalar) -> Scalar:
+    return _entry(spec, given, product, "first")
