@@ -78,6 +78,10 @@ _ATTENTION = {
     "k_read 1, qk 1; path k direct; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, pv, "
     "fence, barrier, k_read, v_lds, load_v, prepare, load_s, fence, barrier, fence, qk, fence, barrier; "
     "priority pv 1, qk 1; groups 2",
+    "qr_async_trload_ping_pong": "schedule qr_async_trload_ping_pong 1; ahead prepare 3, load_k 1, load_v 2, load_s 1, "
+    "k_read 1, qk 1; path direct; buffers v 2; step load_k, v_read, fence, top, exp, fence, barrier, fence, rescale, "
+    "pv, fence, barrier, k_read, load_v, prepare, load_s, fence, barrier, fence, qk, fence, barrier; elements 2; "
+    "priority pv 1, qk 1; groups 2",
     "qr_woven": f"schedule qr_woven 1; {_WOVEN_STEP}; lead 4; elements 2",
     "qr_woven_bytes": f"schedule qr_woven_bytes 1; {_WOVEN_STEP}; lead 4; elements 4",
     "qr_woven_deep": f"schedule qr_woven_deep 1; {_WOVEN_STEP}; lead 2; elements 4",

@@ -106,7 +106,7 @@ def has_attention(chip: str, schedule: str, dtype: str, d: int, mask: str, sk: i
     tight = d == 128 and (mask.startswith("window") or (mask != "none" and sk % 64 != 0))
     if schedule == "qr_woven" and (dtype == "fp8" or tight):
         return False
-    copied = schedule in ("qr_async_trload", "qr_woven_async")
+    copied = schedule in ("qr_async_trload", "qr_async_trload_ping_pong", "qr_woven_async")
     return (dtype != "fp8" or chip != "gfx90a") and (not copied or (chip == "gfx950" and dtype != "fp8"))
 
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.comparison import Array
-from ckmlir.runtime import open_device
+from ckmlir.runtime import Device, open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.targets import get_target
 
@@ -41,22 +41,29 @@ def outcome(
     *,
     prepared: Callable[[Any, dict[str, Array]], dict[str, Array]] | None = None,
     specified: bool = False,
+    device: Device | None = None,
 ) -> Outcome:
     """A request, all of whose outputs agree with the reference under all checkers.
 
     Args:
         given: replaces inputs; prepared: changes them by the problem before.
         specified: something is promised of every element of the outputs.
+        device: that keeps what it has made of kernels from one request to the next; default: one of its own.
     """
     target = get_target(chip)
     problem = operator.problem(**keys)
     arrays = dict(operator.inputs(problem, target, seed=7))
     arrays = {**(prepared(problem, arrays) if prepared else arrays), **(given or {})}
-    result = run_operator(operator, problem, arrays, target, open_device("sim", target, seed=11, checks="all"))
+    result = run_operator(operator, problem, arrays, target, device or watching(chip))
     comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
     assert {one.name for one in comparisons} == set(result.outputs)
     assert all(one.ok and not (specified and one.unspecified) for one in comparisons), "; ".join(map(str, comparisons))
     return Outcome(problem, arrays, dict(result.outputs))
+
+
+def watching(chip: str) -> Device:
+    """A simulated device under all checkers."""
+    return open_device("sim", get_target(chip), seed=11, checks="all")
 
 
 def checked(name: str, chip: str, keys: Mapping[str, object], more: Mapping[str, Any] | None = None) -> dict[str, Any]:

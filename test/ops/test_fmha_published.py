@@ -1,7 +1,8 @@
 """Published cases of attention forward: the shapes of CK Tile's smoke list with all head sizes, layouts, biases and
 dropout, its splits with and without pages, windows with sink tokens and sinks like its own, new keys in a cache with
 rotated positions, and batch prefill over pages. Heads and batches are as many; sequences are as long but for 1024
-queries, of which 200 are taken, and those of batch prefill, so that a case runs in seconds.
+queries, of which 200 are taken, and those of batch prefill, so that a case runs in seconds. `published_campaign.py`
+runs them kernel by kernel.
 """
 
 from __future__ import annotations
@@ -15,6 +16,7 @@ from poisoned_pages import poisoned
 from published_shapes import SMOKE
 
 from ckmlir.ops import find_operator
+from ckmlir.runtime import Device
 
 Keys = dict[str, Any]
 Case = tuple[str, str, Keys]
@@ -80,16 +82,20 @@ PREFILL: list[Case] = [
     for batch in (1, 3, 4, 7)
     if size > 1 or layout == "linear"
 ]  # fmt: skip
-GRIDS = (FORWARD, SPLITS, SUNK, APPENDED, PREFILL)
-DEFAULT = [Random(8 + number).choice(grid) for number, grid in enumerate(GRIDS)]
+GRIDS = {"forward": FORWARD, "splits": SPLITS, "sunk": SUNK, "appended": APPENDED, "prefill": PREFILL}
+DEFAULT = [Random(8 + number).choice(grid) for number, grid in enumerate(GRIDS.values())]
+
+
+def run(chip: str, name: str, keys: Keys, device: Device | None = None) -> None:
+    """A case, with NaN in every row of a page that no key lies in."""
+    paged = "page_size" in keys and name != "fmha_fwd_appendkv"
+    outcome(find_operator(name), chip, keys, prepared=poisoned if paged else None, device=device)
 
 
 @pytest.mark.parametrize(
     ("chip", "name", "keys"),
-    [one if one in DEFAULT else pytest.param(*one, marks=pytest.mark.full) for grid in GRIDS for one in grid],
+    [one if one in DEFAULT else pytest.param(*one, marks=pytest.mark.full) for grid in GRIDS.values() for one in grid],
     ids=named,
 )
 def test_numbers(chip: str, name: str, keys: Keys) -> None:
-    """With NaN in every row of a page that no key lies in."""
-    paged = "page_size" in keys and name != "fmha_fwd_appendkv"
-    outcome(find_operator(name), chip, keys, prepared=poisoned if paged else None)
+    run(chip, name, keys)

@@ -37,6 +37,8 @@ WATCHING = parse_checks("all")
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 OTHER_NAMES = ("single_buffer", "prefetch")
 """Schedules of which another name is in the list."""
+COPY_BOTH = ("qr_async_trload", "qr_async_trload_ping_pong", "qr_woven_async")
+"""Schedules for chips whose reads of LDS transpose."""
 STEPS = range(1, 8)
 """Numbers of steps that go through prologue, steady loop and every remainder."""
 OWN_WAITS = "waits of the schedule"
@@ -92,7 +94,7 @@ def subjects() -> list[Subject]:
     found: list[Subject] = []
     for operator, schedules in (("gemm", GEMM), ("fmha_fwd", ATTENTION)):
         for number, name in enumerate(one for one in schedules if one not in OTHER_NAMES):
-            chip = "gfx950" if name in ("qr_async_trload", "qr_woven_async") else CHIPS[number % 3]
+            chip = "gfx950" if name in COPY_BOTH else CHIPS[number % 3]
             deep = name.startswith("ping_pong") or name == "preshuffle"
             found.append((DeepGemm if deep else Subject)(operator, chip, name))
     return found

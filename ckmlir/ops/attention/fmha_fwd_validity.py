@@ -255,4 +255,6 @@ def _resources(spec: FmhaFwdSpec, field: str, target: Target) -> Resources:
     row = max(spec.d_tile * size, spec.dv_tile * v_size)
     operand = keys * row // target.wave_size // 4 // spec.along_keys
     need = output + scores + tiles + operand
+    if schedule.elements and schedule.ahead_of("qk"):  # the softmax of one step is alive beside scores of the next
+        need += woven_registers(spec.parts)
     return Resources(name, value, threads, lds, output, need, pinned=schedule.elements > 0)

@@ -52,3 +52,11 @@ def check_scales(fields: dict[str, Any]) -> None:
         raise RequestError(
             f"scale={fields['scale']}: the softmax takes row maxima before scaling; expected a positive number"
         )
+
+
+def check_apart(values: Mapping[str, Any], key: str, *others: str) -> None:
+    """Refuse a key that asks for something beside others that do. Raises RequestError."""
+    for other in others:
+        if all(values.get(one) not in (None, 0, "none") for one in (key, other)):
+            what = f"{key}={values[key]}: it does not go with {other}={values[other]}"
+            raise RequestError(f"{what}; leave one of them out")

@@ -6,7 +6,7 @@ A score of minus infinity has no weight.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -17,11 +17,8 @@ from ckmlir.ops.request import Choice, Real, RequestError
 from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
-    from ckmlir.lang import Scalar, Tile
-    from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
+    from ckmlir.ops.attention.loop_kernel import Form, Weights
     from ckmlir.ops.attention.work_kernel import Work
-
-LOWEST = -3e38
 
 
 @dataclass(frozen=True)
@@ -62,34 +59,6 @@ class Silu(WeightPart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form, weights: Weights) -> Weights:
-        from ckmlir.lang import exp2, maximum, reciprocal
-        from ckmlir.ops.attention.weights_kernel import Around
-
-        class Gated(Around):
-            """Sums without a state."""
-
-            @property
-            def bounded(self) -> bool:
-                return False
-
-            def start(self, form: Form) -> list[Tile]:
-                return []
-
-            def top(self, scores: Tile, state: Sequence[Tile]) -> None:
-                return None
-
-            def weigh(self, scores: Tile, state: Sequence[Tile], top: Any, key: Scalar) -> tuple[Tile, list[Tile]]:
-                exponents = self.units.exponent(scores)
-                # Minus infinity times the zero that its gate is would be NaN.
-                return maximum(exponents, LOWEST) * reciprocal(exp2(-exponents) + 1.0), []
-
-            def rescale(self, total: Tile, top: Any) -> Tile:
-                return total
-
-            def normalised(self, sums: Sums, factors: Sequence[Scalar]) -> Tile:
-                found = sums.o
-                for one in factors:
-                    found = found * one
-                return found
+        from ckmlir.ops.attention.silu_kernel import Gated
 
         return Gated(weights)

@@ -11,6 +11,7 @@ import numpy as np
 
 from ckmlir.ops.attention.part import ScorePart, product_scales
 from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.request_checks import check_apart
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument
 from ckmlir.ops.precision import OVERFLOW, UNIT
@@ -18,7 +19,6 @@ from ckmlir.ops.request import LEAST_NORMAL_F32, Real, RequestError
 from ckmlir.ops.scalars import f32
 
 if TYPE_CHECKING:
-    from ckmlir.lang import Scalar, Tile
     from ckmlir.ops.attention.loop_kernel import Form
     from ckmlir.ops.attention.work_kernel import Work
 
@@ -42,9 +42,7 @@ class SoftCap(ScorePart):
         cap = values["soft_cap"]
         if not cap:  # 0 is CK's way to say none
             return None
-        for other in ("bias", "alibi"):
-            if values.get(other, "none") != "none":
-                raise RequestError(f"soft_cap={cap}: it does not go with {other}={values[other]}; leave one out")
+        check_apart(values, "soft_cap", "bias", "alibi")
         if not LEAST <= cap <= MOST:
             raise RequestError(f"soft_cap={cap}: expected a number from {LEAST:g} to {MOST:g}, or 0 for none")
         return cls(cap)
@@ -70,29 +68,6 @@ class SoftCap(ScorePart):
 
     @classmethod
     def traced(cls, word: str, given: Any, work: Work, form: Form) -> Any:
-        from ckmlir.lang import exp2, reciprocal
-        from ckmlir.ops.attention.loop_kernel import Score
-        from ckmlir.ops.attention.units_kernel import LN_2, Units
+        from ckmlir.ops.attention.soft_cap_kernel import Capped
 
-        @dataclass(frozen=True)
-        class Below(Score):
-            """How far scores are below the cap, in parts of twice the cap; `factor` makes exponents to the base 2 of
-            twice the scores in caps."""
-
-            factor: Scalar
-
-            def apply(self, scores: Tile, key: Scalar) -> Tile:
-                below: Tile = reciprocal(-exp2(scores * self.factor) - 1.0)
-                return below
-
-        @dataclass(frozen=True)
-        class Capped(Below):
-            def apply(self, scores: Tile, key: Scalar) -> Tile:
-                capped: Tile = super().apply(scores, key) * (given.cap * 2.0) + given.cap
-                return capped
-
-            def of_products(self, scale: Scalar) -> tuple[list[Score], Units]:
-                cap = given.cap * LOG2_E
-                return [Below(self.factor * (scale * LN_2))], Units(cap * 2.0, cap)
-
-        return Capped(given.cap_factor)
+        return Capped(given.cap_factor, given.cap)
