@@ -53,6 +53,7 @@ def test_identifiers_and_json_read_back(name: str) -> None:
         assert (found.operator, found.target, found.name) == (name, kernel.target.name, kernel.spec.name)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", NAMES)
 def test_every_field_belongs_to_one_part(name: str) -> None:
     for kernel in some_kernels(name)[:3]:

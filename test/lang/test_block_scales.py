@@ -62,7 +62,7 @@ def exact(values: npt.NDArray[Any], scales: npt.NDArray[Any]) -> npt.NDArray[np.
     return values.astype(np.float64) * np.repeat(factors, 32, axis=1)
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize(("shape", "a", "b", "transposed"), CASES)
 def test_products(shape: str, a: str, b: str, transposed: bool) -> None:
     one = Mma.select(GFX950, shape, a, b, transposed=transposed)

@@ -59,7 +59,7 @@ def band_kernel(chip: str, dtype: str) -> Kernel:
     return masked
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f32", "f16", "bf16", "i32"])
 def test_joined_conditions(chip: str, dtype: str) -> None:

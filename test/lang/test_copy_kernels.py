@@ -118,7 +118,7 @@ def compile_gemm(chip: str, schedule: str, *, mixed: bool = False, waves: tuple[
     return compile_traced(gemm)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("schedule", "mixed"), [*((one, False) for one in SCHEDULES), *((one, True) for one in MIXED)])
 def test_gemm(chip: str, schedule: str, mixed: bool) -> None:

@@ -48,7 +48,7 @@ def sizes(one: Mma) -> tuple[int, int, int]:
     return 2 * one.m, 2 * one.n, 2 * one.k
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "a", "b"), [(chip, a, b) for chip in CHIPS for a, b, _ in choices(chip)])
 def test_products(chip: str, a: str, b: str) -> None:
     instructions = next(group for first, second, group in choices(chip) if (first, second) == (a, b))
@@ -100,6 +100,7 @@ def test_double_precision_is_double(chip: str) -> None:
     np.testing.assert_array_less(abs(found - a @ b.T), 2 * k * 2.0**-53 * (abs(a) @ abs(b).T))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("rows", "registers"), [(64, 128), (128, 256), (144, 288)])
 def test_accumulators_of_double_precision_are_counted_in_registers(rows: int, registers: int) -> None:
     """Two registers each: what fits into the accumulation registers lies there, what does not is left to LLVM."""

@@ -86,6 +86,7 @@ FLOATING: dict[str, tuple[Function, Function, float]] = {
 }  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", FLOATING)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_floating_point(chip: str, name: str) -> None:

@@ -108,6 +108,7 @@ def compile_forward(chip: str, *, persistent: bool = True) -> Compiled:
     return compile_traced(forward)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_the_loop_of_a_persistent_kernel_is_the_plain_one(chip: str) -> None:
     """The same bytes of LDS and no spills; arithmetic and accesses of the steady loop are equal."""
@@ -131,6 +132,7 @@ def attention(q: Floats, k: Floats, v: Floats) -> tuple[Floats, Floats]:
     return p @ v, p @ np.abs(v)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_sequences_by_a_table(chip: str) -> None:
     """Sequences of several lengths, one without queries; a workgroup with many items, and one with none."""
@@ -227,7 +229,7 @@ ONE_AHEAD = "schedule backward 1; ahead load 1"
 TWO_AHEAD = "schedule backward 1; ahead load 2, to_lds 1; buffers 2"
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "schedule"), [*((chip, ONE_AHEAD) for chip in CHIPS), ("gfx942", TWO_AHEAD)])
 def test_gradients_of_keys_and_values(chip: str, schedule: str) -> None:
     """Two heads, ragged blocks of keys, and queries that fill no whole step."""

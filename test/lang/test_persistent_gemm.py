@@ -114,7 +114,7 @@ FITTING = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "schedule"), FITTING)
 def test_a_persistent_product_is_as_good_as_a_plain_one(chip: str, schedule: str) -> None:
     """The same bytes of LDS, no spills, and the same steady loop: no vector arithmetic, at most 10 scalar instructions
@@ -148,6 +148,7 @@ def expect_products(compiled: Compiled, m: int, n: int, k: int) -> None:
 SHAPES = ((200, 264, 232), (130, 8, 64), (64, 640, 8), (0, 8, 8), (130, 136, 0))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_a_persistent_product_is_right(chip: str) -> None:
     """Ragged tiles, workgroups with several turns, one or none, trip counts from none to four, under all checkers."""
@@ -158,6 +159,7 @@ def test_a_persistent_product_is_right(chip: str) -> None:
 OTHERS = ("unpipelined", "v1", "v2", "mem4", "mem2_interwave", "compv3", "compv5", "compv6", "hot_loop", "ping_pong")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule"), [
     ("gfx90a", "ping_pong"), ("gfx942", "compv3"), ("gfx950", "async"),
     *(pytest.param(chip, one, marks=pytest.mark.full) for chip in CHIPS for one in OTHERS),
@@ -204,6 +206,7 @@ def compile_products(chip: str, schedule: str) -> Compiled:
     return compile_traced(multiply)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_products_of_a_table(chip: str) -> None:
     """Groups of several sizes, empty ones among them (no rows, no products to add), under all checkers."""

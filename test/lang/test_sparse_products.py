@@ -50,7 +50,7 @@ def product_kernel(target: Target, one: Mma, m: int, n: int, k: int) -> Kernel:
     return sparse
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize(("chip", "shape", "a", "b", "depth"), CASES)
 def test_products(chip: str, shape: str, a: str, b: str, depth: int) -> None:
     target = get_target(chip)

@@ -62,7 +62,7 @@ def named(code: Sequence[Instruction], pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
-@pytest.mark.one_in(8)
+@pytest.mark.one_in(16)
 @pytest.mark.parametrize("every", [pytest.param(1, marks=pytest.mark.full), 19])
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", OPERATORS)
@@ -118,7 +118,7 @@ def masked_attention() -> Iterator[Any]:
             yield pytest.param(*case, marks=() if case in MANY_CONDITIONS else pytest.mark.full)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "schedule", "dtype", "d", "mask", "sk"), list(masked_attention()))
 def test_attention_does_not_spill(chip: str, schedule: str, dtype: str, d: int, mask: str, sk: int) -> None:
     """No comparison with bounds, and no NaN that a conversion keeps, holds scalar registers that others need."""
@@ -140,6 +140,7 @@ def letters(code: Sequence[Instruction]) -> str:
     return "".join(letter for one in code for start, letter in kinds.items() if one.mnemonic.startswith(start))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("schedule", ["compv3", "compv4"])
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
@@ -160,7 +161,7 @@ BARRIERS = {
 with several; interwave, one more a phase but the first."""
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "schedule"),
     [("gfx950", schedule) for schedule in BARRIERS]
@@ -184,6 +185,7 @@ def test_named_schedules_have_a_clean_loop(chip: str, schedule: str) -> None:
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count) == (0, 0)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "schedule"),
     [(chip, schedule) for chip in CHIPS for schedule in ("compv3", "compv4", "async", "preshuffle")]
@@ -207,7 +209,7 @@ DIRECT = {"async": 18, "async_double": 19, "async_late": 19, "async_wide": 18}
 """Scalar instructions of a step of schedules that copy."""
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "schedule", "block", "wave", "keys"), [
     *((chip, "compv3", *tile, {}) for chip in CHIPS for tile in ((LARGE, (2, 4)), (MEDIUM, (2, 2)), (LARGE, (2, 2)))),
     ("gfx950", "async_wide", LARGE, (2, 4), {}),
@@ -271,6 +273,7 @@ def test_the_computed_mix_is_the_order_of_the_machine_code() -> None:
     assert order == 2 * step
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_gemm_accesses_are_wide(chip: str) -> None:
     """16 bytes a lane to and from global memory, b128 or b64 to matrix operands."""
@@ -288,6 +291,7 @@ def test_row_operators_use_wide_accesses(chip: str) -> None:
     assert set(named(code, "buffer_(load|store)")) == {"buffer_load_dwordx4", "buffer_store_dwordx4"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", ["gemm", "fmha_fwd"])
 def test_no_bank_conflicts_are_predicted(name: str, chip: str) -> None:
@@ -297,7 +301,7 @@ def test_no_bank_conflicts_are_predicted(name: str, chip: str) -> None:
     assert found and set(found) == {"0"}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
 @pytest.mark.parametrize(
     ("chip", "dtype"), [*((chip, "f16") for chip in CHIPS), *((chip, "fp8") for chip in ("gfx942", "gfx950"))]
@@ -308,7 +312,7 @@ def test_attention_has_no_bank_conflicts_at_any_head_dimension(chip: str, dtype:
     assert set(re.findall(r"conflict_cycles = (\d+)", str(text))) == {"0"}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("d", [32, 64, 128])
 @pytest.mark.parametrize("chip", CHIPS)
 def test_attention_backward_has_no_bank_conflicts(chip: str, d: int) -> None:
@@ -317,6 +321,7 @@ def test_attention_backward_has_no_bank_conflicts(chip: str, d: int) -> None:
     assert set(re.findall(r"conflict_cycles = (\d+)", str(text))) == {"0"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", ["RCR", "RRR", "CRR", "CCR"])
 def test_gemm_layouts_have_no_bank_conflicts(layout: str) -> None:
     """Also where an operand is transposed on its way to LDS."""
@@ -324,6 +329,7 @@ def test_gemm_layouts_have_no_bank_conflicts(layout: str) -> None:
     assert set(re.findall(r"conflict_cycles = (\d+)", str(text))) == {"0"}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942"])
 def test_waves_that_branch_around_a_barrier_have_their_wait_states(chip: str) -> None:
     """LLVM counts wait states behind the last matrix instruction on the way through the barrier, which is longer."""

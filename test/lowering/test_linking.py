@@ -66,6 +66,7 @@ def same_as_lld(data: bytes, directory: Path) -> None:
     assert link_object(data, name) == expected
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("arch", CHIPS)
 @pytest.mark.parametrize("name", KERNELS)
 def test_kernels_are_linked_to_the_same_bytes_as_by_lld(name: str, arch: str, tmp_path: Path) -> None:

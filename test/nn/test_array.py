@@ -107,7 +107,7 @@ def test_reshaping_is_a_view_where_numpy_can_make_one(lengths: list[int], order:
         assert all(length == 1 or own == numpys for length, own, numpys in pairs)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("dtype", [np.float16, np.float32, np.int8, np.int32, np.float64])
 def test_numpy_sees_the_same_memory(session: nn.Session, dtype: Any) -> None:
     array = nn.asarray(np.arange(24).reshape(2, 3, 4).astype(dtype))

@@ -48,6 +48,7 @@ def rotated(x: Array, cos: Array, sin: Array, at: Array, interleaved: bool) -> A
 LENGTHS, NEW, ROWS = np.array([20, 3], np.int32), 3, 48
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize(
     ("kind", "causal", "interleaved"),

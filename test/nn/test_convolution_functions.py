@@ -47,6 +47,7 @@ def convolved(x: Array, weight: Array, stride: Any = 1, padding: Any = 0, dilati
     return y.reshape(x.shape[0], weight.shape[0], *positions)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("last", [False, True], ids=["first", "last"])
 @pytest.mark.parametrize(("image", "window", "how"), CASES)
 def test_convolutions(
@@ -62,6 +63,7 @@ def test_convolutions(
     assert_close(found, expected)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 def test_residuals_and_outputs_that_are_given(session: nn.Session, put: Callable[[Array], Any]) -> None:
     x, weight, residual = (normal(*shape, dtype="bf16") for shape in ((2, 8, 4, 5), (16, 8, 3, 3), (2, 16, 4, 5)))

@@ -17,6 +17,7 @@ homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
 with_tensors = pytest.mark.parametrize("put", WITH_TENSORS.values(), ids=WITH_TENSORS)
 
 
+@pytest.mark.one_in(2)
 @with_tensors
 def test_functions_of_rows_along_any_dimension(session: nn.Session, put: Put) -> None:
     x = normal(3, 5, 7, dtype="f32")
@@ -62,6 +63,7 @@ def test_the_weight_of_a_norm_may_come_second(session: nn.Session, put: Put) -> 
     assert (exact(nn.rms_norm(x, weight, 1e-3)) == exact(nn.rms_norm(x, 8, weight, 1e-3))).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "cut",
     [

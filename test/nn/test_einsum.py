@@ -27,7 +27,7 @@ CASES = [
 ]
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @homes
 @pytest.mark.parametrize(("equation", "a", "b"), CASES, ids=[one[0] for one in CASES])
 def test_like_numpy(session: nn.Session, put: Put, equation: str, a: tuple[int, ...], b: tuple[int, ...]) -> None:

@@ -32,6 +32,7 @@ def matrices(experts: int = E) -> tuple[Array, Array, Array]:
     return normal(experts, INTER, HIDDEN) / 4, normal(experts, INTER, HIDDEN) / 4, normal(experts, HIDDEN, INTER) / 4
 
 
+@pytest.mark.one_in(2)
 @homes
 @pytest.mark.parametrize("gated", [True, False])
 def test_a_layer_from_logits_on(session: nn.Session, put: Put, gated: bool) -> None:
@@ -47,6 +48,7 @@ def test_a_layer_from_logits_on(session: nn.Session, put: Put, gated: bool) -> N
     assert_close(found, expected.reshape(x.shape), factor=8)
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_a_layer_from_a_routing_on(session: nn.Session, put: Put) -> None:
     x, (gate, up, down) = normal(5, HIDDEN), matrices()
@@ -110,6 +112,7 @@ def test_products_of_a_list(session: nn.Session, put: Put) -> None:
         assert_close(found, exact(left) @ exact(right))
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_products_of_groups_of_rows(session: nn.Session, put: Put) -> None:
     a, b, offs = normal(20, 16), normal(4, 16, 24), [5, 5, 17, 20]

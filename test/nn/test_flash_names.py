@@ -36,6 +36,7 @@ def assert_same(found: Any, wanted: Any) -> None:
     assert np.array_equal(exact(found), exact(wanted))
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_batches(session: nn.Session, put: Any) -> None:
     qkv = normal(2, 9, 3, 2, 32)

@@ -225,6 +225,7 @@ def causal(row: Array, column: Array) -> Array:
     return column <= row
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("put", "dtype"), [(on_host, "bf16"), (nn.asarray, "f16")], ids=["NumPy", "device"])
 def test_attention(session: nn.Session, put: Put, dtype: str) -> None:
     q, k, v = (normal(2, *shape, dtype=dtype) for shape in ((9, 4, 32), (11, 2, 32), (11, 2, 48)))
@@ -270,6 +271,7 @@ def test_attention_of_sequences(session: nn.Session, put: Put) -> None:
 # -- tensors -----------------------------------------------------------------------------------------------------------
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("layout", "dtype"), [("bshd", "f16"), ("bhsd", "f16"), ("bshd", "f32")])
 def test_gradients_of_attention(session: nn.Session, layout: str, dtype: str) -> None:
     def turned(one: Array) -> Array:

@@ -91,6 +91,7 @@ def test_windows_as_rows(session: nn.Session, put: Put, groups: int) -> None:
     assert (exact(found) == expected.reshape(groups, n, *positions, -1)).all()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("image", "window", "how", "last"), some(CASES, 1, 4))
 def test_gradients_of_convolutions(
     session: nn.Session, image: tuple[int, ...], window: tuple[int, ...], how: dict[str, Any], last: bool

@@ -80,7 +80,7 @@ def test_every_operator_is_tried() -> None:
     assert sorted(calls()) == sorted(pytorch.OPERATORS)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=() if one in BY_DEFAULT else pytest.mark.full) for one in pytorch.OPERATORS]
 )
@@ -105,6 +105,7 @@ def test_compiling_keeps_operators_in_one_graph() -> None:
     assert len(graphs) == 1 and {f"ckmlir.{name}" for name in ("softmax", "linear", "rms_norm")} <= graphs[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", ["bshd", "bhsd"])
 def test_gradients_of_attention(layout: str) -> None:
     def turned(one: Any) -> Any:
@@ -203,6 +204,7 @@ FUNCTIONS: dict[str, tuple[Any, Any, tuple[tuple[int, ...], ...]]] = {
 """By what they are: functions, operators that give the same, and shapes."""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     "name", [pytest.param(one, marks=() if one in ("linear", "embedding") else pytest.mark.full) for one in FUNCTIONS]
 )
@@ -227,6 +229,7 @@ Q = normal(1, 20, 2, 32, grad=True)
 IMAGE, TAPS = normal(1, 8, 9, grad=True), normal(4, 8, 3)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("call", "words"),
     [

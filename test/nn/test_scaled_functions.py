@@ -41,6 +41,7 @@ some_forms = pytest.mark.parametrize(
 )
 
 
+@pytest.mark.one_in(2)
 @homes
 @some_forms
 def test_scaled_linear(session: nn.Session, put: Put, of_x: str, of_w: str, dtype: str) -> None:
@@ -54,6 +55,7 @@ def test_scaled_linear(session: nn.Session, put: Put, of_x: str, of_w: str, dtyp
     assert_close(out, np.maximum(expected + exact(bias), 0) + exact(residual))
 
 
+@pytest.mark.one_in(2)
 @homes
 @some_forms
 def test_scaled_matmul(session: nn.Session, put: Put, of_x: str, of_w: str, dtype: str) -> None:
@@ -68,6 +70,7 @@ def test_scaled_matmul(session: nn.Session, put: Put, of_x: str, of_w: str, dtyp
     assert_close(nn.scaled_matmul(xq, copied[0], of_a, copied[1], dtype="f32"), expected, "f32", 20)
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_batches(session: nn.Session, put: Put) -> None:
     a, b = (np.random.default_rng(2).integers(-9, 10, shape, dtype=np.int8) for shape in ((3, 2, 7, 40), (2, 40, 9)))
@@ -97,6 +100,7 @@ def test_scaled_swiglu(session: nn.Session, put: Put) -> None:
     assert_close(found, first / (1 + np.exp(-first)) * (a @ u.T), "f32", 50)
 
 
+@pytest.mark.one_in(2)
 @homes
 def test_products_of_groups(session: nn.Session, put: Put) -> None:
     sizes = ((5, 7, 32), (0, 9, 64), (33, 16, 96))

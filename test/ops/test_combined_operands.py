@@ -40,7 +40,7 @@ COMBINED: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "keys"), COMBINED)
 def test_combined_operands(chip: str, keys: dict[str, Any]) -> None:
     """Types, kinds, layouts and strides of the arrays that A and B are made of. What is beyond k counts as zero, also
@@ -89,6 +89,7 @@ def test_tolerances_do_not_pass_another_rounding() -> None:
     assert not compare("c", exact.astype(np.float32), reference, tolerance).ok
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("target", all_targets(), ids=str)
 def test_default_kernels_do_not_spill(target: Any) -> None:
     """The largest listed kernels; the loads of both operands are full vectors."""
@@ -145,6 +146,7 @@ FLAT: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys"), FLAT)
 def test_flatmm(chip: str, keys: dict[str, Any]) -> None:
     """B in fragment order, with epilogues and parts of the sums."""

@@ -65,7 +65,7 @@ CASES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(CASES)))))
 def test_dimensions_and_strides(chip: str, number: int) -> None:
     """Dimensions that fold, and that do not; each array with its neighbours in any group, or nowhere."""
@@ -134,6 +134,7 @@ def test_checkers_find_nothing(chip: str) -> None:
     assert all(one.ok for one in check_outputs(OPERATOR, problem, arrays, result.outputs, target))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_no_listed_kernel_spills(chip: str) -> None:
     target = get_target(chip)

@@ -39,7 +39,7 @@ def epilogue_cases() -> list[tuple[str, str, str, str]]:
     return cases
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "dtype", "op", "size"), epilogue_cases())
 def test_epilogues(chip: str, dtype: str, op: str, size: str) -> None:
     """The value of an expression, within a bound that follows from its arithmetic."""
@@ -47,7 +47,7 @@ def test_epilogues(chip: str, dtype: str, op: str, size: str) -> None:
     agree("gemm", chip, m=m, n=n, k=k, dtype=dtype, op=op, alpha=0.5, beta=-2.0)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     "chip", [pytest.param(chip, marks=() if chip == "gfx942" else pytest.mark.full) for chip in CHIPS]
 )
@@ -60,7 +60,7 @@ def test_side_tensors_of_every_kind(chip: str, kind: str) -> None:
         agree("gemm", chip, m=m, n=n, k=k, op="acc * 0.5 + d0", d=[dtype], d_kind=[kind], ldd=[pitch])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("out", ["f16", "bf16", "f32", "fp8", "bf8", "i8"])
 @pytest.mark.parametrize("dtype", ["f16", "i8"])
@@ -73,6 +73,7 @@ def test_outputs_are_rounded_and_saturate(chip: str, out: str, dtype: str) -> No
     agree("gemm", chip, m=70, n=66, k=96, dtype=dtype, out=out, op="acc * alpha", alpha=4096.0 if dtype == "f16" else 1)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_an_epilogue_in_slices(chip: str) -> None:
     """256 x 256 by eight waves: the accumulators do not fit into LDS at once, nor an expression beside all of them."""
@@ -87,7 +88,7 @@ def test_an_epilogue_in_slices(chip: str) -> None:
     agree("gemm", chip, m=300, n=500, k=136, block="256x256x64", wave="2x4", schedule="compv3", **keys)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "epilogue"), list(itertools.product(CHIPS, ("direct", "cshuffle"))))
 def test_steady_loop_does_not_know_the_epilogue(chip: str, epilogue: str) -> None:
     """The loop of a product is the same machine code with an epilogue and without."""
@@ -102,7 +103,7 @@ def test_steady_loop_does_not_know_the_epilogue(chip: str, epilogue: str) -> Non
     assert mixes[0] == mixes[1]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("size", SIZES)
 def test_gated(chip: str, size: str) -> None:
@@ -123,7 +124,7 @@ BATCHES: tuple[dict[str, Any], ...] = (
 )
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(BATCHES)))))
 def test_batches(chip: str, number: int) -> None:
     """Dimensions, broadcasting and strides of a batch."""
@@ -139,7 +140,7 @@ def test_empty_batches(keys: dict[str, Any]) -> None:
     agree("batched_gemm", "gfx942", **{"m": 5, "n": 6, "k": 7, **keys})
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"op": "gelu(acc + d0) + d1", "d": "f32,f16", "d_kind": "column,full"}),
@@ -223,7 +224,7 @@ def test_a_kernel_serves_other_sizes_and_refuses_other_epilogues() -> None:
         assert operator.mismatches(operator.problem(m=100, n=72, k=40, **keys), spec, target), keys
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"m": 3, "n": 64, "k": 64, "ldc": 1 << 25}),
     ("streamk_gemm", {"m": 3, "n": 64, "k": 64, "ldc": 1 << 25}),

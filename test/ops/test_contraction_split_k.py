@@ -51,7 +51,7 @@ ATOMIC: tuple[tuple[str, dict[str, Any]], ...] = (
 )
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(WORKSPACE)))))
 def test_parts_through_a_workspace(chip: str, number: int) -> None:
     """Ragged sizes, one size and number of parts each in turn; more parts than K has steps are fewer."""
@@ -61,7 +61,7 @@ def test_parts_through_a_workspace(chip: str, number: int) -> None:
     agree(name, chip, m=m, n=n, k=k, split_k=(2, 3, 50)[place % 3], **keys)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(ATOMIC)))))
 def test_parts_by_atomics(chip: str, number: int) -> None:
     """The same, where the chip can; columns of 16 bits in pairs."""
@@ -74,6 +74,7 @@ def test_parts_by_atomics(chip: str, number: int) -> None:
     agree(name, chip, m=m, n=n + n % 2, k=k, split_k=3, reduction="atomic", **keys)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("reduction", ["workspace", "atomic"])
 @pytest.mark.parametrize("keys", [{"m": 0}, {"n": 0}, {"k": 0}, {"k": 1}, {"m": 0, "k": 0}])
 def test_empty_products(reduction: str, keys: dict[str, int]) -> None:
@@ -113,13 +114,14 @@ SUMS: tuple[dict[str, Any], ...] = (
 )
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "number"), list(itertools.product(CHIPS, range(len(SUMS)))))
 def test_sums_of_parts(chip: str, number: int) -> None:
     """The second kernel alone: shapes, strides, D tensors that broadcast."""
     agree("sum_parts", chip, **SUMS[number])
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"op": "gelu(acc + d0) + d1", "d": "f32,f16", "d_kind": "column,full"}),

@@ -58,7 +58,7 @@ MORE: list[tuple[str, dict[str, Any]]] = [
 ]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "keys"), [*CASES, *(pytest.param(*case, marks=FULL) for case in MORE + SINGLES + CUT)]
 )
@@ -165,7 +165,7 @@ def test_what_is_refused() -> None:
         FMHA.problem(workgroups=3, deterministic=1)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize(("name", "keys"), [
     ("fmha_bwd_costs", LONG), ("fmha_bwd_costs", PADDED), ("fmha_bwd_costs", {"b": 3, "sq": 0, "sk": 70}),
@@ -196,6 +196,7 @@ def test_costs_of_other_lengths_are_refused() -> None:
         CONVERT.check_inputs(problem, {**arrays, "costs": arrays["costs"] + 1})
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_staying_costs_the_steady_loop_nothing(chip: str) -> None:
     """What is kept for the next block of keys is out of the way: no registers of lanes, no scratch."""

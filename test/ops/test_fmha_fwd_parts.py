@@ -71,7 +71,7 @@ HEADS = [
 ]
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(
     ("chip", "keys"),
     [*CASES, ("gfx942", HEADS[0][1]), *(pytest.param(*one, marks=pytest.mark.full) for one in (*HEADS, *WIDE))],
@@ -90,6 +90,7 @@ PROVED: list[Keys] = [
 ]  # fmt: skip
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "keys", "schedule"), [
     *zip(("gfx90a", "gfx942", "gfx950") * 3, PROVED, ("qr",) * len(PROVED), strict=False),
     *(pytest.param(chip, keys, schedule, marks=pytest.mark.full)

@@ -84,7 +84,7 @@ def spoiled(problem: Any, arrays: dict[str, Any]) -> dict[str, Any]:
     return found
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("chip", "operator", "keys"), [*CASES, *(pytest.param(*one, marks=pytest.mark.full) for one in WIDE)], ids=named
 )
@@ -182,6 +182,7 @@ def test_schedules_are_proved(chip: str, operator: Any, keys: Keys, schedule: st
     assert bench.compile(bench.schedule, code=False).findings == ()
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_what_a_step_takes(chip: str) -> None:
     """Vector instructions of the steady loop: none more for heads but for pairs that LLVM leaves apart and addresses of
@@ -198,6 +199,7 @@ def test_what_a_step_takes(chip: str) -> None:
     assert counts["block"] <= counts["tensor"] + 30
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 @pytest.mark.parametrize(("operator", "alone", "scaled"), [
     (PAGED, {"page_size": 16}, {"scales": "page"}), (FMHA, {}, {"scales": "block", "scale_keys": 16}),
@@ -218,6 +220,7 @@ def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str)
     assert counts[1] <= counts[0] + (66 if operator is FMHA else 45)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule"), [
     ("gfx942", "qr"), ("gfx950", "qr"), ("gfx942", "qr_woven_bytes"), ("gfx950", "qr_woven_deep"),
 ])  # fmt: skip

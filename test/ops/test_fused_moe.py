@@ -85,7 +85,7 @@ def test_the_reference(local: int | None) -> None:
     np.testing.assert_allclose(found, by_loops(arrays, matrices), rtol=1e-6, atol=1e-6)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize(("chip", "number"), [
     pytest.param(chip, number, marks=[] if (chip, number) in FEW else [pytest.mark.full])
     for chip, number in itertools.product(CHIPS, range(len(REQUESTS)))

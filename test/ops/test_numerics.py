@@ -32,7 +32,7 @@ def gemm_cases() -> list[tuple[str, str, str, str, str]]:
     return cases
 
 
-@pytest.mark.one_in(12)
+@pytest.mark.one_in(24)
 @pytest.mark.parametrize(("chip", "dtype", "out", "layout", "size"), gemm_cases())
 def test_gemm(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
     """C = A·B for every dtype, layout and chip."""
@@ -43,7 +43,7 @@ def test_gemm(chip: str, dtype: str, out: str, layout: str, size: str) -> None:
 GEMM_SCHEDULES = [name for name in SCHEDULES if name not in ("single_buffer", "prefetch")]  # those are other names
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("number", range(len(GEMM_SCHEDULES)), ids=GEMM_SCHEDULES)
 def test_gemm_schedules_with_small_blocks(number: int) -> None:
     """Every schedule with the block of 64 x 64, no terms or a last step of odd length; `test_schedule_grid.py` has the
@@ -56,7 +56,7 @@ def test_gemm_schedules_with_small_blocks(number: int) -> None:
         agree("gemm", chip, m=64, n=64, k=k, dtype=dtype, schedule=schedule, **pitches)
 
 
-@pytest.mark.one_in(3)
+@pytest.mark.one_in(6)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("k", [1, 63, 65, 449])
 @pytest.mark.parametrize("schedule", ["unpipelined", "compv3", "compv4"])
@@ -65,13 +65,14 @@ def test_gemm_odd_lengths(chip: str, k: int, schedule: str) -> None:
     agree("gemm", chip, m=64, n=64, k=k, schedule=schedule)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("layout", LAYOUTS)
 def test_gemm_strides(layout: str) -> None:
     """Rows with gaps between them: nothing is read from or written to the gaps."""
     agree("gemm", "gfx942", m=100, n=72, k=40, layout=layout, lda=131, ldb=160, ldc=77)
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("keys", [
     {"block": "256x128x32", "wave": "2x2"},
     {"block": "128x256x64", "wave": "1x4", "mfma": "16x16x16"},
@@ -101,7 +102,7 @@ def test_gemm_empty(m: int, n: int, k: int) -> None:
 MASKS = ("none", "top_left", "bottom_right", "window:20,5", "window_bottom_right:7,0")
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize("d", [32, 64, 96, 128, 256])
@@ -110,7 +111,7 @@ def test_fmha_fwd(chip: str, dtype: str, d: int) -> None:
     agree("fmha_fwd", chip, b=1, h=2, sq=150, sk=203, d=d, dtype=dtype, lse=1)
 
 
-@pytest.mark.one_in(4)
+@pytest.mark.one_in(8)
 @pytest.mark.parametrize("mask", MASKS)
 @pytest.mark.parametrize(("sq", "sk"), [(128, 128), (1, 130), (200, 70), (70, 200), (257, 1)])
 def test_fmha_fwd_masks(mask: str, sq: int, sk: int) -> None:

@@ -47,6 +47,7 @@ def mnemonics(kernel: CompiledKernel, pattern: str) -> list[str]:
     return [one.mnemonic for one in code if re.match(pattern, one.mnemonic)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 @pytest.mark.parametrize("name", REQUESTS)
 def test_no_spills_and_wide_accesses(name: str, chip: str) -> None:

@@ -73,6 +73,7 @@ OTHERS = [
 ]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("operator", "arch", "keys"), [*GEMMS, *OTHERS])
 def test_what_the_passes_make_is_proved(operator: str, arch: str, keys: dict[str, object]) -> None:
     assert findings(*texts(operator, arch, **keys)) == []
@@ -90,7 +91,7 @@ SUBJECTS = [
 MOST = 4
 
 
-@pytest.mark.one_in(6)
+@pytest.mark.one_in(12)
 @pytest.mark.parametrize("mutation", MUTATIONS)
 @pytest.mark.parametrize(
     ("operator", "arch", "keys"), SUBJECTS, ids=lambda value: value if isinstance(value, str) else ""

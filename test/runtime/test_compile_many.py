@@ -45,6 +45,7 @@ def refused() -> Request:
     return fits._replace(target=get_target("gfx90a"))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("number", [1, 2])
 def test_kernels_come_in_order_with_refusals_in_their_places(number: int) -> None:
     requests = [request_of(*one) for one in SMALL]

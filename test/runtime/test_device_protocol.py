@@ -254,6 +254,7 @@ def test_memory_of_another_device(device: Device, module: Module) -> None:
         device.free(stranger)
 
 
+@pytest.mark.one_in(2)
 def test_what_is_forgotten_is_given_back(device: Device, module: Module) -> None:
     """Also a stream whose work is not done; the work is."""
     memory = upload(device, np.ones(64, np.float32))

@@ -83,6 +83,7 @@ def test_other_kernels_run_as_ever() -> None:
     assert device.traces == {}
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("flags", [0, layout.RECORDING, flags_of(CHECKERS)])
 def test_all_handlers_of_a_kernel_compile_in_one_module(flags: int) -> None:
     """As when a cache is empty: helpers and handlers of all kinds meet."""

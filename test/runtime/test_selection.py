@@ -57,6 +57,7 @@ def test_no_library() -> None:
     assert auto == "simulator (gfx942) | no GPU to use (no library: libamdhip64.so was not found)"
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("missing", ["hipGetDeviceCount", "hipLaunchHostFunc", "hipGetDevicePropertiesR0600"])
 def test_a_library_without_a_function(missing: str) -> None:
     hip_python = pytest.importorskip("hip")

@@ -65,6 +65,7 @@ def walked(subject: Subject, chance: random.Random, steps: int) -> tuple[Schedul
     return schedule, moves
 
 
+@pytest.mark.one_in(2)
 @each(2, 20)
 def test_legal_moves_are_proved_and_compute_the_same(subject: Subject, examples: int) -> None:
     kinds: Counter[str] = Counter()
@@ -97,6 +98,7 @@ def all_moves(schedule: Schedule) -> list[Move]:
     return [*moves, *(Move("groups", amount=groups) for groups in (2, 3, 4) if groups != schedule.groups)]
 
 
+@pytest.mark.one_in(2)
 @each(4, 40)
 def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, examples: int) -> None:
     reasons: Counter[str] = Counter()
@@ -117,6 +119,7 @@ def test_moves_that_are_not_legal_are_refused_with_a_reason(subject: Subject, ex
     assert reasons["barrier"] + reasons["groups"]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("subject", SUBJECTS[:-1], ids=str)
 def test_a_listed_schedule_is_the_schedule(subject: Subject) -> None:
     """With its groups, barriers and priorities; only where what is not a fragment stands may change."""
@@ -162,7 +165,7 @@ GRID = [(name, buffers, groups) for name in ("source", "list", "modulo", "interl
         for groups in (2, 4)]  # fmt: skip
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(
     ("name", "buffers", "groups"),
     [*SOME, *(pytest.param(*one, marks=pytest.mark.full) for one in GRID if one not in SOME)],

@@ -30,6 +30,7 @@ def barriers_of_last_steps(subject: Subject) -> list[int]:
         return [number for number, op in enumerate(ops) if op.name == "ck.barrier" and op.block in last]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("subject", [one for one in SUBJECTS if one.schedule != "ping_pong_async"], ids=str)
 def test_every_barrier_of_the_tightest_schedule_matters(subject: Subject) -> None:
     """Where no phase is to spare (the two LDS buffers of ping_pong_async leave some), each barrier removed is a hazard
@@ -44,6 +45,7 @@ def test_every_barrier_of_the_tightest_schedule_matters(subject: Subject) -> Non
         assert any("of the waves" in text or "no barrier" in text for text in found.messages)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("subject", SUBJECTS, ids=str)
 def test_a_group_one_phase_further_behind_is_refused(subject: Subject) -> None:
     """All arrive equally often at the end, but on the way two phases lie between the groups."""

@@ -64,6 +64,7 @@ SOME = [("list", 1), ("modulo", 2), ("four_waves", 1)]
 REST = [(name, n) for name in ("source", "list", "modulo", "interleave", "four_waves") for n in (1, 2, 3)]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "buffers"), [*SOME, *(pytest.param(*one, marks=pytest.mark.full) for one in REST if one not in SOME)]
 )

@@ -148,6 +148,7 @@ def check(target: str, kind: str, times: int, seed: int) -> None:
 needs_llvm = installed_tools.needs("llvm-mc", "the decoder is not compared with LLVM")
 
 
+@pytest.mark.one_in(2)
 @needs_llvm
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("target", TARGETS)

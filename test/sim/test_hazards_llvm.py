@@ -91,6 +91,7 @@ def shortened(flow: ControlFlow, nop: Instruction) -> ControlFlow:
     raise AssertionError(nop)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
 def test_llvm_agrees_about_every_matrix_instruction(chip: str) -> None:
     nops = 0

@@ -89,6 +89,7 @@ def interrupted_after(seconds: float, action: Callable[[], Any]) -> float:
     return ended - sent[0]
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("options", "grid"),
     [({}, 1), ({"jobs": 4}, 8), ({"checks": CHECKS}, 1), *(({"checks": [name]}, 1) for name in CHECKS)],

@@ -55,6 +55,7 @@ def rng() -> np.random.Generator:
     return np.random.default_rng(7)
 
 
+@pytest.mark.one_in(2)
 def test_gemm(run: Runner) -> None:
     m, n, k = 64, 96, 72
     a, b = (rng().integers(-8, 8, (rows, k)).astype(np.float16) for rows in (m, n))
@@ -62,6 +63,7 @@ def test_gemm(run: Runner) -> None:
     np.testing.assert_array_equal(c, a.astype(np.float32) @ b.T.astype(np.float32))
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("columns", [1, 255, 1000])
 def test_softmax(run: Runner, columns: int) -> None:
     x = rng().standard_normal((5, columns), np.float32) * 4
@@ -76,6 +78,7 @@ def test_reduction(run: Runner) -> None:
     np.testing.assert_array_equal(y, x.sum(1))
 
 
+@pytest.mark.one_in(2)
 def test_transpose(run: Runner) -> None:
     x = rng().integers(0, 1 << 32, (37, 53), np.uint32)
     _, y = run("layout", "transpose", 3 * 4, 256, x, np.zeros((53, 37), np.uint32), 37, 53)
@@ -101,6 +104,7 @@ def test_bytes_and_shorts(run: Runner) -> None:
     np.testing.assert_array_equal(t, s >> 3)
 
 
+@pytest.mark.one_in(2)
 def test_histogram(run: Runner) -> None:
     """Each workgroup counts in LDS and adds to global memory; the old values are the sums of the groups before."""
     x = rng().integers(0, 1 << 20, (3, 1000), np.uint32)
@@ -122,7 +126,7 @@ def test_atomic_updates(run: Runner) -> None:
     assert total[0] == (x % 8).sum()
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("kernel", "dtype"), [("floats", np.float32), ("doubles", np.float64)])
 def test_division_and_root(run: Runner, kernel: str, dtype: Any) -> None:
     """Correctly rounded in double precision; in single precision to what OpenCL C asks for without options."""
@@ -138,6 +142,7 @@ def test_division_and_root(run: Runner, kernel: str, dtype: Any) -> None:
     np.testing.assert_allclose(r, np.sqrt(np.abs(x)) + other, rtol=4e-7 if dtype == np.float32 else 3e-16)
 
 
+@pytest.mark.one_in(2)
 def test_integers_of_64_bits(run: Runner) -> None:
     x, y = (rng().integers(-(2**62), 2**62, 256) >> rng().integers(0, 62, 256) for _ in range(2))
     y = np.roll(np.where(y == 0, 1, y), 5)
@@ -180,6 +185,7 @@ def test_conversions(run: Runner) -> None:
         np.testing.assert_array_equal(narrow, x.astype(np.float32).astype(np.float16))
 
 
+@pytest.mark.one_in(2)
 def test_loops_of_different_lengths(run: Runner) -> None:
     x = rng().integers(1, 5000, 256).astype(np.uint32)
     _, steps = run("control", "collatz", 4, 64, x, np.zeros(256, np.uint32))
@@ -193,6 +199,7 @@ def collatz(n: int) -> int:
     return count
 
 
+@pytest.mark.one_in(2)
 def test_switch_and_early_return(run: Runner) -> None:
     x = rng().integers(0, 1 << 32, 256, np.uint32)
     _, y = run("control", "choices", 4, 64, x, np.full(256, 12345, np.uint32))

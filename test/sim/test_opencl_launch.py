@@ -65,6 +65,7 @@ def test_arguments_of_all_sizes(code_object: CodeObject) -> None:
     np.testing.assert_array_equal(out.read(np.uint64), np.arange(64, dtype=np.uint64) + np.uint64(expected))
 
 
+@pytest.mark.one_in(2)
 def test_generic_pointers(code_object: CodeObject) -> None:
     """Flat accesses to global memory, LDS and scratch."""
     simulator, x = Simulator(), np.arange(64, dtype=np.uint32) * 1000

@@ -17,6 +17,7 @@ from ckmlir.targets import get_target
 GFX942 = get_target("gfx942")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("jobs", [2, 3, 7])
 @pytest.mark.parametrize(("name", "keys"), [
     ("gemm", {"m": 257, "n": 191, "k": 100}),

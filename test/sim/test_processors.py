@@ -139,7 +139,7 @@ def test_names_are_operations() -> None:
     assert {*FAMILIES.split(), *ROUNDED.split()} <= {operation.mnemonic for operation in VECTOR + SCALAR}
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @pytest.mark.parametrize("made_for", [*map(slow_first_level, PROCESSORS)])
 @pytest.mark.parametrize("chosen", ["families", "modes", "matrices"])
 def test_every_processor_gives_the_same_bits(chosen: str, made_for: Processor) -> None:

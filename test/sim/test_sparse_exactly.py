@@ -104,6 +104,7 @@ def instruction(shape: Shape, chosen: int) -> object:
     return make(shape.mnemonic, [v(D, shape.m * shape.m // 64)], sources, "MFMA", cbsz=0, abid=chosen)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_exact_evaluation_agrees(shape: Shape) -> None:
     """Any index, two equal or descending places of four included, in the last of its sets."""

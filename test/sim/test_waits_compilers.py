@@ -58,7 +58,7 @@ def test_committed_code_objects_are_clean(file: Path) -> None:
     assert findings(CodeObject.parse(file)) == []
 
 
-@pytest.mark.one_in(2)
+@pytest.mark.one_in(4)
 @needs_clang
 @pytest.mark.parametrize("level", (0, 1, 3))
 @pytest.mark.parametrize("chip", CHIPS)

@@ -73,6 +73,7 @@ OPERATIONS: dict[str, Callable[..., int]] = {
 }
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("name", OPERATIONS)
 @settings(max_examples=60, deadline=None)
 @given(st.data())

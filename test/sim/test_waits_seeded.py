@@ -77,6 +77,7 @@ def some(name: str, chip: str) -> tuple[pytest.MarkDecorator, ...]:
     return () if (name, chip) in {("gemm", "gfx942"), ("fmha_fwd", "gfx950")} else (pytest.mark.full,)
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("name", "chip"), [pytest.param(name, chip, marks=some(name, chip)) for name in KERNELS for chip in CHIPS]
 )

@@ -221,6 +221,7 @@ def test_the_installed_tool_exits_with_2() -> None:
     assert done.stdout == ""
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("program", ["cli list --json", "opt --list-passes"])
 def test_a_reader_that_goes_away_ends_the_tool_as_sigpipe_would(program: str) -> None:
     # The reader closes its end before the tool can have written anything.
@@ -229,6 +230,7 @@ def test_a_reader_that_goes_away_ends_the_tool_as_sigpipe_would(program: str) ->
     assert (done.returncode, done.stderr) == (141, "")
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="this system has no /dev/full")
 @pytest.mark.parametrize("program", ["cli list --json", "cli --help", "opt --list-passes", "opt --help"])
 def test_output_that_finds_no_room_is_one_line(program: str) -> None:
@@ -240,6 +242,7 @@ def test_output_that_finds_no_room_is_one_line(program: str) -> None:
     assert done.stderr.count("\n") == 1
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("program", ["cli list gemm", "cli run gemm --help", "opt --help"])
 @pytest.mark.parametrize(
     "settings", [{"PYTHONIOENCODING": "ascii"}, {"LC_ALL": "C", "PYTHONCOERCECLOCALE": "0", "PYTHONUTF8": "0"}]
@@ -251,6 +254,7 @@ def test_output_may_lack_characters(program: str, settings: dict[str, str]) -> N
     assert b"?" in done.stdout
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("closed", [">&-", "2>&-", "<&- >&- 2>&-"])
 def test_streams_may_be_closed(closed: str) -> None:
     run = f"{sys.executable} -m ckmlir.tools.cli run softmax m=3 n=8 --arch gfx942"

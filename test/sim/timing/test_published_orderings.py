@@ -40,6 +40,7 @@ def gemm(chip: str, schedule: str, k: int = 2048) -> SteadyLoop:
     return loop
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "single", "double"), [
     ("gfx942", "v2", "compv4"),
     ("gfx942", "compv3", "compv4"),

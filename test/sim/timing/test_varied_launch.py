@@ -34,6 +34,7 @@ def small_chip(chip: str, compute_units: int, on_die: int) -> Parameters:
     return load(chip, overrides=[f"chip.compute_units={compute_units * dies}", f"memory.l2.compute_units={on_die}"])
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize(
     ("chip", "keys", "compute_units", "on_die"),
     [
@@ -61,6 +62,7 @@ def test_causal_attention_is_close_to_simulating_all(
             assert first > found.grid.cycles
 
 
+@pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
 def test_causal_attention_keeps_below_the_peak(chip: str) -> None:
     """A large one, on the whole chip; the work counted is that of the tiles below the diagonal."""
