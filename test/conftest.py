@@ -16,8 +16,8 @@ if TYPE_CHECKING:
 
 sys.path.insert(0, str(Path(__file__).parent))  # what tests share; pytest's importlib mode does not do that
 
-# Machines that run the tests are slow at times: no law fails for the time an example takes. Nor does one for how many of
-# its first draws it has nothing to say about, unless that is all of them.
+# Machines that run the tests are slow at times: no law fails for the time an example takes. Nor does one for how many
+# of its first draws it has nothing to say about, unless that is all of them.
 IGNORED = [HealthCheck.too_slow, HealthCheck.filter_too_much]
 settings.register_profile("ckmlir", deadline=None, suppress_health_check=IGNORED, print_blob=True)
 settings.load_profile("ckmlir")
