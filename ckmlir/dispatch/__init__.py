@@ -3,15 +3,22 @@
 from ckmlir.dispatch import Dispatcher, Registry, Space, expand
 """
 
+from __future__ import annotations
+
+import importlib
+from typing import TYPE_CHECKING
+
 from ckmlir.dispatch.dispatcher import JUST_IN_TIME, Dispatcher, NoKernel, Selection
 from ckmlir.dispatch.identity import Identifier, Kernel
 from ckmlir.dispatch.library import Library, LibraryError
 from ckmlir.dispatch.misses import MissLog, read_misses
-from ckmlir.dispatch.modelled import FastestByModel
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, SizeBuckets, Table, request_of
-from ckmlir.dispatch.records import Record, read_records, tuned_registry, tuned_table
 from ckmlir.dispatch.registry import Explanation, Registry
 from ckmlir.dispatch.space import Expansion, Space, expand, read_spaces, space
+
+if TYPE_CHECKING:
+    from ckmlir.dispatch.modelled import FastestByModel
+    from ckmlir.dispatch.records import Record, read_records, tuned_registry, tuned_table
 
 __all__ = [
     "JUST_IN_TIME",
@@ -43,3 +50,19 @@ __all__ = [
     "tuned_registry",
     "tuned_table",
 ]
+
+_LATER = {
+    "FastestByModel": "modelled",
+    "Record": "records",
+    "read_records": "records",
+    "tuned_registry": "records",
+    "tuned_table": "records",
+}
+"""Names that most processes do without, and their modules."""
+
+
+def __getattr__(name: str) -> object:
+    if name not in _LATER:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_LATER[name]}"), name)
+    return value

@@ -11,8 +11,6 @@ from typing import Any, cast
 
 import numpy as np
 
-from ckmlir.ops.symbolic import Symbol
-
 
 def i32(value: int) -> np.int32:
     """A whole number of 32 bits. Raises OverflowError."""
@@ -36,11 +34,16 @@ def f64(value: float) -> np.float64:
 
 def gcd(*values: int) -> int:
     """The greatest common divisor."""
-    symbol: Any = next((one for one in values if type(one) is Symbol), None)  # type: ignore[comparison-overlap]
-    if symbol is None:
-        return math.gcd(*values)
-    return cast(int, symbol.applied(math.gcd, *(one for one in values if one is not symbol)))
+    for symbol in values:
+        if _is_symbol(symbol):
+            others = (one for one in values if one is not symbol)
+            return cast(int, cast(Any, symbol).applied(math.gcd, *others))
+    return math.gcd(*values)
 
 
 def _cast(kind: type[Any], value: Any) -> Any:
-    return value.cast(kind) if type(value) is Symbol else kind(value)
+    return value.cast(kind) if _is_symbol(value) else kind(value)
+
+
+def _is_symbol(value: object) -> bool:
+    return hasattr(type(value), "cast")  # and not its class, which nobody else loads

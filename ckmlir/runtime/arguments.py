@@ -24,7 +24,6 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.device import DeviceError
-from ckmlir.runtime.dlpack import DLPACK_DEVICES, read_dlpack
 from ckmlir.targets import Target
 
 
@@ -107,6 +106,8 @@ def _of_interface(array: Any, interface: dict[str, Any]) -> ArrayView:
 
 
 def _of_dlpack(array: Any) -> ArrayView:
+    from ckmlir.runtime.dlpack import DLPACK_DEVICES, read_dlpack
+
     kind, ordinal = array.__dlpack_device__()
     place = DLPACK_DEVICES.get(kind)
     if place is None:

@@ -9,12 +9,14 @@ known way is asked of the operator, which says why.
 from __future__ import annotations
 
 import threading
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from ckmlir.ops.recorded import Recorded
 from ckmlir.runtime.bound_plan import BoundPlan, values_of
 from ckmlir.runtime.operator_kernels import OperatorKernels
 from ckmlir.runtime.recent import Recent
+
+if TYPE_CHECKING:
+    from ckmlir.ops.recorded import Recorded
 
 TRIES = 8
 """Recordings that nobody has used, beyond which none is made: of some operators each size takes another way."""
@@ -26,7 +28,7 @@ class BoundPlans:
     def __init__(self, kernels: OperatorKernels) -> None:
         self._kernels = kernels
         self._recent: Recent[BoundPlan] = Recent()
-        self._recorded = Recorded()
+        self._recorded: Recorded | None = None  # loaded when there is a second size
         self._examples: dict[int, BoundPlan] = {}
         self._unused = 0
         self._lock = threading.Lock()
@@ -36,13 +38,16 @@ class BoundPlans:
         loading and preparing launches raise."""
         return self._recent.get(problem, self._new)
 
-    def chosen(self, problem: Any) -> BoundPlan:
-        """The same where the kernels' specification was chosen for the problem: nobody asks whether they compute it."""
+    def first(self, problem: Any, *, chosen: bool) -> BoundPlan:
+        """The same for the first problem, which nobody records: there may be no other. Where the kernels' specification
+        was `chosen` for it, nobody asks whether they compute it."""
         return self._recent.get(
-            problem, lambda problem: BoundPlan.of(self._kernels, self._kernels.plan(problem, chosen=True))
+            problem, lambda problem: BoundPlan.of(self._kernels, self._kernels.plan(problem, chosen=chosen))
         )
 
     def _new(self, problem: Any) -> BoundPlan:
+        if self._recorded is None:
+            return self._asked(problem)
         try:
             found = self._recorded(problem)
         except (ArithmeticError, ValueError):  # what the operator raises is better
@@ -56,6 +61,10 @@ class BoundPlans:
     def _asked(self, problem: Any) -> BoundPlan:
         bound = BoundPlan.of(self._kernels, self._kernels.plan(problem))
         with self._lock:
+            if self._recorded is None:
+                from ckmlir.ops.recorded import Recorded
+
+                self._recorded = Recorded()
             if self._unused < TRIES:
                 self._unused += 1
                 way = self._recorded.add(self._kernels.plan, problem, lambda plan: values_of(plan, bound.plan))

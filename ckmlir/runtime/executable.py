@@ -12,8 +12,9 @@ problem: `bind` takes them to another problem that the specification covers.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +35,7 @@ from ckmlir.runtime.arguments import (
     may_overlap,
     view_of,
 )
-from ckmlir.runtime.bound_plan import After
+from ckmlir.runtime.bound_plan import After, BoundPlan
 from ckmlir.runtime.bound_plans import BoundPlans
 from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, Stream
 from ckmlir.runtime.device_array import DeviceArray
@@ -121,7 +122,8 @@ class Executable:
         target = target or get_target(device.properties.target)
         chosen = spec or operator.spec(problem, target)
         kernels = OperatorKernels(device, operator, chosen, target, compiled, (allocate, allocate_host))
-        self._bind(kernels, problem, BoundPlans(kernels), chosen=spec is None)
+        plans = BoundPlans(kernels)
+        self._bind(kernels, problem, plans, partial(plans.first, chosen=spec is None))
 
     def bind(self, problem: Any) -> Executable:
         """The same kernels for another problem of the operator: nothing is compiled or loaded that is there already.
@@ -133,10 +135,12 @@ class Executable:
         """
         _check_kind(self._kernels.operator, problem, type(self.problem))
         other = object.__new__(type(self))
-        other._bind(self._kernels, problem, self._plans)
+        other._bind(self._kernels, problem, self._plans, self._plans.of)
         return other
 
-    def _bind(self, kernels: OperatorKernels, problem: Any, plans: BoundPlans, *, chosen: bool = False) -> None:
+    def _bind(
+        self, kernels: OperatorKernels, problem: Any, plans: BoundPlans, bind: Callable[[Any], BoundPlan]
+    ) -> None:
         self._plans = plans
         self._kernels, self._device, self._target = kernels, kernels.device, kernels.target
         self.problem, self.spec = problem, kernels.spec
@@ -147,7 +151,7 @@ class Executable:
         self._is_closed = False
         kernels.retain()
         try:
-            self._bound = plans.chosen(problem) if chosen else plans.of(problem)
+            self._bound = bind(problem)
         except BaseException:
             kernels.release()
             raise

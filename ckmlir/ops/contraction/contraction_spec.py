@@ -8,7 +8,6 @@ import math
 from dataclasses import dataclass, replace
 from typing import Annotated
 
-from ckmlir.ops.contraction.depthwise import WORD as DEPTHWISE
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.dtypes import PACKED_FLOATS, Dtype, find_dtype
@@ -16,6 +15,8 @@ from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
 
+DEPTHWISE = "depthwise"
+"""What `windows` begins with where each group of channels is a convolution of its own."""
 PACKED_OUTPUTS = dict.fromkeys(PACKED_FLOATS, ("bf16", "f16", "f32"))
 """The same of packed input dtypes, which only products with block scales take."""
 OUTPUTS = {

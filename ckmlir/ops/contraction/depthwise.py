@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from math import prod
 
+from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 
 MOST_CHANNELS = 8
@@ -22,7 +23,6 @@ MULTIPLIERS = (1, 2, 4, 8)
 """Channels that a group becomes: those that divide blocks."""
 NO_INSTRUCTION = (1, 1, 1)
 """What a specification has for the shape of a matrix instruction where there is none."""
-WORD = "depthwise"
 MOST_PLACES = 1 << 31
 """Of a window times a length of it."""
 
@@ -42,14 +42,14 @@ class DepthwiseSpec:
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         reach = "padded" if self.padded else "inside"
-        return f"{WORD}:{self.rank}:{reach}:{self.channels}:{self.multiplier}"
+        return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}"
 
     @staticmethod
     def parse(text: str) -> DepthwiseSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
         word, rank, reach, channels, multiplier = text.split(":")
         known = (
-            (word, (WORD,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, ("padded", "inside")),
+            (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, ("padded", "inside")),
             (channels, range(1, MOST_CHANNELS + 1)), (multiplier, MULTIPLIERS),
         )  # fmt: skip
         if any(one not in map(str, able) for one, able in known):

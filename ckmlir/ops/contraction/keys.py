@@ -21,13 +21,13 @@ from ckmlir.ops.contraction.problem import REDUCTIONS, Batch, Problem
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import KINDS, MOST, NAMES, TYPES, SideTensor
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.list_keys import Lengths, Numbers, Words
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, Pitch, Real, RequestError
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.tensors.arrays import checked_strides
 from ckmlir.ops.tensors.expression import check_f64, read_expression
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 
 SIZES = (
     Integer("m", 512, "rows of C"),

@@ -19,8 +19,6 @@ from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
 from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.slices import default_epilogue, default_slices
-from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
-from ckmlir.ops.contraction.sum_parts import cleared, sum_of
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.contraction.wishes import Plan, wish_of
@@ -295,6 +293,9 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         """Behind the kernel that makes partial sums what adds them; before the one that adds them to C, zeros."""
         if spec.sink == "store" or self.writes_nothing(problem):
             return (OWN_KERNEL,)
+        from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
+        from ckmlir.ops.contraction.sum_parts import cleared, sum_of
+
         if spec.sink == "atomic":
             return (cleared(problem.whole().arrays()[-1]), OWN_KERNEL)
         parts = parts_of(problem, part_length(problem, spec, target))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 from math import prod
+from typing import TYPE_CHECKING
 
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
@@ -14,18 +15,20 @@ from ckmlir.ops.contraction.contraction_spec import (
     stored_kinds,
     stored_type,
 )  # fmt: skip
-from ckmlir.ops.contraction.depthwise import Depthwise
-from ckmlir.ops.contraction.merged import Merged
-from ckmlir.ops.contraction.residues import Residues
 from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
-from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.dtypes import PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment, ceil_div
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:  # plain products load quickly without
+    from ckmlir.ops.contraction.depthwise import Depthwise
+    from ckmlir.ops.contraction.merged import Merged
+    from ckmlir.ops.contraction.residues import Residues
+    from ckmlir.ops.contraction.windows import Windows
 
 REDUCTIONS = {"workspace": "partial", "atomic": "atomic"}
 """How partial sums are combined -> the sink of the kernels that make them: by a second kernel, which adds them in

@@ -32,7 +32,6 @@ from ckmlir.ops.contraction.contraction_spec import (
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.side import MOST, NAMES, TYPES
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
-from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run
 from ckmlir.ops.precision import PRECISIONS, Precision, order_decides
@@ -42,6 +41,7 @@ from ckmlir.ops.spec import Reason, by, unlike
 from ckmlir.ops.steps import Fill
 from ckmlir.ops.tensors.arrays import Operand, aligned_elements, broadcast_axes, checked_strides, packed
 from ckmlir.ops.tensors.expression import check_f64, evaluate_exactly, parse, read_expression
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.keys import Broadcast, Strides
 from ckmlir.ops.tensors.mapping import MapProblem

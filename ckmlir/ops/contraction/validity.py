@@ -24,15 +24,13 @@ from ckmlir.ops.contraction.contraction_spec import (
     accumulator_type,
     computing_type,
 )
-from ckmlir.ops.contraction.depthwise_plans import invalid_vectors, vector_resources
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, VECTOR_BYTES, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
-from ckmlir.ops.contraction.windows import parse_windows
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.request import RequestError
-from ckmlir.ops.resources import excess
+from ckmlir.ops.resources import Resources, excess
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Reason, by, not_a_choice, not_powers_of_two
@@ -73,7 +71,15 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     # Each group of checks relies on the ones before it.
     reasons = reasons or [*_matrix_instruction(spec, target), *_alignment(spec, target), *_fragment_order(spec)]
     reasons = reasons or [*_slices(spec), *_phases(spec)]
-    return reasons or excess(vector_resources(spec) if spec.is_depthwise else block_resources(spec), target)
+    return reasons or excess(_resources(spec), target)
+
+
+def _resources(spec: ContractionSpec) -> Resources:
+    if not spec.is_depthwise:
+        return block_resources(spec)
+    from ckmlir.ops.contraction.depthwise_plans import vector_resources
+
+    return vector_resources(spec)
 
 
 def _merged(spec: ContractionSpec) -> Iterator[Reason]:
@@ -98,6 +104,8 @@ def _windows(spec: ContractionSpec) -> Iterator[Reason]:
     """Whether windows are described, and meet plain matrices."""
     if not spec.windows:
         return
+    from ckmlir.ops.contraction.windows import parse_windows
+
     try:
         parse_windows(spec.windows)
     except ValueError as error:
@@ -278,6 +286,8 @@ def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:
 
 def _matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     if spec.is_depthwise:
+        from ckmlir.ops.contraction.depthwise_plans import invalid_vectors
+
         yield from invalid_vectors(spec, target)
         return
     try:

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from math import prod
 
 from ckmlir.dialect.transforms import MOST_PLACES
-from ckmlir.ops.contraction.depthwise import WORD as DEPTHWISE
+from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps

@@ -10,55 +10,20 @@ Arrays: those of a, b, c, d that the expression names, y (shape); all at any str
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from random import Random
-from typing import Any, ClassVar
+from typing import Any
 
 from ckmlir.ops.dtypes import TENSOR_TYPES
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import Choice, Key, RequestError
 from ckmlir.ops.tensors.arrays import Operand, broadcast_axes, checked_strides
 from ckmlir.ops.tensors.expression import read_expression
-from ckmlir.ops.tensors.functions import function_names, sample_expression
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.keys import Broadcast, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
 NAMES = ("a", "b", "c", "d")
 TYPES = TENSOR_TYPES
 MOST_DIMENSIONS = 5
-
-
-@dataclass(frozen=True)
-class ExpressionKey(Key):
-    """An element-wise expression over some arrays; with `many` several, separated by semicolons, as a tuple."""
-
-    variables: tuple[str, ...] = NAMES
-    many: bool = False
-
-    separator: ClassVar[str] = ";"
-
-    @property
-    def form(self) -> str:
-        return f"an expression of {', '.join(self.variables)} with + - * / and {', '.join(function_names())}"
-
-    def read(self, value: object) -> str | tuple[str, ...]:
-        if self.many:
-            parts = (
-                value.split(";") if isinstance(value, str) else value if isinstance(value, (tuple, list)) else (value,)
-            )
-            return tuple(self._text(part) for part in parts)
-        return self._text(value)
-
-    def _text(self, value: object) -> str:
-        try:
-            return read_expression(value, self.variables).text
-        except RequestError as error:
-            raise RequestError(f"{self.name}: {error}") from None
-
-
-    def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        text = sample_expression(random, self.variables)
-        return (text,) if self.many else text
 
 
 def _keys_of(name: str) -> tuple[Key, ...]:

@@ -47,10 +47,10 @@ from ckmlir.ops.contraction.sources import (
     rounded,
 )
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Key, Pitch
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 

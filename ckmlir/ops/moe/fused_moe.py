@@ -40,7 +40,6 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.keys import SHUFFLED
 from ckmlir.ops.contraction.problem import REDUCTIONS
-from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.apart import Apart
 from ckmlir.ops.moe.between import FLOATS
@@ -53,6 +52,7 @@ from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step
 from ckmlir.ops.request import Choice, Integer, Key
 from ckmlir.ops.spec import Reason
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target, get_target
 

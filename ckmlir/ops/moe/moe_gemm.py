@@ -49,7 +49,6 @@ from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
-from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
 from ckmlir.ops.moe.experts_plans import plans
@@ -61,6 +60,7 @@ from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestErro
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Fill, Workspace
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 

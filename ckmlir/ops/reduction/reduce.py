@@ -29,7 +29,6 @@ import numpy as np
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import TENSOR_TYPES, find_dtype
 from ckmlir.ops.elementwise.elementwise import OPERATOR as ELEMENTWISE
-from ckmlir.ops.elementwise.elementwise import ExpressionKey
 from ckmlir.ops.list_keys import Numbers, Words
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div
 from ckmlir.ops.precision import in_f32, order_decides
@@ -41,6 +40,7 @@ from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, Workspace
 from ckmlir.ops.tensors.arrays import Operand, checked_strides, packed
 from ckmlir.ops.tensors.expression import check_integers, evaluate_exactly, parse
+from ckmlir.ops.tensors.expression_key import ExpressionKey
 from ckmlir.ops.tensors.folding import Folded
 from ckmlir.ops.tensors.keys import Dimensions, Strides
 from ckmlir.ops.tensors.mapping import ALIGN, MapProblem
