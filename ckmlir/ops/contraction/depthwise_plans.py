@@ -82,6 +82,9 @@ def invalid_vectors(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("dtype", spec.dtype, "vector arithmetic multiplies what images hold", "expected another, no batch")
     elif spec.dtype in ("fp8", "bf8") and target.fp8 is None:
         yield Reason("dtype", spec.dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
+    if spec.b_dtype and {spec.dtype, spec.b_dtype} != {"fp8", "bf8"}:
+        why = f"images of {spec.dtype} have weights of the same type"
+        yield Reason("b_dtype", spec.b_dtype, why, "expected dtype and b_dtype of fp8 and bf8, or no b_dtype")
 
 
 def vector_resources(spec: ContractionSpec) -> Resources:

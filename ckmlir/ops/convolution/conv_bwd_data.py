@@ -6,7 +6,8 @@ are one launch, and every element of dx is stored once. Places that no window me
 sums long, workgroups share the sums (`split_k`, `reduction`), as those of any product.
 
 Arrays: dy (n, positions…, g, k), w (g, k, window…, c), D tensors that op names, dx (n, image…, g, c), all packed. A D
-tensor is as dx (`d_kind` full), a number for each channel (row, (g, c)), or one for all (scalar).
+tensor is as dx (`d_kind` full), a number for each channel (row, (g, c)), or one for all (scalar). With `b_dtype`
+one of dy and w is of fp8 and the other of bf8.
 
 Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
 

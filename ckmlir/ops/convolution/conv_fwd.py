@@ -7,7 +7,7 @@ Outside of an image there are zeros. Images are padded differently on both sides
 Arrays: x (n, image…, g, c), w (g, k, window…, c), D tensors that op names, y (n, positions…, g, k), all packed; with
 channels=first x (n, g, c, image…), w (g, k, c, window…) and y (n, g, k, positions…), turned by steps of their own. A D
 tensor is as y (`d_kind` full: a residual), a number for each channel (row, (g, k): a bias), for each position (column,
-(n, positions…)), or for all (scalar).
+(n, positions…)), or for all (scalar). With `b_dtype` one of x and w is of fp8 and the other of bf8.
 
 Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s. Groups
 of up to 8 channels that become 1, 2, 4 or 8 are summed by vector arithmetic, many groups at once
@@ -77,7 +77,7 @@ class ConvFwd(ConvolutionOperator):
         elif shapes.g > 1:
             fields |= {"batch": (shapes.g,), "batches": _batches(shapes, single)}
         problem = self._within_reach(ConvolutionProblem(**fields, geometry=shapes), spans)
-        filled = Filled.of(shapes, problem.stored)
+        filled = Filled.of(shapes, (problem.held[0].name, problem.held[1].name))
         if filled is None:
             return problem
         length = prod(shapes.sliding.window[:-1]) * filled.row

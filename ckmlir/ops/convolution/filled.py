@@ -30,19 +30,19 @@ LEAST_POSITIONS = 1 << 15
 
 @dataclass(frozen=True)
 class Filled:
-    """A convolution's images and weights with more channels; `dtype`: of both."""
+    """A convolution's images and weights with more channels; `dtypes`: of images, and of weights, of one size."""
 
     shapes: Geometry
-    dtype: str
+    dtypes: tuple[str, str]
 
     @staticmethod
-    def of(shapes: Geometry, dtype: str) -> Filled | None:
+    def of(shapes: Geometry, dtypes: tuple[str, str]) -> Filled | None:
         """Those that pay, if they are no larger than kernels address; None: a kernel takes arrays as they are."""
-        found = Filled(shapes, dtype)
+        found = Filled(shapes, dtypes)
         single = shapes.g > 1 or shapes.c % 2 == 0 or shapes.c < LEAST_CHANNELS
         if single or shapes.places == 1 or shapes.sliding.dilation[-1] > 1 or shapes.positions < LEAST_POSITIONS:
             return None
-        return found if dtype != "f64" and found.nbytes <= MAXIMUM_ARRAY_BYTES else None
+        return found if "f64" not in dtypes and found.nbytes <= MAXIMUM_ARRAY_BYTES else None
 
     @property
     def channels(self) -> int:
@@ -62,7 +62,7 @@ class Filled:
     @property
     def nbytes(self) -> int:
         """Of the images."""
-        return self._rows * self._width * self.channels * find_dtype(self.dtype).bytes
+        return self._rows * self._width * self.channels * find_dtype(self.dtypes[0]).bytes
 
     @property
     def windows(self) -> Windows:
@@ -77,7 +77,7 @@ class Filled:
 
     def workspaces(self, names: dict[str, str]) -> tuple[Workspace, ...]:
         """Of images x and weights w, by their names."""
-        weights = self.shapes.k * self.shapes.places * self.channels * find_dtype(self.dtype).bytes
+        weights = self.shapes.k * self.shapes.places * self.channels * find_dtype(self.dtypes[1]).bytes
         return Workspace(names["x"], self.nbytes), Workspace(names["w"], weights)
 
     def steps(self, sources: dict[str, str], names: dict[str, str]) -> tuple[Run, ...]:
@@ -87,12 +87,13 @@ class Filled:
         right = self._width - own.image[-1] - own.left[-1]
         of_weights = self.shapes.k * self.shapes.places
         found = []
-        for name, count, length, before, behind in (
-            ("x", self._rows, own.image[-1], own.left[-1], right), ("w", 1, of_weights, 0, 0),
-        ):  # fmt: skip
+        for name, dtype, count, length, before, behind in (
+            ("x", self.dtypes[0], self._rows, own.image[-1], own.left[-1], right),
+            ("w", self.dtypes[1], 1, of_weights, 0, 0),
+        ):
             problem = IMG2COL.problem(
                 n=count, c=1, image=(length, self.shapes.c), window=(1,), pads=(before, 0), right_pads=(behind, more),
-                dtype=self.dtype,
+                dtype=dtype,
             )  # fmt: skip
             found.append(Run(IMG2COL, problem, {"x": sources[name], "y": names[name]}))
         return tuple(found)

@@ -8,7 +8,7 @@ from math import prod
 from typing import Any
 
 from ckmlir.ops.contraction.depthwise import MOST_CHANNELS, MULTIPLIERS, Depthwise, counts_places
-from ckmlir.ops.contraction.keys import PLAN_KEYS, SPLIT_KEYS, TYPE_KEYS
+from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, SPLIT_KEYS
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Key, RequestError
 from ckmlir.ops.tensors.sliding import Sliding, check_sliding, read_sliding, sliding_keys
@@ -20,7 +20,7 @@ KEYS: tuple[Key, ...] = (
     Integer("k", 64, "channels of a group in y", minimum=1),
     *sliding_keys((28, 28), (3,), pad=1, stride=1),
     Choice("channels", "last", "of images and weights: NHWGC or, turned on their way, NGCHW", ("last", "first")),
-    *(key for key in TYPE_KEYS if key.name != "layout"),
+    *(key for key in PAIR_KEYS if key.name != "layout"),
     *PLAN_KEYS,
     *SPLIT_KEYS,
 )

@@ -250,7 +250,7 @@ class ConvolutionOperator(ContractionOperator):
         *operands, output = (
             ArraySpec(known_as, shapes[known_as], dtype, role, packed(shapes[known_as]))
             for (name, known_as), dtype, role in zip(
-                self.names.items(), (own.stored, own.stored, own.out), ("in", "in", "out"), strict=True
+                self.names.items(), (*(kind.name for kind in own.held), own.out), ("in", "in", "out"), strict=True
             )
         )
         sides = []
