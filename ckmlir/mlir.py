@@ -11,6 +11,7 @@ The genuine `mlir` package is used when it is importable and complete, else the 
 | `ir`, `passmanager`, `PassManager` | the bindings' core |
 | `ext` | `mlir.dialects.ext`, Python-defined dialects |
 | `arith`, `math`, `scf`, … (`DIALECTS`) | the dialects' Python modules, imported when first asked for |
+| `gpu_objects` | the types and attributes of the gpu dialect, without its operations' classes |
 | `make_context(*loaders)` | a context with threading off; `ckmlir.dialect.context` makes those with the ck dialect |
 """
 
@@ -25,6 +26,7 @@ from ckmlir.bindings import PACKAGES, BindingsError, choose
 
 if TYPE_CHECKING:
     from flydsl._mlir import ir, passmanager
+    from flydsl._mlir._mlir_libs import _mlirDialectsGPU as gpu_objects
     from flydsl._mlir.dialects import (
         arith,
         builtin,
@@ -55,6 +57,7 @@ __all__ = [
     "ext",
     "func",
     "gpu",
+    "gpu_objects",
     "ir",
     "llvm",
     "make_context",
@@ -84,12 +87,35 @@ if not TYPE_CHECKING:
 sys.modules.setdefault(f"{_package}.dialects.{PYTHON_DIALECT}", ModuleType(f"{_package}.dialects.{PYTHON_DIALECT}"))
 
 
+def _skip_classes(package: str) -> None:
+    """Let the bindings find an empty module where they would import an upstream dialect's Python module by themselves.
+
+    They do when they first meet one of its operations or types, once; it takes 70 ms to make a class for each operation
+    of llvm and rocdl, and every walk longer. Nothing here asks for those classes; who does imports the module, which
+    works as before.
+    """
+    look = getattr(importlib.import_module(f"{package}._mlir_libs._mlir").globals, "_check_dialect_module_loaded", None)
+    for name in DIALECTS:
+        module = f"{package}.dialects.{name}"
+        if look is not None and module not in sys.modules:
+            sys.modules[module] = ModuleType(module)
+            try:
+                look(name)
+            finally:
+                del sys.modules[module]
+
+
+_skip_classes(_package)
+
+
 def __getattr__(name: str) -> Any:
     """The Python module of an upstream dialect, imported when first asked for."""
     if name in DIALECTS:
         module = importlib.import_module(f"{_package}.dialects.{name}")
         globals()[name] = module
         return module
+    if name == "gpu_objects":
+        return importlib.import_module(f"{_package}._mlir_libs._mlirDialectsGPU")
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

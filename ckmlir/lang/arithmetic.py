@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from math import frexp, isfinite, isnan
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lang.trace import TracingError, current, located
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 
 Number = int | float
 LARGEST = {

@@ -10,6 +10,7 @@ Sources: CDNA2, CDNA3 and CDNA4 ISA, "MUBUF instructions" and "FLAT, scratch and
 from collections.abc import Callable
 from dataclasses import dataclass
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import integer, text_of, value
 from ckmlir.dialect.types import WindowType
 from ckmlir.dialect.views import described_as
@@ -23,7 +24,7 @@ from ckmlir.lowering.place import inside_of, place_of
 from ckmlir.lowering.pointer_access import pointer_to
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 

@@ -27,7 +27,7 @@ from ckmlir.lowering.linker import Linker, link
 from ckmlir.lowering.metadata_note import KernelNotes, with_notes
 from ckmlir.lowering.resting_memory import INTEGER_ARITHMETIC, resting_memory
 from ckmlir.lowering.standard_error import captured_standard_error
-from ckmlir.mlir import PassManager, gpu, ir, llvm
+from ckmlir.mlir import PassManager, gpu_objects, ir
 
 if TYPE_CHECKING:
     from ckmlir.codeobject import CodeObject
@@ -121,6 +121,8 @@ def emit_code_object(
         _run(work, LINE_TABLE_PASS)
         timed("llvm", time.perf_counter() - start)
     if "llvm" in keep:
+        from ckmlir.mlir import llvm
+
         start = time.perf_counter()
         compiled.artifacts["llvm"] = llvm.translate_module_to_llvmir(kernels.operation)
         timed("llvm text", time.perf_counter() - start)
@@ -141,7 +143,7 @@ def emit_code_object(
     return compiled
 
 
-def _prepare(work: ir.Operation, target: str, opt_level: int | None) -> gpu.GPUModuleOp:
+def _prepare(work: ir.Operation, target: str, opt_level: int | None) -> ir.OpView:
     """The one gpu.module of `work`, with its target set. Raises CodeGenerationError where it is not to be compiled."""
     from ckmlir.targets import get_target
 
@@ -163,13 +165,13 @@ def _prepare(work: ir.Operation, target: str, opt_level: int | None) -> gpu.GPUM
     return modules[0]
 
 
-def _wanted_level(kernels: gpu.GPUModuleOp) -> int:
+def _wanted_level(kernels: ir.OpView) -> int:
     """The lowest level that a kernel of the module wants."""
     inside = [op.operation for op in kernels.operation.regions[0].blocks[0].operations]
     return min((integer_of(one, LEVEL) for one in inside if LEVEL in one.attributes), default=DEFAULT_LEVEL)
 
 
-def _notes(kernels: gpu.GPUModuleOp, argument_names: Mapping[str, Sequence[str]]) -> dict[str, KernelNotes]:
+def _notes(kernels: ir.OpView, argument_names: Mapping[str, Sequence[str]]) -> dict[str, KernelNotes]:
     """What the metadata is to say of each kernel; passes leave it on the functions, where LLVM would not know it."""
     found = {}
     for op in kernels.operation.regions[0].blocks[0].operations:
@@ -217,7 +219,7 @@ def _binary(work: ir.Operation, form: str) -> bytes:
     with resting_memory(*_size(work)):
         _run(work, f"gpu-module-to-binary{{format={form} toolkit={_toolkit()}}}")
     binary = next(op for op in work.regions[0].blocks[0].operations if op.operation.name == "gpu.binary")
-    content: bytes = gpu.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
+    content: bytes = gpu_objects.ObjectAttr(ir.ArrayAttr(binary.attributes["objects"])[0]).object
     return content
 
 

@@ -11,10 +11,11 @@ from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import attributes_of, integer_of, producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 COMPARISONS = ("arith.cmpi", "arith.cmpf")

@@ -6,12 +6,13 @@ aborts the process. NaN stays NaN in every floating-point result, except that sa
 
 from collections.abc import Callable, Sequence
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.short_vectors import choose
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 

@@ -6,12 +6,13 @@ values, change places by moves that shift over the row's edge and broadcast with
 Controls of DPP: CDNA3 ISA, 6.4 "DPP"; ds_swizzle and ds_bpermute: 12.14 of the same, and LLVM's AMDGPU usage.
 """
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import integer_of, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.dpp import moved
 from ckmlir.lowering.storage import bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 QUAD_XOR_1 = 0xB1  # quad_perm [1, 0, 3, 2]

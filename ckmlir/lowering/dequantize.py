@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import text_of, value
 from ckmlir.dialect.dequantize import operands_of
 from ckmlir.dialect.packing import PACKED, Packing
@@ -24,7 +25,7 @@ from ckmlir.lowering.halves import A_WORD, SIGNS, number
 from ckmlir.lowering.octets import octets
 from ckmlir.lowering.packed import words_of
 from ckmlir.lowering.storage import bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 LOW = 0x0F0F0F0F

@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.padding import LeftPad, RightPad
@@ -21,7 +22,6 @@ from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
 from ckmlir.lowering.predicate import Predicate
-from ckmlir.mlir import arith
 
 
 def existence(

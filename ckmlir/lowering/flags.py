@@ -4,10 +4,11 @@ What these become on a chip is LLVM's memory model (AMDGPU user guide, "Memory M
 writes L2 back where dies do not share it and waits for all stores, an acquire drops what caches hold of memory.
 """
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, value
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes.walk import move_rest
 
 EXCHANGE = 0

@@ -18,6 +18,7 @@ lies below the size with the scalar offset added.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.accumulator_form import assembly
@@ -28,7 +29,7 @@ from ckmlir.lowering.place import Place, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 
 OUT_OF_RANGE = -(1 << 31)
 """A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""

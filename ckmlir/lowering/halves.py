@@ -11,10 +11,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.dialect.packing import Packing
 from ckmlir.lowering.storage import bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 A_WORD = 8

@@ -12,12 +12,13 @@ from collections.abc import Callable, Collection, Sequence
 from functools import reduce
 from math import gcd, lcm
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.lowering.dpp import QUAD
 from ckmlir.lowering.parts import Atom, Monomial, Rate, Values, is_moving, order, rate_of, scaled
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.quads import at_home, from_seat, is_same_in_quad, mark_same_in_quad, seats_of, taken_from
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 
 Key = frozenset[tuple[Monomial, int]]
 

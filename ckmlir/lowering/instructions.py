@@ -1,12 +1,13 @@
 """Fragments that are one instruction, or a few: matrix multiplication, mathematics, thread indices, synchronisation."""
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, integer_of, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.accumulator_form import ACCUMULATION, assembly
 from ckmlir.lowering.branches import only_where
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.storage import as_integers, bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.framework import fail
 from ckmlir.targets import TargetError

@@ -14,11 +14,12 @@ from collections.abc import Sequence
 import ml_dtypes
 import numpy as np
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.packing import Packing
 from ckmlir.dialect.scalars import name_of
 from ckmlir.lowering.halves import SIGNS, number, permuted
 from ckmlir.lowering.storage import as_fragment, bitcast, integers_of
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 FLOATS = {

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import text_of, value
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.scalars import bits
@@ -19,7 +20,7 @@ from ckmlir.lowering.convert import EIGHT_BIT, convert, to_eight_bit, unlimited
 from ckmlir.lowering.halves import halves
 from ckmlir.lowering.octets import octets
 from ckmlir.lowering.storage import bitcast
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 
 WORD = 32

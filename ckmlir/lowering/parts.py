@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.build import producer, value
 from ckmlir.lowering.dpp import from_quad
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 
 
 class Rate(IntEnum):

@@ -22,6 +22,7 @@ from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
+from ckmlir.dialect import arith
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import (
     attributes_of,
@@ -45,7 +46,7 @@ from ckmlir.dialect.symbols import Symbol, divisor
 from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import COPY, holds_loop
 from ckmlir.passes.walk import functions, operations

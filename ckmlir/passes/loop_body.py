@@ -122,6 +122,8 @@ def has_effect(op: ir.Operation) -> bool:
 
 def operands_of(op: ir.Operation) -> list[ir.Value]:
     """What an operation and those inside it use."""
+    if not len(op.regions):
+        return list(op.operands)
     return [operand for one in within(op) for operand in one.operands]
 
 

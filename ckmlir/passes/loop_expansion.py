@@ -20,11 +20,11 @@ tensor, and nobody reads what they write to LDS.
 
 from typing import NamedTuple
 
-from ckmlir.dialect import synchronization
+from ckmlir.dialect import arith, synchronization
 from ckmlir.dialect.build import producer, string, value
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
 from ckmlir.passes.loop_body import Group, Marker, Placed, Step, holds_loop
 from ckmlir.passes.walk import move_rest, nested

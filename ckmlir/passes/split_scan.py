@@ -12,13 +12,13 @@ the digit.
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
+from ckmlir.dialect import arith, fragment_compute, fragment_lds
 from ckmlir.dialect import distribution_parts as parts
-from ckmlir.dialect import fragment_compute, fragment_lds
 from ckmlir.dialect.build import integer_of, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.types import LdsType, tile_of
-from ckmlir.mlir import arith, ir
+from ckmlir.mlir import ir
 from ckmlir.passes import vectors
 from ckmlir.passes.elementwise import apply_region
 from ckmlir.passes.framework import fail
