@@ -4,8 +4,8 @@
 
 Without --cost: GEMM and attention, defaults and what improves them, with the share of cycles in the steady loop in
 which the matrix cores are busy, and the three largest reasons for stalls: every number is the model's. Where the
-package `triton` is installed, the default GEMMs have the cycles of Triton's fastest kernel beside them
-(triton_in_time.py), and ours as a share of those. With --cost:
+package `triton` is installed, the default GEMMs and attention backward have the cycles of Triton's fastest kernel
+beside them (triton_in_time.py, triton_backward.py), and ours as a share of those. With --cost:
 seconds of processor time of a plain run of some workgroups, of their recording, and of their simulation, each the least
 of several in one process. Prints a table and a JSON line.
 """
@@ -22,7 +22,7 @@ import numpy as np
 from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.runtime.timing import OperatorModel
+from ckmlir.runtime.timing import model_kernels
 from ckmlir.sim.simulator import Simulator
 from ckmlir.sim.timing.compute_unit import simulate
 from ckmlir.sim.timing.memory_shares import new_memory
@@ -40,6 +40,8 @@ KERNELS = {
     "gemm fp8 4096^3": ("gemm", {**_GEMM, "dtype": "fp8"}, _NEWER),
     "attention f16 d128": ("fmha_fwd", _ATTENTION, TARGETS),
     "attention fp8 d128": ("fmha_fwd", {**_ATTENTION, "dtype": "fp8"}, _NEWER),
+    "attention backward f16 d128": ("fmha_bwd", _ATTENTION, _NEWER),
+    "attention backward f16 d128, causal": ("fmha_bwd", {**_ATTENTION, "mask": "top_left"}, _NEWER),
     "gemm f16, 128x128x64, compv3": ("gemm", {**_GEMM, **_MEDIUM, "schedule": "compv3"}, TARGETS),
     "gemm f16, 128x128x64, compv4": ("gemm", {**_GEMM, **_MEDIUM, "schedule": "compv4"}, ("gfx950",)),
     "gemm f16, 256x256x64, compv3": ("gemm", {**_GEMM, **_LARGE, "schedule": "compv3"}, _NEWER),
@@ -53,8 +55,13 @@ KERNELS = {
     ),
 }  # fmt: skip
 """The defaults of the operators, what they were compared with, and the chips for each."""
-BESIDE_TRITON = ("gemm f16 4096^3", "gemm bf16 4096^3", "gemm fp8 4096^3")
+BESIDE_TRITON = (
+    "gemm f16 4096^3", "gemm bf16 4096^3", "gemm fp8 4096^3", "attention backward f16 d128",
+    "attention backward f16 d128, causal",
+)  # fmt: skip
 """Those that Triton's fastest kernel is compared with, on `_NEWER` chips."""
+BOTH_HAVE = ("fmha_bwd_dot_do_o",)
+"""Kernels in front of the operator's own that Triton's way has too; they are not counted."""
 
 
 def main() -> None:
@@ -79,20 +86,22 @@ def main() -> None:
                 one = rows[-1]
                 stalls = ", ".join(f"{reason} {share:.0%}" for reason, share in one["stalls"].items())
                 if name in BESIDE_TRITON and chip in _NEWER:
-                    one["triton"] = others(keys, chip)
+                    one["triton"] = others(operator, keys, chip)
                 said = f"{one['mfma']:.0%} | {stalls} | {one['teraflops']:.0f} | {beside(one)}"
                 print(f"| {name} | {chip} | {said} |", flush=True)
     print(json.dumps({"model": rows}))
 
 
-def find_others() -> Callable[[dict[str, Any], str], dict[str, Any] | None]:
-    """What models Triton's fastest kernel of a product; nothing where Triton is not installed."""
+def find_others() -> Callable[[str, dict[str, Any], str], dict[str, Any] | None]:
+    """What models Triton's fastest kernel of an operator's problem; nothing where Triton is not installed."""
     if importlib.util.find_spec("triton") is None:
         print("triton is not installed: the column of its cycles is left out")
-        return lambda keys, chip: None
-    from triton_in_time import fastest
+        return lambda operator, keys, chip: None
+    import triton_backward
+    import triton_in_time
 
-    return lambda keys, chip: fastest({"dtype": "f16", **keys}, chip, load(chip))._asdict()
+    kernels = {"gemm": triton_in_time, "fmha_bwd": triton_backward}
+    return lambda operator, keys, chip: kernels[operator].fastest({"dtype": "f16", **keys}, chip, load(chip))._asdict()
 
 
 def beside(row: dict[str, Any]) -> str:
@@ -105,19 +114,21 @@ def beside(row: dict[str, Any]) -> str:
 
 
 def said_of(name: str, operator_name: str, keys: dict[str, Any], chip: str) -> dict[str, Any]:
-    """What the model says of one kernel, with as many workgroups on a compute unit as fit."""
+    """What the model says of an operator's own kernel, with as many workgroups on a compute unit as fit; cycles are
+    those of what rounds its results, too.
+    """
     operator, target, parameters = find_operator(operator_name), get_target(chip), load(chip)
-    launch = OperatorModel(operator, operator.problem(**keys), target, parameters, mode="sampled").under(parameters)
-    grid, loop = launch.grid, launch.grid.workgroup.steady
+    found = model_kernels(operator, operator.problem(**keys), target, parameters, mode="sampled")
+    grids = {one.step.is_own: one.under(parameters).grid for one in found if one.step.operator.name not in BOTH_HAVE}
+    grid, loop = grids[True], grids[True].workgroup.steady
     assert loop is not None
-    operations = grid.workgroup.work.operations * grid.workgroups
     return {
         "kernel": name,
         "chip": chip,
         "mfma": min(1.0, loop.busy["mfma"]),
         "stalls": dict(list(loop.stalls.items())[:3]),
-        "cycles": grid.cycles,
-        "teraflops": operations / grid.microseconds / 1e6,
+        "cycles": sum(one.cycles for one in grids.values()),
+        "teraflops": grid.roofline.achieved / 1e12,
         "share_of_peak": grid.matrix_share,
     }
 

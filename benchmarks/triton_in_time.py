@@ -7,6 +7,7 @@ it packs for LDS, pipelined by two stages; the fastest counts.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -60,21 +61,34 @@ def cycles_of(
     if chip == "gfx950":
         taken = taken.replace("fp8e4b8", "fp8e4nv")
     types = (*(f"*{one}" for one in (taken, taken, out)), *["i32"] * 6)
-    signature = dict(zip(gemm.arg_names, types, strict=False)) | dict.fromkeys(("M", "N", "K", "WHOLE"), "constexpr")
-    divisible = {(place,): [["tt.divisibility", 16]] for place in range(len(types))}
     constants = {**dict(zip("MNK", tile, strict=True)), "WHOLE": 1}
-    source = ASTSource(gemm, signature, constants, divisible)
-    options = {"num_warps": waves, "num_stages": 2, "kpack": packed}
-    compiled = compile(source, target=GPUTarget("hip", chip, 64), options=options)
+    compiled = compiled_for(gemm, types, constants, chip, num_warps=waves, num_stages=2, kpack=packed)
+    inputs = [count * BYTES[keys["dtype"]] for count in (m * k, n * k)]
+    order = (-(-n // tile[1]), -(-m // tile[0]))  # its tiles are numbered row by row
+    return modelled(
+        compiled, chip, parameters, inputs, [2 * m * n], (m, n, k, k, k, n), waves, (order[0] * order[1], 1, 1), order
+    )
+
+
+def compiled_for(function: Any, types: Sequence[str], constants: dict[str, int], chip: str, **options: int) -> Any:
+    """A kernel of Triton, for pointers and integers that 16 divides."""
+    signature = dict(zip(function.arg_names, types, strict=False)) | dict.fromkeys(constants, "constexpr")
+    divisible = {(place,): [["tt.divisibility", 16]] for place, kind in enumerate(types) if kind != "fp32"}
+    source = ASTSource(function, signature, constants, divisible)
+    return compile(source, target=GPUTarget("hip", chip, 64), options=options)
+
+
+def modelled(
+    compiled: Any, chip: str, parameters: Parameters, inputs: Sequence[int], outputs: Sequence[int],
+    numbers: Sequence[Any], waves: int, grid: tuple[int, int, int], order: tuple[int, int],
+) -> float | None:
+    """Cycles of a launch on arrays of so many bytes, the inputs zeros; None where it takes more LDS than there is."""
     if compiled.metadata.shared > get_target(chip).lds_bytes:
         return None
     code_object, simulator = CodeObject.parse(compiled.asm["hsaco"]), Simulator(chip)
-    size = BYTES[keys["dtype"]]
-    arrays = [simulator.upload(np.zeros(count * size, np.uint8), read_only=True) for count in (m * k, n * k)]
-    arrays.append(simulator.allocate(2 * m * n))
-    given = [*(one.address for one in arrays), m, n, k, k, k, n, 0, 0]  # the last: scratch memory, which it has none of
-    order = (-(-n // tile[1]), -(-m // tile[0]))  # its tiles are numbered row by row
-    grid = (order[0] * order[1], 1, 1)
+    arrays = [simulator.upload(np.zeros(size, np.uint8), read_only=True) for size in inputs]
+    arrays += [simulator.allocate(size) for size in outputs]
+    given = [*(one.address for one in arrays), *numbers, 0, 0]  # the last: scratch memory, which it has none of
     trace = record_launch(
         simulator, code_object, code_object.kernel(None).name, grid, (64 * waves, 1, 1), given,
         compiled.metadata.shared, parameters=parameters, mode="sampled", shape=order,
