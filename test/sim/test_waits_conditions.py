@@ -50,6 +50,26 @@ out:
 """
 """Attention of AITER's: after an odd number of turns nothing is in flight, and only then v2 is used."""
 
+DOWN = """
+s_mov_b32 s39, s38
+top:
+s_add_i32 s39, s39, -1
+s_cmp_eq_u32 s39, 0
+s_cbranch_scc1 end
+global_load_dword v2, v[0:1], off
+s_sub_u32 s39, s39, 1
+s_cmp_lg_u32 s39, 0
+s_cbranch_scc0 end
+s_waitcnt vmcnt(0)
+s_branch top
+end:
+s_bitcmp1_b32 s38, 0
+s_cbranch_scc0 out
+v_mov_b32_e32 v1, v2
+out:
+"""
+"""The same with a counter that goes down to 0."""
+
 
 def early(text: str) -> int:
     return len(list(WaitAnalysis(unfold(flow_of(text, "gfx942"))).missing()))
@@ -96,6 +116,29 @@ def test_other_loops_may_end_any_way(old: str, new: str) -> None:
     assert HALVES.count(old) == 1 and early(HALVES.replace(old, new)) >= 1
 
 
+def test_a_counter_that_goes_down_ends_by_the_parity_of_its_turns() -> None:
+    assert early(DOWN) == 0
+    wide = DOWN.replace("s39, -1", "s39, 0xffffffe0").replace("s39, 1", "s39, 32")
+    wide = wide.replace("s_cmp_eq_u32 s39, 0", "s_cmp_le_i32 s39, 0").replace("s_cmp_lg_u32 s39", "s_cmp_gt_i32 s39")
+    asked = wide.replace("s_bitcmp1_b32 s38, 0", "s_addk_i32 s38, 0x1f\ns_bitcmp1_b32 s38, 5")
+    assert early(wide) == 1 and early(asked) == 0
+
+
+@pytest.mark.parametrize(("old", "new"), [
+    ("s_cbranch_scc0 out", "s_cbranch_scc1 out"),  # the use is behind an even number
+    ("s_mov_b32 s39, s38", "s_mov_b32 s39, s5"),  # down from another number
+    ("s_mov_b32 s39, s38", "s_add_u32 s39, s38, 1"),
+    ("s_sub_u32 s39, s39, 1", "s_sub_u32 s39, s39, 2"),  # turns of two lengths
+    ("s_cmp_lg_u32 s39, 0", "s_cmp_lg_u32 s39, 1"),  # to another end
+    ("s_cmp_lg_u32 s39, 0", "s_cmp_lt_i32 s39, 0"),
+    ("end:", "end:\ns_mov_b32 s38, s5"),  # another number is asked for
+    ("s_waitcnt vmcnt(0)", "s_mov_b32 s38, s5"),  # the number changes between turns
+    ("s_waitcnt vmcnt(0)", "s_sub_u32 s39, s39, 1"),  # a turn that is twice as long
+])  # fmt: skip
+def test_other_counters_that_go_down_may_end_any_way(old: str, new: str) -> None:
+    assert DOWN.count(old) == 1 and early(DOWN.replace(old, new)) >= 1
+
+
 def steps_of(flow: ControlFlow, scalars: dict[str, int]) -> Iterator[Instruction]:
     """The instructions that a wave executes, by a small interpreter of scalar instructions."""
     every = {one.address: one for block in flow.blocks.values() for one in block.instructions}
@@ -126,6 +169,8 @@ def steps_of(flow: ControlFlow, scalars: dict[str, int]) -> Iterator[Instruction
             scc = int((sources[0] >> sources[1] & 1) == int(name[8]))
         elif name.startswith("s_add"):
             scalars[to] = (sum(sources) + (scalars[to] if name == "s_addk_i32" else 0)) & 0xFFFF_FFFF
+        elif name.startswith("s_sub"):
+            scalars[to] = (sources[0] - sources[1]) & 0xFFFF_FFFF
         elif name == "s_mov_b32":
             scalars[to] = sources[0]
         elif name == "s_lshr_b32":
@@ -201,5 +246,45 @@ def test_no_way_is_left_out_that_a_run_takes(seed: int) -> None:
         for chosen in (3, 4, 9):
             if ("_eq_" in ends or "_lg_" in ends) and bound <= begin:
                 continue  # does not end
+            path = [one.address for one in steps_of(flow, {"s5": chosen, "s38": bound, "s39": 0, "s40": 0})]
+            assert is_walked(folded, path), (bound, chosen)
+
+
+DOWN_ENDS = (
+    "s_cmp_gt_i32 s39, 0\ns_cbranch_scc0 end", "s_cmp_lt_i32 0, s39\ns_cbranch_scc0 end",
+    "s_cmp_le_i32 s39, 0\ns_cbranch_scc1 end", "s_cmp_eq_u32 s39, 0\ns_cbranch_scc1 end",
+    "s_cmp_lg_u32 0, s39\ns_cbranch_scc0 end", "s_cmp_lt_u32 s39, 1\ns_cbranch_scc1 end",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_no_way_is_left_out_that_a_run_takes_down(seed: int) -> None:
+    draw = random.Random(seed)
+    ends, asks = DOWN_ENDS[seed % len(DOWN_ENDS)], draw.choice(ASKS)
+    step = draw.choice((1, 32)) if "i32" in ends else 1
+    begin = draw.choice(("s_mov_b32 s39, s38", "s_mov_b32 s39, s38", "s_add_u32 s39, s38, 1"))
+    turn = draw.choice((f"s_sub_u32 s39, s39, {step}", f"s_add_i32 s39, s39, {hex(-step & 0xFFFF_FFFF)}"))
+    changed = draw.choice(("", "", "s_add_u32 s38, s38, 1"))
+    text = f"""
+    {begin}
+    top:
+    s_cmp_lt_i32 s5, 4
+    s_cbranch_scc1 low
+    {turn}
+    {ends}
+    low:
+    {turn}
+    {ends}
+    {changed}
+    s_branch top
+    end:
+    {asks}
+    s_nop 1
+    odd:
+    """
+    flow = flow_of(text, "gfx942")
+    folded = unfold(flow)
+    for bound in range(1, 40) if step == 1 else range(1, 400, 7):
+        for chosen in (3, 4):
             path = [one.address for one in steps_of(flow, {"s5": chosen, "s38": bound, "s39": 0, "s40": 0})]
             assert is_walked(folded, path), (bound, chosen)

@@ -1,9 +1,10 @@
 """Conditions on one value that exclude paths together: comparisons that repeat, and the parity of a loop's turns.
 
 How two scalars compared holds until one of them is written, so the same comparison goes the same way again. A counter
-that goes up by a power of two from a constant leaves its loop behind an even or an odd number of turns; code that a
-loop of two halves jumps to from both asks which it was, as (bound + step - 1) / step modulo 2. Followed is only what a
-kernel asks, and only where some way leads to the question. Counters and bounds are taken not to overflow.
+that goes up by a power of two from a constant to a bound, or down from a bound to 0, leaves its loop behind an even or
+an odd number of turns; code that a loop of two halves jumps to from both asks which it was, as (bound + step - 1) /
+step modulo 2. Followed is only what a kernel asks, and only where some way leads to the question. Counters and bounds
+are taken not to overflow.
 """
 
 from __future__ import annotations
@@ -25,6 +26,8 @@ _ANY: Final = LESS | EQUAL | GREATER
 _TRUE: Final = {"lt": LESS, "le": LESS | EQUAL, "eq": EQUAL, "lg": LESS | GREATER, "ge": GREATER | EQUAL, "gt": GREATER}
 _COMPARISON: Final = re.compile(r"s_cmp_(lt|le|eq|lg|ge|gt)_([iu])32")
 _ADDITIONS: Final = ("s_addk_i32", "s_add_u32", "s_add_i32")
+_SUBTRACTIONS: Final = ("s_sub_u32", "s_sub_i32")
+_ZERO: Final = ("imm", 0)
 _SGPRS: Final = 102
 
 Number = tuple[str, int]
@@ -33,24 +36,38 @@ Pair = tuple[Number, Number, str]
 """What is compared, in the order of numbers, as signed ("i") or unsigned ("u") ones."""
 Key = tuple[Any, ...]
 Facts = frozenset[tuple[Key, Any]]
-"""What is known, by keys: ("order", pair): what the first is to the second. ("turns", counter): its step goes into it
-an odd number of times. ("before", counter, bound): it was below the bound one step ago. ("parity", bound, step): of the
-steps up to the bound. ("bit", register): one of its bits, number and value. ("value", register): all of it. ("asked",):
-the pair that the SCC is about, and for which orders it is 1."""
+"""What is known, by keys: ("order", pair): what the first is to the second. ("turns", counter), and the bound that it
+goes down from: whether its step was added an odd number of times, since 0 or the bound. ("before", counter, bound): one
+step ago the loop went on. ("parity", bound, step): of the steps up to the bound. ("bit", register): one of its bits,
+number and value. ("value", register): all of it. ("asked",): the pair that the SCC is about, and for which orders it
+is 1."""
 
 
 class Loop(NamedTuple):
-    """A counter that goes up to a bound, both by the bits of their registers, where the parity of turns is asked."""
+    """A counter that goes up to a bound, or down from it to 0, both by the bits of their registers, where the parity of
+    turns is asked.
+    """
 
     counter: int
     bound: int
     step: int
     pair: Pair
+    down: bool
+
+    @property
+    def added(self) -> tuple[int, int]:
+        """What makes a turn: a register, and the constant that is added to it."""
+        return self.counter, (-self.step if self.down else self.step) & 0xFFFF_FFFF
 
     @property
     def inside(self) -> int:
-        """What the pair is while the counter is below the bound."""
-        return LESS if self.pair[0] == ("s", self.counter) else GREATER
+        """What the pair is while the loop goes on."""
+        return LESS if self.pair[0] in (("s", self.counter), _ZERO) else GREATER
+
+    @property
+    def turns(self) -> Key:
+        """The key of their parity."""
+        return ("turns", self.counter, self.bound) if self.down else ("turns", self.counter)
 
     @property
     def parity(self) -> Key:
@@ -113,8 +130,8 @@ class Conditions:
         found = {**facts, ("order", pair): order}
         for loop in self._loops:
             last = order == EQUAL or ("before", loop.counter, loop.bound) in facts
-            if loop.pair == pair and not order & loop.inside and last and ("turns", loop.counter) in facts:
-                turns = facts["turns", loop.counter]
+            if loop.pair == pair and not order & loop.inside and last and loop.turns in facts:
+                turns = facts[loop.turns]
                 found[loop.parity] = (0, turns) if loop.step == 1 else turns
         return found
 
@@ -181,9 +198,9 @@ class Conditions:
         if compared is not None and compared[0] in self._asked:
             yield "order", compared[0]
         for loop in self._loops:
-            counts = added is not None and added == (loop.counter, loop.step)
+            counts = added is not None and added == loop.added
             if counts or (compared is not None and compared[0] == loop.pair):
-                yield "turns", loop.counter
+                yield loop.turns
                 yield ("order", loop.pair) if counts else ("before", loop.counter, loop.bound)
             if _asks_parity(instruction, loop.bound, loop.step):
                 yield loop.parity
@@ -202,37 +219,47 @@ def _registers(key: Key) -> int:
 
 def _loops(every: list[tuple[Instruction, Effects]], pairs: list[Pair]) -> Iterator[Loop]:
     """The loops whose parity is asked."""
-    step_of = lru_cache(None)(lambda counter: _step_of(counter, every))
+    counting = lru_cache(None)(lambda counter: _counting(counter, every))
     for pair in pairs:
-        (of, one), (other, two), _ = pair
-        for counter, bound in ((one, two), (two, one)) if of == other == "s" else ():
-            step = step_of(counter)
-            if step and any(_asks_parity(instruction, bound, step) for instruction, _ in every):
-                yield Loop(counter, bound, step, pair)
+        for one, other in (pair[:2], pair[1::-1]):
+            step, begins = counting(one[1]) if one[0] == "s" else (0, [])
+            bounds: set[int] = set()
+            if step > 0 and other[0] == "s" and all((_moved(begin) or 0) % step == 0 for begin in begins):
+                bounds = {other[1]} if None not in map(_moved, begins) else set()
+            elif step < 0 and other == _ZERO:
+                copied = {_copied(begin) for begin in begins}
+                bounds = {bound for bound in copied if bound is not None and len(copied) == 1}
+            for bound in bounds:
+                if any(_asks_parity(instruction, bound, abs(step)) for instruction, _ in every):
+                    yield Loop(one[1], bound, abs(step), pair, step < 0)
 
 
-def _step_of(counter: int, every: list[tuple[Instruction, Effects]]) -> int | None:
-    """The power of two that is all that is ever added to a register, if it begins with multiples of it."""
+def _counting(counter: int, every: list[tuple[Instruction, Effects]]) -> tuple[int, list[Instruction]]:
+    """The power of two, or its negative, that is all that is ever added to a register (0: there is none), and what else
+    writes it.
+    """
     steps, begins = set(), []
     for instruction, effects in every:
         if not effects.writes >> counter & 1:
             continue
         added = _added(instruction)
         if added is not None and added[0] == counter:
-            steps.add(added[1])
+            steps.add(added[1] - (added[1] >> 31 << 32))
         else:
-            begins.append(_moved(instruction))
+            begins.append(instruction)
     step = steps.pop() if len(steps) == 1 else 0
-    power = 0 < step < 1 << 16 and step & (step - 1) == 0
-    return step if power and all(one is not None and one % step == 0 for one in begins) else None
+    power = 0 < abs(step) < 1 << 16 and abs(step) & (abs(step) - 1) == 0
+    return (step if power else 0), begins
 
 
 def _counted(facts: dict[Key, Any], instruction: Instruction, loop: Loop) -> dict[Key, Any]:
     """What is known of a counter that is written."""
-    begins, turns = _moved(instruction), facts.get(("turns", loop.counter))
+    begins, turns = _moved(instruction), facts.get(loop.turns)
     if begins is not None:
-        return {("turns", loop.counter): begins // loop.step & 1}
-    found: dict[Key, Any] = {} if turns is None else {("turns", loop.counter): turns ^ 1}
+        return {loop.turns: begins // loop.step & 1}
+    if _copied(instruction) == loop.bound and loop.down:
+        return {loop.turns: 0}
+    found: dict[Key, Any] = {} if turns is None else {loop.turns: turns ^ 1}
     if not _order(facts, loop.pair) & ~loop.inside:
         found["before", loop.counter, loop.bound] = True
     return found
@@ -256,7 +283,8 @@ def _order(facts: dict[Key, Any], pair: Pair) -> int:
     """What may be known of a pair."""
     one, two = (number if of == "imm" else facts.get(("value", number)) for of, number in pair[:2])
     if one is None or two is None:
-        return int(facts.get(("order", pair), _ANY))
+        never = GREATER if pair[0] == _ZERO and pair[2] == "u" else 0
+        return int(facts.get(("order", pair), _ANY)) & ~never
     if pair[2] == "i":
         one, two = (number - (number >> 31 << 32) for number in (one, two))
     return LESS if one < two else EQUAL if one == two else GREATER
@@ -280,8 +308,16 @@ def _moved(instruction: Instruction) -> int | None:
     return instruction.sources[0].index & 0xFFFF_FFFF if constant else None
 
 
+def _copied(instruction: Instruction) -> int | None:
+    """The bit of the scalar register that another one is set to."""
+    return _register(instruction.sources[0]) if instruction.mnemonic == "s_mov_b32" else None
+
+
 def _added(instruction: Instruction) -> tuple[int, int] | None:
     """A register and the constant that is added to it."""
+    if instruction.mnemonic in _SUBTRACTIONS:
+        (of, register), (kind, constant) = (_number(one) or ("", 0) for one in instruction.sources)
+        return (register, -constant & 0xFFFF_FFFF) if (of, kind) == ("s", "imm") else None
     if instruction.mnemonic not in _ADDITIONS:
         return None
     short = instruction.mnemonic == "s_addk_i32"
