@@ -316,8 +316,10 @@ def _copied(instruction: Instruction) -> int | None:
 def _added(instruction: Instruction) -> tuple[int, int] | None:
     """A register and the constant that is added to it."""
     if instruction.mnemonic in _SUBTRACTIONS:
-        (of, register), (kind, constant) = (_number(one) or ("", 0) for one in instruction.sources)
-        return (register, -constant & 0xFFFF_FFFF) if (of, kind) == ("s", "imm") else None
+        left, right = map(_number, instruction.sources)
+        if left is None or right is None or (left[0], right[0]) != ("s", "imm"):
+            return None
+        return left[1], -right[1] & 0xFFFF_FFFF
     if instruction.mnemonic not in _ADDITIONS:
         return None
     short = instruction.mnemonic == "s_addk_i32"
