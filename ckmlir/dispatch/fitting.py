@@ -1,7 +1,8 @@
 """Which of a registry's kernels compute a problem, found as far as they are asked for.
 
 Whether a kernel computes a problem takes some 20 µs to say, and there may be thousands: whoever takes the first that
-fits does not wait for the others.
+fits does not wait for the others. Where one does not fit, what was read of its specification decides (`watched`): of
+those with the same signature that agree in these fields, none is asked again.
 """
 
 from __future__ import annotations
@@ -14,6 +15,10 @@ from dataclasses import dataclass
 from typing import Any, SupportsIndex, overload
 
 from ckmlir.dispatch.identity import Kernel
+from ckmlir.dispatch.watching import watched
+
+ASKED_PLAINLY = 2
+"""Kernels of a signature: one of the first often fits, and being watched takes as long again."""
 
 
 @dataclass(frozen=True)
@@ -44,6 +49,15 @@ class Candidates:
         self.group_of = {entry.order: number for number, group in enumerate(self.groups) for entry in group}
         self.kernels = {entry.kernel: entry for entry in self.entries}
         self._sorted: dict[Hashable, dict[Any, list[Entry]]] = {}
+        self._values: dict[tuple[str, ...], dict[int, tuple[object, ...]]] = {}
+
+    def values(self, entry: Entry, fields: tuple[str, ...]) -> tuple[object, ...]:
+        """What fields of a kernel's specification hold, put together once."""
+        known = self._values.setdefault(fields, {})
+        found = known.get(entry.order)
+        if found is None:
+            found = known[entry.order] = tuple([getattr(entry.kernel.spec, name) for name in fields])
+        return found
 
     def sorted_by(self, name: Hashable, value: Callable[[Kernel], Any]) -> dict[Any, list[Entry]]:
         """The kernels, in order, by a value that they have; None: left out. It is asked for once under a name."""
@@ -66,6 +80,9 @@ class Fitting(Sequence[Kernel]):
         self._candidates, self._problem = candidates, problem
         self._fits: dict[int, bool] = {}
         self._out: set[int] = set()
+        self._asked: dict[int, int] = {}
+        self._answers: dict[int, dict[tuple[str, ...], dict[tuple[object, ...], bool]]] = {}
+        """By group, by the fields that were read, by what they held."""
         self._found: list[Kernel] = []
         self._rest = self._in_order()
         self._lock = threading.Lock()
@@ -139,11 +156,27 @@ class Fitting(Sequence[Kernel]):
                 heapq.heappop(heads)
 
     def _does_fit(self, entry: Entry) -> bool:
-        known, group = self._fits.get(entry.order), self._candidates.group_of[entry.order]
-        if known is not None or group in self._out:
-            return bool(known)
-        reasons = entry.kernel.against(self._problem)
-        self._fits[entry.order] = not reasons
+        known = self._fits.get(entry.order)
+        if known is None:
+            known = self._fits[entry.order] = self._answer(entry, self._candidates.group_of[entry.order])
+        return known
+
+    def _answer(self, entry: Entry, group: int) -> bool:
+        if group in self._out:
+            return False
+        asked = self._asked[group] = self._asked.get(group, 0) + 1
+        if asked <= ASKED_PLAINLY:
+            reasons = entry.kernel.against(self._problem)
+        else:
+            answers = self._answers.setdefault(group, {})
+            for fields, known in list(answers.items()):
+                found = known.get(self._candidates.values(entry, fields))
+                if found is not None:
+                    return found
+            spec, read = watched(entry.kernel.spec)
+            reasons = entry.kernel.operator.mismatches(self._problem, spec, entry.kernel.target)
+            fields = tuple(sorted(read))
+            answers.setdefault(fields, {})[self._candidates.values(entry, fields)] = not reasons
         decisive = entry.kernel.operator.spec_type.decisive() if reasons else frozenset()
         if any(reason.field in decisive for reason in reasons):
             self._out.add(group)  # none of this signature does: `Spec.decisive`

@@ -144,8 +144,7 @@ def differences(spec: Spec, wanted: Spec) -> list[Reason]:
 def unlike(spec: Spec, **wanted: object) -> Iterator[Reason]:
     """A reason for every named field that has not the wanted value; None wants nothing."""
     for field, value in wanted.items():
-        given = getattr(spec, field)
-        if value is not None and given != value:
+        if value is not None and (given := getattr(spec, field)) != value:
             yield Reason(field, given, "the kernel is another one", f"expected {show(value)}")
 
 

@@ -6,6 +6,7 @@ import copy
 import json
 import sys
 import threading
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +17,10 @@ sys.path.insert(0, str(Path(__file__).parent))
 from drawn import NAMES, problems
 
 from ckmlir.dispatch import Kernel, Registry, Space
+from ckmlir.dispatch.watching import watched
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.spec import Spec
 from ckmlir.targets import get_target
 
 GFX942, GFX950 = get_target("gfx942"), get_target("gfx950")
@@ -56,6 +59,38 @@ def test_kernels_of_parts_of_sums_are_not_lost_behind_others() -> None:
         assert Registry(order).fitting(GEMM, problem, GFX942) == [parts]
 
 
+def test_kernels_that_agree_in_what_was_read_are_not_asked_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of many that differ in what does not matter here, a few; the answers are those of all."""
+    algorithm: dict[str, Any] = {"schedule": ("v1", "compv3", "compv4", "mem"), "epilogue": "*"}
+    algorithm |= {"pad": ("", "m", "mnk"), "block": ((64, 64, 32), (128, 64, 32), (128, 128, 32))}
+    keys: dict[str, Any] = {"m": (256,), "n": (256,), "k": (256,)}
+    registry = Registry(Space(GEMM, (GFX942,), keys, algorithm).expand().kernels)
+    assert len(registry) > 50
+    asked: list[object] = []
+    mismatches = type(GEMM).mismatches
+    for m, n in ((256, 256), (192, 64), (100, 64), (100, 72)):
+        problem = GEMM.problem(m=m, n=n, k=256)
+        expected = [one for one in registry if not GEMM.mismatches(problem, one.spec, GFX942)]
+        with monkeypatch.context() as patch:
+            patch.setattr(type(GEMM), "mismatches", lambda *given: asked.append(given[2]) or mismatches(*given))
+            asked.clear()
+            assert registry.fitting(GEMM, problem, GFX942) == expected
+        assert len(asked) <= 2 + 3 * 3
+    assert {kernel.spec.pad for kernel in expected} == {"mnk"}
+
+
+def test_what_is_read_of_a_specification_is_known() -> None:
+    spec = GEMM.spec(GEMM.problem(m=64, n=64, k=64), GFX942)
+    same, read = watched(spec)
+    assert not read and isinstance(same, type(spec)) and same.block == spec.block and set(read) == {"block"}
+    assert same.wave_count == spec.wave_count and set(read) == {"block", "waves"}
+    assert same == spec and spec == same and hash(same) == hash(spec) and len(read) == len(spec.to_dict())
+    for look in (vars, lambda one: replace(one, pad="m"), Spec.to_json):
+        other, read = watched(spec)
+        look(other)
+        assert len(read) >= len(spec.to_dict()) - 1
+
+
 def test_priorities_come_first_then_the_order_of_addition() -> None:
     problem = GEMM.problem(m=256, n=256, k=256)
     kernels = some_registry().filter(target="gfx942").fitting(GEMM, problem, GFX942)
@@ -73,9 +108,9 @@ def test_priorities_come_first_then_the_order_of_addition() -> None:
 
 def test_kernels_are_asked_as_far_as_they_are_wanted(monkeypatch: pytest.MonkeyPatch) -> None:
     """The first that fits does not wait for the others, and of those of another signature one is asked."""
-    registry, asked = some_registry(), list[Kernel]()
-    against = Kernel.against
-    monkeypatch.setattr(Kernel, "against", lambda kernel, problem: asked.append(kernel) or against(kernel, problem))
+    registry, asked = some_registry(), list[Spec]()
+    mismatches = type(GEMM).mismatches
+    monkeypatch.setattr(type(GEMM), "mismatches", lambda *given: asked.append(given[2]) or mismatches(*given))
     problem = GEMM.problem(m=256, n=256, k=256)
     found = registry.search(GEMM, problem, GFX942)
     assert found and len(asked) == 1
