@@ -91,13 +91,13 @@ def _skip_classes(package: str) -> None:
     """Let the bindings find an empty module where they would import an upstream dialect's Python module by themselves.
 
     They do when they first meet one of its operations or types, once; it takes 70 ms to make a class for each operation
-    of llvm and rocdl, and every walk longer. Nothing here asks for those classes; who does imports the module, which
-    works as before.
+    of llvm and rocdl, and every walk longer. Of those classes only a module's is used here (`builtin`), which has a
+    body; who wants others imports the dialect's module, which works as before.
     """
     look = getattr(importlib.import_module(f"{package}._mlir_libs._mlir").globals, "_check_dialect_module_loaded", None)
     for name in DIALECTS:
         module = f"{package}.dialects.{name}"
-        if look is not None and module not in sys.modules:
+        if look is not None and name != "builtin" and module not in sys.modules:
             sys.modules[module] = ModuleType(module)
             try:
                 look(name)

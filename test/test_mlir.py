@@ -127,6 +127,21 @@ def test_diagnostics_print_one_line_each() -> None:
     assert text.splitlines() == ["k.py:1:2: error: two lines", f"note: {'x' * LONGEST_NOTE} …"]
 
 
+def test_classes_of_operations_are_there_when_asked_for_and_a_modules_always() -> None:
+    program = """
+import sys
+from ckmlir.mlir import ir, make_context
+with make_context():
+    module = ir.Module.parse("module { llvm.func @f() { llvm.return } }")
+    assert len(list(module.operation.clone().body)) == 1
+    function = next(iter(module.body))
+    assert type(function) is ir.OpView and not any(name.endswith("dialects.llvm") for name in sys.modules)
+    from ckmlir.mlir import llvm
+    assert isinstance(next(iter(module.body)), llvm.LLVMFuncOp)
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=ROOT)
+
+
 def test_collecting_ends_with_its_block(context: ir.Context) -> None:
     with collect(context) as outer:
         with collect(context) as inner:
