@@ -9,7 +9,7 @@ from operator_runner import agree
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.ops.contraction.sparsity import compress, index_bytes, kept, pack_index, places_of, spread
+from ckmlir.ops.contraction.sparsity import compress, in_rows, index_bytes, kept, pack_index, places_of, spread
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.runtime import open_device
@@ -35,6 +35,10 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"k": 1}),
     ("gfx942", {"m": 1, "n": 1, "k": 5}),
     ("gfx942", {"m": 0}),
+    *((chip, {"index_order": "pieces", **keys}) for chip, keys in (
+        ("gfx942", {"m": 70, "k": 515}), ("gfx950", {"dtype": "i8", "m": 129, "k": 300}), ("gfx950", {"k": 1}),
+        ("gfx942", {"dtype": "fp8", "k": 256}), ("gfx950", {"split_k": 2, "k": 500}), ("gfx942", {"m": 0}),
+    )),
 ]
 
 
@@ -152,6 +156,9 @@ def test_what_is_sparse_already_comes_back() -> None:
     ("gfx950", {"dtype": "bf16", "k": 1024, "align": 2}),
     ("gfx942", {"m": 0}),
     ("gfx942", {"k": 0}),
+    ("gfx942", {"k": 203, "index_order": "pieces"}),
+    pytest.param("gfx90a", {"k": 1600, "m": 9, "index_order": "pieces"}, marks=pytest.mark.full),
+    pytest.param("gfx950", {"dtype": "fp8", "k": 3, "index_order": "pieces"}, marks=pytest.mark.full),
 ])  # fmt: skip
 def test_compression(chip: str, keys: dict[str, Any]) -> None:
     agree("compress_sparse", chip, **{"m": 17, "k": 512, **keys})
@@ -173,17 +180,18 @@ def test_compression_of_special_values(dtype: str) -> None:
     np.testing.assert_array_equal(*signs)
 
 
-def test_compressed_on_the_device_and_multiplied() -> None:
+@pytest.mark.parametrize("order", ["pieces", pytest.param("rows", marks=pytest.mark.full)])
+def test_compressed_on_the_device_and_multiplied(order: str) -> None:
     """The product is that of the matrix with all but two of every four set to zero."""
     target, (m, n, k) = get_target("gfx942"), (70, 48, 100)
     device = open_device("sim", target)
-    problem = COMPRESS.problem(m=m, k=k)
+    problem = COMPRESS.problem(m=m, k=k, index_order=order)
     x = np.random.default_rng(1).standard_normal((m, k)).astype(np.float16)
     made = run_operator(COMPRESS, problem, {"x": x}, target, device).outputs
-    product = GEMM.problem(m=m, n=n, k=k, out="f32")
+    product = GEMM.problem(m=m, n=n, k=k, out="f32", index_order=order)
     arrays = {**GEMM.inputs(product, target), **made}
     c = run_operator(GEMM, product, arrays, target, device).outputs["c"]
-    pruned = spread(made["a"], made["index"], k).astype(np.float64)
+    pruned = spread(made["a"], in_rows(made["index"], order, k), k).astype(np.float64)
     assert (pruned != 0).sum() == m * k // 2
     np.testing.assert_allclose(c, pruned @ arrays["b"].astype(np.float64).T, rtol=1e-4, atol=1e-3)
 
@@ -196,6 +204,8 @@ def test_compressed_on_the_device_and_multiplied() -> None:
     ("gemm_sparse", {"dtype": "f32"}, "dtype=f32: expected f16|bf16|i8|fp8|bf8"),
     ("gemm_sparse", {"k": 100, "lda": 49}, "lda=49: rows of array a have 50 elements; expected at least that"),
     ("gemm_sparse", {"k": 100, "ld_index": 12}, "ld_index=12: rows of array index have 13 elements"),
+    ("gemm_sparse", {"index_order": "pieces", "ld_index": 100}, "ld_index=100: pieces of the index follow each other"),
+    ("gemm_sparse", {"m": 2**18, "k": 2**17, "index_order": "pieces"}, "expected index_order=rows"),
     ("compress_sparse", {"k": 100, "lda": 49}, "lda=49: a row has 50 elements; expected at least that"),
     ("compress_sparse", {"align": 3}, "align=3: elements of x have 2 bytes"),
     ("compress_sparse", {"m": 2**20, "k": 2**20}, "kernels address at most"),

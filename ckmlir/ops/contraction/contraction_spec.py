@@ -10,6 +10,7 @@ from typing import Annotated
 
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
+from ckmlir.ops.contraction.sparsity import BY_ROWS
 from ckmlir.ops.dtypes import PACKED_FLOATS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -110,6 +111,7 @@ class ContractionSpec(Spec):
         slices: parts of the block's rows and columns that the epilogue takes one after the other.
         sparse: 0 where A is dense; else bytes of which both the length and the distance of the index's rows are
             multiples (`ckmlir.ops.contraction.sparsity`).
+        index_order: of the index, of `ckmlir.ops.contraction.sparsity.ORDERS`.
         align: for A, B and C, elements of which both the leading dimension and the length of a row are multiples: the
             widest vector that is aligned and never crosses the end of a row (a power of two, at most 16 bytes).
         chain: (0, 0) where C is stored. Else C is multiplied by a second matrix, `down`, before anything of it gets to
@@ -143,6 +145,7 @@ class ContractionSpec(Spec):
     align: Algorithm[tuple[int, int, int]]
     scaling: Annotated[tuple[str, ...], Counts(without_alignment)] = ()
     sparse: Annotated[int, Counts(bool)] = 0
+    index_order: str = BY_ROWS
     b_dtype: str = ""
     taken: str = ""
     chain: Annotated[tuple[int, int], Counts(any)] = (0, 0)
@@ -161,7 +164,7 @@ class ContractionSpec(Spec):
         parts += [self.windows.replace(":", "_")] * bool(self.windows)
         parts += [f"of{digest('_'.join((*self.combine, *self.sources)))}"] * bool(self.sources)
         parts += [text.replace(":", "x") for text in self.scaling]
-        parts += [f"sparse{self.sparse}"] * (self.sparse > 0)
+        parts += [f"sparse{self.sparse}"] * (self.sparse > 0) + [self.index_order] * (self.index_order != BY_ROWS)
         parts += [self.walk] * (self.walk != "grid") + [self.sink] * (self.sink != "store")
         parts += [text.replace(":", "_") for text in self.rows]
         if self.op:

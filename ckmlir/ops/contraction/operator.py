@@ -106,6 +106,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             pad="".join(letter for letter, length in zip(sizes, block, strict=True) if sizes[letter] % length),
             align=problem.aligned(),
             sparse=problem.index_align,
+            index_order=problem.index_order,
         )
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
@@ -118,7 +119,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             spec, operator=self.name, dtype=problem.dtype, b_dtype=problem.b_dtype, out=problem.out,
             layout=problem.layout,
             products=problem.products, op=problem.op, walk="grid", combine=problem.combine, merged=problem.words(),
-            batch=len(problem.batch), windows=problem.windows_word,
+            batch=len(problem.batch), windows=problem.windows_word, index_order=problem.index_order,
             shuffled=problem.shuffled, block=problem.block, waves=problem.waves, mfma=problem.mfma,
             epilogue=problem.epilogue, schedule=problem.schedule,
         ))  # fmt: skip

@@ -19,7 +19,7 @@ from ckmlir.ops.contraction.scaling import Scale
 from ckmlir.ops.contraction.shuffle import shuffled_shape
 from ckmlir.ops.contraction.side import SideTensor
 from ckmlir.ops.contraction.sources import Source
-from ckmlir.ops.contraction.sparsity import index_bytes, kept
+from ckmlir.ops.contraction.sparsity import BY_ROWS, PIECE, PIECES, index_bytes, index_shape, kept
 from ckmlir.ops.dtypes import PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.operator import ArraySpec, alignment, ceil_div
 from ckmlir.targets import Target
@@ -70,6 +70,7 @@ class Problem:
         merged: the dimensions of tensors that are seen as matrices; None for matrices.
         windows: the images that are seen as matrices; None for matrices.
         ld_index: elements from one row of the index of a sparse A to the next; None where A is dense.
+        index_order: how the index lies, of `ckmlir.ops.contraction.sparsity.ORDERS`.
         b_dtype: of the matrices B where it is not that of A; "": the same.
         partial: its outputs are the partial sums of one part (`parted`).
     """
@@ -105,6 +106,7 @@ class Problem:
     scaling: tuple[Scale, ...] = ()
     windows: Windows | Residues | Depthwise | None = None
     ld_index: int | None = None
+    index_order: str = BY_ROWS
     b_dtype: str = ""
     longest_part: int | None = None
 
@@ -189,7 +191,9 @@ class Problem:
     @property
     def index_align(self) -> int:
         """Bytes that divide length and distance of the index's rows, as a specification has it; 0 for a dense A."""
-        return 0 if self.ld_index is None else alignment(1, self.ld_index, index_bytes(self.k))
+        if self.ld_index is None:
+            return 0
+        return PIECE if self.index_order == PIECES else alignment(1, self.ld_index, index_bytes(self.k))
 
     @property
     def _pitches(self) -> tuple[int, int]:
@@ -325,7 +329,8 @@ class Problem:
     def _index(self) -> tuple[ArraySpec, ...]:
         if self.ld_index is None:
             return ()
-        return (self._array("index", (self.m, index_bytes(self.k)), (self.ld_index, 1), "i8", "in"),)
+        shape, strides = index_shape(self.index_order, self.m, self.k, self.ld_index)
+        return (self._array("index", shape, strides, "i8", "in"),)
 
     @property
     def asks_for_parts(self) -> bool:

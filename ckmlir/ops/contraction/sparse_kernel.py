@@ -7,10 +7,10 @@ from typing import Any
 
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_index import PLACES, index_over
-from ckmlir.lang import Scalar, Tile, View, load, mma, view
+from ckmlir.lang import Pointer, Scalar, Tile, View, load, mma, view
 from ckmlir.ops.contraction.accumulation_kernel import Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.sparsity import index_bytes
+from ckmlir.ops.contraction.sparsity import PIECE, PIECES, index_bytes
 from ckmlir.ops.contraction.work_kernel import Work
 
 
@@ -39,6 +39,15 @@ class Indexed(Sums):
 
 def index_view(spec: ContractionSpec, work: Work) -> View:
     """The index of a workgroup's product."""
-    length, pitch = index_bytes(work.sizes["k"]), work.distances.ld_index
+    length, pitch, rows = index_bytes(work.sizes["k"]), work.distances.ld_index, work.sizes["m"]
+    if spec.index_order == PIECES:
+        return view_of_pieces(work.arrays["index"], rows, length)
     known = length.multiple_of(spec.sparse), pitch.multiple_of(spec.sparse)
-    return view(work.arrays["index"], (work.sizes["m"], known[0]), (known[1], 1))
+    return view(work.arrays["index"], (rows, known[0]), (known[1], 1))
+
+
+def view_of_pieces(index: Pointer, rows: Scalar, length: Scalar) -> View:
+    """An index in pieces as a matrix (rows, whole pieces) of bytes."""
+    pieces = (length + (PIECE - 1)) // PIECE
+    seen = view(index, (pieces, rows, PIECE), (rows * PIECE, PIECE, 1))
+    return seen.permute(1, 0, 2).merge(1, 2)

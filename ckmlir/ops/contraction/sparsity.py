@@ -13,6 +13,12 @@ import numpy as np
 
 from ckmlir.ops.comparison import Array
 
+BY_ROWS, PIECES = "rows", "pieces"
+ORDERS = (BY_ROWS, PIECES)
+"""Of the index: row by row; or a piece of `PIECE` bytes of every row, then the next of every row, the last filled up
+with zeros. What a step of a product takes of the rows of a block is then next to each other."""
+PIECE = 16
+"""Bytes: a load of a lane, of 128 elements along K."""
 T = TypeVar("T", bound=Any)
 OF, KEPT = 4, 2
 """Of every so many neighbours so many are kept."""
@@ -29,6 +35,35 @@ def kept(k: T) -> T:
 def index_bytes(k: T) -> T:
     """Bytes of the index of a row of k elements."""
     found: T = (k + (2 * OF - 1)) // (2 * OF)
+    return found
+
+
+def index_shape(order: str, m: int, k: int, pitch: int) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Shape and strides of the index of m rows of k elements; `pitch`: of rows, where these follow each other."""
+    length = index_bytes(k)
+    if order == BY_ROWS:
+        return (m, length), (pitch, 1)
+    return (-(-length // PIECE), m, PIECE), (m * PIECE, PIECE, 1)
+
+
+def in_order(index: Array, order: str) -> Array:
+    """An index (m, bytes) in an order."""
+    if order == BY_ROWS:
+        return index
+    m, length = index.shape
+    pieces = -(-length // PIECE)
+    filled = np.zeros((m, pieces * PIECE), index.dtype)
+    filled[:, :length] = index
+    found: Array = np.ascontiguousarray(filled.reshape(m, pieces, PIECE).swapaxes(0, 1))
+    return found
+
+
+def in_rows(index: Array, order: str, k: int) -> Array:
+    """The inverse of `in_order`, of rows of k elements."""
+    if order == BY_ROWS:
+        return index
+    pieces, m, _ = index.shape
+    found: Array = index.swapaxes(0, 1).reshape(m, pieces * PIECE)[:, : index_bytes(k)]
     return found
 
 

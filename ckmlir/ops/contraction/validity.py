@@ -28,6 +28,7 @@ from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS, VECTOR_BYTES, tile_depth
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
+from ckmlir.ops.contraction.sparsity import ORDERS, PIECE, PIECES
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.ops.resources import Resources, excess
@@ -55,6 +56,7 @@ def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
             spec, dtype=tuple(types), b_dtype=("", *types, *PACKED_INTEGERS), taken=("", spec.dtype, "f16"),
             out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
             walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
+            index_order=ORDERS,
         ),
         *not_powers_of_two(spec, "block", "waves", "align", "slices"),
         *_pad_letters(spec),
@@ -204,6 +206,9 @@ def _sparse(spec: ContractionSpec) -> Iterator[Reason]:
         return
     if spec.sparse not in (1, 2, 4, 8, 16):
         yield Reason("sparse", spec.sparse, "not bytes that divide rows of the index", "expected 1|2|4|8|16")
+    if spec.index_order == PIECES and spec.sparse != PIECE:
+        why = f"pieces of the index are {PIECE} bytes"
+        yield Reason("sparse", spec.sparse, why, f"expected {PIECE}")
     if spec.layout[0] != "R":
         yield Reason("layout", spec.layout, "a sparse A has the elements of rows", "expected RCR or RRR")
     plain = not (spec.batch or spec.merged or spec.sources or spec.scaling or spec.windows)

@@ -5,7 +5,9 @@ Of equal magnitudes the first count, NaN counts as infinite. A matrix with at mo
 four is kept as it is; of any other one the rest is dropped, which is its pruning: data cannot be refused on a device.
 `compress(a, strict=True)` refuses on the host.
 
-Arrays: x (m, k); a (m, 2 ceil(k / 4)) of the same type, index (m, ceil(k / 8), i8).
+Arrays: x (m, k); a (m, 2 ceil(k / 4)) of the same type, index (m, ceil(k / 8), i8), or with
+`index_order=pieces` (pieces, m, 16): of every row 16 bytes, then the next 16 of every row, filled up
+with zeros.
 
 Kernel arguments: the arrays; m, k, the distances of their rows (i32). Grid: tiles across, tiles down.
 """
@@ -19,9 +21,21 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.sparsity import OF, compress, index_bytes, kept
+from ckmlir.ops.contraction.sparsity import (
+    BY_ROWS,
+    OF,
+    ORDERS,
+    PIECE,
+    PIECES,
+    compress,
+    in_order,
+    index_bytes,
+    index_shape,
+    kept,
+)  # fmt: skip
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import (
+    MAXIMUM_ARRAY_BYTES,
     NOTHING,
     ArraySpec,
     Launch,
@@ -39,8 +53,11 @@ from ckmlir.ops.tensors.values import moved_values
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
+INDEX_ORDER = Choice(
+    "index_order", BY_ROWS, "of the index: rows; or pieces of 16 bytes of all rows, one behind the other", ORDERS
+)
 DTYPES = ("f16", "bf16", "i8", "fp8", "bf8")
-WAVES, ROWS = 4, 8
+WAVES, HEIGHT = 4, 8
 BYTES = 64
 """Of the index of a row of a workgroup's tile."""
 ROOM = 1024
@@ -59,6 +76,7 @@ class Problem:
     lda: int
     ld_index: int
     align: int
+    index_order: str = BY_ROWS
 
 
 @dataclass(frozen=True)
@@ -73,11 +91,12 @@ class CompressSpec(Spec):
     dtype: str
     aligns: Algorithm[tuple[int, int, int]]
     base: Algorithm[int]
+    index_order: str = BY_ROWS
 
     @property
     def name(self) -> str:
         aligned = "x".join(map(str, self.aligns))
-        return f"compress_sparse_{self.dtype}_align{aligned}_base{self.base}"
+        return f"compress_sparse_{self.dtype}_align{aligned}_base{self.base}{'_pieces' * (self.index_order == PIECES)}"
 
 
 class CompressSparse(Operator[Problem, CompressSpec]):
@@ -92,6 +111,7 @@ class CompressSparse(Operator[Problem, CompressSpec]):
         Choice("dtype", "f16", "of x and a", DTYPES),
         Pitch("stride", None, "elements from one row of x to the next", minimum=1, of=("k",)),
         Pitch("lda", None, "elements from one row of a to the next", minimum=1, of=("k",)),
+        INDEX_ORDER,
         Pitch("ld_index", None, "elements from one row of index to the next", minimum=1, of=("k",)),
         ALIGN,
     )
@@ -108,9 +128,11 @@ class CompressSparse(Operator[Problem, CompressSpec]):
         align, size = values["align"], find_dtype(values["dtype"]).bytes
         if align & (align - 1) or align % size:
             raise RequestError(f"align={align}: elements of x have {size} bytes; expected a power of two from that on")
-        problem = Problem(values["m"], k, values["dtype"], found[0], found[1], found[2], align)
+        order = values["index_order"]
+        check_order(order, values["m"], k, values["ld_index"])
+        problem = Problem(values["m"], k, values["dtype"], found[0], found[1], found[2], align, order)
         for key, array in zip(STRIDES, self.arrays(problem), strict=True):
-            require_reachable(key, array.strides[0], ROWS, array)
+            require_reachable(key, array.strides[0], HEIGHT, array)
         return problem
 
     def spec(self, problem: Problem, target: Target) -> CompressSpec:
@@ -119,26 +141,30 @@ class CompressSparse(Operator[Problem, CompressSpec]):
         aligns = (
             alignment(size, problem.k, problem.stride, base // size),
             alignment(size, kept(problem.k), problem.lda, base // size),
-            alignment(1, index_bytes(problem.k), problem.ld_index, base),
-        )
-        return CompressSpec(problem.dtype, aligns, base)
+            PIECE if problem.index_order == PIECES
+            else alignment(1, index_bytes(problem.k), problem.ld_index, base),
+        )  # fmt: skip
+        return CompressSpec(problem.dtype, aligns, base, problem.index_order)
 
     def validate(self, spec: CompressSpec, target: Target) -> list[Reason]:
-        reasons = list(not_a_choice(spec, dtype=DTYPES))
+        reasons = list(not_a_choice(spec, dtype=DTYPES, index_order=ORDERS))
         if spec.dtype in ("fp8", "bf8") and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"
             reasons.append(Reason("dtype", spec.dtype, why, "expected another, or a chip from gfx942 on"))
         return reasons
 
     def mismatches(self, problem: Problem, spec: CompressSpec, target: Target) -> list[Reason]:
-        reasons, own = list(unlike(spec, dtype=problem.dtype)), self.spec(problem, target)
+        names = {"dtype": problem.dtype, "index_order": problem.index_order}
+        reasons, own = list(unlike(spec, **names)), self.spec(problem, target)
         if any(has % needed for has, needed in zip((*own.aligns, own.base), (*spec.aligns, spec.base), strict=True)):
             why = f"rows and addresses allow {own.aligns} and {own.base}"
             reasons.append(Reason("aligns", spec.aligns, why, "expected numbers that divide these"))
         return reasons
 
     def kernels(self, target: Target) -> list[CompressSpec]:
-        specs = [self.spec(self.problem(dtype=dtype), target) for dtype in DTYPES]
+        specs = [
+            self.spec(self.problem(dtype=dtype, index_order=order), target) for order in ORDERS for dtype in DTYPES
+        ]
         return [spec for spec in specs if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
@@ -146,8 +172,13 @@ class CompressSparse(Operator[Problem, CompressSpec]):
         return (
             array_spec("x", (m, k), dtype, "in", problem.stride, align=align),
             array_spec("a", (m, kept(k)), dtype, "out", problem.lda, align=align),
-            array_spec("index", (m, index_bytes(k)), "i8", "out", problem.ld_index, align=align),
+            self._index(problem),
         )
+
+    @staticmethod
+    def _index(problem: Problem) -> ArraySpec:
+        shape, strides = index_shape(problem.index_order, problem.m, problem.k, problem.ld_index)
+        return ArraySpec("index", shape, "i8", "out", strides, problem.align)
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         values = moved_values(array, generator)
@@ -157,7 +188,7 @@ class CompressSparse(Operator[Problem, CompressSpec]):
     def reference(self, problem: Problem, arrays: Mapping[str, Array]) -> dict[str, Array]:
         """Both outputs, exactly."""
         a, index = compress(arrays["x"])
-        return {"a": a, "index": index}
+        return {"a": a, "index": in_order(index, problem.index_order)}
 
     def tolerances(
         self, problem: Problem, arrays: Mapping[str, Array], reference: Mapping[str, Array], target: Target
@@ -168,8 +199,21 @@ class CompressSparse(Operator[Problem, CompressSpec]):
         if 0 in (problem.m, problem.k):
             return NOTHING
         scalars = (problem.m, problem.k, problem.stride, problem.lda, problem.ld_index)
-        grid = (ceil_div(problem.k, 2 * OF * BYTES), ceil_div(problem.m, ROWS), 1)
+        grid = (ceil_div(problem.k, 2 * OF * BYTES), ceil_div(problem.m, HEIGHT), 1)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "a", "index", *map(i32, scalars)))
+
+
+def check_order(order: str, m: int, k: int, pitch: int | None) -> None:
+    """RequestError where an index in pieces has rows that do not follow each other, or is more than kernels address."""
+    if order == BY_ROWS:
+        return
+    if pitch is not None:
+        why = f"pieces of the index follow each other; expected index_order={BY_ROWS}, or none"
+        raise RequestError(f"ld_index={pitch}: {why}")
+    size = ceil_div(index_bytes(k), PIECE) * PIECE * m
+    if size > MAXIMUM_ARRAY_BYTES:
+        right = f"kernels address at most {MAXIMUM_ARRAY_BYTES} in pieces; expected index_order=rows"
+        raise RequestError(f"array index: {size} bytes; {right}")
 
 
 OPERATOR = CompressSparse()

@@ -25,13 +25,14 @@ from ckmlir.lang import (
     where,
     workgroup_id,
 )  # fmt: skip
-from ckmlir.ops.contraction.sparsity import BITS, KEPT, OF, index_bytes, kept
-from ckmlir.ops.gemm.compress_sparse import BYTES, ROWS, WAVES, CompressSpec
+from ckmlir.ops.contraction.sparse_kernel import view_of_pieces
+from ckmlir.ops.contraction.sparsity import BITS, KEPT, OF, PIECES, index_bytes, kept
+from ckmlir.ops.gemm.compress_sparse import BYTES, HEIGHT, WAVES, CompressSpec
 from ckmlir.targets import Target
 
 FOURS = 2
 """Of a byte of the index."""
-LIES = Distribution.parse(f"d0: {ROWS // WAVES}@y0 {WAVES}@wave, d1: {BYTES}@lane, d2: {FOURS}@y1, d3: {OF}@y2")
+LIES = Distribution.parse(f"d0: {HEIGHT // WAVES}@y0 {WAVES}@wave, d1: {BYTES}@lane, d2: {FOURS}@y1, d3: {OF}@y2")
 
 
 def build(spec: CompressSpec, target: Target) -> Kernel:
@@ -45,16 +46,16 @@ def build(spec: CompressSpec, target: Target) -> Kernel:
 
     @kernel(spec.name, target=target, waves=WAVES, arguments=arguments)
     def compress_sparse(given: Any) -> None:
-        row, byte = workgroup_id(1) * ROWS, workgroup_id(0) * BYTES
+        row, byte = workgroup_id(1) * HEIGHT, workgroup_id(0) * BYTES
         of_x, of_a, of_index = spec.aligns
         k = given.k.multiple_of(of_x)
         tiles = (index_bytes(k) + (BYTES - 1)) // BYTES
 
         def window(pointer: Any, length: Any, pitch: Any, each: int) -> Any:
             """A matrix seen as bytes of the index, fours and `each` element of these."""
-            rows = view(pointer, (given.m, length), (pitch, 1)).pad(ROWS, BYTES * FOURS * each)
+            rows = view(pointer, (given.m, length), (pitch, 1)).pad(HEIGHT, BYTES * FOURS * each)
             seen = rows.unmerge(1, (tiles * BYTES, FOURS, each))
-            return seen.window((ROWS, BYTES, FOURS, each), (row, byte, 0, 0))
+            return seen.window((HEIGHT, BYTES, FOURS, each), (row, byte, 0, 0))
 
         x = load(window(given.x, k, given.stride.multiple_of(of_x), OF), LIES)
         first, second = _places([slice_tile(cast(x, "f32"), 3, place, 1) for place in range(OF)])
@@ -73,9 +74,13 @@ def build(spec: CompressSpec, target: Target) -> Kernel:
         named = where(fours * OF < k, first + (second << BITS), 0)
         code = reduce_sum(reduce_sum(named << (coordinates(named, 2) * (KEPT * BITS)), 3), 2)
         lengths, pitch = index_bytes(k).multiple_of(of_index), given.ld_index.multiple_of(of_index)
-        index = view(given.index, (given.m, lengths), (pitch, 1)).pad(ROWS, BYTES)
+        if spec.index_order == PIECES:
+            whole = view_of_pieces(given.index, given.m, index_bytes(k))
+        else:
+            whole = view(given.index, (given.m, lengths), (pitch, 1))
+        index = whole.pad(HEIGHT, BYTES)
         signed = where(code > 127, code - 256, code)
-        store(cast(signed, "i8"), index.window((ROWS, BYTES), (row, byte)))
+        store(cast(signed, "i8"), index.window((HEIGHT, BYTES), (row, byte)))
 
     return compress_sparse
 

@@ -4,9 +4,10 @@ A is what `compress_sparse` makes of a matrix (`ckmlir.ops.contraction.sparsity`
 two, and an index that says which. Only products of these count: where A has nothing, B may have infinities. gfx942 and
 gfx950 multiply so. A lies in rows, B as in `gemm`. CK Tile has the same in its GEMM's trait UseStructuredSparsity.
 
-Arrays: a (m, kept), kept = 2 ceil(k / 4); b as in `gemm`; index (m, ceil(k / 8), i8); D tensors; c. The two elements of
-four are in their order: of pairs that are not, or that name one element twice, nothing is promised. Elements of A that
-the index has behind k count for nothing; nothing is promised of rows where they are no finite numbers.
+Arrays: a (m, kept), kept = 2 ceil(k / 4); b as in `gemm`; index (m, ceil(k / 8), i8), or with `index_order=pieces`
+(pieces, m, 16): of every row 16 bytes, then the next 16 of every row; D tensors; c. The two elements of four are in
+their order: of pairs that are not, or that name one element twice, nothing is promised. Elements of A that the index
+has behind k count for nothing; nothing is promised of rows where they are no finite numbers.
 
 Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, ld_index (i32); then as in
 `gemm`.
@@ -38,7 +39,19 @@ from ckmlir.ops.contraction.keys import (
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import beside, expression_of, matrices, spoilt_columns
-from ckmlir.ops.contraction.sparsity import KEPT, OF, index_bytes, kept, pack_index, places_of, spread
+from ckmlir.ops.contraction.sparsity import (
+    KEPT,
+    OF,
+    PIECES,
+    in_order,
+    in_rows,
+    index_bytes,
+    kept,
+    pack_index,
+    places_of,
+    spread,
+)  # fmt: skip
+from ckmlir.ops.gemm.compress_sparse import INDEX_ORDER, check_order
 from ckmlir.ops.precision import PRECISIONS, in_f32
 from ckmlir.ops.request import Choice, Pitch, RequestError
 from ckmlir.ops.tensors.expression import evaluate_exactly
@@ -60,6 +73,7 @@ class GemmSparse(ContractionOperator):
         *TYPE_KEYS[1:2],
         Choice("layout", "RCR", "of A, B, C: R rows, C columns are contiguous", ROW_LAYOUTS),
         *PITCHES,
+        INDEX_ORDER,
         Pitch("ld_index", None, "elements from one row of array index to the next", minimum=1, of=()),
         *PLAN_KEYS,
         *SPLIT_KEYS,
@@ -73,27 +87,32 @@ class GemmSparse(ContractionOperator):
         if pitch < least:
             wrong = f"rows of array index have {least} elements; expected at least that"
             raise RequestError(f"ld_index={pitch}: {wrong}")
-        return check_sizes(read_problem(values, ld_index=pitch))
+        order = values["index_order"]
+        check_order(order, values["m"], values["k"], values["ld_index"])
+        return check_sizes(replace(read_problem(values, ld_index=pitch), index_order=order))
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         problems = [
             self.problem(m=size, n=size, k=1024, dtype=dtype, out=out, layout=layout)
             for dtype in DTYPES for out in OUTPUTS[dtype][:2] for layout in ROW_LAYOUTS for size in (SMALL, 8 * MEDIUM)
         ]  # fmt: skip
-        problems += [self.problem(m=8 * MEDIUM, n=8 * MEDIUM, k=1024, dtype=one, shuffled=32) for one in DTYPES]
+        large = {"m": 8 * MEDIUM, "n": 8 * MEDIUM, "k": 1024}
+        problems += [self.problem(**large, dtype=one, shuffled=32) for one in DTYPES]
+        problems += [self.problem(**large, dtype=one, index_order=PIECES) for one in DTYPES]
         specs = [self.spec(problem, target) for problem in problems]
         return [spec for spec in dict.fromkeys(specs) if not self.validate(spec, target)]
 
     def _together(self, problem: Problem, generator: np.random.Generator) -> Mapping[str, Array]:
         choices = np.array([(one, two) for two in range(OF) for one in range(two)])
         drawn = choices[generator.integers(0, len(choices), (problem.m, kept(problem.k) // KEPT))]
-        return {"index": pack_index(drawn.reshape(problem.m, kept(problem.k)))}
+        packed = pack_index(drawn.reshape(problem.m, kept(problem.k)))
+        return {"index": in_order(packed, problem.index_order)}
 
     def check_inputs(self, problem: Problem, arrays: Mapping[str, Array]) -> None:
         index = arrays.get("index")
         if index is None or 0 in index.shape:
             return
-        places = places_of(np.asarray(index), problem.k)
+        places = places_of(in_rows(np.asarray(index), problem.index_order, problem.k), problem.k)
         places = places.reshape(problem.m, kept(problem.k) // KEPT, KEPT)
         wrong = np.argwhere(places[..., 0] >= places[..., 1])
         if len(wrong):
@@ -127,7 +146,7 @@ class GemmSparse(ContractionOperator):
         the others have the bound of the numbers.
         """
         spoilt: Array = np.asarray(spoilt_columns(problem, arrays))
-        dense = {**arrays, "a": spread(arrays["a"], arrays["index"], problem.k)}
+        dense = {**arrays, "a": spread(arrays["a"], _index(problem, arrays), problem.k)}
         ((_, b),) = matrices(problem, arrays)
         strange = ~np.isfinite(b.astype(np.float64)).all(axis=0)
         if strange.any():
@@ -145,7 +164,7 @@ def _sums(problem: Problem, arrays: Mapping[str, Array]) -> Array:
     ((_, b),) = matrices(problem, arrays)
     b = b.astype(np.float64)
     finite = np.isfinite(b)
-    a = spread(arrays["a"], arrays["index"], problem.k).astype(np.float64)
+    a = spread(arrays["a"], _index(problem, arrays), problem.k).astype(np.float64)
     with np.errstate(invalid="ignore", over="ignore"):
         found: Array = a @ np.where(finite, b, 0.0)
         strange = np.flatnonzero(~finite.all(axis=0))
@@ -159,9 +178,14 @@ def _sums(problem: Problem, arrays: Mapping[str, Array]) -> Array:
     return found
 
 
+def _index(problem: Problem, arrays: Mapping[str, Array]) -> Array:
+    """The index row by row."""
+    return in_rows(arrays["index"], problem.index_order, problem.k)
+
+
 def _columns(problem: Problem, arrays: Mapping[str, Array]) -> Array:
     """Which column of the dense matrix each element of A is of."""
-    found: Array = np.arange(kept(problem.k)) // KEPT * OF + places_of(arrays["index"], problem.k)
+    found: Array = np.arange(kept(problem.k)) // KEPT * OF + places_of(_index(problem, arrays), problem.k)
     return found
 
 
