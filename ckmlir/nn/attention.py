@@ -33,6 +33,8 @@ def attention(
     scale: float | None = None,
     softcap: float = 0.0,
     alibi_slopes: Any = None,
+    dropout_p: float = 0.0,
+    seed: int | None = None,
     deterministic: bool = False,
     layout: str = "bshd",
     return_lse: bool = False,
@@ -49,6 +51,8 @@ def attention(
         scale: by default 1 / sqrt(d).
         softcap: scores are at most this, by a tanh; 0: no such bound.
         alibi_slopes: (h,), or (b, h) with slopes of each sequence, f32.
+        dropout_p: the probability with which a weight is dropped; the others are multiplied by 1 / (1 - dropout_p).
+        seed: of its random numbers, 0 to 2^63 - 1: with the same one the same weights are dropped, in gradients too.
         deterministic: of the gradients, where PyTorch records the call: the same bits in every run, for more memory.
         layout: "bshd", or "bhsd" as PyTorch's scaled_dot_product_attention has it, for all arrays.
         return_lse: also return the logarithms of the sums of exponentials, (b, h, sq), f32.
@@ -58,7 +62,7 @@ def attention(
         As q with dv channels, or that and the logarithms.
 
     Raises:
-        DeviceError: shapes or types do not fit, or arrays lie as no kernel takes them.
+        DeviceError: shapes or types do not fit, or arrays lie as no kernel takes them; dropout without a seed.
         RequestError: the operator refuses the sizes.
     """
     call = Call(stream)
@@ -69,7 +73,8 @@ def attention(
     if result is not None:
         keys |= strides_key("o", strides_of(result, layout))
     slopes = slopes_of(call, alibi_slopes, query[0], query[layout.index("h")], keys)
-    found = call.run("fmha_fwd", keys, {**arrays, "slopes": slopes}, {"o": result}, varying=VARYING)
+    inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
+    found = call.run("fmha_fwd", keys, inputs, {"o": result}, varying=VARYING)
     o = out if out is not None else found["o"].array
     return (o, found["lse"].array) if return_lse else o
 
@@ -87,6 +92,8 @@ def attention_varlen(
     scale: float | None = None,
     softcap: float = 0.0,
     alibi_slopes: Any = None,
+    dropout_p: float = 0.0,
+    seed: int | None = None,
     deterministic: bool = False,
     return_lse: bool = False,
     out: Any = None,
@@ -111,6 +118,7 @@ def attention_varlen(
     written = None if result is None else in_rows("o", result, keys)
     inputs |= starts
     inputs["slopes"] = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
+    inputs |= seeds_of(call, dropout_p, seed, arrays["q"], keys)
     found = call.run("fmha_fwd", keys, inputs, {"o": written})
     o = out if out is not None else found["o"].reshaped(total, heads, channels).array
     return (o, found["lse"].array) if return_lse else o
@@ -205,6 +213,21 @@ def slopes_of(call: Call, slopes: Any, sequences: int, heads: int, keys: dict[st
     by_batch = given.ndim == 2
     keys["alibi"] = "batch" if by_batch else "head"
     return given.require(shape=(sequences, heads) if by_batch else (heads,)).contiguous()
+
+
+def seeds_of(
+    call: Call, dropout_p: float, seed: int | None, other: Given, keys: dict[str, object]
+) -> dict[str, Given]:
+    """Dropout, noted among the keys, and its seed beside another array, where it is no part of a request: with every
+    seed the same kernel is launched with the same arguments. Raises DeviceError for dropout without a seed."""
+    if not dropout_p:
+        return {}
+    if seed is None or not 0 <= seed < 1 << 63:
+        told = "it needs a seed" if seed is None else f"seed={seed}"
+        raise DeviceError(f"dropout_p={dropout_p}: {told}; expected seed=, a whole number from 0 to 2^63 - 1")
+    keys |= {"dropout": dropout_p, "seeds": "memory"}
+    halves = {"drop_seed": np.array([seed], np.uint64).view(np.int32), "drop_offset": np.zeros(2, np.int32)}
+    return {name: beside(call, other, numbers) for name, numbers in halves.items()}
 
 
 def lies(array: Given) -> bool:

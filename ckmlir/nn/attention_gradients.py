@@ -12,6 +12,7 @@ from ckmlir.nn.attention import (
     packed_channels,
     read_batches,
     read_sequences,
+    seeds_of,
     slopes_of,
     strides_key,
     strides_of,
@@ -33,6 +34,8 @@ def attention_backward(
     window: Sequence[int] = UNBOUNDED,
     scale: float | None = None,
     alibi_slopes: Any = None,
+    dropout_p: float = 0.0,
+    seed: int | None = None,
     deterministic: bool = False,
     layout: str = "bshd",
     stream: object = None,
@@ -41,8 +44,8 @@ def attention_backward(
 
     Args:
         dout: as `out`, which `attention` has given, with the logarithms softmax_lse (b, h, sq), f32.
-        q, k, v, causal, window, scale, alibi_slopes, layout: as they were given to `attention`; of f32 one of d and dv
-            is at most 128.
+        q, k, v, causal, window, scale, alibi_slopes, dropout_p, seed, layout: as they were given to `attention`; of f32
+            one of d and dv is at most 128.
         deterministic: the same bits in every run, for more memory.
 
     Returns:
@@ -59,7 +62,7 @@ def attention_backward(
     for name in ("o", "do"):
         keys |= strides_key(name, strides_of(packed_channels(arrays[name]), layout))
     slopes = slopes_of(call, alibi_slopes, query[0], heads, keys)
-    inputs = {**arrays, "slopes": slopes}
+    inputs = {**arrays, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
     found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs, varying=(*VARYING, "do_strides"))
     return found["dq"].array, found["dk"].array, found["dv"].array
 
@@ -78,6 +81,8 @@ def attention_varlen_backward(
     window: Sequence[int] = UNBOUNDED,
     scale: float | None = None,
     alibi_slopes: Any = None,
+    dropout_p: float = 0.0,
+    seed: int | None = None,
     deterministic: bool = False,
     stream: object = None,
 ) -> tuple[Any, Any, Any]:
@@ -85,7 +90,7 @@ def attention_varlen_backward(
 
     Args:
         dout: as `out`, which `attention_varlen` has given, with the logarithms softmax_lse (h, queries), f32.
-        q, k, v, cu_seqlens_q, cu_seqlens_k, causal, window, scale, alibi_slopes: as they were given to it.
+        q, k, v, cu_seqlens_q, cu_seqlens_k, causal, window, scale, alibi_slopes, dropout_p, seed: as they were given.
         deterministic: as for `attention_backward`.
 
     Returns:
@@ -101,7 +106,7 @@ def attention_varlen_backward(
     lse = results.pop("lse")
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in (arrays | results).items()}
     slopes = slopes_of(call, alibi_slopes, starts["seqstart_q"].shape[0] - 1, heads, keys)
-    inputs |= {**starts, "lse": lse, "slopes": slopes}
+    inputs |= {**starts, "lse": lse, "slopes": slopes, **seeds_of(call, dropout_p, seed, arrays["q"], keys)}
     found = call.run("fmha_bwd", keys | {"deterministic": deterministic}, inputs)
     dq, dk, dv = (found[f"d{name}"].reshaped(*arrays[name].shape).array for name in "qkv")
     return dq, dk, dv

@@ -6,6 +6,7 @@ Each is one of this package's own functions, whose rules, errors and gradients i
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
@@ -26,7 +27,8 @@ def flash_attn_func(
 
     Args:
         q: (b, sq, h, d). k, v: (b, sk, hk, d) and (b, sk, hk, dv). f16, bf16 or f32.
-        dropout_p: 0; nothing is dropped.
+        dropout_p: the probability with which a weight is dropped, as for `attention`; the seed comes from PyTorch's
+            generator (`torch.manual_seed`) for tensors, else from that of `numpy.random`.
         softmax_scale: by default 1 / sqrt(d).
         causal, softcap, alibi_slopes, deterministic: as for `attention`.
         window_size: how many keys to the left and to the right a query attends to; -1: all.
@@ -36,12 +38,11 @@ def flash_attn_func(
         (b, sq, h, dv), or that, the logarithms and None.
 
     Raises:
-        DeviceError, RequestError: as `attention`; dropout.
+        DeviceError, RequestError: as `attention`.
     """
-    _check_dropout(dropout_p)
     found = attention(
         q, k, v, causal=causal, window=window_size, scale=softmax_scale, softcap=softcap, alibi_slopes=alibi_slopes,
-        deterministic=deterministic, return_lse=return_attn_probs,
+        dropout_p=dropout_p, seed=_seed(dropout_p, q), deterministic=deterministic, return_lse=return_attn_probs,
     )  # fmt: skip
     return (*found, None) if return_attn_probs else found
 
@@ -76,9 +77,9 @@ def flash_attn_varlen_func(
     Other arguments and results are those of `flash_attn_func`; the logarithms are (h, queries of all sequences).
 
     Raises:
-        DeviceError, RequestError: as `attention_varlen`; dropout; a sequence longer than max_seqlen_q or max_seqlen_k.
+        DeviceError, RequestError: as `attention_varlen`; a sequence longer than max_seqlen_q or max_seqlen_k; dropout
+            with a block_table.
     """
-    _check_dropout(dropout_p)
     starts = {"q": numbers_of(cu_seqlens_q), "k": numbers_of(cu_seqlens_k)}
     for (side, numbers), most in zip(starts.items(), (max_seqlen_q, max_seqlen_k), strict=True):
         longest = int(np.diff(numbers).max(initial=0))
@@ -89,7 +90,10 @@ def flash_attn_varlen_func(
         "alibi_slopes": alibi_slopes, "return_lse": return_attn_probs,
     }  # fmt: skip
     if block_table is None:
-        found = attention_varlen(q, k, v, starts["q"], starts["k"], deterministic=deterministic, **options)
+        options |= {"dropout_p": dropout_p, "seed": _seed(dropout_p, q), "deterministic": deterministic}
+        found = attention_varlen(q, k, v, starts["q"], starts["k"], **options)
+    elif dropout_p:
+        raise DeviceError(f"dropout_p={dropout_p}: nothing is dropped of pages; expected 0, or no block_table")
     else:
         call = Call()
         lengths = np.diff(starts_of("cu_seqlens_k", starts["k"], starts["k"][-1])).astype(np.int32)
@@ -136,9 +140,14 @@ def flash_attn_with_kvcache(
     )  # fmt: skip
 
 
-def _check_dropout(p: float) -> None:
-    if p:
-        raise DeviceError(f"dropout_p={p}: functions on arrays drop nothing; expected 0, or the operator fmha_fwd")
+def _seed(dropout_p: float, array: Any) -> int | None:
+    """A new seed, where one is needed, from the generator of the array's library."""
+    if not dropout_p:
+        return None
+    torch: Any = sys.modules.get("torch")
+    if torch is not None and isinstance(array, torch.Tensor):
+        return int(torch.randint(2**63 - 1, ()))
+    return int(np.random.randint(2**63 - 1, dtype=np.int64))  # the one that users seed
 
 
 def _unpacked(what: str, packed: Any, leading: str, parts: int) -> list[Any]:

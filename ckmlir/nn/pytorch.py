@@ -82,25 +82,27 @@ OPERATORS: dict[str, tuple[str, Callable[..., Any]]] = {
     ),
     "attention": (
         "(Tensor q, Tensor k, Tensor v, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
-        'float? scale=None, float softcap=0.0, bool deterministic=False, str layout="bshd") -> (Tensor, Tensor)',
+        "float? scale=None, float softcap=0.0, float dropout_p=0.0, SymInt? seed=None, bool deterministic=False, "
+        'str layout="bshd") -> (Tensor, Tensor)',
         _attention,
     ),
     "attention_varlen": (
         "(Tensor q, Tensor k, Tensor v, Tensor cu_seqlens_q, Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, "
-        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0, bool deterministic=False) -> "
-        "(Tensor, Tensor)",
+        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float softcap=0.0, float dropout_p=0.0, "
+        "SymInt? seed=None, bool deterministic=False) -> (Tensor, Tensor)",
         _varlen,
     ),
     "attention_backward": (
         "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor? alibi_slopes=None, *, "
-        "bool causal=False, int[2] window=[-1, -1], float? scale=None, bool deterministic=False, "
-        'str layout="bshd") -> (Tensor, Tensor, Tensor)',
+        "bool causal=False, int[2] window=[-1, -1], float? scale=None, float dropout_p=0.0, SymInt? seed=None, "
+        'bool deterministic=False, str layout="bshd") -> (Tensor, Tensor, Tensor)',
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
     "attention_varlen_backward": (
         "(Tensor dout, Tensor q, Tensor k, Tensor v, Tensor out, Tensor softmax_lse, Tensor cu_seqlens_q, "
         "Tensor? cu_seqlens_k=None, Tensor? alibi_slopes=None, *, bool causal=False, int[2] window=[-1, -1], "
-        "float? scale=None, bool deterministic=False) -> (Tensor, Tensor, Tensor)",
+        "float? scale=None, float dropout_p=0.0, SymInt? seed=None, bool deterministic=False) -> "
+        "(Tensor, Tensor, Tensor)",
         lambda dout, q, k, v, *rest, **options: tuple(_like(one, *one.shape) for one in (q, k, v)),
     ),
     "layer_norm": (

@@ -10,6 +10,7 @@ import numpy as np
 import pytest
 
 from ckmlir import nn
+from ckmlir.ops.attention.philox import random_bytes
 
 Array = np.ndarray[Any, Any]
 RANDOM = np.random.default_rng(3)
@@ -55,3 +56,9 @@ def softmax(scores: Array) -> Array:
     powers = np.exp(scores - scores.max(-1, keepdims=True))
     found: Array = powers / powers.sum(-1, keepdims=True)
     return found
+
+
+def kept(b: int, h: int, sq: int, sk: int, p: float, seed: int) -> np.ndarray:
+    """What weights are multiplied by, (b, h, sq, sk)."""
+    places = [random_bytes(seed, 64 * place, range(sq), sk) for place in range(b * h)]
+    return np.stack(places).reshape(b, h, sq, sk) <= int((1 - p) * 255)

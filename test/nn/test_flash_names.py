@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from common import HOMES, exact, normal
+from common import HOMES, exact, kept, normal
 
 from ckmlir import nn
+from ckmlir.ops.request import RequestError
 from ckmlir.runtime.device import DeviceError
 
 homes = pytest.mark.parametrize("put", HOMES.values(), ids=HOMES)
@@ -92,11 +93,43 @@ def test_caches(session: nn.Session, put: Any) -> None:
     assert_same(found[1], lse)
 
 
+@pytest.mark.one_in(2)
+@homes
+def test_dropout(session: nn.Session, put: Any) -> None:
+    """The weights that the seed says are dropped, and of another seed others; the library's generator gives seeds."""
+    q, k, v = (normal(2, 9, 4, 32), normal(2, 40, 2, 32), normal(2, 40, 2, 32))
+    scores = np.einsum("bqhd,bkhd->bhqk", q.astype(np.float64), np.repeat(k, 2, 2).astype(np.float64)) / np.sqrt(32)
+    weights = np.exp(scores - scores.max(-1, keepdims=True))
+    weights /= weights.sum(-1, keepdims=True)
+    given = [put(one) for one in (q, k, v)]
+    for seed in (7, 2**40 + 1):
+        factors = kept(2, 4, 9, 40, 0.3, seed) / 0.7
+        assert 0.2 < np.mean(factors == 0) < 0.4
+        wanted = np.einsum("bhqk,bkhd->bqhd", weights * factors, np.repeat(v, 2, 2).astype(np.float64))
+        found = nn.attention(*given, dropout_p=0.3, seed=seed)
+        assert np.allclose(exact(found), wanted, atol=4e-3)
+        one = nn.attention_varlen(*(one[0] for one in given), [0, 9], [0, 40], dropout_p=0.3, seed=seed)
+        assert np.allclose(exact(one), wanted[0], atol=4e-3)
+    torch, results = pytest.importorskip("torch"), []
+    for start in (1, 1, 2):
+        torch.manual_seed(start)
+        np.random.seed(start)
+        results.append(exact(nn.flash_attn_func(*given, 0.3)))
+        results.append(exact(nn.flash_attn_func(*given, 0.3)))
+    first, second, third, fourth, other, _ = results
+    assert np.array_equal(first, third) and np.array_equal(second, fourth)
+    assert not np.array_equal(first, second) and not np.array_equal(first, other)
+
+
 Q = np.zeros((2, 3, 4, 32), np.float16)
 
 
 @pytest.mark.parametrize(("call", "words"), [
-    (lambda: nn.flash_attn_func(Q, Q, Q, 0.1), "dropout_p=0.1: functions on arrays drop nothing; expected 0"),
+    (lambda: nn.attention(Q, Q, Q, dropout_p=0.1), r"dropout_p=0.1: it needs a seed; expected seed=, a whole number"),
+    (lambda: nn.attention(Q, Q, Q, dropout_p=0.1, seed=-1), r"dropout_p=0.1: seed=-1; expected seed="),
+    (lambda: nn.flash_attn_func(Q, Q, Q, 1.5), r"dropout=1.5: expected a probability from 0"),
+    (lambda: nn.flash_attn_varlen_func(Q[0], Q[0], Q[0], [0, 3], [0, 3], dropout_p=0.1, block_table=Q),
+     "nothing is dropped of pages"),
     (lambda: nn.flash_attn_varlen_func(Q[0], Q[0], Q[0], [0, 3], [0, 3], 2, 3), "max_seqlen_q=2: a sequence has 3"),
     (lambda: nn.flash_attn_varlen_func(Q[0], Q[0], Q[0], [0, 3], [0, 3], 3, 1), "max_seqlen_k=1: a sequence has 3"),
     (lambda: nn.flash_attn_qkvpacked_func(Q), r"qkv: shape \(2, 3, 4, 32\); expected \(b, s, 3, heads, channels\)"),
@@ -104,5 +137,5 @@ Q = np.zeros((2, 3, 4, 32), np.float16)
     (lambda: nn.flash_attn_func(Q, Q, Q, alibi_slopes=np.ones((3, 4), np.float32)), r"expected \(2, 4\)"),
 ])  # fmt: skip
 def test_what_is_refused(session: nn.Session, call: Any, words: str) -> None:
-    with pytest.raises(DeviceError, match=words):
+    with pytest.raises((DeviceError, RequestError), match=words):
         call()

@@ -7,6 +7,7 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from common import kept
 
 from ckmlir import nn
 from ckmlir.nn.gradients import NoGradient
@@ -123,6 +124,31 @@ def test_gradients_of_attention(layout: str) -> None:
     turned(wanted).backward(do.double())
     for own, one in zip((q, k, v), exact, strict=True):
         assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs())).max() < 5e-3
+
+
+def test_gradients_of_attention_with_dropout() -> None:
+    """The weights that were dropped are dropped again, by the functions and by flash-attention's."""
+    q, k, v = (normal(2, length, heads, 32, grad=True) for length, heads in ((20, 4), (40, 2), (40, 2)))
+    o = nn.attention(q, k, v, dropout_p=0.3, seed=5)
+    do = normal(*o.shape)
+    o.backward(do)
+    exact = [one.detach().double().requires_grad_() for one in (q, k, v)]
+    keys, values = (one.repeat_interleave(2, 2) for one in exact[1:])
+    weights = torch.softmax(torch.einsum("bqhd,bkhd->bhqk", exact[0], keys) / 32**0.5, -1)
+    dropped = weights * torch.tensor(kept(2, 4, 20, 40, 0.3, 5) / 0.7)
+    torch.einsum("bhqk,bkhd->bqhd", dropped, values).backward(do.double())
+    for own, one in zip((q, k, v), exact, strict=True):
+        assert ((own.grad.double() - one.grad).abs() / (1 + one.grad.abs())).max() < 5e-3
+        own.grad = None
+    torch.manual_seed(3)
+    seed = int(torch.randint(2**63 - 1, ()))
+    torch.manual_seed(3)
+    gradients = []
+    for found in (nn.flash_attn_func(q, k, v, 0.3), nn.attention(q, k, v, dropout_p=0.3, seed=seed)):
+        found.backward(do)
+        gradients.append(k.grad)
+        k.grad = None
+    assert ((gradients[0] - gradients[1]).abs() / (1 + gradients[1].abs())).max() < 5e-3
 
 
 @pytest.mark.parametrize("causal", [True, pytest.param(False, marks=pytest.mark.full)])
