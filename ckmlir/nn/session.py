@@ -9,9 +9,11 @@ of `use`.
 
 from __future__ import annotations
 
+import math
 import threading
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
 from contextvars import ContextVar, Token
 from typing import Any
 
@@ -29,7 +31,7 @@ from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import Device, DeviceError
-from ckmlir.runtime.executable import Executable
+from ckmlir.runtime.executable import Executable, GpuArray
 from ckmlir.runtime.selection import open_device
 from ckmlir.targets import Target, get_target
 
@@ -114,16 +116,29 @@ class Session:
         asked = [one for one in (*inputs.values(), *outputs.values()) if one is not None and wants_gradient(one.array)]
         if asked and not all(find_dtype(spec.dtype).is_integer for spec in written):
             refuse_gradients(asked[0].what, asked[0].array)
-        for name, array in (*inputs.items(), *outputs.items()):
-            if array is not None:
-                array.require_start(executable.arrays[name].align)
         home, like = _beside(inputs)
         found = {}
         for spec in written:
             given = outputs.get(spec.name)
             found[spec.name] = self._made(spec, home, like) if given is None else given
-        executable(stream, **{name: one.argument for name, one in (*inputs.items(), *found.items())})
+        arrays = {**inputs, **found}
+        with ExitStack() as borrowed:
+            taken = {name: self._argument(executable, name, one, stream, borrowed) for name, one in arrays.items()}
+            executable(stream, **taken)
         return found
+
+    def _argument(
+        self, executable: Executable, name: str, array: Given, stream: object, borrowed: ExitStack
+    ) -> Any:
+        """What the executable takes for an array: itself, or a copy where it begins within the vectors that the kernel
+        loads. Raises DeviceError for an output with gaps that does, since others may write to these meanwhile."""
+        spec = executable.arrays[name]
+        if not array.address % spec.align or 0 in array.shape:
+            return array.argument
+        if spec.role == "out" and spec.elements > math.prod(spec.shape):
+            array.require_start(spec.align)
+        memory = array.argument if isinstance(array.array, Array) else GpuArray(array.address, spec.nbytes)
+        return borrowed.enter_context(executable.aligned(name, memory, stream))
 
     def _made(self, spec: ArraySpec, home: Home, like: Any) -> Given:
         array = home.empty(like, spec.shape, numpy_dtype(spec.dtype, self.target), self.device)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import WIDEST, Given, pitch_of
 from ckmlir.nn.gradients import differentiable
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
@@ -199,11 +199,9 @@ def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
 
 
 def _align(arrays: Sequence[Given], *dtypes: str) -> int:
-    """What divides all addresses: whole elements of each type. Raises DeviceError for one that begins within them."""
+    """What divides all addresses but those of arrays that begin within an element of another one, which are copied."""
     largest = max((find_dtype(one).bytes for one in dtypes), default=1)
-    for one in arrays:
-        one.require_start(largest)
-    return math.gcd(*(one.base for one in arrays))
+    return math.gcd(*(one.base for one in arrays if one.base >= largest)) or WIDEST
 
 
 def _with_a_dimension(array: Given) -> Given:

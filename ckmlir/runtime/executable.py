@@ -12,8 +12,8 @@ problem: `bind` takes them to another problem that the specification covers.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import ExitStack
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
 from functools import partial
 from typing import Any, NamedTuple
 
@@ -37,7 +37,7 @@ from ckmlir.runtime.arguments import (
 )
 from ckmlir.runtime.bound_plan import After, BoundPlan
 from ckmlir.runtime.bound_plans import BoundPlans
-from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, Stream
+from ckmlir.runtime.device import Allocation, Device, DeviceError, Memory, MemoryPart, Stream
 from ckmlir.runtime.device_array import DeviceArray
 from ckmlir.runtime.lenders import Allocator
 from ckmlir.runtime.loaded import LoadedKernel
@@ -233,6 +233,22 @@ class Executable:
             self.launch(buffers, own)
         for allocation, kind in written:
             allocation.dtype = kind
+
+    @contextmanager
+    def aligned(self, name: str, memory: Memory, stream: object = None) -> Iterator[Memory]:
+        """A copy of an array's memory, elements and gaps, that begins where kernels take it; copies are queued. What is
+        written to that of an output is copied back when the `with` block is left.
+
+        Args:
+            stream: that of the call inside the block.
+        """
+        spec, own = self.arrays[name], stream if stream is None else self._device.stream_of(stream)
+        with self._kernels.workspaces.borrow(spec.nbytes, own) as block:
+            copied = MemoryPart(block, 0, spec.nbytes)
+            self._device.copy(copied, memory, spec.nbytes, own)
+            yield copied
+            if spec.role == "out":
+                self._device.copy(memory, copied, spec.nbytes, own)
 
     def _check_names(self, arrays: Mapping[str, object]) -> None:
         missing, unknown = self.arrays.keys() - arrays.keys(), arrays.keys() - self.arrays.keys()
