@@ -8,6 +8,7 @@ from ckmlir.dialect import compute, lds_indexed, memory
 from ckmlir.dialect.build import value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
+from ckmlir.dialect.rescale import rescale as append_rescale
 from ckmlir.dialect.scalars import bits, is_float
 from ckmlir.dialect.types import LdsType, TileType, describe
 from ckmlir.lang.arithmetic import Number, constant, dtype, emit_compare
@@ -282,6 +283,25 @@ def mma(
     """
     beside = [one.value for one in scales or ()], [index.value] if index is not None else []
     return Tile(compute.mma(instruction, a.value, b.value, c.value, *beside))
+
+
+@located
+def rescale(tile: Tile, factors: Tile) -> Tile:
+    """Rows (f32) times a factor each. Waves all of whose factors are 1 branch around the multiplications, so that they
+    cost next to nothing where most of the time nothing changes.
+
+    Raises:
+        TracingError: the tile has not two dimensions, there are not as many factors as rows, or elements are not f32.
+    """
+    shape, own = tile.type, factors.type
+    if len(shape.lengths) != 2 or own.lengths != shape.lengths[:1]:
+        raise TracingError(
+            f"rescale takes a tile of rows and a factor for each, not {list(shape.lengths)} and {list(own.lengths)}"
+        )
+    for one in (shape, own):
+        if str(one.element) != "f32":
+            raise TracingError(f"rescale takes f32, not {one.element}: cast it")
+    return Tile(append_rescale(tile.value, factors.value))
 
 
 @located

@@ -23,6 +23,7 @@ from ckmlir.lowering import (
     lds_indexed,
     multiply_add,
     packed,
+    rescale,
     short_vectors,
 )
 from ckmlir.lowering.accumulator_form import ACCUMULATION, MATRIX, use_accumulator_form
@@ -61,6 +62,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.exchange": cross_lane.lower_exchange,
     "ck.half": cross_lane.lower_half,
     "ck.convert": convert.lower_convert,
+    "ck.rescale_vector": rescale.lower_rescale,
     "ck.unpack_fragment": packed.lower_unpack,
     "ck.dequantize_fragment": dequantize.lower_dequantize,
     "ck.pack_fragment": packed.lower_pack,

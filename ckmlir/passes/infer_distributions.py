@@ -103,7 +103,7 @@ class _Inference:
     def _unify(self, op: ir.Operation) -> None:
         if op.name == "ck.map":
             self._merge(op, [*op.results, *sources_of(op)])
-        elif op.name == "ck.cast":
+        elif op.name in ("ck.cast", "ck.rescale"):
             self._merge(op, [op.operands[0], op.results[0]])
         elif op.name == "ck.mma":
             self._merge(op, [op.operands[2], op.results[0]])
@@ -175,6 +175,10 @@ class _Inference:
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if result.distribution is not None and source.distribution is None:
                 return self._set(source, result.distribution.reduce(integer_of(op, "axis")), op)
+        elif op.name == "ck.rescale":
+            source, factors = self.group_of[op.operands[0]], self.group_of[op.operands[1]]
+            if source.distribution is not None and factors.distribution is None:
+                return self._set(factors, source.distribution.reduce(1), op)
         elif op.name == "ck.join_axes":
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if source.distribution is not None and result.distribution is None:

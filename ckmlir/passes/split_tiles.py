@@ -47,6 +47,7 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.permute_axes": split_compute.split_permute_axes,
     "ck.insert": split_compute.split_insert,
     "ck.redistribute": split_compute.split_redistribute,
+    "ck.rescale": split_compute.split_rescale,
     "ck.mma": split_compute.split_mma,
     "ck.uniform": split_compute.split_uniform,
     "ck.reduce": split_reduce.split_reduce,

@@ -82,6 +82,8 @@ TERNARY = frozenset({"arith.maxnumf", "arith.minnumf"})
 """Chains of them take two elements an instruction (V_MAX3_F32)."""
 CONVERSIONS = {"bf16": ("packed_bf16_convert", 7.0), "f16": ("packed_f16_convert", 1.5)}
 """f32 to these: the feature by which one instruction converts two elements, and instructions an element without it."""
+BRANCHED_AROUND = frozenset({"ck.rescale_vector"})
+"""What waves leave out nearly always: a comparison is left."""
 BOUNDED = 1.5
 """Instructions an element of a conversion to bf16 that may take its values for bounded."""
 
@@ -91,6 +93,8 @@ def vector_instructions(target: Target, name: str, elements: int, *, result: str
 
     `bounded` is what `ck.convert` says of the elements.
     """
+    if name in BRANCHED_AROUND:
+        return 1
     each = 1.0
     if (name in PACKED or name in TERNARY) and elements > 1:
         each = 0.5

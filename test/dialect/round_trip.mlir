@@ -61,6 +61,8 @@ func.func @tiles(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %scale
     : (!acc) -> !acc
   // CHECK: "ck.broadcast"
   %again = "ck.broadcast"(%sum) {axis = 1 : i64} : (!ck.tile<[16], f32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
+  // CHECK: "ck.rescale"(%{{.*}}, %{{.*}})
+  %rescaled = "ck.rescale"(%again, %sum) : (!acc, !ck.tile<[16], f32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
   // CHECK: "ck.uniform"(%{{.*}}) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32
   %only = "ck.splat"(%scale) : (f32) -> !ck.tile<[1], f32, "r: 64@lane, d0: 1">
   %scalar = "ck.uniform"(%only) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32
@@ -128,6 +130,8 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   // CHECK: %{{.*}} = "ck.first_lane"(%{{.*}}) : (f32) -> f32
   %e0 = vector.extract %e[0] : f32 from vector<4xf32>
   %first = "ck.first_lane"(%e0) : (f32) -> f32
+  // CHECK: "ck.rescale_vector"(%{{.*}}, %{{.*}}) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
+  %rescaled = "ck.rescale_vector"(%d, %e) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
   // CHECK: "ck.convert"
   %f = "ck.convert"(%e) : (vector<4xf32>) -> vector<4xbf16>
   // CHECK: "ck.thread_coordinate"

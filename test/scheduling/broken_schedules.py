@@ -298,9 +298,9 @@ def verdict(subject: Subject, made: Broken, clean: Broken) -> str:
     seen = seen_running(subject, made.kernel)
     if not refused:
         assert seen == "", f"accepted, and {seen} is seen"
-        assert not seen_in_lds(subject, made), "accepted, and not all that meets in LDS is waited for"
-        if "fence" in made.refusals:
+        if "fence" in made.refusals:  # refused, whatever becomes of waits between which the fence stood
             return ORDER_LOST if made.order != clean.order else ORDER_KEPT
+        assert not seen_in_lds(subject, made), "accepted, and not all that meets in LDS is waited for"
         return ACCEPTED
     if seen:
         return REFUSED

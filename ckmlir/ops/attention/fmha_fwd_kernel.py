@@ -46,7 +46,7 @@ def build(spec: FmhaFwdSpec, target: Target, kinds: Sequence[type[Part]], source
         scaling = _scaling(parts, given, work, form)
         products = scaling.products(form, storage)
         scores, units = scaling.around(_scores(parts, given, work, form))
-        weights = _weights(parts, Softmax(units, boost), given, work, form)
+        weights = _weights(parts, Softmax(units, boost, spec.slack), given, work, form)
         where, sums = source.traced(spec.source, given, spec, work, form), nothing(form, weights)
         for span, schedule in spans_of(spec, given, work, form, scores, chosen):
             share = work.share.narrowed(span, form.keys)

@@ -20,6 +20,7 @@ from ckmlir.ops.attention.schedule_choice import (
     LATE,
     RISING,
     TOGETHER,
+    slack,
     turns,
     woven,
     woven_bytes,
@@ -206,6 +207,11 @@ class FmhaFwdSpec(Spec):
         """By field, the texts of the loops' schedules, as far as these are known."""
         known = {"schedule": SCHEDULES.get(self.schedule), "edge": EDGES.get(self.edge)}
         return {field: text for field, text in known.items() if text is not None}
+
+    @property
+    def slack(self) -> float:
+        """How far scores may rise above those that weights are taken from, as exponents to the base 2."""
+        return slack(self.schedule, max(self.d_tile, self.dv_tile))
 
     @property
     def schedule_text(self) -> str:

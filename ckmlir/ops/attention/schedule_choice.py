@@ -20,6 +20,8 @@ WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}
 which a workgroup's queries attend to a part each."""
 WOVEN_BYTES_KEYS, DEEP = 512, 64
 """Keys from which on weaving pays for 8-bit types."""
+SLACK = 8.0
+"""Weights up to 256, which is that of FlashAttention-4 (`rescale_threshold`, for types of 16 bits)."""
 TURNS_TILE, TURNS_RATE = 128, 2048
 """Channels, and operations in a cycle of a compute unit's matrix cores, with which taking turns pays."""
 TOGETHER = "none"
@@ -63,6 +65,21 @@ def woven_bytes(tile: int, reach: int, mask: str, depth: int) -> list[str]:
     """
     name = WOVEN_DEEP if depth >= DEEP else WOVEN_BYTES
     return [name] if tile == WOVEN_TILES[-1] and mask == "none" and reach >= WOVEN_BYTES_KEYS else []
+
+
+def slack(schedule: str, tile: int) -> float:
+    """How far, as exponents to the base 2, scores may rise above those that weights are taken from, before sums over
+    earlier keys are rescaled; 0 where they always are. Weights are up to two to this power then, which f16 and bf16
+    hold as exactly as those up to one, and waves leave multiplications by one out.
+
+    That pays where arithmetic is woven, for types of 16 bits, as far as there are registers for it: what a wave leaves
+    out cannot be spread over matrix instructions, and LLVM keeps both ways' values apart.
+
+    Args:
+        tile: the larger of the channels of the tiles.
+    """
+    pays = schedule == WOVEN_COPIES or (schedule == WOVEN and tile < WOVEN_TILES[-1])
+    return SLACK if pays else 0.0
 
 
 def turns(tile: int, rate: float) -> list[str]:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, where, zeros
+from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, rescale, where, zeros
 from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.units_kernel import Units
 
@@ -36,6 +36,7 @@ class Softmax:
 
     units: Units
     boost: int = 0
+    slack: float = 0.0
 
     @property
     def bounded(self) -> bool:
@@ -61,8 +62,14 @@ class Softmax:
         """See `loop_kernel.Weights`."""
         before, _ = state
         largest = self.units.larger(before, scores)
+        if not self.slack:
+            shift = self.exponent(_finite(largest))
+            return Top(largest, shift, exp2(self.exponent(before) - shift))
+        # Of equal infinities the difference is NaN, and nothing rises.
+        rises = self.exponent(largest) - self.exponent(before) > self.slack
+        largest = where(rises, largest, before)
         shift = self.exponent(_finite(largest))
-        return Top(largest, shift, exp2(self.exponent(before) - shift))
+        return Top(largest, shift, where(rises, exp2(self.exponent(before) - shift), 1.0))
 
     def weigh(self, scores: Tile, state: Sequence[Tile], top: Top, key: Scalar) -> tuple[Tile, list[Tile]]:
         """See `loop_kernel.Weights`."""
@@ -73,6 +80,8 @@ class Softmax:
 
     def rescale(self, total: Tile, top: Top) -> Tile:
         """See `loop_kernel.Weights`."""
+        if self.slack:
+            return rescale(total, top.decay)
         rescaled: Tile = total * top.decay[:, None]
         return rescaled
 
