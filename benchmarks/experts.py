@@ -109,7 +109,7 @@ def touched(keys: dict[str, Any], target: Target) -> int:
 def grids(name: str, keys: dict[str, Any], target: Target) -> list[tuple[str, GridEstimate]]:
     """Kernels of a request, by operator, and what each launch takes."""
     operator, parameters = find_operator(name), load(target.name)
-    found = model_kernels(operator, operator.problem(**keys), target, parameters, mode="analytic")
+    found = model_kernels(operator, operator.problem(**keys), target, parameters, mode="sampled")
     return [(one.step.operator.name, one.under(parameters).grid) for one in found]
 
 

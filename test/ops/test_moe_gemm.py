@@ -182,14 +182,15 @@ def test_blocks_follow_how_many_there_are() -> None:
     """As high as a unit; low ones small and many, and smaller where they are fewer than two a compute unit."""
     large = {"e": 64, "topk": 4, "n": 1024, "k": 2048, "dtype": "bf16"}
     requests = {"high": {"unit": 128, "t": 999}, "low": {"unit": 16, "t": 16}, "few": {"unit": 16, "t": 1},
-                "fewest": {"unit": 16, "t": 1, "n": 256, "k": 7168, **FIRST}}  # fmt: skip
+                "fewest": {"unit": 16, "t": 1, "n": 256, "k": 7168, **FIRST},
+                "short": {"unit": 128, "t": 4096, "k": 512}, "alone": {"unit": 16, "t": 4}}  # fmt: skip
     found = {}
     for name, keys in requests.items():
         spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**large, **keys}), GFX942)
         found[name] = (spec.block, spec.schedule)
     assert found == {
         "high": ((128, 128, 64), "compv4"), "low": ((16, 64, 64), "compv3"), "few": ((16, 16, 128), "mem4"),
-        "fewest": ((16, 16, 128), "v4"),
+        "fewest": ((16, 16, 128), "v4"), "short": ((128, 128, 64), "compv3"), "alone": ((16, 64, 64), "mem4"),
     }  # fmt: skip
 
 

@@ -55,11 +55,20 @@ it waits for is LDS, unless all of a step's reads are on their way before its pr
 7168 to 256 with 8 experts, 128 blocks: 57 % of HBM's bandwidth with mem4, 63 % with compv6, 78 % with v4, by the model
 on gfx942.
 """
+ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
+"""Where low blocks of one product, as wide as this, are one for a compute unit at most: down of one token from 1024 to
+2048 with 8 experts, 72 % of HBM's bandwidth, with `FEW` 62 %, by the model on gfx942; of two tokens 69 and 76 %."""
 LONG = 32
 """Steps of the loop."""
 LEAST = 2
 """Low blocks for each compute unit, below which they are too few."""
 FEW_DEPTH = 2 * DEPTH
+SHORT = 32
+"""Steps of the loop at most for which one LDS buffer is better than two, where two leave room for a single workgroup on
+a compute unit: nothing else runs beside its way into the loop and its stores. By the model on gfx942, bf16, 4096 tokens,
+in us with compv4 and compv3: 8 experts of 2, n = 1024, k = 512 20.5 and 17.1, 1024 29.0 and 26.7, 2048 45.8 and 45.7,
+4096 79.5 and 83.8; down, 32 experts of 4, n = 1024, k = 512 47.8 and 36.7, 2048 98.4 and 96.4, 4096 165.8 and 172.2.
+"""
 
 
 def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
@@ -73,13 +82,26 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     bits = find_dtype(product.taken(target) or product.stored).step
     if product.scales_partial(target):
         named = named or PREFERRED_PARTIAL[0]
-    if _few(problem, target):
+    if _alone(problem, target):
+        yield from _plans(problem, ALONE, 8 * DEPTH // bits, named)
+    elif _few(problem, target):
         depth = 8 * FEW_DEPTH // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
         yield from _plans(problem, FEWEST if fewest else FEW, depth, named)
     for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
-            yield from _plans(problem, block, 8 * DEPTH // bits, named)
+            depth = 8 * DEPTH // bits
+            shares = _shares_units(problem, block, target) and product.k <= SHORT * depth
+            yield from _plans(problem, block._replace(schedules=LOW) if shares else block, depth, named)
+
+
+def _shares_units(problem: ExpertsProblem, block: Block, target: Target) -> bool:
+    """Whether more workgroups than one run on a compute unit with one LDS buffer, and one with two."""
+    columns = block.columns[problem.product.products - 1]
+    buffer = (block.rows + problem.product.products * columns) * DEPTH
+    across = ceil_div(problem.product.n, columns)
+    blocks = ceil_div(problem.entries, block.rows) * across
+    return 2 * buffer <= target.lds_bytes < 4 * buffer and blocks > target.compute_units
 
 
 def _plans(problem: ExpertsProblem, block: Block, depth: int, named: str | None) -> Iterator[Plan]:
@@ -93,6 +115,12 @@ def _few(problem: ExpertsProblem, target: Target) -> bool:
     """Whether the lowest blocks, one for each expert that may be chosen, leave compute units idle."""
     lowest = BLOCKS[-1]
     return problem.unit == lowest.rows and 0 < _live(problem, lowest) < LEAST * target.compute_units
+
+
+def _alone(problem: ExpertsProblem, target: Target) -> bool:
+    """Whether wide low blocks with rows leave no compute unit more than one, and most of them one."""
+    single = problem.unit == ALONE.rows and problem.product.products == 1
+    return single and target.compute_units // 2 < _live(problem, ALONE) <= target.compute_units
 
 
 def _live(problem: ExpertsProblem, block: Block) -> int:
