@@ -10,7 +10,7 @@ import numpy as np
 
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.plan import FillStep, KernelStep, PackStep, Plan, PlanStep
-from ckmlir.ops.steps import Workspace, place_of
+from ckmlir.ops.steps import place_of
 from ckmlir.runtime.device import Memory, MemoryPart, PreparedLaunch, Stream
 from ckmlir.runtime.loaded import LoadedKernel
 from ckmlir.runtime.operator_kernels import OperatorKernels
@@ -37,10 +37,10 @@ class BoundPlan:
     """See the module's text."""
 
     def __init__(
-        self, kernels: OperatorKernels, workspaces: tuple[Workspace, ...],
+        self, kernels: OperatorKernels, workspaces: dict[str, int],
         steps: tuple[FillStep | PackStep | BoundLaunch, ...], plan: Callable[[], Plan],
     ) -> None:  # fmt: skip
-        """`plan` makes the plan that is bound, for those who want to see it."""
+        """`workspaces` are sizes in bytes by name; `plan` makes the plan that is bound, for who wants to see it."""
         self.workspaces, self.steps = workspaces, steps
         self._kernels, self._make_plan = kernels, plan
         self._plan: Plan | None = None
@@ -57,13 +57,14 @@ class BoundPlan:
                 steps.append(BoundLaunch(kernel, step, step.arrays, kernel.prepare(step.launch)))
             else:
                 steps.append(step)
-        return BoundPlan(kernels, plan.workspaces, tuple(steps), lambda: plan)
+        sizes = {one.name: one.nbytes for one in plan.workspaces}
+        return BoundPlan(kernels, sizes, tuple(steps), lambda: plan)
 
     def with_values(self, values: Any, plan: Callable[[], Plan]) -> BoundPlan:
         """The same with other sizes of workspaces, grids, scalars and sizes of fills, as `values_of` has them; they are
         those of `plan`. Raises what preparing launches raises."""
         sizes, numbers = values
-        workspaces = tuple([Workspace(one.name, size) for one, size in zip(self.workspaces, sizes)])
+        workspaces = dict(zip(self.workspaces, sizes))
         return BoundPlan(self._kernels, workspaces, tuple(map(_with_values, self.steps, numbers)), plan)
 
     @property
@@ -81,9 +82,9 @@ class BoundPlan:
             return
         with ExitStack() as borrowed:
             everything = dict(buffers)
-            for workspace in self.workspaces:
-                block = borrowed.enter_context(self._kernels.workspaces.borrow(workspace.nbytes, stream))
-                everything[workspace.name] = MemoryPart(block, 0, workspace.nbytes)
+            for name, size in self.workspaces.items():
+                block = borrowed.enter_context(self._kernels.workspaces.borrow(size, stream))
+                everything[name] = MemoryPart(block, 0, size)
             for place, step in enumerate(self.steps):
                 if isinstance(step, FillStep):
                     self._kernels.device.fill(everything[step.buffer], step.byte, step.nbytes, stream)

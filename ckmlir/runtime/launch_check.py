@@ -84,6 +84,10 @@ def check_geometry(
 
 def check_grid(kernel: str, grid: Extent, block: Extent) -> None:
     """Raise DeviceError for a grid that cannot be right of workgroups like these."""
+    x, y, z = grid
+    further = 0 < y <= MAXIMUM_FURTHER and 0 < z <= MAXIMUM_FURTHER and y * block[1] + z * block[2] < MAXIMUM_GRID_ITEMS
+    if further and 0 < x * block[0] <= MAXIMUM_GRID_ITEMS and min(block) > 0:
+        return  # what nearly all are
     if min(grid) < 1 or min(block) < 1:
         raise DeviceError(f"{kernel}: grid {grid} and block {block} must be positive; skip a launch of nothing")
     for blocks, items in zip(grid, block, strict=True):
