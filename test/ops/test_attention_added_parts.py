@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -19,6 +20,10 @@ from ckmlir.ops.attention.loop_kernel import Form, MatrixProducts, Score, Span, 
 from ckmlir.ops.attention.masks_kernel import Below
 from ckmlir.ops.attention.part import ScorePart
 from ckmlir.ops.attention.parts import PARTS
+from ckmlir.ops.attention.parts.cache import Cache
+from ckmlir.ops.attention.parts.dense import Dense
+from ckmlir.ops.attention.parts.page_lists import PageLists
+from ckmlir.ops.attention.parts.pages import Pages
 from ckmlir.ops.attention.problem import Place
 from ckmlir.ops.attention.storage_kernel import Storage
 from ckmlir.ops.attention.weights_kernel import Softmax, Units
@@ -28,6 +33,16 @@ from ckmlir.runtime import check_outputs, open_device, run_operator
 from ckmlir.targets import get_target
 
 LOG2_E = math.log2(math.e)
+MOST_LINES = 80
+"""Of a file with something done to scores, or with a source of K and V."""
+
+
+@pytest.mark.parametrize(
+    "kind", [*(part for part in PARTS if issubclass(part, ScorePart)), Dense, Cache, Pages, PageLists]
+)
+def test_a_part_is_one_short_file(kind: type) -> None:
+    lines, _ = inspect.getsourcelines(inspect.getmodule(kind))  # type: ignore[arg-type]
+    assert len(lines) <= MOST_LINES
 
 
 @dataclass(frozen=True)

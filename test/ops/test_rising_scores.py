@@ -22,10 +22,7 @@ LEVELS = {
     "back and forth": [0, 30, -30, 35, 0, 50, 10],
 }
 """About what scores in each block of 64 keys are, as exponents to the base 2."""
-CASES = [
-    ("gfx950", {"schedule": "qr_woven_async", "dtype": "bf16"}, "slowly"),
-    ("gfx942", {"schedule": "qr_woven", "dtype": "f16", "mask": "top_left", "sq": 270}, "at once"),
-]
+CASES = [("gfx942", {"schedule": "qr_woven", "dtype": "f16", "mask": "top_left", "sq": 270}, "at once")]
 MORE = [
     (chip, {"schedule": schedule, "dtype": dtype, "d": d, "sq": 270, **more}, levels)
     for chip, schedule, heads in (("gfx950", "qr_woven_async", (64, 128)), ("gfx942", "qr_woven", (64,)),

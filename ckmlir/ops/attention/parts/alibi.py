@@ -15,6 +15,7 @@ import numpy as np
 
 from ckmlir.ops.attention.part import AddedPart
 from ckmlir.ops.attention.problem import Place, Problem
+from ckmlir.ops.attention.request_checks import check_apart
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Argument, ArraySpec, array_spec
 from ckmlir.ops.request import Choice
@@ -34,6 +35,7 @@ class Alibi(AddedPart):
 
     @classmethod
     def asked(cls, values: Mapping[str, Any], problem: Problem) -> Alibi | None:
+        check_apart(values, "alibi", "bias")
         mask, choice = problem.mask, values["alibi"]
         found = cls(choice == "batch", mask.is_causal, mask.kind == "none" or mask.bottom_right)
         return None if choice == "none" else found

@@ -10,7 +10,6 @@ import numpy as np
 
 from ckmlir.ops.attention.part import AddedPart
 from ckmlir.ops.attention.problem import Place, Problem
-from ckmlir.ops.attention.request_checks import check_apart
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, Argument, ArraySpec, alignment
@@ -40,7 +39,6 @@ class Bias(AddedPart):
             if stride is None:
                 return None
             raise RequestError(f"bias_stride={stride}: there is no bias; leave it out or name one")
-        check_apart(values, "alibi", "bias")
         if kind == "batch" and problem.grouped:
             raise RequestError("bias=batch: in group mode every sequence has rows of its own; expected one or head")
         rows, step = problem.rows("q"), problem.sk if stride is None else stride
