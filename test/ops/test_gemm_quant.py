@@ -193,3 +193,20 @@ def test_sums_of_short_groups_are_scaled_as_they_come(keys: dict[str, Any]) -> N
     assert metadata.private_segment_size == 0 and metadata.vgpr_spill_count <= 1
     # For 32 products of a step 8 loads of A and B, 2 of scales of rows, 1 of a column's four.
     assert 32 * sum(name.startswith("buffer_load") for name in names) <= 11 * len(products)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("chip", "dtype", "name", "scales"), [
+    (chip, dtype, name, scales)
+    for chip, dtype in (("gfx90a", "i8"), ("gfx942", "fp8"), ("gfx950", "bf8"))
+    for name in ("gemm_quant", "gated_gemm_quant") for scales in ({}, {"b_scale": "1x128"})
+])  # fmt: skip
+def test_whole_groups_of_compared_rows_spill_nothing(chip: str, dtype: str, name: str, scales: dict[str, str]) -> None:
+    """Both operands transposed, and rows aligned to a byte: each row of a step is compared with the end of K, and a
+    step has 128 of them, as a group has.
+    """
+    keys = {"m": 131, "n": 133, "k": 203, "dtype": dtype, "layout": "CRR", **scales}
+    one = compiled(name, tuple(keys.items()), chip)
+    metadata = one.kernel.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    agree(name, chip, **keys)

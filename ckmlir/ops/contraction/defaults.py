@@ -68,7 +68,8 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     turns, and where LDS would keep the matrix cores waiting (`_pays_large`). Schedules: `PREFERRED`, before them groups
     that take turns where large blocks leave no compute unit idle that others would not (`_pays_turns`), and for large
     blocks that are copied `COPIED`, behind them `WITHOUT_REGISTERS`. Waves: four; eight, two a SIMD, for large blocks
-    that are not `COPIED` and where they take turns.
+    that are not `COPIED`, where they take turns, and for whole steps of which each row is compared (`compares_rows`):
+    with four, 1001 x 1003 x 999 with scales of 1x128 spilled 17 to 29 scalar registers.
     """
     schedules = (PREFERRED_PARTIAL if wish.partial else PREFERRED) if wish.schedule is None else (wish.schedule,)
     found = []
@@ -92,8 +93,10 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
             if size in _sizes(wish, name, target):
                 waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
                 depth = _depth(size, name, wish.dtype, target)
-                less = [min(depth // 2, wish.compared_depth)] * wish.compares_rows  # if groups of scales are no longer
-                found += [Plan(name, (size, size, one), waves) for one in (*less, depth)]
+                if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
+                    found.append(Plan(name, (size, size, min(depth // 2, wish.compared_depth)), waves))
+                    waves = wish.waves or EIGHT_WAVES
+                found.append(Plan(name, (size, size, depth), waves))
     if wish.schedule is None:
         found = [one for one in found if one.schedule != PREFERRED[0] or _room_for_two_steps(wish, one, target)]
     return found

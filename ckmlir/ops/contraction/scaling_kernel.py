@@ -306,9 +306,10 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
         first, *others = (places[operand] for operand in spec.tensors)
         return BlockScales(product, spec.waves, spec.block, first, others)
     a, *b = (_source(places.get(operand)) for operand in spec.tensors)
-    # Scales of several groups come as vectors, which are there at once: registers have room for half the partial sums.
+    # Scales of several groups that come as vectors, or of columns from LDS, are there at once: registers have room for
+    # half the partial sums.
     vectors = all(one.spec.align * one.spec.group >= spec.block[2] for one in places.values())
-    halves = vectors and spec.piece < spec.block[2]
+    halves = spec.piece < spec.block[2] and (vectors or any(isinstance(one, Columns) for one in b))
     return GroupSums(product, spec.waves, spec.block, spec.piece, a, b, halves=halves)
 
 
