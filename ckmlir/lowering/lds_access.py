@@ -109,9 +109,10 @@ def address_at(
 def _room(state: Lowering, alloc: ir.Operation, distribution: Distribution) -> Index:
     """Where the copy of the tensor begins that this wave writes, in bytes behind the first."""
     number = state.emit.number(0)
-    if rooms_of(alloc) > 1:
-        for digit in distribution.wave_copies():
-            number = number + state.digit(digit) * digit.weight
+    if rooms_of(alloc) == 1:
+        return number
+    for digit in distribution.wave_copies():
+        number = number + state.digit(digit) * digit.weight
     return number * room_distance(alloc)
 
 

@@ -94,7 +94,8 @@ class _Flow:
     def __init__(self, function: ir.Operation, blocks: Blocks) -> None:
         number = {block: index for index, block in enumerate(function.regions[0])}
         self.successors = [[number[to] for to in block[-1].successors] for block in blocks]
-        found = [list(events_of(block)) for block in blocks]
+        lies: dict[ir.Value, tuple[int, int]] = {}
+        found = [list(events_of(block, lies)) for block in blocks]
         accesses = list(dict.fromkeys(access for events in found for _, access in events if access is not None))
         self.waits = waves_of(function) > 1 or any(access.kind == "copy" for access in accesses)
         bit = {access: 1 << index for index, access in enumerate(accesses)}

@@ -17,7 +17,6 @@ from ckmlir.passes.loop_body import (
     Placed,
     handed_on,
     has_effect,
-    holds_loop,
     operands_of,
     source_of,
     sources_of,
@@ -54,14 +53,14 @@ def check_branches(body: list[ir.Operation], schedule: Schedule) -> None:
             )
 
 
-def check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule) -> None:
+def check_tensors(loop: ir.Operation, body: list[ir.Operation], schedule: Schedule, *, innermost: bool) -> None:
     """Tensors that the schedule names exist, and those that it wants copied directly are."""
     named = {text_of(op, "name"): op for op in body if op.name == "ck.lds_alloc" and "name" in op.attributes}
     for tensor in (*(name for name, _ in schedule.tensor_buffers), *schedule.apart):
         if tensor not in named:
             have = ", ".join(sorted(named)) or "none with a name"
             fail(loop, f"schedule '{schedule.name}' speaks of LDS tensor '{tensor}'; the loop has {have}")
-    inside = [] if holds_loop(loop) else [one for op in body for one in within(op)]
+    inside = [one for op in body for one in within(op)] if innermost else []
     for op in inside or body:
         if op.name == "ck.lds_write" and sources_of(op, LOADS, operands=1):
             name = tensor_name(op)

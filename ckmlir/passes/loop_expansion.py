@@ -26,7 +26,7 @@ from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier, Fence, Priority
 from ckmlir.mlir import ir
 from ckmlir.passes.branch_expansion import branch, cond_branch, mark_advancing
-from ckmlir.passes.loop_body import Group, Marker, Placed, Step, holds_loop
+from ckmlir.passes.loop_body import Group, Marker, Placed, Step
 from ckmlir.passes.walk import move_rest, nested
 from ckmlir.passes.wave_groups import meet, part
 
@@ -66,6 +66,7 @@ class Expansion:
         schedule: whose fences pin memory fragments.
         slots: for every LDS tensor of the body, its rotating allocations outside the loop.
         unroll: steps of the steady loop, a multiple of every number of slots.
+        innermost: whether it holds no other loop.
     """
 
     def __init__(
@@ -75,6 +76,8 @@ class Expansion:
         schedule: Schedule,
         slots: dict[ir.Value, list[ir.Value]],
         unroll: int,
+        *,
+        innermost: bool,
     ) -> None:
         self.loop = loop
         self.after = step.after
@@ -82,6 +85,7 @@ class Expansion:
         self.schedule = schedule
         self.slots = slots
         self.unroll = unroll
+        self.innermost = innermost
         self.body = loop.regions[0].blocks[0]
         self.yielded = list(self.body.operations[-1].operation.operands)
         self.lower, self.upper, self.stride, *self.initial = loop.operands
@@ -150,7 +154,7 @@ class Expansion:
         if rest:
             with ir.InsertionPoint(after):
                 branch(exit_block, results)
-        if not holds_loop(self.loop):
+        if self.innermost:
             mark_advancing(blocks, {steady, *rest})
 
     # -- iterations

@@ -145,8 +145,13 @@ def _shorter(closing: list[int]) -> tuple[int, ...]:
     return tuple(closing)
 
 
-def events_of(block: Iterable[ir.Operation]) -> Iterator[tuple[Event, Access | None]]:
-    """LDS accesses, waits for copies, and barriers (with whether a wait for LDS is the last thing before)."""
+def events_of(
+    block: Iterable[ir.Operation], lies: dict[ir.Value, tuple[int, int]]
+) -> Iterator[tuple[Event, Access | None]]:
+    """LDS accesses, waits for copies, and barriers (with whether a wait for LDS is the last thing before).
+
+    `lies`: the bytes of the tensors that were met, to be remembered from block to block.
+    """
     last: Access | None = None
     waited = False
     for op in block:
@@ -158,7 +163,7 @@ def events_of(block: Iterable[ir.Operation]) -> Iterator[tuple[Event, Access | N
             if "copies" in op.attributes:
                 yield Event(op, op.name, copies=integer_of(op, "copies")), None
                 last = None
-        elif (access := _access_of(op)) is not None:
+        elif (access := _access_of(op, lies)) is not None:
             if access != last or access.kind in ("copy", "update"):
                 yield Event(op, op.name), access
             last, waited = access, False
@@ -181,7 +186,7 @@ def in_conflict(later: Access, earlier: Access) -> bool:
     return later.start < earlier.end and earlier.start < later.end
 
 
-def _access_of(op: ir.Operation) -> Access | None:
+def _access_of(op: ir.Operation, lies: dict[ir.Value, tuple[int, int]]) -> Access | None:
     """The bytes of the tensor that an LDS access touches."""
     traffic = traffic_of(op)
     if traffic is None:
@@ -190,7 +195,9 @@ def _access_of(op: ir.Operation) -> Access | None:
     does = text_of(op, "kind") if traffic.kind == "update" else ""
     if len(op.results) and does:
         does = f"fetch {does}"  # others of its kind do not commute with what learns how many came before
-    return Access(*traffic, *_bytes_of(producer(traffic.tensor)), begins, does, FOLLOWS in op.attributes)
+    if traffic.tensor not in lies:
+        lies[traffic.tensor] = _bytes_of(producer(traffic.tensor))
+    return Access(*traffic, *lies[traffic.tensor], begins, does, FOLLOWS in op.attributes)
 
 
 def _bytes_of(alloc: ir.Operation | None) -> tuple[int, int]:

@@ -98,15 +98,16 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
     except ValueError as problem:
         fail(loop, str(problem))
     steps = step.placed
-    if holds_loop(loop) and (any(placed.ahead for placed in steps) or schedule.buffers > 1):
+    innermost = not holds_loop(loop)
+    if not innermost and (any(placed.ahead for placed in steps) or schedule.buffers > 1):
         fail(loop, f"schedule '{schedule.name}' pipelines a loop that holds another loop; only innermost loops can be")
     check_branches(body, schedule)
-    check_tensors(loop, body, schedule)
+    check_tensors(loop, body, schedule, innermost=innermost)
     check_values(steps, schedule)
     check_addresses(steps, schedule)
     check_kept(body, steps, schedule)
     _mark_beginnings(steps)
-    if not holds_loop(loop):
+    if innermost:
         mark_branches(loop)
     slots: dict[ir.Value, list[ir.Value]] = {}
     for op in body:
@@ -124,7 +125,7 @@ def pipeline(loop: ir.Operation, target: Target | None = None) -> None:
             f"without copies (what rotates takes {turns} turns); at most {MOST_STEPS} make sense, choose numbers that "
             "divide each other",
         )
-    Expansion(loop, step, schedule, slots, unroll).run()
+    Expansion(loop, step, schedule, slots, unroll, innermost=innermost).run()
 
 
 def _function_of(op: ir.Operation) -> ir.Operation:

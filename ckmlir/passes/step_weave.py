@@ -311,8 +311,12 @@ def _check_wrapped(
     """What reads in the step before find was written before them."""
     position = {one.op: place for place, one in enumerate(placed)}
     ahead = {one.op: one.ahead for one in placed}
+    fills: dict[ir.Value, list[ir.Operation]] = {}
+    for op in ahead:
+        if op.name in FILLS:
+            fills.setdefault(op.operands[1], []).append(op)
     for read in reads:
-        for fill in (op for op in ahead if op.name in FILLS and op.operands[1] == read.operands[0]):
+        for fill in fills.get(read.operands[0], ()):
             early = ahead[fill] - ahead[read]
             if early < 0 or (early == 0 and position[fill] > position[read]):
                 stage, need = stage_of(fill), ahead[fill] + (1 if early == 0 else -early)
