@@ -30,8 +30,13 @@ def access_cycles(
     offsets = np.asarray(layout.offset(list(coordinates))) * element_bytes
     width = max(len(registers) * element_bytes, BANK_BYTES)
     access = target.lds_access(kind, width)
-    cycles = _cycles_by_wave(offsets, np.array(access.phases), width // BANK_BYTES, access.banks)
+    cycles = _cycles_by_wave(offsets, _lanes(access.phases), width // BANK_BYTES, access.banks)
     return int(cycles.max()), len(access.phases) * max(1, len(access.phases[0]) * width // (access.banks * BANK_BYTES))
+
+
+@lru_cache(maxsize=64)
+def _lanes(phases: tuple[tuple[int, ...], ...]) -> Integers:
+    return np.array(phases)
 
 
 def _cycles_by_wave(offsets: Integers, phases: Integers, width: int, banks: int) -> Integers:

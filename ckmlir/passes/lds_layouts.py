@@ -66,23 +66,28 @@ def choose_layout(
     best: Choice | None = None
     hopeful: int | None = None  # the fewest cycles that representatives took so far
     for layout in candidates(plain, accesses, element_bytes, padding, cell):
-        first = _cost(layout, representatives, element_bytes, target)
-        if best is not None and hopeful is not None and first.cycles >= hopeful:
+        first = _cost(layout, representatives, element_bytes, target, hopeful)
+        if first is None:
             continue
         hopeful = first.cycles
-        choice = _cost(layout, accesses, element_bytes, target)
-        if best is None or choice.cycles < best.cycles:
-            best = choice
-        if best.conflicts == 0:
+        best = _cost(layout, accesses, element_bytes, target, best.cycles if best else None) or best
+        if best is not None and best.conflicts == 0:
             break
     assert best is not None
     return best
 
 
-def _cost(layout: LdsLayout, accesses: Sequence[Access], element_bytes: int, target: Target) -> Choice:
-    """What accesses cost together."""
-    pairs = [access_cycles(layout, a.distribution, a.registers, element_bytes, a.kind, target) for a in accesses]
-    return Choice(layout, sum(cycles for cycles, _ in pairs), sum(ideal for _, ideal in pairs))
+def _cost(
+    layout: LdsLayout, accesses: Sequence[Access], element_bytes: int, target: Target, below: int | None
+) -> Choice | None:
+    """What accesses cost together; None for as many cycles as `below`, or more."""
+    total = least = 0
+    for one in accesses:
+        cycles, ideal = access_cycles(layout, one.distribution, one.registers, element_bytes, one.kind, target)
+        total, least = total + cycles, least + ideal
+        if below is not None and total >= below:
+            return None
+    return Choice(layout, total, least)
 
 
 def candidates(

@@ -94,6 +94,10 @@ class Target:
     features: frozenset[str]
     mfma_cycles: Mapping[str, int] = field(hash=False)
     """The matrix instructions of the chip by name, with the cycles that one occupies its SIMD's matrix core."""
+    _mfmas: dict[tuple[str, str, bool], tuple[MfmaInstruction, ...]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
+    """Those of types that were asked for: kernels are chosen from hundreds, each of which asks."""
 
     def __str__(self) -> str:
         return self.name
@@ -164,13 +168,13 @@ class Target:
         """The single-block matrix instructions for dtypes `a` and `b` (default: the same), fastest first; of a sparse A
         or of a dense one.
         """
-        found = [
-            INSTRUCTIONS[name]
-            for name in self.mfma_cycles
-            if INSTRUCTIONS[name].blocks == 1
-            and (INSTRUCTIONS[name].a, INSTRUCTIONS[name].b, INSTRUCTIONS[name].sparse) == (a, b or a, sparse)
-        ]
-        return tuple(sorted(found, key=lambda i: (self.mfma_cycles[i.name] / i.operations, i.scaled, -i.m)))
+        types = a, b or a, sparse
+        if types not in self._mfmas:
+            single = [INSTRUCTIONS[name] for name in self.mfma_cycles if INSTRUCTIONS[name].blocks == 1]
+            found = [one for one in single if (one.a, one.b, one.sparse) == types]
+            found.sort(key=lambda i: (self.mfma_cycles[i.name] / i.operations, i.scaled, -i.m))
+            self._mfmas[types] = tuple(found)
+        return self._mfmas[types]
 
     def find_mfma(self, shape: str, a: str, b: str | None = None, *, sparse: bool = False) -> MfmaInstruction:
         """The matrix instruction of `shape` ("32x32x8") for operands of dtypes `a` and `b` (default: the same).
