@@ -64,8 +64,8 @@ LEAST = 2
 """Low blocks for each compute unit, below which they are too few."""
 FEW_DEPTH = 2 * DEPTH
 SHORT = 32
-"""Steps of the loop at most for which one LDS buffer is better than two, where two leave room for a single workgroup on
-a compute unit: nothing else runs beside its way into the loop and its stores. By the model on gfx942, bf16, 4096 tokens,
+"""Steps of the loop at most for which one LDS buffer is better than two, where two leave room for one workgroup on a
+compute unit: nothing else runs beside its way into the loop and its stores. By the model on gfx942, bf16, 4096 tokens,
 in us with compv4 and compv3: 8 experts of 2, n = 1024, k = 512 20.5 and 17.1, 1024 29.0 and 26.7, 2048 45.8 and 45.7,
 4096 79.5 and 83.8; down, 32 experts of 4, n = 1024, k = 512 47.8 and 36.7, 2048 98.4 and 96.4, 4096 165.8 and 172.2.
 """
