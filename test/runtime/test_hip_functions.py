@@ -44,8 +44,11 @@ def test_functions_on_a_gpu(driver: DriverDouble) -> None:
         summed = nn.matmul(view, nn.asarray(weight).T, stream=stream)
         weights = nn.softmax(summed, 0, stream=stream)
         assert close(weights.numpy(stream), powers / powers.sum(0))
+        behind = nn.asarray(x)[:, :5, 3:19]  # begins within the vectors that are loaded
+        shifted = nn.linear(behind, nn.asarray(weight), nn.asarray(bias), stream=stream)
+        assert close(shifted.numpy(stream), exact(x)[:, :5, 3:19] @ exact(weight).T + exact(bias))
         stream.close()
-        del view, made, summed, weights
+        del view, made, summed, weights, behind, shifted
         assert len(driver.launches) >= 5
     gc.collect()
 
