@@ -46,17 +46,21 @@ class BoundPlans:
         )
 
     def _new(self, problem: Any) -> BoundPlan:
+        return self._by_recording(problem) or self._asked(problem)
+
+    def _by_recording(self, problem: Any) -> BoundPlan | None:
         if self._recorded is None:
-            return self._asked(problem)
+            return None
         try:
             found = self._recorded(problem)
+            example = None if found is None else self._examples.get(found[0])
+            if example is None:  # nobody has taken this way, or somebody is about to note its plan
+                return None
+            bound = example.with_values(found[1], lambda: self._kernels.plan(problem))
         except (ArithmeticError, ValueError):  # what the operator raises is better
-            found = None
-        if found is None:
-            return self._asked(problem)
-        way, values = found
+            return None
         self._unused = 0
-        return self._examples[way].with_values(values, lambda: self._kernels.plan(problem))
+        return bound
 
     def _asked(self, problem: Any) -> BoundPlan:
         bound = BoundPlan.of(self._kernels, self._kernels.plan(problem))
