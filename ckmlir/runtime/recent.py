@@ -25,12 +25,13 @@ class Recent(Generic[V]):
     def get(self, problem: Any, make: Callable[[Any], V]) -> V:
         """The value of an equal problem; if there is none, `make(problem)`, which is remembered. Raises what `make`
         raises."""
-        place = self._values.setdefault(_Key(problem), [])  # a place, so that the key is looked up once
+        key = _Key(problem)
+        place = self._values.get(key)
         if not place:
-            if len(self._values) > self._most:
-                with self._lock:
-                    while len(self._values) > self._most:
-                        del self._values[next(iter(self._values))]
+            with self._lock:
+                place = self._values.setdefault(key, [])
+                while len(self._values) > self._most:
+                    del self._values[next(iter(self._values))]
             place.append(make(problem))
         return place[0]
 

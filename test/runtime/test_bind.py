@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import dataclasses
 import itertools
+import sys
+import threading
 import time
 from collections.abc import Iterator, Sequence
 from typing import Any
@@ -191,6 +193,33 @@ def test_problems_that_differ_by_a_sign_alone_are_told_apart() -> None:
     assert gemms[0] == gemms[1]
     assert [number(one) for one in (*gemms, *gemms)] == [0, 1, 0, 1]
     assert [number(one) for one in (*rows, *rows, gemms[1])] == [2, 3, 2, 3, 4]
+
+
+def test_threads_that_remember_at_once() -> None:
+    recent: Recent[int] = Recent(most=5)
+    problems = [GEMM.problem(m=m) for m in range(1, 40)]
+    failed: list[BaseException] = []
+
+    def look(first: int) -> None:
+        try:
+            for turn in range(200):
+                for place in range(first, first + 39, 3):
+                    problem = problems[(place + turn) % len(problems)]
+                    assert recent.get(problem, lambda one: one.m) == problem.m
+        except BaseException as error:
+            failed.append(error)
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=look, args=(first,)) for first in range(8)]
+        for one in threads:
+            one.start()
+        for one in threads:
+            one.join()
+    finally:
+        sys.setswitchinterval(before)
+    assert not failed
 
 
 @pytest.mark.parametrize("name", list(OPERATORS))
