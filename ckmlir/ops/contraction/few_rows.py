@@ -28,12 +28,19 @@ ONE_ROUND = 5 / 6
 keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
 with 256 (.82 of three rounds) 55600; 16 x 8192 x 1536 takes 16750 on gfx942 with 256 blocks, with 512 (.84 of two)
 15089; 28 x 2048 x 2048, whose B is read twice, 19127 on gfx90a with 64, 14765 with 256."""
+PARTS_TO_SPARE = 8
+"""Parts of K, of which half as many of blocks half as wide are better for products of 16 rows, if that leaves so many
+and no fewer workgroups: partial sums are fewer. By the model on gfx950, cycles with 64 columns and with the choice: f16
+16 x 1024 x 8192 15893, 15082; 16 x 512 x 8192 15849, 12619; fp8 1 x 1024 x 8192 12426, 11375. With fewer parts: f16 28
+x 4096 x 4096 21047, 30361. With fewer workgroups on gfx942 (288 for 304): f16 28 x 512 x 8192 13889, 14556. With more
+rows: f16 28 x 512 x 8192 13949, 14394; 64 x 512 x 8192 14670, 15815."""
 
 
 def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
     """Plans of a product of at most 64 rows, the best first; none for others, or where schedule or waves are named.
 
-    Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as narrow as leaves so many.
+    Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as narrow as leaves so many, or
+    `PARTS_TO_SPARE` of them and as many workgroups.
     Else each has all of K. Then as few compute units as possible idle in the last round; of such blocks those are
     taken that are most, as far as LDS holds all of a compute unit's.
     """
@@ -62,9 +69,17 @@ def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
     """The block where workgroups share its sums; None where that does not pay."""
     rows, depth = _rows(wish), _depths(wish)[0]
     steps, bytes_ = ceil_div(wish.k, depth), depth * bits_of(wish.dtype) // 8
-    parts = {one: default_parts(_blocks(wish, rows, one), steps, target, bytes_) for one in COLUMNS}
+    blocks = {one: _blocks(wish, rows, one) for one in COLUMNS}
+    parts = {one: default_parts(blocks[one], steps, target, bytes_) for one in COLUMNS}
     most = parts[COLUMNS[-1]]
-    return (rows, next(one for one in COLUMNS if parts[one] == most), depth) if most > 1 else None
+    if most == 1:
+        return None
+
+    def pays(columns: int) -> bool:
+        as_many = blocks[columns] * parts[columns] >= blocks[COLUMNS[-1]] * most
+        return parts[columns] == most or (wish.m <= LOW and as_many and parts[columns] >= PARTS_TO_SPARE)
+
+    return rows, next(filter(pays, COLUMNS)), depth
 
 
 def _depths(wish: Wish) -> list[int]:
