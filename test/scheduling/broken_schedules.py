@@ -139,8 +139,8 @@ class Broken:
     def own_waits(self) -> CompiledKernel:
         """The machine code without the waits that LLVM has added.
 
-        One after which only arithmetic comes before a wait of the schedule's is part of that: where LLVM needs a counter
-        a little earlier, it takes it out of the schedule's wait.
+        One after which only arithmetic comes before a wait of the schedule's is part of that: where LLVM needs a
+        counter a little earlier, it takes it out of the schedule's wait.
         """
         code_object = self.kernel.code_object
         data, kernel = code_object.data, code_object.kernel()
