@@ -115,9 +115,11 @@ class Space:
         axes = self._fields(base, target)
         if found.combinations + math.prod(map(len, axes.values())) > MOST:
             raise RequestError(f"a space of {operator.name} with more than {MOST} combinations; expected fewer values")
+        given = {one.name: getattr(base, one.name) for one in dataclasses.fields(base)}
         for values in itertools.product(*axes.values()):
             found.combinations += 1
-            spec = dataclasses.replace(base, **dict(zip(axes, values, strict=True))) if values else base
+            given.update(zip(axes, values, strict=True))
+            spec = type(base)(**given)
             reasons = operator.validate(spec, target) or operator.mismatches(problem, spec, target)
             if reasons:
                 found.dropped[str(reasons[0])] += 1

@@ -7,7 +7,7 @@ import dataclasses
 import functools
 import json
 import typing
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
 from ckmlir.errors import as_json
@@ -153,7 +153,7 @@ def by(lengths: tuple[int, ...]) -> str:
     return "x".join(map(str, lengths))
 
 
-def not_a_choice(spec: Spec, **choices: tuple[object, ...]) -> Iterator[Reason]:
+def not_a_choice(spec: Spec, **choices: Collection[object]) -> Iterator[Reason]:
     """A reason for every named field whose value is not among its choices."""
     for field, allowed in choices.items():
         value = getattr(spec, field)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 
 from ckmlir.ops.contraction.block_resources import block_resources
 from ckmlir.ops.contraction.contraction_spec import (
@@ -46,17 +46,21 @@ CLASS_SINKS = ("store", "partial", "atomic")
 SCALED_WALKS = ("grid", "table", "persistent", "experts")
 """Walks whose products may have scales."""
 
+TYPES = {**OUTPUTS, **PACKED_OUTPUTS}
+TAKEN: dict[str, Collection[object]] = {
+    "dtype": tuple(TYPES), "b_dtype": ("", *TYPES, *PACKED_INTEGERS), "layout": LAYOUTS, "epilogue": EPILOGUES,
+    "schedule": SCHEDULES, "walk": WALKS, "sink": SINKS, "shuffled": (0, *COLUMNS), "products": (1, 2),
+    "batch": tuple(range(MOST_DIMENSIONS + 1)), "index_order": ORDERS,
+}  # fmt: skip
+"""What fields may be, whatever the others are."""
+
 
 def invalid_fields(spec: ContractionSpec, target: Target) -> list[Reason]:
     """Why `target` cannot run this kernel; empty when it can."""
-    types = {**OUTPUTS, **PACKED_OUTPUTS}
-    outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else types.get(spec.dtype, (spec.out,))
+    outputs = COMPUTED[computing_type(spec.dtype)] if spec.op else TYPES.get(spec.dtype, (spec.out,))
     reasons = [
         *not_a_choice(
-            spec, dtype=tuple(types), b_dtype=("", *types, *PACKED_INTEGERS), taken=("", spec.dtype, "f16"),
-            out=outputs, layout=LAYOUTS, epilogue=EPILOGUES, schedule=tuple(SCHEDULES),
-            walk=WALKS, sink=SINKS, shuffled=(0, *COLUMNS), products=(1, 2), batch=tuple(range(MOST_DIMENSIONS + 1)),
-            index_order=ORDERS,
+            spec, taken=("", spec.dtype, "f16"), out=outputs, **TAKEN,
         ),
         *not_powers_of_two(spec, "block", "waves", "align", "slices"),
         *_pad_letters(spec),
@@ -349,15 +353,17 @@ def _alignment(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     for place, tensor in enumerate("ab"):
         size = spec.held[place].bytes
         aligned = spec.align[place] * size
+        if schedule.path_of(tensor) != "direct":
+            continue
         widths = [width for width in target.direct_to_lds if width & (width - 1) == 0]
-        if schedule.path_of(tensor) == "direct" and not any(size <= width <= aligned for width in widths):
+        if not any(size <= width <= aligned for width in widths):
             able = " or ".join(map(str, widths))
             why = f"rows of {'AB'[place]} are aligned to {aligned} bytes, copies to LDS take whole elements in {able}"
             least = min((width for width in widths if width >= size), default=None)
             right = f"rows of a multiple of {least} bytes, or another schedule" if least else "another schedule"
             yield Reason("schedule", spec.schedule, why, f"expected {right}")
         row, copied = spec.held[place].size(spec.block[2]), WAVE_SIZE * NARROWEST_COPY
-        if schedule.path_of(tensor) == "direct" and row % copied and row & (row - 1):
+        if row % copied and row & (row - 1):
             why = f"rows of {'AB'[place]} have {row} bytes in the block, which a wave's copies to LDS do not fill"
             yield Reason("schedule", spec.schedule, why, "expected a schedule that loads, such as compv3")
 
