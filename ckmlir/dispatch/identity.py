@@ -5,8 +5,9 @@ one signature may stand for each other where their algorithms allow. The identif
 
     gemm/gfx942/gemm_f16_f16_rcr_64x64x64_waves2x2_mfma32x32x8_cshuffle_compv4_align8x8x8#0f5b3c62a91d7e84
 
-An operator, a chip, the specification's name for people, and a digest of all fields. It depends on the specification
-alone, not on the compiler: two versions that call a kernel by one identifier were asked for the same.
+An operator, a chip, the specification's name for people, and a digest of all fields but those that have their defaults.
+It depends on the specification alone, not on the compiler: two versions that call a kernel by one identifier were asked
+for the same. A field that a later version adds changes no identifier, since its default is what was there before.
 """
 
 from __future__ import annotations
@@ -42,7 +43,7 @@ class Identifier:
     Attributes:
         operator, target: names of the operator and the chip.
         name: of the specification, for people.
-        digest: of the operator, the chip and every field.
+        digest: of the operator, the chip and every field that has not its default.
     """
 
     operator: str
@@ -86,7 +87,7 @@ class Kernel:
     @cached_property
     def identifier(self) -> str:
         """See the module's text."""
-        parts = {"op": self.operator.name, "arch": self.target.name, "spec": self.spec.to_dict()}
+        parts = {"op": self.operator.name, "arch": self.target.name, "spec": self.spec.distinctive()}
         text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
         return str(Identifier(self.operator.name, self.target.name, self.spec.name, digest))
@@ -111,11 +112,12 @@ class Kernel:
         }
 
     @staticmethod
-    def from_dict(values: object, find: Find = find_operator) -> Kernel:
+    def from_dict(values: object, find: Find = find_operator, *, older: bool = False) -> Kernel:
         """The inverse of `to_dict`; the identifier may be missing.
 
         Args:
             find: finds operators by name, where they are not those of `ckmlir.ops`.
+            older: an earlier version may have written it: fields that have defaults may be missing.
 
         Raises:
             RequestError: a field is missing, unknown, wrongly typed or in the wrong part; a newer schema; an
@@ -133,7 +135,7 @@ class Kernel:
                     other = "algorithm" if own else "signature"
                     raise RequestError(f"kernel of {operator.name}: {part}.{name} belongs to its {other}")
         try:
-            spec = operator.spec_type.from_dict({**found["signature"], **found["algorithm"]})
+            spec = operator.spec_type.from_dict({**found["signature"], **found["algorithm"]}, older=older)
         except RequestError as error:
             raise RequestError(f"kernel of {operator.name}: {error}") from None
         kernel = Kernel(operator, spec, target)

@@ -110,7 +110,7 @@ class Library:
         registry = Registry(name=self.path.name)
         for identifier, row in self._rows.items():
             try:
-                registry.add(Kernel.from_dict(row["kernel"], find))
+                registry.add(Kernel.from_dict(row["kernel"], find, older=True))
             except RequestError as error:
                 if not partial:
                     raise LibraryError(f"{self.path}: {identifier}: {error}") from None

@@ -84,7 +84,7 @@ class Record:
             raise RequestError(f"{where}: expected either median_us or refused")
         asked = Asked.from_dict(found, where)
         try:
-            kernel = Kernel.from_dict(found["kernel"])
+            kernel = Kernel.from_dict(found["kernel"], older=True)
         except RequestError as error:
             raise RequestError(f"{where}: {error}") from None
         if (kernel.operator, kernel.target) != (asked.operator, asked.target):

@@ -86,13 +86,27 @@ class Spec(abc.ABC):
         """One line of JSON; `from_json` gives back an equal specification."""
         return json.dumps(self.to_dict())
 
+    def distinctive(self) -> dict[str, Any]:
+        """As `to_dict`, without fields that have their defaults: what says the same after further fields have come."""
+        defaults = _defaults(type(self))
+        return {name: value for name, value in self.to_dict().items() if getattr(self, name) != defaults.get(name)}
+
     @classmethod
-    def from_dict(cls: type[S], values: object) -> S:
-        """The inverse of `to_dict`. Raises RequestError for missing, unknown and wrongly typed fields."""
+    def from_dict(cls: type[S], values: object, *, older: bool = False) -> S:
+        """The inverse of `to_dict`.
+
+        Args:
+            older: an earlier version may have written it: fields that have defaults may be missing.
+
+        Raises:
+            RequestError: missing, unknown and wrongly typed fields.
+        """
         if not isinstance(values, dict):
             raise RequestError(f"{cls.__name__}: expected an object of fields, got {as_json(values)}")
         types = _types(cls)
         names = list(types)
+        if older:
+            values = {**_defaults(cls), **values}
         missing, unknown = set(names) - set(values), set(values) - set(names)
         if missing or unknown:
             which = f"{'no' if missing else 'unknown'} field {sorted(missing or map(str, unknown))[0]}"
@@ -114,6 +128,12 @@ def _types(cls: type[Spec]) -> Mapping[str, Any]:
     """The fields' types by name, without what annotations add to them."""
     hints = typing.get_type_hints(cls)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
+
+
+@functools.cache
+def _defaults(cls: type[Spec]) -> Mapping[str, Any]:
+    """The fields' defaults, of those that have one."""
+    return {one.name: one.default for one in dataclasses.fields(cls) if one.default is not dataclasses.MISSING}
 
 
 @functools.cache

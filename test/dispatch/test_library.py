@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import hashlib
 import json
 import os
 import subprocess
 import sys
 from collections.abc import Callable
 from contextlib import closing
+from dataclasses import MISSING, fields
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -173,21 +176,47 @@ def test_a_damaged_code_object_is_refused_when_it_is_wanted(file: Path, tmp_path
         Library.load(tmp_path / "none.ckl")
 
 
+def with_kernels(change: Callable[[list[Any]], None], data: bytes) -> bytes:
+    """A library whose manifest has other kernels, and says so."""
+    line, _, rest = data.partition(b"\n")
+    header = json.loads(line)
+    manifest = json.loads(rest[: header["manifest"]])
+    change([row["kernel"] for row in manifest["kernels"]])
+    written = json.dumps(manifest).encode()
+    return with_header(
+        line + b"\n" + written + rest[header["manifest"] :],
+        manifest=len(written), sha256=hashlib.sha256(written).hexdigest(),
+    )  # fmt: skip
+
+
+def test_a_library_of_before_a_field_was_there(tmp_path: Path) -> None:
+    """A field that came later has its default, which is what was there before; kernels keep their names."""
+    gemm, left_out = find_operator("gemm"), []
+    kernel = Kernel(gemm, gemm.spec(gemm.problem(m=64, n=64, k=64), GFX942), GFX942)
+    build([kernel], tmp_path / "lib.ckl", processes=1)
+
+    def without_defaults(kernels: list[Any]) -> None:
+        defaults = {one.name: one.default for one in fields(gemm.spec_type) if one.default is not MISSING}
+        for kernel in kernels:
+            for part in (kernel["signature"], kernel["algorithm"]):
+                for name in [name for name, value in part.items() if name in defaults and value == defaults[name]]:
+                    left_out.append(part.pop(name))
+
+    library = Library.load(changed(tmp_path / "lib.ckl", tmp_path, partial(with_kernels, without_defaults)))
+    assert left_out
+    assert list(library.registry()) == [kernel]
+    assert library.find(gemm, kernel.spec, GFX942)
+    with pytest.raises(RequestError, match="no field"):  # of JSON that people write nothing may be missing
+        Kernel.from_dict(library.described(kernel.identifier)["kernel"])
+
+
 def test_a_kernel_that_this_version_does_not_know(file: Path, tmp_path: Path) -> None:
     """An older or newer library is read as far as it can be, if that is wanted."""
 
-    def with_another_field(data: bytes) -> bytes:
-        import hashlib
+    def with_another_field(kernels: list[Any]) -> None:
+        kernels[0]["algorithm"]["unrolled"] = 4
 
-        line, _, rest = data.partition(b"\n")
-        header = json.loads(line)
-        manifest = json.loads(rest[: header["manifest"]])
-        manifest["kernels"][0]["kernel"]["algorithm"]["unrolled"] = 4
-        written = json.dumps(manifest).encode()
-        header |= {"manifest": len(written), "sha256": hashlib.sha256(written).hexdigest()}
-        return json.dumps(header).encode() + b"\n" + written + rest[json.loads(line)["manifest"] :]
-
-    library = Library.load(changed(file, tmp_path, with_another_field))
+    library = Library.load(changed(file, tmp_path, partial(with_kernels, with_another_field)))
     with pytest.raises(LibraryError, match="unknown field unrolled; the fields are"):
         library.registry()
     assert len(library.registry(partial=True)) == 3
