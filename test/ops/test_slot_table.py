@@ -15,7 +15,7 @@ from ckmlir.ops.attention.key_blocks import BESIDE
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.attention.slot_table import Shares
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 
 BLOCK = (32, 128)
 
@@ -168,6 +168,8 @@ def test_more_work_than_is_counted() -> None:
     side = Rows("q", 1 << 20), Rows("k", 1 << 20)
     with pytest.raises(RequestError, match=r"persistent=1: .* steps; kernels count to 2147483647"):
         Shares(4, 64, *side, BLOCK, 304).check()
+    with pytest.raises(RequestError, match=r"persistent=1: queries and keys of a sequence are 2147483647 together"):
+        Shares(1, 1, Rows("q", 7), Rows("k", MAXIMUM_SIZE - 7), BLOCK, 16).check()
 
 
 def published_slots(queries: list[int], keys: list[int], heads: int, workgroups: int) -> list[int]:

@@ -141,6 +141,10 @@ class Shares:
 
     def check(self) -> None:
         """Raise RequestError for more work than 32 bits count."""
+        most = MAXIMUM_SIZE - sum(self.block)  # blocks that masks cut end behind the last query and the last key
+        if (together := self.queries.longest + self.keys.longest) > most:
+            what = f"persistent=1: queries and keys of a sequence are {together} together"
+            raise RequestError(f"{what}; expected at most {most}, or persistent=0")
         width = steps_of(self.queries.longest, self.block)
         blocks = self.sequences * self.heads * int(blocks_of(self.keys.longest, self.block))
         most = (blocks + self.workgroups) * width

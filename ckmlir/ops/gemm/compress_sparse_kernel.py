@@ -73,11 +73,12 @@ def build(spec: CompressSpec, target: Target) -> Kernel:
         fours = (coordinates(first, 1) + byte) * FOURS + coordinates(first, 2)
         named = where(fours * OF < k, first + (second << BITS), 0)
         code = reduce_sum(reduce_sum(named << (coordinates(named, 2) * (KEPT * BITS)), 3), 2)
-        lengths, pitch = index_bytes(k).multiple_of(of_index), given.ld_index.multiple_of(of_index)
+        length = index_bytes(k)
         if spec.index_order == PIECES:
-            whole = view_of_pieces(given.index, given.m, index_bytes(k))
+            whole = view_of_pieces(given.index, given.m, length)
         else:
-            whole = view(given.index, (given.m, lengths), (pitch, 1))
+            pitch = given.ld_index.multiple_of(of_index)
+            whole = view(given.index, (given.m, length.multiple_of(of_index)), (pitch, 1))
         index = whole.pad(HEIGHT, BYTES)
         signed = where(code > 127, code - 256, code)
         store(cast(signed, "i8"), index.window((HEIGHT, BYTES), (row, byte)))
