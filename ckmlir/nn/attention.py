@@ -218,8 +218,8 @@ def slopes_of(call: Call, slopes: Any, sequences: int, heads: int, keys: dict[st
 def seeds_of(
     call: Call, dropout_p: float, seed: int | None, other: Given, keys: dict[str, object]
 ) -> dict[str, Given]:
-    """Dropout, noted among the keys, and its seed beside another array, where it is no part of a request: with every
-    seed the same kernel is launched with the same arguments. Raises DeviceError for dropout without a seed."""
+    """Dropout, noted among the keys, and its seed as an array beside another one. The request does not hold the seed:
+    every one launches the same kernel with the same arguments. Raises DeviceError for dropout without a seed."""
     if not dropout_p:
         return {}
     if seed is None or not 0 <= seed < 1 << 63:

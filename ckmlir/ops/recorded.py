@@ -50,7 +50,7 @@ class Recorded:
                 way = recorder.recorded(outputs(function(recorder.shadow(problem, "problem"))))
             except Hashed as found:
                 self._fixed |= recorder.numbers_below(found.symbol)
-            except Exception:
+            except Exception:  # of whatever code the symbols came to: nothing is lost but the recording
                 return None
             else:
                 return self._added(way)

@@ -158,7 +158,7 @@ class Recorder:
     """What is noted: definitions of names in their order, and conditions between them."""
 
     def __init__(self, fixed: frozenset[str] = frozenset()) -> None:
-        """Numbers of the problem that are `fixed`, by the text that reads them, are no symbols but conditions."""
+        """Numbers of the problem that are `fixed`, by the text that reads them, become conditions, not symbols."""
         self.is_open = True
         self._fixed = fixed
         self._constants: dict[str, Any] = {}

@@ -34,7 +34,7 @@ class BoundLaunch(NamedTuple):
 
 
 class BoundPlan:
-    """See the module's text."""
+    """Prepared launches and fills, in the order in which they are queued."""
 
     def __init__(
         self, kernels: OperatorKernels, workspaces: dict[str, int],

@@ -23,7 +23,7 @@ TRIES = 8
 
 
 class BoundPlans:
-    """See the module's text. Any thread may use it."""
+    """Bound plans of one operator's kernels, by problem. Any thread may use it."""
 
     def __init__(self, kernels: OperatorKernels) -> None:
         self._kernels = kernels

@@ -89,7 +89,7 @@ def check_grid(kernel: str, grid: Extent, block: Extent) -> None:
     if further and 0 < x * block[0] <= MAXIMUM_GRID_ITEMS and min(block) > 0:
         return  # what nearly all are
     if min(grid) < 1 or min(block) < 1:
-        raise DeviceError(f"{kernel}: grid {grid} and block {block} must be positive; skip a launch of nothing")
+        raise DeviceError(f"{kernel}: grid {grid} and block {block} must be positive; do not queue empty launches")
     for blocks, items in zip(grid, block, strict=True):
         if blocks * items > MAXIMUM_GRID_ITEMS:
             raise DeviceError(f"{kernel}: {blocks} workgroups of {items} work-items exceed {MAXIMUM_GRID_ITEMS}")

@@ -186,8 +186,8 @@ def test_schedules_are_proved(chip: str, operator: Any, keys: Keys, schedule: st
 @pytest.mark.parametrize("chip", ["gfx942", "gfx950"])
 def test_what_a_step_takes(chip: str) -> None:
     """Vector instructions of the steady loop: none more for heads but for pairs that LLVM leaves apart and addresses of
-    V, which parts read in shorter pieces, at most 30 for blocks; 195 with none of these, where clamps of weights would
-    take 96 more; nothing is spilled.
+    V, which parts read in shorter pieces, at most 30 for blocks, 220 in all; 195 with none of these, where clamps of
+    weights would take 96 more; nothing is spilled.
     """
     target, counts = get_target(chip), {}
     for scales in ("tensor", "head", "block"):
@@ -196,7 +196,7 @@ def test_what_a_step_takes(chip: str) -> None:
         assert kernel.code_object.kernel().metadata.vgpr_spill_count == 0
         counts[scales] = steady_loop(kernel.code_object, kernel.kernel_name).mix["valu"]
     assert counts["head"] <= counts["tensor"] + 12 and counts["tensor"] <= 195
-    assert counts["block"] <= counts["tensor"] + 30
+    assert counts["block"] <= min(counts["tensor"] + 30, 220)
 
 
 @pytest.mark.one_in(2)
@@ -206,7 +206,7 @@ def test_what_a_step_takes(chip: str) -> None:
 ], ids=["pages", "blocks"])  # fmt: skip
 def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str) -> None:
     """Vector instructions of the steady loop, register moves among them, for 16 keys that share a scale: at most 66
-    more than without scales, of pages 45; no register is spilled."""
+    more than without scales and 240, of pages 45 and 350; no register is spilled."""
     target, counts = get_target(chip), []
     for more in ({}, scaled):
         problem = operator.problem(sq=1024, sk=1024, h=1, d=128, dtype="fp8", **alone, **more)
@@ -217,7 +217,7 @@ def test_what_few_keys_take(operator: Any, alone: Keys, scaled: Keys, chip: str)
         mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
         assert spec.block[1] == 64 and mix["mfma"] == {"gfx942": 32, "gfx950": 8}[chip]
         counts.append(mix["valu"] + mix["vmov"])
-    assert counts[1] <= counts[0] + (66 if operator is FMHA else 45)
+    assert counts[1] <= (min(240, counts[0] + 66) if operator is FMHA else min(350, counts[0] + 45))
 
 
 @pytest.mark.one_in(2)
