@@ -199,7 +199,6 @@ def test_every_request_is_taken_somewhere() -> None:
         assert not all(refused(name, request, chip) for chip in CHIPS), (name, request)
 
 
-@pytest.mark.one_in(4)
 @pytest.mark.parametrize(("name", "request_", "chip"), list(cases()))
 def test_nothing_is_found(name: str, request_: Keys, chip: str) -> None:
     if refused(name, dict(request_), chip):
