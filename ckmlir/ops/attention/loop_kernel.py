@@ -1,7 +1,7 @@
 """The loop over keys: the only one of attention forward.
 
 An iteration multiplies the queries with a block of keys, changes the scores, makes weights of them and adds the block's
-values, weighted. What varies is a part; docs/architecture.md lists the kinds of parts, and shows how one is added.
+values, weighted. What varies is a part; docs/operators.md lists the kinds of parts, and shows how one is added.
 
 Both products have their operands swapped, so that a lane holds whole parts of a query's row: the weights need one
 exchange between lanes, and are the operand of the second product where they lie (`Mma.with_k_chunk`).
