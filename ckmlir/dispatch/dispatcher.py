@@ -102,7 +102,7 @@ class Selection:
 
 
 class Dispatcher:
-    """See the module's text.
+    """Chooses a kernel of its registries for each problem, by the first of its policies that has an answer.
 
     Attributes:
         misses: requests that no kernel of the registry computed, and how often they were asked anew; what to build.

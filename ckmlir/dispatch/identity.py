@@ -86,7 +86,7 @@ class Kernel:
 
     @cached_property
     def identifier(self) -> str:
-        """See the module's text."""
+        """What the kernel is called: operator, chip, name for people, and a digest of its specification."""
         parts = {"op": self.operator.name, "arch": self.target.name, "spec": self.spec.distinctive()}
         text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
         digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]

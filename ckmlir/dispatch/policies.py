@@ -39,7 +39,7 @@ class Query(NamedTuple):
 
 Answer = Kernel | str | Iterable[Kernel | str] | None
 Policy = Callable[[Query, Fitting], Answer]
-"""See the module's text."""
+"""Anything that is called with a query and the kernels that fit, and names those it would take, the best first."""
 
 
 def name_of(policy: Policy) -> str:

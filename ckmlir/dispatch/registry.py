@@ -67,7 +67,7 @@ class Explanation:
 
 
 class Registry:
-    """See the module's text.
+    """Kernels in an order, found by what they compute. Any number of threads may use one.
 
     Attributes:
         name: for people, in messages and files.

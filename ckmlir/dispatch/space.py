@@ -67,7 +67,7 @@ class Expansion:
 
 @dataclass(frozen=True)
 class Space:
-    """See the module's text.
+    """Axes of keys and of algorithms, in all combinations.
 
     Attributes:
         keys: of the request, by name; those that are not there have their defaults.

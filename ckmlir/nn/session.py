@@ -42,7 +42,7 @@ TYPICAL = 513
 
 
 class Session:
-    """See the module's text.
+    """Where functions on arrays run: a device, a dispatcher, and the executables that were used.
 
     Attributes:
         device, target: where kernels run, and the chip that they are for.

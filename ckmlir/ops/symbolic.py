@@ -40,7 +40,7 @@ class NotRecorded(Exception):
 
 
 class Symbol:
-    """A number that records; see the module."""
+    """A number that has a value and records what is computed of it."""
 
     __slots__ = ("_recorder", "name", "value")
     __array_ufunc__ = None  # NumPy's scalars leave operations to it

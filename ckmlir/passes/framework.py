@@ -66,7 +66,7 @@ def fail(op: Any, message: str, notes: Iterable[tuple[str, Any]] = ()) -> NoRetu
 
 @dataclass(frozen=True)
 class Pass:
-    """Base of all passes; see the module's text for how one looks."""
+    """Base of all passes; the module's docstring shows one."""
 
     name: ClassVar[str]
     called: ClassVar[str] = ""

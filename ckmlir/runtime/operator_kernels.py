@@ -21,7 +21,7 @@ from ckmlir.targets import Target
 
 
 class OperatorKernels:
-    """See the module's text. Kernels are compiled and loaded when a problem first needs them.
+    """The kernels of one specification on one device, compiled and loaded when a problem first needs them.
 
     Attributes:
         target: the chip that specifications are chosen for; `chip` is the same with the compute units that the device

@@ -49,7 +49,7 @@ class _Aside:
 
 
 class Interleaving:
-    """See the module's text.
+    """Has workgroups take turns, since they may wait for each other.
 
     Attributes:
         progress: a number that changes when a workgroup begins or ends.

@@ -57,7 +57,7 @@ Body = Callable[[Any], None]
 
 
 class Walk(Protocol):
-    """See the module's text."""
+    """Which blocks of keys a workgroup takes, and the kernel arguments that say so."""
 
     def arguments(self) -> dict[str, Any]:
         """Kernel arguments that only this walk has."""

@@ -35,7 +35,7 @@ LEFT_OUT = ("mode", "v_layout")
 
 
 class FmhaBatchPrefill(FmhaFwd):
-    """See the module's text."""
+    """The operator `fmha_batch_prefill`, which the module's docstring describes."""
 
     name = "fmha_batch_prefill"
     summary = "attention over packed queries with K and V in pages, by vLLM's or SGLang's tables"

@@ -119,7 +119,7 @@ ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
 class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
-    """See the module's text."""
+    """The operator `fmha_bwd`, which the module's docstring describes."""
 
     name = "fmha_bwd"
     summary = "attention backward: dQ, dK and dV, with masks, grouped heads, group mode, bias, ALiBi and dropout"

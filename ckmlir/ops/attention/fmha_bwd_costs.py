@@ -67,7 +67,7 @@ class CostsSpec(Spec):
 
 
 class Costs(Operator[Shares, CostsSpec]):
-    """See the module's text."""
+    """The operator `fmha_bwd_costs`, which the module's docstring describes."""
 
     name = "fmha_bwd_costs"
     summary = "attention backward with a fixed number of workgroups: where the work of each sequence begins"

@@ -112,7 +112,7 @@ class DotDoOSpec(Spec):
 
 
 class DotDoO(Operator[Problem, DotDoOSpec]):
-    """See the module's text."""
+    """The operator `fmha_bwd_dot_do_o`, which the module's docstring describes."""
 
     name = "fmha_bwd_dot_do_o"
     summary = "attention backward, first step: minus rowsum(dO·O) of every query"

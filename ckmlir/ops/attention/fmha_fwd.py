@@ -91,7 +91,7 @@ LAYOUTS = ("bhsd", "bshd")
 
 
 class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
-    """See the module's text.
+    """The operator `fmha_fwd`, which the module's docstring describes.
 
     Attributes:
         parts: kinds of parts that requests may add, in the order in which they change scores.

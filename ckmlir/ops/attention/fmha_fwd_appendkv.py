@@ -143,7 +143,7 @@ class AppendSpec(Spec):
 
 
 class AppendKV(Operator[AppendProblem, AppendSpec]):
-    """See the module's text."""
+    """The operator `fmha_fwd_appendkv`, which the module's docstring describes."""
 
     name = "fmha_fwd_appendkv"
     summary = "new keys and values written behind those of a cache, dense or in pages, keys and queries rotated (RoPE)"

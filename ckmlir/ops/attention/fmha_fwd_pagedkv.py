@@ -29,7 +29,7 @@ PAGE_SIZE = 128
 
 
 class FmhaFwdPagedkv(FmhaFwd):
-    """See the module's text."""
+    """The operator `fmha_fwd_pagedkv`, which the module's docstring describes."""
 
     name = "fmha_fwd_pagedkv"
     summary = "attention forward with K and V in the pages of a pool, of any power of two keys"

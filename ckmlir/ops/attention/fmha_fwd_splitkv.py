@@ -73,7 +73,7 @@ class SplitProblem(Problem):
 
 
 class FmhaFwdSplitkv(FmhaFwd):
-    """See the module's text."""
+    """The operator `fmha_fwd_splitkv`, which the module's docstring describes."""
 
     name = "fmha_fwd_splitkv"
     summary = "attention forward with the keys of a block shared by workgroups: for few queries and many keys"

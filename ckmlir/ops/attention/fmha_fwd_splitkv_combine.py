@@ -114,7 +114,7 @@ class CombineSpec(Spec):
 
 
 class Combine(Operator[CombineProblem, CombineSpec]):
-    """See the module's text."""
+    """The operator `fmha_fwd_splitkv_combine`, which the module's docstring describes."""
 
     name = "fmha_fwd_splitkv_combine"
     summary = "attention over all keys from those over parts of them, the second step of fmha_fwd_splitkv"

@@ -37,7 +37,7 @@ SCALES = ("q_scale", "k_scale", "v_scale")
 
 
 class HstuAttention(FmhaFwd):
-    """See the module's text."""
+    """The operator `hstu_attention`, which the module's docstring describes."""
 
     name = "hstu_attention"
     summary = "attention with SiLU weights over jagged sequences, with windows, contexts and candidates (HSTU)"

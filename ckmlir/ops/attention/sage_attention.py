@@ -36,7 +36,7 @@ OUTPUTS = ("bf16", "f16")
 
 
 class SageAttention(FmhaFwd):
-    """See the module's text."""
+    """The operator `sage_attention`, which the module's docstring describes."""
 
     name = "sage_attention"
     summary = "attention forward with Q and K in i8 or fp8 by blocks with scales, V in fp8, f16 or bf16"

@@ -37,7 +37,7 @@ from ckmlir.targets import Target
 
 
 class SparseAttention(FmhaFwd):
-    """See the module's text."""
+    """The operator `sparse_attention`, which the module's docstring describes."""
 
     name = "sparse_attention"
     summary = "attention forward over listed or mapped blocks of keys for each block of queries"

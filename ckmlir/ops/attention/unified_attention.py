@@ -72,7 +72,7 @@ class EndingMask(MaskKey):
 
 
 class UnifiedAttention(FmhaFwdSplitkv):
-    """See the module's text."""
+    """The operator `unified_attention`, which the module's docstring describes."""
 
     name = "unified_attention"
     summary = "attention of sequences that are prefilled and that decode in one launch, with K and V in pages"

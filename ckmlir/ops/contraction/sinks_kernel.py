@@ -18,7 +18,7 @@ Write = Callable[[Sequence[Tile], Put], None]
 
 
 class Sink(Protocol):
-    """See the module's text."""
+    """What becomes of the sums of a workgroup."""
 
     def take(self, work: Work, totals: Sequence[Tile], write: Write) -> None:
         """Trace what becomes of the accumulators of a piece of work."""

@@ -142,7 +142,7 @@ class SumSpec(TileSpec):
 
 
 class SumParts(Operator[SumProblem, SumSpec]):
-    """See the module's text."""
+    """The operator `sum_parts`, which the module's docstring describes."""
 
     name = "sum_parts"
     summary = "an expression of sums of parts and D tensors, in a fixed order; the second step of split-K"

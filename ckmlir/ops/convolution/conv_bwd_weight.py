@@ -40,7 +40,7 @@ from ckmlir.targets import Target
 
 
 class ConvBwdWeight(ConvolutionOperator):
-    """See the module's text."""
+    """The operator `conv_bwd_weight`, which the module's docstring describes."""
 
     name = "conv_bwd_weight"
     summary = "gradient of the weights of a convolution, sums in parts, in a fixed order or by atomics"

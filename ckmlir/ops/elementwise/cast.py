@@ -30,7 +30,7 @@ SPREAD = 300.0
 
 
 class Cast(MapOperator):
-    """See the module's text."""
+    """The operator `cast`, which the module's docstring describes."""
 
     name = "cast"
     summary = "a tensor in another element type, saturating where that is narrow"

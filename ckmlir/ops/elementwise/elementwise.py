@@ -35,7 +35,7 @@ def _keys_of(name: str) -> tuple[Key, ...]:
 
 
 class Elementwise(MapOperator):
-    """See the module's text."""
+    """The operator `elementwise`, which the module's docstring describes."""
 
     name = "elementwise"
     summary = "an expression of up to four tensors, element by element, with broadcasting"

@@ -64,7 +64,7 @@ class UnpackSpec(Spec):
 
 
 class UnpackInt4(Operator[Problem, UnpackSpec]):
-    """See the module's text."""
+    """The operator `unpack_int4`, which the module's docstring describes."""
 
     name = "unpack_int4"
     summary = "4-bit integers, two a byte, as floating-point numbers"

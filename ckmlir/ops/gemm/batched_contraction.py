@@ -43,7 +43,7 @@ RANK = 3 * MOST_DIMENSIONS
 
 
 class BatchedContraction(ContractionOperator):
-    """See the module's text."""
+    """The operator `batched_contraction`, which the module's docstring describes."""
 
     name = "batched_contraction"
     summary = "E[G.., M.., N..] = A[G.., M.., K..]·B[G.., N.., K..] of tensors at any strides"

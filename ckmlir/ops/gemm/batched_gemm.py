@@ -36,7 +36,7 @@ ARRAYS = ("a", "b", *NAMES, "c")
 
 
 class BatchedGemm(ContractionOperator):
-    """See the module's text."""
+    """The operator `batched_gemm`, which the module's docstring describes."""
 
     name = "batched_gemm"
     summary = "C[i] = A[i]·B[i] over a batch of up to three dimensions, with strides and broadcasting"

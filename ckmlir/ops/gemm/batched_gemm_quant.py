@@ -27,7 +27,7 @@ ARRAYS = ("a", "b", "scale_a", "scale_b", "zero_b", *NAMES, "c")
 
 
 class BatchedGemmQuant(GemmQuant):
-    """See the module's text."""
+    """The operator `batched_gemm_quant`, which the module's docstring describes."""
 
     name = "batched_gemm_quant"
     summary = "C[i] = op(A[i]·B[i]) of fp8, bf8 or i8 with scales, over a batch with strides and broadcasting"

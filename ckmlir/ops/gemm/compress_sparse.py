@@ -100,7 +100,7 @@ class CompressSpec(Spec):
 
 
 class CompressSparse(Operator[Problem, CompressSpec]):
-    """See the module's text."""
+    """The operator `compress_sparse`, which the module's docstring describes."""
 
     name = "compress_sparse"
     summary = "two of every four elements along rows, and their index, as gemm_sparse takes them"

@@ -33,7 +33,7 @@ SCHEDULES = (PRESHUFFLE, "straight")
 
 
 class Flatmm(ContractionOperator):
-    """See the module's text."""
+    """The operator `flatmm`, which the module's docstring describes."""
 
     name = "flatmm"
     summary = "C = A·B with B in fragment order straight to registers, and an expression of the sums and D tensors"

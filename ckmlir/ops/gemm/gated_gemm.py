@@ -31,7 +31,7 @@ PRODUCTS = 2
 
 
 class GatedGemm(ContractionOperator):
-    """See the module's text."""
+    """The operator `gated_gemm`, which the module's docstring describes."""
 
     name = "gated_gemm"
     summary = "C = act(A·G) * (A·U), both products in one loop"

@@ -27,7 +27,7 @@ EXPRESSION = expression_keys("silu(gate) * up", PRODUCTS)
 
 
 class GatedGemmQuant(GemmQuant):
-    """See the module's text."""
+    """The operator `gated_gemm_quant`, which the module's docstring describes."""
 
     name = "gated_gemm_quant"
     summary = "C = act(A·G) * (A·U) of fp8, bf8 or i8 with scales, both products in one loop"

@@ -50,7 +50,7 @@ EXPRESSIONS = ("relu(acc + d0)", "gelu(acc + d0) + d1", "alpha * acc + beta * d0
 
 
 class Gemm(ContractionOperator):
-    """See the module's text."""
+    """The operator `gemm`, which the module's docstring describes."""
 
     name = "gemm"
     summary = "C = A·B, four layouts, any sizes, with an expression of the sums and D tensors"

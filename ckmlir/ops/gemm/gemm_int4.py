@@ -46,7 +46,7 @@ LENGTHS = {f"1x{length}": form for form, length in GROUPS.items()}
 
 
 class GemmInt4(GemmMultiABD):
-    """See the module's text."""
+    """The operator `gemm_int4`, which the module's docstring describes."""
 
     name = "gemm_int4"
     summary = "C = op(A·B) of floats A and 4-bit integers B with scales and zero points of groups along K"

@@ -71,7 +71,7 @@ def _keys_of(operand: str, default: str) -> tuple[Key, ...]:
 
 
 class GemmMultiABD(ContractionOperator):
-    """See the module's text."""
+    """The operator `gemm_multi_abd`, which the module's docstring describes."""
 
     name = "gemm_multi_abd"
     summary = "C = op(A·B, D0, …) of several A and several B that expressions combine as they are loaded"

@@ -13,7 +13,7 @@ from ckmlir.targets import Target
 
 
 class GemmMultiD(Gemm):
-    """See the module's text."""
+    """The operator `gemm_multi_d`, which the module's docstring describes."""
 
     name = "gemm_multi_d"
     summary = "C = op(A·B, D0, D1, …) with up to four D tensors"

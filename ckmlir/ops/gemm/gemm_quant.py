@@ -86,7 +86,7 @@ SCALE_KEYS = (
 
 
 class GemmQuant(ContractionOperator):
-    """See the module's text.
+    """The operator `gemm_quant`, which the module's docstring describes.
 
     Attributes:
         products: matrices B, each with scales of its own.

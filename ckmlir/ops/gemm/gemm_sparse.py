@@ -62,7 +62,7 @@ ROW_LAYOUTS = tuple(one for one in LAYOUTS if one[0] == "R")
 
 
 class GemmSparse(ContractionOperator):
-    """See the module's text."""
+    """The operator `gemm_sparse`, which the module's docstring describes."""
 
     name = "gemm_sparse"
     summary = "C = op(A·B) with two of every four elements of A along K, by sparse matrix instructions"

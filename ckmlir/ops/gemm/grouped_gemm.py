@@ -101,7 +101,7 @@ LAUNCH_KEYS = (
 
 
 class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
-    """See the module's text.
+    """The operator `grouped_gemm`, which the module's docstring describes.
 
     Attributes:
         single: the operator of each product.

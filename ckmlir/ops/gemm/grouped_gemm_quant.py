@@ -32,7 +32,7 @@ OWN = frozenset(key.name for key in (*EACH, *OF_SCALES, *NUMBERS))
 
 
 class GroupedGemmQuant(GroupedGemm):
-    """See the module's text."""
+    """The operator `grouped_gemm_quant`, which the module's docstring describes."""
 
     name = "grouped_gemm_quant"
     summary = "C_i = op(A_i·B_i) of fp8, bf8 or i8 with scales, for products of different sizes in one launch"

@@ -51,7 +51,7 @@ LISTED = (("fp8", "fp8"), ("bf8", "bf8"), ("fp6", "fp6"), ("fp4", "fp4"), ("fp8"
 
 
 class MxGemm(GemmQuant):
-    """See the module's text."""
+    """The operator `mx_gemm`, which the module's docstring describes."""
 
     name = "mx_gemm"
     summary = "C = op(A·B) of floats of 8, 6 and 4 bits with a power of two for every 32 elements along K"

@@ -71,7 +71,7 @@ class ShuffleSpec(Spec):
 
 
 class ShuffleB(Operator[ShuffleProblem, ShuffleSpec]):
-    """See the module's text."""
+    """The operator `shuffle_b`, which the module's docstring describes."""
 
     name = "shuffle_b"
     summary = "B in the order in which matrix instructions take it, for flatmm"

@@ -81,7 +81,7 @@ class Shares:
 
 
 class StreamKGemm(ContractionOperator):
-    """See the module's text."""
+    """The operator `streamk_gemm`, which the module's docstring describes."""
 
     name = "streamk_gemm"
     summary = "C = A·B, the steps along K of all blocks shared evenly by workgroups that stay"

@@ -124,7 +124,7 @@ class RowSort(Operator[Problem, SortSpec]):
 
 
 class Argsort(RowSort):
-    """See the module's text."""
+    """The operator `argsort`, which the module's docstring describes."""
 
     name = "argsort"
     summary = "the places of each row's elements in the order of their values, stable"

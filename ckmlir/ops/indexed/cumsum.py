@@ -77,7 +77,7 @@ class CumsumSpec(Spec):
 
 
 class Cumsum(Operator[Problem, CumsumSpec]):
-    """See the module's text."""
+    """The operator `cumsum`, which the module's docstring describes."""
 
     name = "cumsum"
     summary = "running sums along rows or columns, inclusive or exclusive, with totals"

@@ -44,7 +44,7 @@ class GatherRowsSpec(RowsSpec):
 
 
 class GatherRows(Operator[Problem, GatherRowsSpec]):
-    """See the module's text."""
+    """The operator `gather_rows`, which the module's docstring describes."""
 
     name = "gather_rows"
     summary = "rows of a table by their numbers: an embedding"

@@ -69,7 +69,7 @@ class HistogramSpec(Spec):
 
 
 class Histogram(Operator[Problem, HistogramSpec]):
-    """See the module's text."""
+    """The operator `histogram`, which the module's docstring describes."""
 
     name = "histogram"
     summary = "counts of the numbers 0 to bins - 1 in a vector, or in each of its parts"

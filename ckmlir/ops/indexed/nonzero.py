@@ -48,7 +48,7 @@ class NonzeroSpec(Spec):
 
 
 class Nonzero(Operator[Problem, NonzeroSpec]):
-    """See the module's text."""
+    """The operator `nonzero`, which the module's docstring describes."""
 
     name = "nonzero"
     summary = "columns of each row whose elements are not zero, and their number"

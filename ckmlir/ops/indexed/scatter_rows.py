@@ -65,7 +65,7 @@ class ScatterRowsSpec(RowsSpec):
 
 
 class ScatterRows(Operator[Problem, ScatterRowsSpec]):
-    """See the module's text."""
+    """The operator `scatter_rows`, which the module's docstring describes."""
 
     name = "scatter_rows"
     summary = "rows stored or added where their numbers say"

@@ -50,7 +50,7 @@ class SegmentSumSpec(RowsSpec):
 
 
 class SegmentSum(Operator[Problem, SegmentSumSpec]):
-    """See the module's text."""
+    """The operator `segment_sum`, which the module's docstring describes."""
 
     name = "segment_sum"
     summary = "sums of the rows of segments whose beginnings memory holds"

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 
 class Topk(RowSort):
-    """See the module's text."""
+    """The operator `topk`, which the module's docstring describes."""
 
     name = "topk"
     summary = "the largest or smallest elements of each row in order, with their places"

@@ -20,7 +20,7 @@ LAYOUTS = {"NCHW": (0, 3, 1, 2), "NHWC": (0, 2, 3, 1)}
 
 
 class BatchedTranspose(MapOperator):
-    """See the module's text."""
+    """The operator `batched_transpose`, which the module's docstring describes."""
 
     name = "batched_transpose"
     summary = "images from channels first to channels last, or back"

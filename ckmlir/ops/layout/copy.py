@@ -18,7 +18,7 @@ from ckmlir.ops.tensors.mapping import ALIGN, STAGING, MapOperator, MapProblem
 
 
 class Copy(MapOperator):
-    """See the module's text."""
+    """The operator `copy`, which the module's docstring describes."""
 
     name = "copy"
     summary = "rows copied at any strides, through registers or through LDS"

@@ -89,7 +89,7 @@ class Img2colSpec(SlidingSpec):
 
 
 class Img2col(Operator[Problem, Img2colSpec]):
-    """See the module's text."""
+    """The operator `img2col`, which the module's docstring describes."""
 
     name = "img2col"
     summary = "patches of 1-D, 2-D and 3-D images as rows of a matrix"

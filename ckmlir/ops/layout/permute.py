@@ -22,7 +22,7 @@ MOST_DIMENSIONS = 8
 
 
 class Permute(MapOperator):
-    """See the module's text."""
+    """The operator `permute`, which the module's docstring describes."""
 
     name = "permute"
     summary = "dimensions of a tensor in another order, up to rank 8"

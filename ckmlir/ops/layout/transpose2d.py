@@ -15,7 +15,7 @@ from ckmlir.ops.tensors.mapping import ALIGN, MapOperator, MapProblem
 
 
 class Transpose2d(MapOperator):
-    """See the module's text."""
+    """The operator `transpose2d`, which the module's docstring describes."""
 
     name = "transpose2d"
     summary = "transpose of a matrix through LDS without bank conflicts"

@@ -16,7 +16,7 @@ from ckmlir.targets import Target
 
 
 class Apart:
-    """See the module's text; the layer's own kernel is the first. `ckmlir.ops.moe.chained` is the other way."""
+    """Each product has a kernel of its own; the layer's own is the first. `ckmlir.ops.moe.chained` is the other way."""
 
     def proposals(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
         """Candidates, the best first."""

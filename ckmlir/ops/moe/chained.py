@@ -44,7 +44,7 @@ SCHEDULES = (PREFERRED[-1], *PREFERRED)
 
 
 class Chained:
-    """See the module's text; `ckmlir.ops.moe.apart` is the other way."""
+    """Both products in one kernel; `ckmlir.ops.moe.apart` is the other way."""
 
     def proposals(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
         """Candidates, the best first."""

@@ -92,7 +92,7 @@ LAYER_KEYS: tuple[Key, ...] = (
 
 
 class FusedMoe(Operator[LayerProblem, ContractionSpec]):
-    """See the module's text."""
+    """The operator `fused_moe`, which the module's docstring describes."""
 
     name = "fused_moe"
     summary = "a layer of experts: sorting, both products and the weighted sum, with nothing read back to the host"

@@ -75,7 +75,7 @@ DTYPES = (*PLAIN, *PACKED_FLOATS)
 
 
 class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
-    """See the module's text."""
+    """The operator `moe_gemm`, which the module's docstring describes."""
 
     name = "moe_gemm"
     summary = "rows of tokens times the matrices of their experts, by row lists of moe_sorting"

@@ -28,7 +28,7 @@ ROUTING = {"x": "logits", "weights": "weights", "indices": "topk_ids"}
 
 
 class MoeLayer(FusedMoe):
-    """See the module's text."""
+    """The operator `moe_layer`, which the module's docstring describes."""
 
     name = "moe_layer"
     summary = "a layer of experts from the router's logits to the weighted sum: topk_softmax, then fused_moe"

@@ -68,7 +68,7 @@ Problem = RowProblem[MoeSmoothquantOptions]
 
 
 class MoeSmoothquant(QuantizingOperator[MoeSmoothquantOptions, MoeSmoothquantSpec]):
-    """See the module's text."""
+    """The operator `moe_smoothquant`, which the module's docstring describes."""
 
     name = "moe_smoothquant"
     summary = "rows scaled by columns for each of a token's experts, then quantised to i8 or fp8"

@@ -117,7 +117,7 @@ class MoeSortingSpec(Spec):
 
 
 class MoeSorting(Operator[Problem, MoeSortingSpec]):
-    """See the module's text."""
+    """The operator `moe_sorting`, which the module's docstring describes."""
 
     name = "moe_sorting"
     summary = "a routing's entries sorted by expert, padded to units, for products of experts' matrices"

@@ -72,7 +72,7 @@ Problem = RowProblem[TopkSoftmaxOptions]
 
 
 class TopkSoftmax(RowOperator[TopkSoftmaxOptions, TopkSoftmaxSpec]):
-    """See the module's text."""
+    """The operator `topk_softmax`, which the module's docstring describes."""
 
     name = "topk_softmax"
     summary = "the k best experts of every token, with weights by softmax or sigmoid"

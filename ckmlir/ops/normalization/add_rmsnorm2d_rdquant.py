@@ -67,7 +67,7 @@ Problem = RowProblem[AddRmsnorm2dRdquantOptions]
 
 
 class AddRmsnorm2dRdquant(QuantizingOperator[AddRmsnorm2dRdquantOptions, AddRmsnorm2dRdquantSpec]):
-    """See the module's text."""
+    """The operator `add_rmsnorm2d_rdquant`, which the module's docstring describes."""
 
     name = "add_rmsnorm2d_rdquant"
     summary = "sum of two, RMS normalisation and quantisation of rows"

@@ -54,7 +54,7 @@ class Layernorm2dSpec(Layernorm2dOptions, NormSpec):
 
 
 class Layernorm2d(Norm[Layernorm2dOptions, Layernorm2dSpec]):
-    """See the module's text."""
+    """The operator `layernorm2d`, which the module's docstring describes."""
 
     name = "layernorm2d"
     summary = "layer normalisation of rows, with residual add, bias, row quantisation and saved statistics"

@@ -51,7 +51,7 @@ class Rmsnorm2dSpec(Rmsnorm2dOptions, NormSpec):
 
 
 class Rmsnorm2d(Norm[Rmsnorm2dOptions, Rmsnorm2dSpec]):
-    """See the module's text."""
+    """The operator `rmsnorm2d`, which the module's docstring describes."""
 
     name = "rmsnorm2d"
     summary = "RMS normalisation of rows, with residual add, bias, row quantisation and saved statistics"

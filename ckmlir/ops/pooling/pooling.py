@@ -112,7 +112,7 @@ class PoolingSpec(SlidingSpec):
 
 
 class Pooling(Operator[Problem, PoolingSpec]):
-    """See the module's text."""
+    """The operator `pooling`, which the module's docstring describes."""
 
     name = "pooling"
     summary = "maximum (with indices) or average of windows of 1-D, 2-D and 3-D images"

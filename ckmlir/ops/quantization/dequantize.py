@@ -119,7 +119,7 @@ class DequantizeSpec(Spec):
 
 
 class Dequantize(Operator[Problem, DequantizeSpec]):
-    """See the module's text."""
+    """The operator `dequantize`, which the module's docstring describes."""
 
     name = "dequantize"
     summary = "a matrix of fp8, bf8 or i8 times scales of the tensor, of rows or of blocks"

@@ -94,7 +94,7 @@ class QuantizeBlocksSpec(Spec):
 
 
 class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
-    """See the module's text."""
+    """The operator `quantize_blocks`, which the module's docstring describes."""
 
     name = "quantize_blocks"
     summary = "a matrix in 8, 6 or 4 bits with a scale, or a power of two, for each block"

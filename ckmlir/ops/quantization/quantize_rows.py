@@ -70,7 +70,7 @@ Problem = RowProblem[QuantizeRowsOptions]
 
 
 class QuantizeRows(QuantizingOperator[QuantizeRowsOptions, QuantizeRowsSpec]):
-    """See the module's text."""
+    """The operator `quantize_rows`, which the module's docstring describes."""
 
     name = "quantize_rows"
     summary = "rows in fp8, bf8 or i8 with a scale each, found or given"

@@ -66,7 +66,7 @@ class QuantizeProblem(MapProblem):
 
 
 class QuantizeTensor(MapOperator):
-    """See the module's text."""
+    """The operator `quantize_tensor`, which the module's docstring describes."""
 
     name = "quantize_tensor"
     summary = "a tensor in fp8, bf8 or i8 with one scale, found or given"

@@ -48,7 +48,7 @@ Problem = RowProblem[SmoothquantOptions]
 
 
 class Smoothquant(QuantizingOperator[SmoothquantOptions, SmoothquantSpec]):
-    """See the module's text."""
+    """The operator `smoothquant`, which the module's docstring describes."""
 
     name = "smoothquant"
     summary = "columns scaled, then rows quantised to i8 or fp8"

@@ -57,7 +57,7 @@ class RaggedRowSumsSpec(Spec):
 
 
 class RaggedRowSums(Operator[Problem, RaggedRowSumsSpec]):
-    """See the module's text."""
+    """The operator `ragged_row_sums`, which the module's docstring describes."""
 
     name = "ragged_row_sums"
     summary = "sums of rows of different lengths; an example of workspaces"

@@ -68,7 +68,7 @@ class RaggedTilesSpec(Spec):
 
 
 class RaggedTiles(Operator[Problem, RaggedTilesSpec]):
-    """See the module's text."""
+    """The operator `ragged_tiles`, which the module's docstring describes."""
 
     name = "ragged_tiles"
     summary = "the table of tiles of rows of different lengths"

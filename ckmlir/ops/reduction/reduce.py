@@ -70,7 +70,7 @@ LONGEST, SPLIT = (256, 16384), 8
 
 
 class Reduce(Operator[ReduceProblem, ReduceSpec]):
-    """See the module's text."""
+    """The operator `reduce`, which the module's docstring describes."""
 
     name = "reduce"
     summary = "sum, mean, max, min, amax, sum of squares over any dimensions, several in one pass"

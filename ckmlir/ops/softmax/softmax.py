@@ -56,7 +56,7 @@ Problem = RowProblem[SoftmaxOptions]
 
 
 class Softmax(RowOperator[SoftmaxOptions, SoftmaxSpec]):
-    """See the module's text."""
+    """The operator `softmax`, which the module's docstring describes."""
 
     name = "softmax"
     summary = "softmax of rows of any length, scaled, with an optional mask"

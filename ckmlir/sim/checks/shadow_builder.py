@@ -40,7 +40,7 @@ def data_slots(mnemonic: str) -> frozenset[int]:
 
 
 class ShadowBuilder(HandlerBuilder):
-    """See the module. `where` are the slots that keep their values."""
+    """Runs an emitter on shadows. `where` are the slots that keep their values."""
 
     def __init__(
         self,

@@ -42,7 +42,7 @@ class Opcode(NamedTuple):
         number: Opcode number in that space.
         mnemonic: LLVM's name without the suffix of the form.
         suffix: "_e32", "_e64" or "", what LLVM appends in this encoding.
-        flags: See the module's description.
+        flags: What its forms may have, of those the module's docstring lists.
         destinations: Fields written.
         sources: Fields read.
     """

@@ -67,7 +67,7 @@ class Entries(Integer):
 
 @dataclass(frozen=True)
 class BlockLists(KeyPart):
-    """See the module's text.
+    """Queries attend to the blocks of keys that a list or a map names.
 
     Attributes:
         form: of `FORMS`; block: queries and keys; entries: of a list, or blocks of a map.

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HstuKeys(KeyPart):
-    """See the module's text; num_targets is (sequences) in i32, without it there are no candidates. A window of 0 is
-    none."""
+    """The keys of HSTU attention. num_targets is (sequences) in i32; without it there are no candidates. A window of 0
+    means no window."""
 
     causal: bool
     context: int

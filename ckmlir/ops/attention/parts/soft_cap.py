@@ -29,7 +29,7 @@ LEAST, MOST = 2.0**-10, 1000.0
 
 @dataclass(frozen=True)
 class SoftCap(ScorePart):
-    """See the module's text."""
+    """Scores become cap · tanh(score / cap)."""
 
     cap: float
 
