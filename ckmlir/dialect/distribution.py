@@ -348,7 +348,7 @@ class Distribution:
         """The distribution that `text` writes; `×` and `*` may stand between factors.
 
         Raises:
-            ValueError: malformed text, or factors that are no distribution; the message quotes the part.
+            ValueError: malformed text, or factors that do not make a distribution; the message quotes the part.
         """
         return Distribution(*parse(text))
 

@@ -124,7 +124,8 @@ def lane_cells(lengths: Sequence[int], order: Sequence[int], waves: int, cell: i
     `order`, the last the fastest; waves come after lanes and hold copies where there are too few cells.
 
     Raises:
-        ValueError: rows are no whole cells, or the cells of a wave's lanes do not fill whole rows or a part of one.
+        ValueError: rows that are not whole cells, or cells of a wave's lanes that fill neither whole rows nor an even
+            part of one.
     """
     row = lengths[order[-1]]
     if row % cell:
@@ -163,7 +164,7 @@ def rows(count: int, length: int, waves: int, vector: int, waves_per_row: int = 
         )
     step = rows_at_once(length, waves, vector, waves_per_row, lanes)
     if count % step:
-        raise ValueError(f"{count} rows are no multiple of the {step} that {waves} waves take at once")
+        raise ValueError(f"{count} rows are not a multiple of the {step} that {waves} waves take at once")
     return _filled((count, length), [1, vector], [1, 0], lanes, waves, [waves // waves_per_row, waves_per_row])
 
 

@@ -108,7 +108,7 @@ def emit_binary(symbol: str, left: ir.Value, right: ir.Value) -> ir.Value:
     """
     _check_same_type(symbol, left, right)
     if name_of(left.type) == "i1" and symbol not in ("&", "|", "^"):
-        raise TracingError(f"'{symbol}' meets conditions, which are no numbers; where(condition, 1, 0) is one")
+        raise TracingError(f"'{symbol}' meets conditions, which are not numbers; where(condition, 1, 0) is one")
     floating = is_float(left.type)
     name = _BINARY.get((symbol, floating))
     if name is None:

@@ -27,7 +27,7 @@ def permute_axes(tile: Tile, *order: int) -> Tile:
     How either side lies is inferred from the other.
 
     Raises:
-        TracingError: the numbers are no order of the tile's dimensions.
+        TracingError: the numbers do not order the tile's dimensions.
     """
     shape = tile.type
     if sorted(order) != list(range(len(shape.lengths))):

@@ -47,7 +47,7 @@ def sort_experts(
     defined.
 
     Args:
-        topk_ids: (tokens, topk), i32; what is no expert's number appears nowhere.
+        topk_ids: (tokens, topk), i32; a number that is not an expert's appears nowhere.
         topk_weights: (tokens, topk), f32.
         experts: how many there are.
         unit: for `expert_matmul` a multiple of 16.
@@ -101,7 +101,7 @@ def expert_matmul(
 
     Raises:
         DeviceError: shapes or types do not fit, an array has gaps.
-        RequestError: the chip lacks the type, or the unit is no multiple of 16.
+        RequestError: the chip lacks the type, or the unit is not a multiple of 16.
     """
     from ckmlir.ops.moe.experts_problem import A_ROWS, C_ROWS
 
@@ -153,7 +153,7 @@ def quantize_for_experts(
 
     Returns:
         (topk, tokens, n), and the scales of rows (topk, tokens), f32. Zeros
-        for an id that is no expert's number.
+        for an id that is not an expert's.
 
     Raises:
         DeviceError: shapes or types do not fit, an array has gaps.

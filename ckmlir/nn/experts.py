@@ -86,7 +86,7 @@ def fused_experts(
     """A layer of experts from a routing on: the weighted sum of what the experts of each token make.
 
     Args:
-        topk_weights: (…, topk) f32. topk_ids: (…, topk) i32; what is no expert's number counts as zero.
+        topk_weights: (…, topk) f32. topk_ids: (…, topk) i32; a number that is not an expert's counts as zero.
         experts: how many there are; by default as many as `gate` has matrices. `expert_mask` has as many.
         x, gate, up, down, activation, expert_mask, scales, out: as for `moe`.
 

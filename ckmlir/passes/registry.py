@@ -59,7 +59,7 @@ def find_pass(name: str) -> type[Pass]:
 
 
 def _plug_in(name: str, place: str) -> type[Pass]:
-    """A pass of others, as it is called. Raises PlugInError for a class that is no pass."""
+    """A pass of others, as it is called. Raises PlugInError for a class that is not a pass."""
     from ckmlir.passes.framework import Pass, defect_of
 
     found: type[Pass] = plug_ins.load(place, "pass")

@@ -50,7 +50,7 @@ class ArrayView:
 
 
 def view_of(array: Any) -> ArrayView:
-    """What an array is. Raises DeviceError for an object that is none, or of a kind that is not known."""
+    """What an array is. Raises DeviceError for an object that is not an array, or of an unknown kind."""
     if isinstance(array, np.ndarray):
         return _of_numpy(array)
     if hasattr(array, "data_ptr") and hasattr(array, "stride"):

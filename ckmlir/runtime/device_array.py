@@ -42,7 +42,7 @@ def typed(
 ) -> DeviceArray:
     """The array that lies in device memory from a byte on; strides in elements, by default packed.
 
-    Raises DeviceError for an element type that is none, negative lengths or strides, and for more than the memory has.
+    Raises DeviceError for an unknown element type, negative lengths or strides, and for more than the memory has.
     """
     kind, lengths = _kind(dtype), tuple(int(length) for length in shape)
     steps = packed_strides(lengths) if strides is None else tuple(int(stride) for stride in strides)

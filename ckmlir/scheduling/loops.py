@@ -167,7 +167,7 @@ def _flow(body: list[ir.Operation], block: ir.Block) -> Iterator[Dependence]:
 
 
 def _through(flow: list[Dependence], number: dict[ir.Operation, int]) -> Iterator[Dependence]:
-    """The dependences between nodes, through operations that are none."""
+    """The dependences between nodes, through operations that are not nodes."""
     before: dict[ir.Operation, list[tuple[ir.Operation, int]]] = {}
     for source, op, distance in flow:
         before.setdefault(op, []).append((source, distance))

@@ -101,7 +101,7 @@ def objection(problem: Problem, schedule: Schedule) -> str:
 
 
 def knobs(problem: Problem, schedule: Schedule) -> list[Move]:
-    """Moves that are no swaps, legal or not, in a fixed order."""
+    """Moves other than swaps, legal or not, in a fixed order."""
     return [move for move in _candidates(problem, schedule) if move.kind != "swap"]
 
 

@@ -17,7 +17,7 @@ ELSEWHERE = {
     ("gfx900", "gfx902", "gfx904", "gfx906", "gfx909", "gfx90c"): "it has no matrix instructions",
     ("gfx10", "gfx11", "gfx12"): "it is of the RDNA family, with waves of 32 lanes and other matrix instructions",
 }
-"""Beginnings of names that LLVM knows (AMDGPUUsage, "Processors") -> why they are no chips here."""
+"""Beginnings of names that LLVM knows (AMDGPUUsage, "Processors") -> why they are not chips here."""
 
 
 def get_target(name: str) -> Target:

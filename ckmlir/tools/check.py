@@ -46,7 +46,7 @@ def add_arguments(parser: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_writable([options.output])
-    # A word that is no operator's name and no file's is more likely a file that is missing.
+    # A word that names neither an operator nor a file is more likely a file that is missing.
     report = _of_operator(options) if options.operator in OPERATORS else _of_file(options)
     text = FORMATS[options.format](report)
     if options.output is None:

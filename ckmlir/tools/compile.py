@@ -69,7 +69,7 @@ def execute(options: argparse.Namespace) -> int:
     if Path(options.operator).suffix == MODULE:
         return _compile_module(options)
     if options.begin:
-        raise CkmlirError(f"--from {options.begin}: {options.operator} is no module of which passes could be left out")
+        raise CkmlirError(f"--from {options.begin}: passes can be left out of a module, not of {options.operator}")
     request = at_step(read_request(options), options.step)
     kept = _kept(options.keep)
     kernels = _kernels(request, options.output, alone=options.step is not None)

@@ -121,7 +121,7 @@ def _passes(options: argparse.Namespace, given: str) -> Outcome:
         pipeline, verify = replay.pipeline, replay.verify_each
         if replay.folder:
             sys.path.append(replay.folder)
-    parse_pipeline(pipeline, ck_context())  # what is wrong with it is no failure of the module
+    parse_pipeline(pipeline, ck_context())  # what is wrong with it is not the module's failure
 
     def message(text: str) -> bytes:
         context = ck_context()

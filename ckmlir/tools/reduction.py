@@ -148,7 +148,7 @@ def _places(module: ir.Module) -> Iterator[tuple[ir.Operation, str]]:
     for op in nested(module.operation):
         for named in op.attributes:
             name = named if isinstance(named, str) else named.name
-            # What an operation of MLIR's defines itself is no attribute that could be missing.
+            # What an operation of MLIR's defines itself is not an attribute that could be missing.
             if name not in NEEDED and (op.name.startswith("ck.") or not hasattr(type(op.opview), name)):
                 yield op, name
 

@@ -92,7 +92,7 @@ def test_transposed_blocks(m, k, block):
         (lambda: coalesced((64,), 1, 0, 4, transposed_block=2), "do not divide the rows"),
         (lambda: rows(4, 100, 4, 8), "pad it to 128"),
         (lambda: rows(4, 4096, 4, 8, 3), "3 waves a row cannot be made of 4"),
-        (lambda: rows(16, 64, 4, 8), "no multiple of the 32"),
+        (lambda: rows(16, 64, 4, 8), "not a multiple of the 32"),
     ],
 )
 def test_refusals(act, words):

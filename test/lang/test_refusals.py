@@ -264,7 +264,7 @@ def rows_that_waves_do_not_take(n: Any, x: Any, wide: Any, p: Any, h: Any) -> No
         (joined_lies_otherwise, "joined, 'd0: 4@y0, d1: 64@lane' lies as 'd0: 4@y0 64@lane', not as"),
         (reduced_lies_otherwise, "reducing axis 1 of 'd0: 4@y0, d1: 64@lane' gives 'r: 64@lane, d0: 4@y0', not"),
         (part_lies_otherwise, "this part lies as 'd0: 64@lane', it is declared as 'd0: 32@lane.1 2@lane.0'"),
-        (rows_that_waves_do_not_take, "3 rows are no multiple of the 2 that 2 waves take at once"),
+        (rows_that_waves_do_not_take, "3 rows are not a multiple of the 2 that 2 waves take at once"),
         (inserted_lies_otherwise, "this part lies as 'd0: 64@lane', it is declared as 'd0: 32@lane.1 2@lane.0'"),
     ],
 )  # fmt: skip

@@ -50,7 +50,7 @@ def backward_tolerances(
     F is what dropout multiplies a weight with, 0 or f; dS is rounded before the multiplication with f, so that its
     smallest number counts f times.
 
-    Nothing is promised of a head with inputs that are no numbers, or with scores, slopes or sums that f32 or the dtype
+    Nothing is promised of a head with inputs that are not numbers, or with scores, slopes or sums that f32 or the dtype
     may not hold, nor of those that share its keys or bias; nor of rows of no sequence.
     """
     attention = problem.attention

@@ -172,7 +172,7 @@ def _copied_columns(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Copies of a lane are of 4 bytes at least."""
     if spec.v_columns and spec.v_columns * find_dtype(spec.values).bytes < SMALLEST_COPY:
         for field in copying(spec, "v"):
-            why = "V goes to LDS without registers, and its columns are no vectors of 4 bytes"
+            why = "V goes to LDS without registers, and its columns are not vectors of 4 bytes"
             right = "expected qr_async, which copies K only, or even lengths"
             yield Reason(field, getattr(spec, field), why, right)
 

@@ -93,7 +93,7 @@ def _one_later(schedule: Schedule) -> Schedule:
 
 
 def _leaves(tree: Any) -> list[Carried]:
-    """What a loop can carry of values in sequences and mappings; numbers that are known are no part of it."""
+    """What a loop can carry of values in sequences and mappings; known numbers are not part of it."""
     if isinstance(tree, Carried):
         return [tree]
     if isinstance(tree, (Sequence, Mapping)):

@@ -46,7 +46,7 @@ def untile_scales(tiled: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """The inverse of `tile_scales`, with what fills the last tiles up: (rows, groups) rounded up; a new array.
 
     Raises:
-        ValueError: rows that are no whole tiles.
+        ValueError: rows that are not whole tiles.
     """
     if tiled.ndim != 2 or tiled.shape[1] % (ROWS * GROUPS):
         raise ValueError(f"an array of shape {tiled.shape} has no tiles of {ROWS} x {GROUPS}")

@@ -47,7 +47,7 @@ def shuffle_b(b: npt.NDArray[Any], columns: int = 32) -> npt.NDArray[Any]:
     Transpose a B that is (k, n). `columns` is the second number of the matrix instruction's shape.
 
     Raises:
-        ValueError: not two dimensions, `columns` other than 16 or 32, or elements that 16 bytes are no multiple of.
+        ValueError: not two dimensions, `columns` other than 16 or 32, or elements whose size does not divide 16 bytes.
     """
     if b.ndim != 2:
         raise ValueError(f"B has {b.ndim} dimensions; expected 2, (n, k)")

@@ -1,7 +1,7 @@
 """A sparse A: two of every four neighbours along K, and an index that says which (2:4 structured sparsity).
 
 Row i of A (m, k) becomes `kept(k)` elements, those of each four in their order, and `index_bytes(k)` bytes of index:
-two bits for each element, the first of a byte in the lowest, say which of its four it is. Where k is no multiple of 4,
+two bits for each element, the first of a byte in the lowest, say which of its four it is. Where 4 does not divide k,
 the last elements stand for zeros; bits beyond the last are zero. Source of the order: AMD CDNA3 ISA, 7.4, "SMFMAC".
 """
 

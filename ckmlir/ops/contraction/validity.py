@@ -181,7 +181,7 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     try:
         scales = [ScaleSpec.parse(text) for text in spec.scaling]
     except ValueError as error:
-        yield Reason("scaling", spec.scaling, f"{error} are no scales", "expected such as a:1:128:k:f32:1")
+        yield Reason("scaling", spec.scaling, f"{error} are not scales", "expected such as a:1:128:k:f32:1")
         return
     whole = spec.sink == "store" or spec.walk == "experts"  # there each part that memory adds is a result
     if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources or any(spec.chain):

@@ -7,7 +7,7 @@ gfx950 multiply so. A lies in rows, B as in `gemm`. CK Tile has the same in its 
 Arrays: a (m, kept), kept = 2 ceil(k / 4); b as in `gemm`; index (m, ceil(k / 8), i8), or with `index_order=pieces`
 (pieces, m, 16): of every row 16 bytes, then the next 16 of every row; D tensors; c. The two elements of four are in
 their order: of pairs that are not, or that name one element twice, nothing is promised. Elements of A that the index
-has behind k count for nothing; nothing is promised of rows where they are no finite numbers.
+has behind k count for nothing; nothing is promised of rows where they are not finite.
 
 Kernel arguments: the arrays in this order; m, n, k; lda, ldb, ldc; distances of D tensors, ld_index (i32); then as in
 `gemm`.

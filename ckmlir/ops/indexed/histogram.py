@@ -2,7 +2,7 @@
 
     counts[p, b] = how many x[i] are b, for i from p · part up to (p + 1) · part
 
-Numbers that are no bin count nowhere. Without `part` there is one: the whole vector.
+Numbers outside of the bins count nowhere. Without `part` there is one: the whole vector.
 
 Arrays: x (n) i32, counts (parts, bins) i32. Kernel arguments: x, counts, n, part (i32). Grid: the parts. A workgroup
 counts in LDS, a piece at a time, and adds up pieces in registers.

@@ -43,7 +43,7 @@ from ckmlir.sim.decode import Instruction
 
 _HARDWARE_REGISTERS: Final = 704
 _VSKIP: Final = span(769, 1)
-"""Resources that are no registers, numbered behind them."""
+"""Resources other than registers, numbered behind them."""
 _TRAP_STATUS: Final = 3
 
 _vector_writes_scalar = when(is_vector, within(SCALAR_REGISTERS & ~EXEC, writes))

@@ -22,7 +22,7 @@ class Hazard(NamedTuple):
     Attributes:
         first, second: The instructions.
         rule: The rule they violate.
-        registers: What both touch (empty for resources that are no registers).
+        registers: What both touch (empty for resources other than registers).
         needed, present: Wait states.
     """
 

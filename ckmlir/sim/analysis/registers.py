@@ -38,7 +38,7 @@ SCALAR_REGISTERS: Final = span(SCALAR, 128)
 
 _BASE = {"v": VECTOR, "a": ACCUMULATION, "s": SCALAR}
 _STATUS = {251: VCC, 252: EXEC, 253: SCC, 254: M0}
-"""Scalar operand numbers that are no register but show one: vccz, execz, scc; lds_direct reads where M0 points."""
+"""Scalar operand numbers that are not registers but show one: vccz, execz, scc; lds_direct reads where M0 points."""
 _PAIRS = {102: "flat_scratch", 104: "xnack_mask", 106: "vcc", 126: "exec"}
 _SPECIAL = {
     102: "flat_scratch_lo", 103: "flat_scratch_hi", 104: "xnack_mask_lo", 105: "xnack_mask_hi", 106: "vcc_lo",

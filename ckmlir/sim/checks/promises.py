@@ -63,7 +63,7 @@ def broken_promises(
         table: The memory that the kernel may read.
 
     Raises:
-        CodeObjectError: what the metadata says is no such program.
+        CodeObjectError: what the metadata says is not such a program.
     """
     program = kernel.metadata.notes.get("promises")
     if not program:

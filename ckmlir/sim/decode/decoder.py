@@ -54,7 +54,7 @@ class Decoder:
         """The instruction at `dwords[position]`, whose byte address is `address`.
 
         Raises:
-            UnknownInstruction: The words are no instruction of the target, or are cut off.
+            UnknownInstruction: The words are not an instruction of the target, or are cut off.
         """
         first = dwords[position] if position < len(dwords) else None
         if first is None:
@@ -259,7 +259,7 @@ def decode(data: bytes, address: int, target: str) -> Instruction:
         target: "gfx90a", "gfx942" or "gfx950".
 
     Raises:
-        UnknownInstruction: The bytes are no instruction of the target, or are cut off.
+        UnknownInstruction: The bytes are not an instruction of the target, or are cut off.
         ValueError: There is no table for the target.
     """
     dwords = struct.unpack(f"<{min(len(data) // 4, 4)}I", data[: min(len(data) // 4, 4) * 4])
@@ -271,7 +271,7 @@ def disassemble(code_object: CodeObject, kernel: str | None = None) -> list[Inst
 
     Raises:
         CodeObjectError: There is no such kernel.
-        UnknownInstruction: Some words are no instruction of the target.
+        UnknownInstruction: Some words are not an instruction of the target.
         ValueError: There is no table for the code object's target.
     """
     chosen = code_object.kernel(kernel)
@@ -282,7 +282,7 @@ def decode_all(code: bytes, address: int, target: str) -> list[Instruction]:
     """Decodes all of `code`, which starts at `address`, one instruction after the other.
 
     Raises:
-        UnknownInstruction: Some words are no instruction of the target, or the last instruction is cut off.
+        UnknownInstruction: Some words are not an instruction of the target, or the last instruction is cut off.
         ValueError: There is no table for the target.
     """
     dwords = struct.unpack(f"<{len(code) // 4}I", code[: len(code) // 4 * 4])

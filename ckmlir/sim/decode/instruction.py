@@ -84,7 +84,7 @@ class Instruction(NamedTuple):
 
 
 class UnknownInstruction(CkmlirError, ValueError):
-    """The words at an address are no instruction of the target.
+    """The words at an address are not an instruction of the target.
 
     Attributes:
         address: Byte address of the first word.

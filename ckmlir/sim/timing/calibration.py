@@ -95,7 +95,7 @@ def _microseconds(text: str | None, path: Path, line: int) -> float:
     except ValueError:
         value = math.nan
     if not 0 < value < math.inf:
-        raise CalibrationError(f"{path}, line {line}: '{text or ''}' is no time in microseconds")
+        raise CalibrationError(f"{path}, line {line}: '{text or ''}' is not a time in microseconds")
     return value
 
 

@@ -1,6 +1,6 @@
 """The memory model: what a vector or scalar memory access costs, from the L1 cache to HBM.
 
-Time is counted in ticks, TICKS to a cycle, so that bandwidths that are no whole number of bytes a cycle stay exact in
+Time is counted in ticks, TICKS to a cycle, so that bandwidths with a fraction of a byte a cycle stay exact in
 integers. Every level has a latency, from the issue of a load to its data in registers, and a rate, a queue in which
 requests wait for their turn; a level that is passed on the way down adds its queue, the level that has the line its
 latency. Loads fill the caches they pass. Stores go through L1 without allocating there and are acknowledged by L2,

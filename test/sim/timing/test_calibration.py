@@ -137,9 +137,9 @@ def test_measurements_are_read(tmp_path: Path) -> None:
         ("kernel,us\na,1\n", "no column microseconds"),
         ("", "no column kernel and no column microseconds"),
         ("kernel,microseconds\n", "no measurements"),
-        ("kernel,microseconds\na,fast\n", "line 2: 'fast' is no time"),
-        ("kernel,microseconds\na,1\nb,-3\n", "line 3: '-3' is no time"),
-        ("kernel,microseconds\na\n", "line 2: '' is no time"),
+        ("kernel,microseconds\na,fast\n", "line 2: 'fast' is not a time"),
+        ("kernel,microseconds\na,1\nb,-3\n", "line 3: '-3' is not a time"),
+        ("kernel,microseconds\na\n", "line 2: '' is not a time"),
     ],
 )
 def test_wrong_files_are_refused(tmp_path: Path, text: str, message: str) -> None:
