@@ -53,9 +53,11 @@ SHAPES: dict[str, list[Request]] = {
     "batched_gemm": [{"batch": (2, 3), "b_batch": 3, "m": 67, "n": 71, "k": 40}, {"batch": 2, "m": 1, "n": 1, "k": 1}],
     "batched_gemm_quant": [{"batch": (2, 3), "b_batch": 3, "scale_b_batch": 3, "m": 67, "n": 140, "k": 200},
                            {"batch": 2, "m": 9, "n": 70, "k": 40, "a_scale": "row", "b_scale": "column"}],
+    "batched_gated_gemm_quant": [{"batch": (2, 3), "gate_batch": 3, "m": 9, "n": 140, "k": 200}],
     "batched_contraction": [{"g": (2,), "m": (3, 5), "n": (7,), "k": (4, 6)}, {"m": (64,), "n": (64,), "k": (64,)}],
     "grouped_gemm": [{"m": "67,0,5", "n": "71,8,1", "k": "40,8,0", "persistent": stays} for stays in (0, 1)],
     "grouped_gemm_quant": [{"m": "67,0,5", "n": "140,8,1", "k": "200,8,0", "persistent": stays} for stays in (0, 1)],
+    "grouped_gated_gemm_quant": [{"m": "67,0,5", "n": "140,8,1", "k": "200,8,0", "persistent": 1}],
     "streamk_gemm": [{"m": 67, "n": 200, "k": 200, "block": "64x64x64", "workgroups": 5, "reduction": one}
                      for one in ("linear", "tree", "atomic")],
     "conv_bwd_data": [{"n": 2, "c": 12, "k": 20, "image": (5, 7), "strides": (1, 2)},

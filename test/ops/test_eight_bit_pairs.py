@@ -26,6 +26,8 @@ CASES: list[tuple[str, str, dict[str, Any]]] = [
     ("batched_gemm_quant", "gfx942", {"batch": 2}),
     ("grouped_gemm", "gfx942", {"m": "37,0,5"}),
     ("grouped_gemm_quant", "gfx950", {"m": "37,0,5"}),
+    ("batched_gated_gemm_quant", "gfx950", {"batch": 2}),
+    ("grouped_gated_gemm_quant", "gfx942", {"m": "37,0,5"}),
     ("gemm_sparse", "gfx942", {}),
     ("gemm_sparse", "gfx950", {}),
     ("batched_contraction", "gfx942", {"g": 2, "m": (3, 8), "n": 20, "k": 70}),

@@ -12,7 +12,7 @@ strides of its batch dimensions (i32). Grid: tiles of C row by row; places of th
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from ckmlir.ops.contraction.batch_keys import BATCH, batch_keys, read_batch
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
@@ -27,14 +27,19 @@ ARRAYS = ("a", "b", "scale_a", "scale_b", "zero_b", *NAMES, "c")
 
 
 class BatchedGemmQuant(GemmQuant):
-    """The operator `batched_gemm_quant`, which the module's docstring describes."""
+    """The operator `batched_gemm_quant`, which the module's docstring describes.
+
+    Attributes:
+        in_batch: the arrays that have keys of the batch.
+    """
 
     name = "batched_gemm_quant"
     summary = "C[i] = op(A[i]·B[i]) of fp8, bf8 or i8 with scales, over a batch with strides and broadcasting"
+    in_batch: ClassVar[tuple[str, ...]] = ARRAYS
     keys = (BATCH, *GEMM_QUANT.keys, *batch_keys(ARRAYS))
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
-        return read_batch(super()._problem(values), ARRAYS, values)
+        return read_batch(super()._problem(values), self.in_batch, values)
 
     def kernels(self, target: Target) -> list[ContractionSpec]:
         problems = [

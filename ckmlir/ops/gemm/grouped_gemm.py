@@ -64,7 +64,7 @@ from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, Key, RequestError
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
@@ -82,17 +82,23 @@ EACH = (
 )
 NUMBERS = tuple(RealForEach(name, (1.0,), "a number of each product that op may name") for name in SCALARS)
 """Those of expressions."""
-PLACES = tuple(
-    key
-    for name in "abc"
-    for key in (
-        PlaceForEach(
-            f"{name}_at", None, f"elements of one array {name} at which each {name} begins; by default {name}_0, …"
-        ),
-        Integer(f"{name}_size", None, "elements of that array; by default as far as the products reach"),
+
+
+def place_keys(names: Sequence[str]) -> tuple[Key, ...]:
+    """The keys of arrays that hold matrices of all products."""
+    return tuple(
+        key
+        for name in names
+        for key in (
+            PlaceForEach(
+                f"{name}_at", None, f"elements of one array {name} at which each {name} begins; by default {name}_0, …"
+            ),
+            Integer(f"{name}_size", None, "elements of that array; by default as far as the products reach"),
+        )
     )
-)
-"""The keys of arrays that hold matrices of all products."""
+
+
+PLACES = place_keys("abc")
 TABLES = ("host", "device")
 LAUNCH_KEYS = (
     Flag("persistent", None, "whether workgroups stay and take block after block; by default where that is faster"),
@@ -276,8 +282,8 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         if array.name == TABLE:
             return np.zeros(array.shape, np.int64)
         shared = {one.name: one for one in problem.shared}
-        if array.name == "b" and problem.any.shuffled:
-            return self._tiles(problem, shared["b"], generator)
+        if array.name in shared.keys() & set(problem.any.operands[1:]) and problem.any.shuffled:
+            return self._tiles(problem, shared[array.name], generator)
         if array.name in shared:
             return self.single._values(problem.products[0], array, generator)
         name, number = split_name(array.name)
@@ -347,7 +353,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
 def _shared(values: Mapping[str, Any], products: Sequence[Problem]) -> tuple[Shared, ...]:
     """The arrays that hold matrices of all products. Raises RequestError for places that do not fit."""
     found = []
-    for name in "abc":
+    for name in (*products[0].operands, *products[0].outputs):
         starts, size = values[f"{name}_at"], values[f"{name}_size"]
         if starts is None and size is not None:
             raise RequestError(

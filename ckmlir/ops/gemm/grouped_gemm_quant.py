@@ -13,7 +13,7 @@ from __future__ import annotations
 from typing import Any, ClassVar
 
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.grouped import PitchForEach
+from ckmlir.ops.contraction.grouped import ForEach, PitchForEach, RealForEach
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.gemm.gemm_quant import COMBINATIONS
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
@@ -28,7 +28,8 @@ OF_SCALES = tuple(
 
 
 OWN = frozenset(key.name for key in (*EACH, *OF_SCALES, *NUMBERS))
-"""What has a number for each product."""
+"""What has a number for each product in `grouped_gemm`, or here."""
+OF_EACH: tuple[ForEach | RealForEach, ...] = (*WHOLE, *OF_SCALES, *NUMBERS)
 
 
 class GroupedGemmQuant(GroupedGemm):
@@ -37,9 +38,9 @@ class GroupedGemmQuant(GroupedGemm):
     name = "grouped_gemm_quant"
     summary = "C_i = op(A_i·B_i) of fp8, bf8 or i8 with scales, for products of different sizes in one launch"
     single: ClassVar[ContractionOperator] = GEMM_QUANT
-    each = (*WHOLE, *OF_SCALES, *NUMBERS)
+    each = OF_EACH
     keys = (
-        *each,
+        *OF_EACH,
         *PLACES,
         *(key for key in GEMM_QUANT.keys if key.name not in OWN),
         *LAUNCH_KEYS,
