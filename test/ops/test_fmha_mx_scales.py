@@ -43,6 +43,7 @@ CASES: list[tuple[Any, Keys]] = [
     (FMHA, {**SLOTS, "d": 128, "out": "fp8"}),
     (SPLIT, {**BATCH, "sq": 3, "sk": 300, "d": 64, "splits": 3}),
     (FMHA, {**GROUP, **FP4, "d": 96, "dv": 64}),
+    (FMHA, {**BATCH, **FP4, "d": 64, "v_layout": "columns", "seqlens_k": (99, 62), "mask": "top_left"}),
 ]
 WIDE = [
     (FMHA, {**shape, **more, "d": d})
@@ -60,6 +61,12 @@ WIDE = [
     (FMHA, {**BATCH, "sq": sq, "sk": sk, "d": 64}) for sq in (0, 1, 127, 129) for sk in (0, 1, 31, 33, 64, 257)
 ] + [
     (FMHA, {**BATCH, "d": 256, "v_layout": "columns"}),
+] + [
+    (operator, {**BATCH, **FP4, **more, "d": d, "v_layout": "columns", "layout": layout})
+    for operator, more in (
+        (FMHA, {"sk": 256}), (FMHA, {"sk": 62, "bias": "one", "dropout": 0.3}), (SPLIT, {"splits": 2}),
+    )
+    for d in (32, 128, 256) for layout in ("bhsd", "bshd")
 ] + [
     (FMHA, {**BATCH, "sq": 300, "d": d, "schedule": schedule}) for d in (128, 256)
     for schedule in ATTENTION if schedule not in REFUSED[d]
@@ -112,6 +119,7 @@ def test_scales_from_end_to_end() -> None:
     {"mode": "group", "seqlens_q": (4, 0, 7), "seqlens_k": (5, 3, 33), "d": 32, "dv": 16},
     {"mode": "group", "seqlens_q": (4, 7), "seqlens_k": (5, 2), "slots_q": (4, 9), "slots_k": (37, 2), "d": 32},
     {"b": 2, "sq": 5, "sk": 40, "d": 64, "dv": 32, "dtype": "fp4"},
+    {"b": 2, "sq": 5, "sk": 40, "d": 64, "dv": 32, "dtype": "fp4", "v_layout": "columns"},
 ])  # fmt: skip
 def test_the_reference_is_what_the_scales_say(keys: Keys) -> None:
     """By loops over queries and keys, with the scales as codes."""
@@ -130,6 +138,11 @@ def test_the_reference_is_what_the_scales_say(keys: Keys) -> None:
         codes = np.stack([found & 15, found >> 4], axis=-1).reshape(-1)
         return np.where(codes & 8, -1.0, 1.0) * E2M1[codes & 7]
 
+    def column(batch: int, head: int, key: int) -> Any:
+        codes = arrays["v"][batch, head, :, key // 2] >> (4 * (key % 2))
+        return np.where(codes & 8, -1.0, 1.0) * E2M1[codes & 7]
+
+    columns = "v_layout" in keys
     for number in range(problem.b):
         batch = 0 if grouped else number
         (first, queries), (start, count) = problem.queries.of(arrays, number), problem.keys.of(arrays, number)
@@ -140,7 +153,8 @@ def test_the_reference_is_what_the_scales_say(keys: Keys) -> None:
                 query = row("q", batch, head, first + i)
                 query *= np.repeat(factors("q", number, head, first + i), 32)[: problem.d]
                 for j in range(count):
-                    key, value = (row(one, batch, head // 2, start + j) for one in "kv")
+                    key = row("k", batch, head // 2, start + j)
+                    value = column(batch, head // 2, j) if columns else row("v", batch, head // 2, start + j)
                     key *= np.repeat(factors("k", number, head // 2, start + j), 32)[: problem.d]
                     weight = math.exp(query @ key / math.sqrt(problem.d))
                     total += weight
@@ -185,7 +199,8 @@ def test_what_a_step_takes(d: int) -> None:
     (FMHA, {"scales": "mx"}, "scales=mx: only fp8 is scaled, not f16"),
     (FMHA, FP4, "dtype=fp4: its elements have a scale for every 32 of them; expected scales=mx"),
     (FMHA, {**MX, **FP4, "d": 48}, "d=48: heads of fp4 have a multiple of 32 from 32 to 256 channels"),
-    (FMHA, {**MX, **FP4, "v_layout": "columns"}, "v_layout=columns: channels of fp4 share bytes; expected rows"),
+    (FMHA, {**MX, **FP4, "v_layout": "columns", "sk": 33},
+     "v_layout=columns: 2 keys of fp4 share a byte, and there are 33; expected a multiple of 2 for sk"),
     (find_operator("sparse_attention"), FP4, "dtype=fp4: expected f16|bf16|fp8|f32"),
     (SPLIT, {"dtype": "fp8", "scales": "mx", "page_size": 16}, "scales=mx: K and V do not lie in rows"),
     (find_operator("fmha_fwd_pagedkv"), {"dtype": "fp8", "scales": "mx"}, "scales=mx: expected tensor|head|block|page"),

@@ -16,8 +16,9 @@ With dtype fp8 the elements of Q, K and V stand for themselves times q_scale, k_
 Tile's), and P is rounded to fp8 after multiplication by a power of two that cancels. `scales` adds scales that memory
 holds, for each head of a sequence, for blocks of queries and of keys, for pages (`parts/scales.py`), or, as powers of
 two, for every 32 elements (`parts/mx_scales.py`; gfx950). With dtype fp4, which needs the last, two neighbouring
-channels share a byte, shapes and strides of q, k and v count bytes, and elements become fp8, exactly. With out=fp8 O is
-multiplied by o_scale and rounded to fp8, where what is too large becomes the largest number.
+channels share a byte (of V in columns two keys, of which there are an even number then), shapes and strides of q, k and
+v count bytes, and elements become fp8, exactly. With out=fp8 O is multiplied by o_scale and rounded to fp8, where what
+is too large becomes the largest number.
 
 Kernel arguments: q, k, v, o, and lse where the specification has it; seqstart_q, seqlen_q, seqstart_k, seqlen_k as it
 has them; sq, sk, h, h / hk (i32); scale·log2(e) with the scales of Q and K in it (f32); with lse the rows of a head
@@ -72,7 +73,6 @@ from ckmlir.ops.operator import (
     ArraySpec,
     Launch,
     Operator,
-    alignment,
     array_spec,
 )
 from ckmlir.ops.packing import pack_values
@@ -160,7 +160,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         check_counts(b, fields["h"], queries.longest)
         check_channels(fields)
         if find_dtype(fields["dtype"]).packing is not None:
-            check_packed(values)
+            check_packed(values, keys.longest)
             fields.update(stored=fields["dtype"], dtype=TAKEN[fields["dtype"]])
         fields["out"] = fields["out"] or OUTPUTS[fields["dtype"]][0]
         if fields["out"] not in OUTPUTS[fields["dtype"]]:
@@ -196,7 +196,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     def proposals(self, problem: Problem, target: Target) -> list[FmhaFwdSpec]:
         proposed = proposed_specs(
             heads=problem.b * problem.h, sq=problem.sq, sk=problem.sk, schedule=problem.schedule, edge=problem.edge,
-            reach=problem.mask.reach(problem.sq, problem.sk), target=target, v_columns=_columns(problem),
+            reach=problem.mask.reach(problem.sq, problem.sk), target=target, v_columns=problem.known_columns,
             sharing=self._sharing(problem), **self.fields(problem),
         )  # fmt: skip
         chosen = bool(key_parts(problem))
@@ -237,8 +237,8 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         if spec.packed and not packable(problem):
             why = "offsets of 32 bits do not reach the heads that share keys"
             reasons.append(Reason("packed", True, why, "expected 0"))
-        wanted = _columns(problem)
-        if bool(wanted) != bool(spec.v_columns) or (spec.v_columns and problem.sk % spec.v_columns):
+        wanted = problem.known_columns
+        if bool(wanted) != bool(spec.v_columns) or (spec.v_columns and problem.column % spec.v_columns):
             reasons.append(Reason("v_columns", spec.v_columns, "the kernel is another one", f"expected {wanted}"))
         for name, length, block in (("sq", problem.sq, spec.block[0]), ("sk", problem.sk, spec.block[1])):
             if length % block and not getattr(spec, f"pad_{name}"):
@@ -384,12 +384,6 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
     def grid(self, problem: Problem, spec: FmhaFwdSpec, target: Target) -> tuple[int, int, int]:
         """Workgroups of a launch."""
         return FORWARD_ORDERS[spec.order].grid(*blocks_of_queries(problem, spec), problem.b)
-
-
-def _columns(problem: Problem) -> int:
-    """What a kernel may know to divide the number of keys of V in columns; 0 for rows."""
-    columns = alignment(find_dtype(problem.dtype_of("v")).bytes, problem.sk) if problem.v_layout == "columns" else 0
-    return 1 if columns and problem.keys.lengths else columns
 
 
 OPERATOR = FmhaFwd()

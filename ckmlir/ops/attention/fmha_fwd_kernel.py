@@ -92,7 +92,7 @@ def _in_place(scores: Mma, values: Mma, *, own: bool) -> tuple[Mma, Mma]:
 
 def storage_of(spec: FmhaFwdSpec) -> Storage:
     """How Q, K and V lie in memory."""
-    return Packed(spec.stored, spec.dtype) if spec.stored else Storage()
+    return Packed(spec.stored, spec.dtype, bool(spec.v_columns)) if spec.stored else Storage()
 
 
 Parts = Sequence[tuple[type[Part], str]]

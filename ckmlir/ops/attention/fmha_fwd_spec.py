@@ -95,7 +95,7 @@ class FmhaFwdSpec(Spec):
         mask: none, causal (only the bound x of the mask's coordinate is tested), window (both bounds) or sinks (a
             window and the first keys).
         sequences: what memory holds of the places of queries and of keys, see `SEQUENCES`.
-        v_columns: 0 for V in rows; else it is in columns, and this divides the number of keys.
+        v_columns: 0 for V in rows; else it is in columns, and this divides their length, of packed keys in bytes.
         parts: words of what else is done, see `part.Part.word`.
         v_dtype: type of V and of the weights; none: that of Q and K.
         stored: packed type of Q, K and V in memory, see `TAKEN`; none: they are what is multiplied.

@@ -113,8 +113,6 @@ def _stored(spec: FmhaFwdSpec) -> Iterator[Reason]:
         yield Reason("stored", spec.stored, f"it does not become {spec.dtype}", f"expected {', '.join(TAKEN)} with fp8")
     elif not spec.scaled_by_instruction:
         yield Reason("stored", spec.stored, "elements have scales of 32", f"expected {BY_INSTRUCTION} among the parts")
-    elif spec.v_columns:
-        yield Reason("v_columns", spec.v_columns, f"channels of {spec.stored} share bytes", "expected 0")
     for field in copying(spec, "k", "v"):
         why = f"elements of {spec.stored} become {spec.dtype} between memory and LDS, which copies do not do"
         yield Reason(field, getattr(spec, field), why, f"expected {DEFAULT}")

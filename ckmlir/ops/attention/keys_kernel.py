@@ -60,25 +60,45 @@ class PackedRows(Rows):
         return load(rows.window((self.form.keys, PACKED[self.name].size(channels)), (key, 0)))
 
 
+class PackedColumns(PackedRows):
+    """The same with V in columns, of which neighbouring keys share bytes: (channels, bytes of keys)."""
+
+    def load_v(self, key: Scalar) -> Tile:
+        """See `loop_kernel.Keys`: a block begins with a byte."""
+        packing = PACKED[self.name]
+        place = key // packing.elements * packing.bytes
+        return load(self.v.window((self.form.dv, packing.size(self.form.keys)), (0, place)))
+
+
 def rows_of_sequence(given: Any, spec: FmhaFwdSpec, side: Side, head: Scalar, form: Form) -> Rows:
     """K and V of a sequence in a head, whose strides the kernel takes."""
     if spec.stored:
         return _packed_rows(given, spec, side, head, form)
     k = rows_of_head(given, "k", head, side, spec.d, row_multiple(spec.dtype))
-    multiple = row_multiple(spec.values)
-    if not spec.v_columns:
-        v = rows_of_head(given, "v", head, side, spec.dv, multiple).permute(1, 0)
+    if spec.v_columns:
+        v = _columns_of_head(given, spec, side, head, side.length, spec.values)
     else:
-        distance = head.to("i64") * given.v_head + side.origin(given.v_seq, given.v_batch)
-        shape, row = (spec.dv, side.divided(spec.v_columns)), given.v_seq.multiple_of(multiple)
-        v = view(given.v.offset(distance.multiple_of(multiple)), shape, (row, 1))
+        v = rows_of_head(given, "v", head, side, spec.dv, row_multiple(spec.values)).permute(1, 0)
     return Rows(form, k.pad(form.keys, form.d), v.pad(form.dv, form.keys))
 
 
 def _packed_rows(given: Any, spec: FmhaFwdSpec, side: Side, head: Scalar, form: Form) -> PackedRows:
-    size = PACKED[spec.stored].size
-    k, v = (
-        rows_of_head(given, name, head, side, size(own), row_multiple(spec.stored)).pad(form.keys, size(tile))
-        for name, own, tile in (("k", spec.d, form.d), ("v", spec.dv, form.dv))
-    )
+    packing, multiple = PACKED[spec.stored], row_multiple(spec.stored)
+    size = packing.size
+    k = rows_of_head(given, "k", head, side, size(spec.d), multiple).pad(form.keys, size(form.d))
+    if spec.v_columns:
+        length = (side.length + (packing.elements - 1)) // packing.elements * packing.bytes
+        v = _columns_of_head(given, spec, side, head, length, spec.stored)
+        return PackedColumns(form, k, v.pad(form.dv, size(form.keys)), spec.stored)
+    v = rows_of_head(given, "v", head, side, size(spec.dv), multiple).pad(form.keys, size(form.dv))
     return PackedRows(form, k, v, spec.stored)
+
+
+def _columns_of_head(
+    given: Any, spec: FmhaFwdSpec, side: Side, head: Scalar, length: Scalar, dtype: str
+) -> View:
+    """V of a sequence in a head in columns (channels, keys), each of a length in what memory counts for a type."""
+    multiple = row_multiple(dtype)
+    distance = head.to("i64") * given.v_head + side.origin(given.v_seq, given.v_batch)
+    shape, row = (spec.dv, length.multiple_of(spec.v_columns)), given.v_seq.multiple_of(multiple)
+    return view(given.v.offset(distance.multiple_of(multiple)), shape, (row, 1))

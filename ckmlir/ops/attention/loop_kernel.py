@@ -68,7 +68,7 @@ class Keys(Protocol):
         """The block's K (keys, d), as memory has it."""
 
     def load_v(self, key: Scalar) -> Tile:
-        """The block's V, transposed (dv, keys); of packed elements (keys, dv)."""
+        """The block's V, transposed (dv, keys); where channels share bytes (keys, dv)."""
 
 
 class MatrixProducts:

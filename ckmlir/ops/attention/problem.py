@@ -12,7 +12,7 @@ from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
-from ckmlir.ops.operator import Argument, ArraySpec
+from ckmlir.ops.operator import Argument, ArraySpec, alignment
 from ckmlir.ops.packing import elements
 
 LEAST_SCALE, MOST_SCALE = 2.0**-50, 2.0**50
@@ -191,6 +191,18 @@ class Problem:
         found = (heads, sequence) if self.layout_of(name) == "bhsd" else (sequence, heads)
         return (b, *found, channels)
 
+    @property
+    def column(self) -> int:
+        """The length of a channel of V in columns, in what memory counts."""
+        return find_dtype(self.held_as("v")).packed_length(self.sk)
+
+    @property
+    def known_columns(self) -> int:
+        """What a kernel may know to divide that; 0 for V in rows."""
+        if self.v_layout == "rows":
+            return 0
+        return 1 if self.keys.lengths else alignment(find_dtype(self.held_as("v")).bytes, self.column)
+
     def layout_of(self, name: str) -> str:
         """The order of heads and rows of q, k, v or o in memory."""
         return self.source.layout(self) if name in "kv" else self.layout
@@ -199,8 +211,10 @@ class Problem:
         """Heads, rows and channels of q, k, v or o, of packed ones bytes; of V in columns, rows and columns change
         places."""
         heads, rows = (self.h, self.rows("q")) if name in "qo" else (self.hk, self.rows("k"))
-        channels = find_dtype(self.held_as(name)).packed_length(self.d if name in "qk" else self.dv)
-        return (heads, channels, rows) if name == "v" and self.v_layout == "columns" else (heads, rows, channels)
+        channels, size = self.d if name in "qk" else self.dv, find_dtype(self.held_as(name)).packed_length
+        if name == "v" and self.v_layout == "columns":
+            return heads, channels, size(rows)
+        return heads, rows, size(channels)
 
     def strides(self, name: str) -> tuple[int, int, int]:
         """Of q, k, v or o along batches, heads and rows."""
@@ -212,9 +226,11 @@ class Problem:
         return array if self.layout == "bhsd" else array.transpose(0, 2, 1, 3)
 
     def values_by_head(self, array: Array) -> Array:
-        """A view of V with the axes (batch, head, key, channel)."""
-        found = self.by_head(array)
-        return found.transpose(0, 1, 3, 2) if self.v_layout == "columns" else found
+        """V with the axes (batch, head, key, channel): a view, but of columns whose keys share bytes."""
+        if self.v_layout == "rows":
+            return self.by_head(array)
+        columns: Array = self.by_head(elements(array, self.held_as("v"))).transpose(0, 1, 3, 2)
+        return columns
 
     def places(self, arrays: Mapping[str, Array], most: int | None = None) -> Iterator[Place]:
         """Every head of every sequence, or at most so many queries of each at a time."""

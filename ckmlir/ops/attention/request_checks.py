@@ -6,6 +6,7 @@ import math
 from collections.abc import Mapping
 from typing import Any
 
+from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, SCALED, channel_multiple
 from ckmlir.ops.attention.orders import MOST_FURTHER
 from ckmlir.ops.request import RequestError
@@ -29,13 +30,14 @@ def check_channels(fields: Mapping[str, Any]) -> None:
             raise RequestError(f"{key}={fields[key]}: heads of {dtype} have {right} channels")
 
 
-def check_packed(values: Mapping[str, Any]) -> None:
-    """Refuse packed elements that have no scales, or that share bytes with those of other keys. Raises RequestError."""
-    dtype = values["dtype"]
+def check_packed(values: Mapping[str, Any], keys: int) -> None:
+    """Refuse packed elements that have no scales, or that leave a byte of V's columns in part. Raises RequestError."""
+    dtype, together = values["dtype"], PACKED[values["dtype"]].elements
     if values["scales"] != "mx":
         raise RequestError(f"dtype={dtype}: its elements have a scale for every 32 of them; expected scales=mx")
-    if values["v_layout"] == "columns":
-        raise RequestError(f"v_layout=columns: channels of {dtype} share bytes; expected rows")
+    if values["v_layout"] == "columns" and keys % together:
+        right = f"expected a multiple of {together} for sk"
+        raise RequestError(f"v_layout=columns: {together} keys of {dtype} share a byte, and there are {keys}; {right}")
 
 
 def check_scales(fields: dict[str, Any]) -> None:

@@ -35,10 +35,12 @@ class Packed(Storage):
 
     Attributes:
         name: of the packed type; dtype: the other one.
+        columns: keys of V share bytes, in place of channels.
     """
 
     name: str
     dtype: str
+    columns: bool
 
     def size(self, channels: int) -> int:
         """See `Storage`: bytes."""
@@ -53,5 +55,6 @@ class Packed(Storage):
         return unpack(loaded, self.name, self.dtype)
 
     def v(self, loaded: Tile) -> Tile:
-        """See `Storage`: rows of keys were loaded, since channels share bytes."""
-        return permute_axes(self.k(loaded), 1, 0)
+        """See `Storage`: where channels share bytes, rows of keys were loaded."""
+        found = self.k(loaded)
+        return found if self.columns else permute_axes(found, 1, 0)
