@@ -12,7 +12,7 @@ from ckmlir.dispatch.dispatcher import JUST_IN_TIME, Dispatcher, NoKernel, Selec
 from ckmlir.dispatch.identity import Identifier, Kernel
 from ckmlir.dispatch.library import Library, LibraryError
 from ckmlir.dispatch.misses import MissLog, read_misses
-from ckmlir.dispatch.policies import FirstFit, Policy, Query, SizeBuckets, Table, request_of
+from ckmlir.dispatch.policies import FirstFit, OperatorsChoice, Policy, Query, SizeBuckets, Table, request_of
 from ckmlir.dispatch.registry import Explanation, Registry
 from ckmlir.dispatch.space import Expansion, Space, expand, read_spaces, space
 
@@ -33,6 +33,7 @@ __all__ = [
     "LibraryError",
     "MissLog",
     "NoKernel",
+    "OperatorsChoice",
     "Policy",
     "Query",
     "Record",

@@ -59,6 +59,18 @@ class FirstFit:
 
 
 @dataclass(frozen=True)
+class OperatorsChoice:
+    """The best by the operator's own rules, among the kernels that it considers for the problem (`candidates`)."""
+
+    name: str = "the operator's choice"
+
+    def __call__(self, query: Query, fitting: Fitting) -> Answer:
+        operator, problem, target, _ = query
+        considered = (Kernel(operator, spec, target) for spec in operator.candidates(problem, target))
+        return (kernel for kernel in considered if kernel in fitting)
+
+
+@dataclass(frozen=True)
 class SizeBuckets:
     """The kernel whose tile is the smallest that takes a size at once; where none does, the largest.
 

@@ -12,7 +12,7 @@ from typing import Any
 from ckmlir.dispatch.dispatcher import JUST_IN_TIME, NOTHING_TO_LAUNCH, Dispatcher
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import Library
-from ckmlir.dispatch.policies import Query
+from ckmlir.dispatch.policies import OperatorsChoice, Policy, Query
 from ckmlir.dispatch.records import read_records, tuned_table
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.operator import require_valid
@@ -87,7 +87,9 @@ def taken_kernel(options: argparse.Namespace, request: Request) -> Iterator[Take
         return
     with Library.load(options.library).attached() as library:
         registry = library.registry(partial=True)
-        policies = [tuned_table(read_records(options.tuned, partial=True))] if options.tuned else []
+        policies: list[Policy] = [OperatorsChoice()]
+        if options.tuned:
+            policies.insert(0, tuned_table(read_records(options.tuned, partial=True)))
         dispatcher = Dispatcher(registry, target, policies, strict=not options.compile_missing)
         found = dispatcher.choose(Query(operator, problem, target, parse_assignments(options.keys)))
         unknown = len(library) - len(registry)

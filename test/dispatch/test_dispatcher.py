@@ -23,6 +23,7 @@ from ckmlir.dispatch import (
     FastestByModel,
     Kernel,
     NoKernel,
+    OperatorsChoice,
     Query,
     Registry,
     SizeBuckets,
@@ -61,6 +62,17 @@ def test_the_first_kernel_that_fits() -> None:
     assert (found.kernel, found.rule, found.fitting, found.passed) == (next(iter(registry)), "first fit", 3, ())
     registry.add(list(registry)[2], priority=1)
     assert block(Dispatcher(registry, GFX942).select(GEMM, **REQUEST).kernel) == 128
+
+
+def test_what_the_operator_would_choose_of_what_is_there() -> None:
+    registry = some_registry()
+    considered = GEMM.candidates(GEMM.problem(**REQUEST), GFX942)
+    dispatcher = Dispatcher(registry, GFX942, OperatorsChoice())
+    assert dispatcher.select("gemm", **REQUEST).rule == "first fit"  # it considers none of these
+    for spec in considered[1::-1]:  # the second best, then the best
+        registry.add(Kernel(GEMM, spec, GFX942))
+        found = dispatcher.select("gemm", **REQUEST)
+        assert (found.kernel.spec, found.rule) == (spec, "the operator's choice")
 
 
 @pytest.mark.parametrize(("m", "expected"), [(0, 32), (1, 32), (32, 32), (33, 64), (64, 64), (65, 128), (900, 128)])

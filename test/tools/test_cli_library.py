@@ -47,12 +47,13 @@ def test_run_takes_kernels_from_a_library(file: Path, capsys: pytest.CaptureFixt
     capsys.readouterr()
     assert main(["run", *SOFTMAX, "--library", str(file)]) == 0
     out = capsys.readouterr().out
-    assert f"from {file}: softmax/gfx942/softmax_f16_" in out and ", first fit of 1\n" in out
+    assert f"from {file}: softmax/gfx942/softmax_f16_" in out and ", the operator's choice of 1\n" in out
     assert "y: 700 elements agree" in out
     assert main(["run", *SPLIT, "--library", str(file), "--json"]) == 0
     report = json.loads(capsys.readouterr().out)
     assert report["ok"] and [step.get("op") for step in report["steps"]] == ["gemm", "sum_parts"]
     assert report["library"]["identifier"].startswith("gemm/gfx942/") and report["library"]["taken"]
+    assert report["library"]["rule"] == "first fit"  # of what the operator considers it has none
     assert report["spec"]["schedule"] == "v1"  # the library's, not what the operator chooses
     assert main(["run", "softmax", "m=0", "n=30", "--arch", "gfx942", "--library", str(file)]) == 0
     assert f"not from {file}: nothing to launch" in capsys.readouterr().out
