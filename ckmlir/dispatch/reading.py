@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -60,3 +61,12 @@ def read_json(path: Path) -> object:
         raise RequestError(f"cannot read {path}: {error.strerror or error}") from None
     except ValueError as error:
         raise RequestError(f"{path} is not JSON ({error})") from None
+
+
+@contextmanager
+def of_file(path: Path) -> Iterator[None]:
+    """Whatever is wrong with what a file holds names the file."""
+    try:
+        yield
+    except RequestError as error:
+        raise RequestError(f"{path}: {error}") from None

@@ -23,7 +23,7 @@ from pathlib import Path
 from typing import Any
 
 from ckmlir.dispatch.identity import Find, Kernel
-from ckmlir.dispatch.reading import check_schema, fields_of, read_json
+from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
 from ckmlir.errors import suggest
 from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator, Run
@@ -194,7 +194,8 @@ def read_spaces(path: Path, find: Find = find_operator) -> list[Space]:
     listed = values if isinstance(values, list) else [values]
     if not listed:
         raise RequestError(f"{path}: there is no space in it; expected one at least")
-    return [Space.from_dict(one, find) for one in listed]
+    with of_file(path):
+        return [Space.from_dict(one, find) for one in listed]
 
 
 def expand(spaces: Sequence[Space]) -> Expansion:

@@ -11,13 +11,14 @@ from pathlib import Path
 
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import Library
-from ckmlir.dispatch.reading import read_json
+from ckmlir.dispatch.reading import of_file, read_json
 from ckmlir.dispatch.records import read_records, tuned_registry
 from ckmlir.dispatch.registry import Registry
 from ckmlir.dispatch.space import expand, read_spaces
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops import find_operator
+from ckmlir.ops.operator import require_valid
 from ckmlir.ops.request import parse_assignments
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.request import find_target
@@ -68,7 +69,8 @@ def open_registry(path: Path, *, partial: bool = False) -> Registry:
         return tuned_registry(read_records(path, partial=partial))
     values = read_json(path)
     if isinstance(values, dict) and "kernels" in values:
-        return Registry.from_dict(values, partial=partial)
+        with of_file(path):
+            return Registry.from_dict(values, partial=partial)
     return Registry(expand(read_spaces(path)).kernels, name=path.name)
 
 
@@ -124,9 +126,11 @@ def _explain(options: argparse.Namespace) -> int:
     file, name, *keys = options.words
     operator, target = find_operator(name), find_target(options.arch)
     problem = operator.problem(**parse_assignments(keys))
+    spec = operator.spec(problem, target)
+    require_valid(operator, spec, target)
     registry = open_registry(Path(file), partial=options.partial)
     print(registry.explain(operator, problem, target))
-    own = Kernel(operator, operator.spec(problem, target), target)
+    own = Kernel(operator, spec, target)
     print(f"the operator's own choice, {own}, is {'among them' if own in registry else 'not among them'}")
     return 0
 

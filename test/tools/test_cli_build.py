@@ -112,8 +112,24 @@ def test_what_is_dropped_is_printed(space: Path, capsys: pytest.CaptureFixture[s
         (["registry", "import", "space.json", "-o", "x.json", "--op", "gemm"], "no kernel is left to import"),
         (["registry", "explain", "space.json", "softmax"], "explain: expected FILE OP key=value … --arch A"),
         (["registry", "explain", "space.json", "softmx", "--arch", "gfx942"], "did you mean softmax?"),
+        (["registry", "explain", "space.json", "gemm", "dtype=fp8", "--arch", "gfx90a"], "gemm on gfx90a: dtype=fp8: "),
     ],
 )
 def test_what_is_refused(space: Path, capsys: pytest.CaptureFixture[str], words: list[str], text: str) -> None:
     assert text in refused(capsys, *words)
     assert {one.name for one in space.parent.iterdir()} == {"space.json"}
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ({}, "space: no field schema; expected a whole number"),
+        ({"schema": 1, "op": "softmax", "arch": "gfx900"}, "space: arch: unknown target 'gfx900'"),
+        ({"schema": 1, "kernels": []}, "registry: no field name; expected text"),
+    ],
+)
+def test_a_file_that_means_nothing_is_named(
+    space: Path, capsys: pytest.CaptureFixture[str], content: dict[str, object], text: str
+) -> None:
+    (space.parent / "other.json").write_text(json.dumps(content))
+    assert f"error: other.json: {text}" in refused(capsys, "registry", "merge", "space.json", "other.json", "-o", "x")

@@ -251,8 +251,8 @@ def uncovered_tiles(spec: TileSpec, folded: Folded, base: int) -> Iterator[Reaso
     are divisible by `base` bytes.
     """
     if len(folded.lengths) != spec.rank:
-        why = f"the index space folds to {len(folded.lengths)} dimensions"
-        yield Reason("tile", spec.tile, why, f"expected {len(folded.lengths)} extents")
+        why = f"the index space folds to {len(folded.lengths)} dimensions, the tile has {spec.rank}"
+        yield Reason("tile", spec.tile, why, "expected as many")
         return
     sizes = [find_dtype(dtype).bytes for dtype in spec.dtypes]
     for name, steps, align, dtype, strides in zip(
