@@ -13,12 +13,13 @@ from dataclasses import replace
 from pathlib import Path
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.errors import CkmlirError
+from ckmlir.errors import CkmlirError, suggest
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops import OPERATORS
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.check_report import FORMATS, KernelReport, Report
 from ckmlir.tools.cli import DISAGREES, Parser
+from ckmlir.tools.code_file import is_code_file
 from ckmlir.tools.launch_description import read_launch
 from ckmlir.tools.own_kernel import add_own_kernel_arguments, own_kernel
 from ckmlir.tools.progress import progress
@@ -46,7 +47,6 @@ def add_arguments(parser: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.output is not None:
         check_writable([options.output])
-    # A word that names neither an operator nor a file is more likely a file that is missing.
     report = _of_operator(options) if options.operator in OPERATORS else _of_file(options)
     text = FORMATS[options.format](report)
     if options.output is None:
@@ -58,6 +58,8 @@ def execute(options: argparse.Namespace) -> int:
 
 def _of_file(options: argparse.Namespace) -> Report:
     """The kernels of a code object or MLIR module."""
+    if not is_code_file(options.operator) and "/" not in options.operator and not Path(options.operator).exists():
+        raise CkmlirError(f"{options.operator} is neither an operator nor a file; {suggest(options.operator, OPERATORS)}")
     for name in ("keys", "arch", "schedule", "module", "pass_after"):
         if getattr(options, name):
             what = "key=value" if name == "keys" else f"--{name.replace('_', '-')}"

@@ -216,6 +216,7 @@ def test_bad_descriptions_name_the_field(
     ("arguments", "message"),
     [
         ("check /nowhere.hsaco", "cannot read /nowhere.hsaco"),
+        ("check gem m=8", "gem is neither an operator nor a file; did you mean gemm?"),
         ("check {saxpy} --kernel daxpy", "--kernel daxpy: no kernel 'daxpy'"),
         ("check {saxpy} --check race", "give --launch, or wait|copy_order|hazard"),
         ("check {saxpy} --launch /nowhere.json", "cannot read /nowhere.json"),
