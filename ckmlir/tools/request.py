@@ -28,7 +28,7 @@ def add_operator_arguments(
     place = "OP|FILE" if or_file else "OP|FILE.mlir" if or_module else "OP|TEXT" if or_text else "OP"
     about = "the operator, see below" + ("; or a code object or MLIR module, with --launch" if or_file else "")
     parser.add_argument("operator", metavar=place, help=about)
-    parser.add_argument("keys", nargs="*", metavar="key=value", help="see below")
+    parser.add_argument("keys", nargs="*", default=[], metavar="key=value", help="see below")
     required = not (or_file or or_module or or_text)
     parser.add_argument("--arch", required=required, metavar="A", help=f"the chip: {', '.join(TARGETS)}")
     if or_file:

@@ -42,7 +42,7 @@ MODEL_SHARE = 0.5
 def add_arguments(parser: Parser) -> None:
     add = parser.add_argument
     add("operator", nargs="?", metavar="OP", help="the operator, see below")
-    add("keys", nargs="*", metavar="key=value", help="see below")
+    add("keys", nargs="*", default=[], metavar="key=value", help="see below")
     add("--arch", metavar="A", help=f"the chip: {', '.join(TARGETS)}")
     add("--misses", type=Path, metavar="FILE", help="in place of OP: the requests of a file that CKMLIR_MISSES named")
     add("-o", dest="output", type=Path, default=Path("tuned.jsonl"), metavar="FILE", help="records [tuned.jsonl]")

@@ -98,6 +98,8 @@ def test_schedules(capsys: pytest.CaptureFixture[str], tmp_path: Path) -> None:
         (["schedule", *SMALL, "--steps", "99"], "1 to 8 can be drawn"),
         (["schedule", "gemm"], "--arch"),
         (["tiles", *SMALL], "SUBJECT"),
+        (["distribution", "d0: 64@lane", "-o", "x.png"], "-o x.png: pictures are SVG or text"),
+        ([], "required: SUBJECT, OP|TEXT; see"),
     ],
 )
 def test_refusals(capsys: pytest.CaptureFixture[str], words: list[str], message: str) -> None:
