@@ -40,9 +40,15 @@ def build_parser() -> argparse.ArgumentParser:
     way.add_argument("--pass-pipeline", metavar="TEXT", help="passes that fail, as ckmlir-opt takes them")
     way.add_argument("--command", metavar="TEXT", help="a command that fails on {}, the file; run without a shell")
     add("--match", metavar="TEXT", help="what a failure prints [the same message; of a command, the same exit status]")
-    add("--seconds", type=int, default=SECONDS, metavar="N", help=f"that a command may take [{SECONDS}]")
+    add("--seconds", type=_seconds, default=SECONDS, metavar="N", help=f"that a command may take [{SECONDS}]")
     add("--quiet", action="store_true", help="say nothing of the progress")
     return parser
+
+
+def _seconds(text: str) -> int:
+    if not text.isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: expected a whole number of at least 1")
+    return int(text)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -145,7 +151,10 @@ def _passes(options: argparse.Namespace, given: str) -> Outcome:
 
 def _command(options: argparse.Namespace) -> Outcome:
     """A command: a failure is the exit status that it has with the first module asked for."""
-    words = shlex.split(options.command)
+    try:
+        words = shlex.split(options.command)
+    except ValueError as error:
+        raise CkmlirError(f"--command {options.command}: {error}") from None
     if not any("{}" in word for word in words):
         raise CkmlirError(f"--command {options.command}: it names no {{}}, which stands for the module's file")
     statuses: list[int] = []
@@ -159,7 +168,9 @@ def _command(options: argparse.Namespace) -> Outcome:
                 [word.replace("{}", str(file)) for word in words], capture_output=True, timeout=options.seconds
             )
         except subprocess.TimeoutExpired:
-            return None
+            if statuses:
+                return None
+            raise CkmlirError(f"--command: it took longer than --seconds {options.seconds} on {options.file}") from None
         except OSError as error:
             raise CkmlirError(f"--command {words[0]}: {error.strerror}") from None
         if ran.returncode == 0:

@@ -78,6 +78,8 @@ def test_a_command_decides(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -
         (["{}/in.mlir", "--command", "false"], "it names no {}"),
         (["{}/in.mlir", "--command", "no-such-program {}"], "no-such-program: No such file"),
         (["{}/in.mlir", "--command", "true {}"], "does not fail"),
+        (["{}/in.mlir", "--command", "grep 'x {}"], "--command grep 'x {}: No closing quotation"),
+        (["{}/in.mlir", "--command", "sh -c 'sleep 9' {}", "--seconds", "1"], "longer than --seconds 1 on"),
         (["{}/in.mlir", "--command", "false {}", "--match", "sorry"], "fails without printing --match sorry"),
     ],
 )
