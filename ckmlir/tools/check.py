@@ -58,8 +58,9 @@ def execute(options: argparse.Namespace) -> int:
 
 def _of_file(options: argparse.Namespace) -> Report:
     """The kernels of a code object or MLIR module."""
-    if not is_code_file(options.operator) and "/" not in options.operator and not Path(options.operator).exists():
-        raise CkmlirError(f"{options.operator} is neither an operator nor a file; {suggest(options.operator, OPERATORS)}")
+    word: str = options.operator
+    if not is_code_file(word) and "/" not in word and not Path(word).exists():
+        raise CkmlirError(f"{word} is neither an operator nor a file; {suggest(word, OPERATORS)}")
     for name in ("keys", "arch", "schedule", "module", "pass_after"):
         if getattr(options, name):
             what = "key=value" if name == "keys" else f"--{name.replace('_', '-')}"

@@ -47,7 +47,7 @@ def add_arguments(parser: Parser) -> None:
 def execute(options: argparse.Namespace) -> int:
     if options.output is not None:
         if options.output.suffix not in ("", ".svg", ".txt"):
-            raise CkmlirError(f"-o {options.output}: pictures are SVG or text; expected a name that ends in .svg or .txt")
+            raise CkmlirError(f"-o {options.output}: pictures are SVG or text; expected a name in .svg or .txt")
         check_writable([options.output])
     drawn = {"distribution": _tile, "lds": _lds, "schedule": _schedule}[options.subject](options)
     if options.output is None:
