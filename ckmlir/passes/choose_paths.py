@@ -3,25 +3,28 @@
 A tile program loads a tile, puts it into LDS and reads it from there: the path `through` registers. On the path
 `direct` a copy from memory to LDS takes the place of the load and the write, in the load's stage; on the path
 `straight` every reader loads its own part from memory, also in the load's stage, and LDS is not used. There a tile may
-be converted on its way: each reader does that for its own part, in its own stage, so that registers hold what memory
-has until then.
+be converted on its way, element by element: each reader does that for its own part, in its own stage, so that registers
+hold what memory has until then.
 """
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import build, memory
-from ckmlir.dialect.build import attributes_of, producer, text_of
+from ckmlir.dialect.build import producer, text_of
 from ckmlir.dialect.control import LOOPS
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.walk import functions, operations
+from ckmlir.passes.walk import functions, nested, operations
 
-CONVERSIONS = ("ck.cast", "ck.unpack", "ck.dequantize", "ck.broadcast", "ck.join_axes")
+CONVERSIONS = ("ck.cast", "ck.unpack", "ck.dequantize", "ck.broadcast", "ck.join_axes", "ck.map")
 """Operations whose result tells how their operands lie, and that memory's own elements have between a load and LDS."""
+COMPUTED = ("ck.coordinates", "ck.splat")
+"""What maps take beside them, that anyone may use."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +52,8 @@ def _choose(loop: ir.Operation) -> None:
             fail(loop, f"schedule '{schedule.name}' gives '{tensor}' a path; the loop puts into LDS: {have}")
     for op in staged:
         path = schedule.path_of(_name(op))
-        loaded = producer(op.operands[0])
-        computed = loaded is not None and loaded.name not in ("ck.load", *(CONVERSIONS if path == "straight" else ()))
-        if path == "through" or (computed and path == schedule.path):
+        able = CONVERSIONS if path == "straight" else ()
+        if path == "through" or (path == schedule.path and _is_computed(op.operands[0], able)):
             continue  # what the loop computed itself has one path only, and is not meant by a path for all
         if path == "direct":
             _direct(op, _load_of(op, path, schedule))
@@ -62,6 +64,30 @@ def _choose(loop: ir.Operation) -> None:
 
 def _name(op: ir.Operation) -> str:
     return text_of(op, "name") if "name" in op.attributes else ""
+
+
+def _is_computed(tile: ir.Value, able: Collection[str]) -> bool:
+    """Whether an operation makes it that is neither a load nor one of those, of what loads gave."""
+    made = producer(tile)
+    if made is None or made.name == "ck.load":
+        return False
+    return made.name not in able or any(
+        _is_computed(use.operands[place], able)
+        for use, place in _reads(made)
+        if not _is_beside(made, producer(use.operands[place]))
+    )
+
+
+def _reads(made: ir.Operation) -> list[tuple[ir.Operation, int]]:
+    """Where an operation reads tiles: operations and the numbers of their operands."""
+    if made.name != "ck.map":
+        return [(made, place) for place in range(len(made.operands))]
+    return [(op, 0) for op in nested(made) if op.name == "ck.element"]
+
+
+def _is_beside(user: ir.Operation, made: ir.Operation | None) -> bool:
+    """Whether a map takes it beside what is loaded."""
+    return user.name == "ck.map" and made is not None and made.name in COMPUTED
 
 
 def _load_of(op: ir.Operation, path: str, schedule: Schedule) -> ir.Operation:
@@ -80,8 +106,10 @@ def _check_source(op: ir.Operation, path: str, schedule: Schedule) -> None:
     which = f"schedule '{schedule.name}' takes '{_name(op)}' {path}"
     reached = [op]
     for user in reached:  # grows
-        for operand in user.operands:
-            made = producer(operand)
+        for use, place in _reads(user):
+            made = producer(use.operands[place])
+            if _is_beside(user, made):
+                continue
             if made is None or made.name not in ("ck.load", *CONVERSIONS):
                 by = "the loop's carried value" if made is None else f"'{made.name}'"
                 fail(op, f"{which}, but it is made by {by}; only what is loaded, and converted at most, has this path")
@@ -91,7 +119,8 @@ def _check_source(op: ir.Operation, path: str, schedule: Schedule) -> None:
 
 
 def _check_unshared(user: ir.Operation, made: ir.Operation, which: str) -> None:
-    others = [use.owner.operation for use in made.results[0].uses if use.owner.operation != user]
+    own = [user, *(op for op, _ in _reads(user))]
+    others = [use.owner.operation for use in made.results[0].uses if use.owner.operation not in own]
     if others:
         fail(user, f"{which}, but its tile is also used otherwise", [("the other use is here", others[0])])
 
@@ -125,21 +154,28 @@ def _made_for(tile: ir.Value, wanted: TileType, read: ir.Operation) -> ir.Value:
     if made.name == "ck.load":
         with ir.InsertionPoint(made), made.location, build.default_attributes(_stage_of(made)):
             return memory.load(made.operands[0], wanted)
-    types = [tile_of(operand) for operand in made.operands]
-    operands = [
-        _made_for(operand, TileType(type_.lengths, type_.element, None), read)
-        for operand, type_ in zip(made.operands, types, strict=True)
-    ]
-    attributes = {name: one for name, one in attributes_of(made).items() if name != STAGE}
-    with ir.InsertionPoint(read), made.location, build.default_attributes(_stage_of(read)):
-        return build.value(made.name, wanted.mlir(), operands, attributes)
+    own: dict[ir.Value, ir.Value] = {}
+    for use, place in [] if made.name in COMPUTED else _reads(made):
+        operand = use.operands[place]
+        if operand not in own:
+            type_ = tile_of(operand)
+            own[operand] = _made_for(operand, TileType(type_.lengths, type_.element, None), read)
+    with ir.InsertionPoint(read), made.location:
+        found = made.clone()
+    for use, place in [] if made.name in COMPUTED else _reads(found):
+        use.operands[place] = own[use.operands[place]]
+    found.results[0].set_type(wanted.mlir())
+    for name, one in _stage_of(read).items():
+        found.attributes[name] = one
+    return found.results[0]
 
 
 def _erase(tile: ir.Value) -> None:
     """What made a tile that nothing uses any more."""
     made = producer(tile)
-    assert made is not None
-    operands = list(made.operands) if made.name != "ck.load" else []
+    if made is None or made.name not in ("ck.load", *CONVERSIONS, *COMPUTED) or list(tile.uses):
+        return
+    operands = [use.operands[place] for use, place in _reads(made)] if made.name != "ck.load" else []
     made.erase()
     for operand in operands:
         _erase(operand)

@@ -13,6 +13,7 @@ from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.contraction.shuffle import shuffle_b, unshuffle_b
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import run_operator
@@ -34,6 +35,13 @@ CASES: list[Any] = [
     ("gfx942", {"m": 0}),
     ("gfx950", {"b_dtype": "u4", "dtype": "bf16", "zeros": 1}),
     pytest.param("gfx90a", {"b_dtype": "u4", "scale": "bf16", "k": 256}, marks=pytest.mark.full),
+    ("gfx942", {"shuffled": 32}),
+    ("gfx950", {"shuffled": 16, "zeros": 1, "b_dtype": "u4", "dtype": "bf16", "op": "relu(acc + d0)", "d_kind": "row"}),
+    ("gfx90a", {"shuffled": 32, "b_scale": "1x32", "zeros": 1, "scale": "f32", "ld_scale": 11}),
+    ("gfx942", {"schedule": "preshuffle", "k": 1000, "split_k": 3, "m": 5}),
+    ("gfx950", {"schedule": "straight", "shuffled": 16, "k": 2, "n": 1}),
+    ("gfx90a", {"shuffled": 16, "k": 0}),
+    ("gfx950", {"shuffled": 32, "k": 256, "split_k": 2, "reduction": "atomic", "out": "f32"}),
 ]
 
 
@@ -59,11 +67,37 @@ def test_the_reference_is_the_product_of_what_integers_stand_for(zeros: int) -> 
     np.testing.assert_allclose(INT4.reference(problem, arrays)["c"], wanted, rtol=1e-6, atol=1e-6)
 
 
+@pytest.mark.parametrize("columns", [16, 32])
+def test_fragment_order_is_another_order_of_the_same_bytes(columns: int) -> None:
+    """As `shuffle_b` has it for bytes; filled up with zeros."""
+    target = get_target("gfx942")
+    keys = {"m": 3, "n": 37, "k": 90, "b_scale": "1x32", "zeros": 1}
+    plain, tiled = INT4.problem(**keys), INT4.problem(**keys, shuffled=columns)
+    arrays = INT4.inputs(plain, target, seed=2)
+    shuffled = {**arrays, "b0": shuffle_b(arrays["b0"], columns)}
+    assert shuffled["b0"].shape == INT4.inputs(tiled, target)["b0"].shape
+    np.testing.assert_array_equal(INT4.reference(tiled, shuffled)["c"], INT4.reference(plain, arrays)["c"])
+    assert not unshuffle_b(INT4.inputs(tiled, target)["b0"], 48 if columns == 16 else 64, 64, columns)[:, 45:].any()
+
+
+def test_zero_points_do_not_meet_what_fills_tiles_up() -> None:
+    """Behind k nothing becomes infinite where nothing before it does."""
+    target = get_target("gfx950")
+    problem = INT4.problem(m=4, n=16, k=34, zeros=1, b_dtype="u4", b_scale="1x64", shuffled=16)
+    arrays = INT4.inputs(problem, target, seed=1)
+    codes = np.full((16, 17), 0x99, np.uint8)
+    arrays["b0"][:], arrays["b1"][:], arrays["b2"][:] = shuffle_b(codes, 16), 3e4, 8  # (9 - 8) * 30000; 8 * 30000
+    arrays["a0"][:] = 2.0**-10
+    found = run_operator(INT4, problem, arrays, target, open_device("sim", target)).outputs["c"]
+    np.testing.assert_allclose(found.astype(np.float64), 34 * 3e4 * 2.0**-10, rtol=1e-3)
+
+
+@pytest.mark.parametrize("shuffled", [0, 32])
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize("chip", CHIPS)
-def test_schedules_are_proved(chip: str) -> None:
+def test_schedules_are_proved(chip: str, shuffled: int) -> None:
     target = get_target(chip)
-    spec = INT4.spec(INT4.problem(**RAGGED, zeros=1), target)
+    spec = INT4.spec(INT4.problem(**RAGGED, zeros=1, shuffled=shuffled), target)
     bench = Workbench.of(INT4, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
 
@@ -139,6 +173,8 @@ def test_no_listed_kernel_spills(chip: str) -> None:
     ({"ld_scale": 2}, "ld_scale=2: a row has 3; expected at least that"),
     ({"b_scale": "1x16"}, "b_scale=1x16: expected 1x32|1x64|1x128"),
     ({"dtype": "i8"}, "dtype=i8: expected f16|bf16"),
+    ({"shuffled": 8}, "shuffled=8: B is in tiles of 16 or 32 columns, or plain; expected 0, 16 or 32"),
+    ({"shuffled": 16, "ldb": 400}, "ldb=400: shuffled tiles of B follow each other without gaps; expected 3072"),
 ])  # fmt: skip
 def test_what_is_refused(keys: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError) as refused:

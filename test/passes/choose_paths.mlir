@@ -89,3 +89,37 @@ func.func @converted(%p: !llvm.ptr<1>, %q: !llvm.ptr<1>, %n: i32) attributes {ck
   } {ck.schedule = "schedule s 1; path b straight"}
   return
 }
+
+// A map with what nothing loads: each reader has its own, and coordinates where its tile lies; others may use them, too.
+// CHECK-LABEL: func.func @mapped
+// CHECK:      %[[B:.*]] = "ck.load"(%{{.*}}) {ck.stage = "load"} : {{.*}} -> !ck.tile<[16, 64], f16, "?">
+// CHECK:      "ck.coordinates"() {axis = 1 : i64} : () -> !ck.tile<[16, 64], i32, "?">
+// CHECK:      %[[C:.*]] = "ck.coordinates"() {axis = 1 : i64, ck.stage = "from_lds"} : () -> !ck.tile<[16, 64], i32, "?">
+// CHECK:      %[[M:.*]] = "ck.map"() ({
+// CHECK-NEXT:   "ck.element"(%[[C]])
+// CHECK-NEXT:   "ck.element"(%[[B]])
+// CHECK:      }) {ck.stage = "from_lds"} : {{.*}} -> !ck.tile<[16, 64], f16, "d0: 16@lane, d1: 4@lane 16@y0">
+// CHECK-NEXT: "ck.cast"(%[[M]])
+// CHECK-NOT:  ck.from_lds
+func.func @mapped(%p: !llvm.ptr<1>, %n: i32, %none: f16) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %view = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  scf.for %i = %zero to %n step %step : i32 {
+    %w = "ck.make_window"(%view, %zero, %i) {ck.stage = "load"} : (!view, i32, i32) -> !window
+    %b = "ck.load"(%w) {ck.stage = "load"} : (!window) -> !loaded
+    %c = "ck.coordinates"() {axis = 1 : i64} : () -> !ck.tile<[16, 64], i32, "?">
+    %k = "ck.cast"(%c) : (!ck.tile<[16, 64], i32, "?">) -> !ck.tile<[16, 64], f32, "?">
+    %m = "ck.map"() ({
+      %at = "ck.element"(%c) : (!ck.tile<[16, 64], i32, "?">) -> i32
+      %e = "ck.element"(%b) : (!loaded) -> f16
+      %inside = arith.cmpi slt, %at, %n : i32
+      %found = arith.select %inside, %e, %none : f16
+      "ck.yield"(%found) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f16) -> ()
+    }) {ck.stage = "to_lds"} : () -> !loaded
+    %l = "ck.to_lds"(%m) {ck.stage = "to_lds", name = "b"} : (!loaded) -> !lds
+    %r = "ck.from_lds"(%l) {ck.stage = "from_lds"} : (!lds) -> !wanted
+    %x = "ck.cast"(%r) {ck.stage = "math"} : (!wanted) -> !ck.tile<[16, 64], f32, "d0: 16@lane, d1: 4@lane 16@y0">
+  } {ck.schedule = "schedule s 1; path b straight"}
+  return
+}

@@ -60,8 +60,8 @@ def block_resources(spec: ContractionSpec) -> Resources:
                 moving += sets * elements * width // 4
                 loads += elements * width // min(16, align * width)
         elif path == "straight":
-            moving += schedule.ahead_of("load") * own * k * spec.held[place].bits / spec.in_lds[place].bits
-            operands += own * depth * (spec.held[place] != spec.in_lds[place])  # what they are converted to
+            moving += schedule.ahead_of("load") * own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
+            operands += own * depth * (spec.in_memory[place] != spec.in_lds[place])  # what they are converted to
     scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]

@@ -124,13 +124,13 @@ def fragment_order(spec: ContractionSpec) -> Iterator[Reason]:
     if spec.shuffled != spec.mfma[1]:
         why = f"tiles of B have {spec.shuffled} columns and the matrix instruction {spec.mfma[1]}"
         yield Reason("shuffled", spec.shuffled, why, f"expected {spec.mfma[1]}")
-    kind = spec.held[1]
+    kind = spec.in_memory[1]
     if kind.packing is not None and kind.packing.bytes > 1:
         why = f"a lane's {VECTOR_BYTES} bytes hold some elements of {kind.name} in part"
         yield Reason("shuffled", spec.shuffled, why, "expected 0, or elements of 8 or 4 bits")
         return
     depth = tile_depth(spec.shuffled, kind.bytes)
     depth = depth if kind.packing is None else kind.packing.count(depth)
-    if spec.block[2] % depth and not spec.taken:  # vectors of what is converted may be shorter
+    if spec.block[2] % depth and kind == spec.in_lds[1]:  # vectors of what is converted may be shorter
         why = f"tiles of B are {depth} elements deep along k"
         yield Reason("block", spec.block, why, f"expected a multiple of {depth} along k")

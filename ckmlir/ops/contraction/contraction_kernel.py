@@ -111,8 +111,8 @@ class Products:
         product = Mma.select(
             target, shape, *spec.multiplied, block_k=spec.piece, transposed=not sparse, sparse=sparse
         )
-        if spec.shuffled and spec.taken:
-            product = product.with_vector(spec.held[1].widest, spec.piece)
+        if spec.shuffled and spec.in_memory[1] != spec.in_lds[1]:
+            product = product.with_vector(spec.in_memory[1].widest, spec.piece)
         if spec.scaled_by_instruction:
             product = replace(product, spread=min(spec.block[2] // product.k, SCALES_OF_A_REGISTER))
         self.spec, self.product = spec, product

@@ -11,7 +11,7 @@ from typing import Annotated
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS
-from ckmlir.ops.dtypes import PACKED_FLOATS, Dtype, find_dtype
+from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, Dtype, find_dtype
 from ckmlir.ops.schedules import GEMM as SCHEDULES
 from ckmlir.ops.schedules import parse as parse_schedule
 from ckmlir.ops.spec import Algorithm, Counts, Spec, by
@@ -182,6 +182,13 @@ class ContractionSpec(Spec):
     def held(self) -> tuple[Dtype, Dtype]:
         """What A, and the matrices B, hold."""
         return stored_kinds(self.dtype, self.b_dtype)
+
+    @property
+    def in_memory(self) -> tuple[Dtype, Dtype]:
+        """What memory holds of A, and of the matrices B: of what is made of integers of 4 bits, these."""
+        held, packed = self.held, [text.split(":")[:2] for text in self.sources]
+        made = {name[0]: find_dtype(dtype) for name, dtype in packed if dtype in PACKED_INTEGERS}
+        return made.get("a", held[0]), made.get("b", held[1])
 
     @property
     def multiplied(self) -> tuple[str, str]:

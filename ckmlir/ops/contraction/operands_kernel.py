@@ -16,7 +16,7 @@ from ckmlir.ops.contraction.merged_kernel import tensor_view
 from ckmlir.ops.contraction.numbers_kernel import Numbers, ZeroPoints
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
 from ckmlir.ops.contraction.scaling import ScaleSpec
-from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
+from ckmlir.ops.contraction.shuffle_kernel import shuffled_view
 from ckmlir.ops.contraction.side import NAMES, SideSpec
 from ckmlir.ops.contraction.sources_kernel import combined
 from ckmlir.ops.contraction.sparsity import kept
@@ -230,20 +230,3 @@ def _depth(spec: ContractionSpec, place: int, k: Scalar) -> Scalar:
 def _with_k_second(pointer: Pointer, rows: Scalar, k: Scalar, pitch: Scalar, *, k_contiguous: bool) -> View:
     """A matrix with K as its second dimension, whichever of the two is contiguous."""
     return view(pointer, (rows, k), (pitch, 1) if k_contiguous else (1, pitch))
-
-
-def shuffled_view(b: Pointer, n: Scalar, k: Scalar, pitch: Scalar, columns: int, size: int) -> View:
-    """A matrix (n, k) of elements of so many bytes that lies in tiles (`ckmlir.ops.contraction.shuffle`), with the
-    zeros that fill the last ones up; `pitch` elements from one row of tiles to the next.
-    """
-    vector, depth = vector_length(size), tile_depth(columns, size)
-    tiles_n, tiles_k = _tiles(n, columns), _tiles(k, depth)
-    rows = view(b, (tiles_n, tiles_k * (depth * columns)), (pitch, 1))
-    tiles = rows.unmerge(1, (tiles_k, depth // vector, columns, vector)).permute(0, 3, 1, 2, 4)
-    return tiles.merge(0, 1).merge(1, 2, 3)
-
-
-def _tiles(length: Scalar, tile: int) -> Scalar:
-    """How many tiles hold a length, with what is known to divide their number."""
-    tiles: Scalar = (length + (tile - 1)) // tile
-    return tiles.multiple_of(max(length.multiple // tile, 1))

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
+from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape, unshuffle_b
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype, numpy_dtype
 from ckmlir.ops.operator import alignment, ceil_div
 from ckmlir.ops.packing import unpack_values
@@ -33,6 +34,9 @@ ROWS = {"a": "m", "b": "n"}
 FORMS = ("along_k", "across_k", "each_k", "each_row", "scalar")
 """A matrix whose elements follow each other along k, or across it; one number for each k, for each row (of A, or
 column of B), or for all."""
+TILES = {f"tiles_of_{columns}": columns for columns in COLUMNS}
+"""More forms: a matrix in fragment order (`ckmlir.ops.contraction.shuffle`), of B and `PACKED_INTEGERS`."""
+MATRICES = ("along_k", "across_k", *TILES)
 GROUPS = {f"group_of_{length}": length for length in (32, 64, 128)}
 """More forms: a number for each row and so many elements of k."""
 
@@ -43,9 +47,9 @@ class Source:
 
     Attributes:
         name: `a0`, `b1`, …
-        dtype: of `TYPES`, or `PACKED_INTEGERS`: only of a matrix whose elements follow each other along k. Its array
-            counts bytes.
-        form: of `FORMS`, or `GROUPS`.
+        dtype: of `TYPES`, or `PACKED_INTEGERS`: only of a matrix whose elements follow each other along k, or in tiles.
+            Its array counts bytes.
+        form: of `FORMS`, `TILES` or `GROUPS`.
         pitch: of a matrix, and of groups, the elements from one row of memory to the next; else the distance of
             neighbours.
     """
@@ -62,10 +66,12 @@ class Source:
 
     @property
     def is_matrix(self) -> bool:
-        return self.form in ("along_k", "across_k")
+        return self.form in MATRICES
 
     def shape(self, rows: int, k: int) -> tuple[int, ...]:
         """Of the array; `rows` of A, or columns of B."""
+        if self.form in TILES:
+            return shuffled_shape(rows, k // 2, TILES[self.form], 1)
         if self.dtype in PACKED_INTEGERS:
             return (rows, k // 2)
         if self.is_matrix:
@@ -89,8 +95,10 @@ class Source:
         """What a kernel has to know of it, as `ContractionSpec.sources` has it."""
         return f"{self.name}:{self.dtype}:{self.form}:{self.aligned(rows, k)}"
 
-    def over(self, array: Array, k: int) -> Array:
+    def over(self, array: Array, rows: int, k: int) -> Array:
         """Its elements as they meet those of the operand (rows, k)."""
+        if self.form in TILES:
+            array = unshuffle_b(array, rows, k // 2, TILES[self.form])
         if self.dtype in PACKED_INTEGERS:
             return unpack_values(array, self.dtype)
         if self.form in GROUPS:
@@ -112,14 +120,14 @@ class SourceSpec:
     def parse(text: str) -> SourceSpec:
         """The inverse of `Source.described`. Raises ValueError for other texts."""
         name, dtype, form, align = text.split(":")
-        forms = (*FORMS, *GROUPS)
+        forms = (*FORMS, *TILES, *GROUPS)
         if dtype not in (*TYPES, *PACKED_INTEGERS) or form not in forms or name not in NAMES.get(name[:1], ()):
             raise ValueError(text)
         return SourceSpec(name, dtype, form, int(align))
 
     @property
     def is_matrix(self) -> bool:
-        return self.form in ("along_k", "across_k")
+        return self.form in MATRICES
 
     @property
     def element(self) -> str:
@@ -128,7 +136,9 @@ class SourceSpec:
 
     @property
     def multiple(self) -> int:
-        """Of which the length of its rows is one, in elements."""
+        """Of which the length of its rows is one, in elements; rows of tiles are filled up."""
+        if self.form in TILES:
+            return 2
         return 2 * self.align if self.dtype in PACKED_INTEGERS else self.align
 
 
@@ -203,7 +213,7 @@ def combined(
     """The operand (rows, k) before it is rounded, and how far what is computed may be from it."""
     precision = PRECISIONS[computing]
     expression = parse(op, tuple(one.name for one in sources))
-    values = {one.name: one.over(arrays[one.name], shape[1]).astype(np.float64) for one in sources}
+    values = {one.name: one.over(arrays[one.name], *shape).astype(np.float64) for one in sources}
     found = evaluate_exactly(expression, values, precision=precision)
     given = {one.name: Bounded(values[one.name], _conversion(one, values[one.name])) for one in sources}
     error = bounded_error(expression, given, precision)

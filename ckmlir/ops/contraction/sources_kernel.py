@@ -8,7 +8,8 @@ from types import SimpleNamespace
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, dequantize, load, stretch, view, where
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
-from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
+from ckmlir.ops.contraction.shuffle_kernel import shuffled_view
+from ckmlir.ops.contraction.sources import GROUPS, TILES, SourceSpec
 from ckmlir.ops.dtypes import PACKED_INTEGERS
 from ckmlir.ops.tensors.expression import parse
 from ckmlir.ops.tensors.tiles import evaluate_tiles
@@ -98,6 +99,9 @@ def combined(
 def _view(
     source: SourceSpec, pointer: Pointer, pitch: Scalar, lengths: tuple[int, int], rows: Scalar, k: Scalar
 ) -> View:
+    if source.form in TILES:
+        tiles = shuffled_view(pointer, rows, k // 2, pitch.multiple_of(source.align), TILES[source.form], 1)
+        return tiles.pad(lengths[0], lengths[1] // 2)
     if source.dtype in PACKED_INTEGERS:
         return view(pointer, (rows, k // 2), (pitch.multiple_of(source.align), 1)).pad(lengths[0], lengths[1] // 2)
     if source.form in GROUPS:

@@ -25,7 +25,7 @@ from ckmlir.ops.contraction.contraction_spec import (
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.sources import GROUPS, SourceSpec
+from ckmlir.ops.contraction.sources import GROUPS, TILES, SourceSpec
 from ckmlir.ops.contraction.sparsity import ORDERS, PIECE, PIECES
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype
 from ckmlir.ops.request import RequestError
@@ -162,14 +162,18 @@ def _sources(spec: ContractionSpec) -> Iterator[Reason]:
     except (ValueError, RequestError) as error:
         yield Reason("sources", spec.sources, f"{error} is not an array", "expected such as a0:f16:along_k:8")
         return
-    if spec.walk != "grid" or spec.batch or spec.merged or spec.shuffled or spec.products > 1:
+    if spec.walk != "grid" or spec.batch or spec.merged or spec.products > 1:
         yield Reason("sources", spec.sources, "they make one plain product", "expected no batch and no table")
+    tiles = [TILES.get(SourceSpec.parse(text).form, 0) for text in spec.sources]
+    if max(tiles) != spec.shuffled:
+        yield Reason("shuffled", spec.shuffled, "B is made of matrices in another order", f"expected {max(tiles)}")
     for form in sorted({one.form for one in map(SourceSpec.parse, spec.sources)} & GROUPS.keys()):
         if GROUPS[form] % spec.block[2]:
             why = f"steps of {spec.block[2]} along K take more than a group of {GROUPS[form]}, or a part of the next"
             yield Reason("block", spec.block, why, f"expected a divisor of {GROUPS[form]} along K")
     schedule = SCHEDULES.get(spec.schedule)
-    if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in "ab"):
+    through = "a" if spec.shuffled else "ab"
+    if schedule and any(parse_schedule(schedule).path_of(tensor) != "through" for tensor in through):
         why = "arrays are combined in registers, and this schedule goes past them"
         yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 

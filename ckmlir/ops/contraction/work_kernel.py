@@ -17,7 +17,7 @@ from ckmlir.ops.contraction.merged_kernel import known_divisors
 from ckmlir.ops.contraction.rows_kernel import Told
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES, SideSpec
-from ckmlir.ops.contraction.sources import ROWS, SourceSpec
+from ckmlir.ops.contraction.sources import ROWS, TILES, SourceSpec
 
 
 @dataclass(frozen=True)
@@ -178,7 +178,7 @@ def known_sizes(spec: ContractionSpec, given: SimpleNamespace) -> dict[str, Scal
     elif spec.sources or spec.is_depthwise:
         rows = {2: "n"}  # sources, and images of many groups, say of themselves what they are aligned to
     for source in map(SourceSpec.parse, spec.sources):
-        letter = "k" if source.form in ("along_k", "each_k") else ROWS[source.name[0]]
+        letter = "k" if source.form in ("along_k", "each_k", *TILES) else ROWS[source.name[0]]
         known[letter] = max(known[letter], source.multiple)
     for operand, letter in rows.items():
         packing = spec.held[operand].packing if operand < 2 else None  # rows of packed elements are counted in bytes

@@ -6,9 +6,10 @@ in f32, rounded to `dtype`, in which products are taken. Integers are from -8 to
 two in a byte, the first of two along k in the low half (CK Tile's pk_int4; example 18_flatmm, a16w4). Scales and, where
 `zeros` asks for them, zero points are of groups of 32, 64 or 128 elements along k; the last group may be shorter.
 
-Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, b1 (n, groups) scales, b2 (n, groups) zero points, of `scale`;
-D tensors, c. Kernel arguments: as in `gemm_multi_abd`. Where a scale or a zero point is not finite, or an element of B
-beyond f16, or in bf16 2^100, nothing is promised of the column; elements of bf16 below 2^-126 may count as zero.
+Arrays: a0 (m, k) as A in `gemm`; b0 (n, k / 2) uint8, with `shuffled` its bytes in fragment order, as `shuffle_b` has
+them; b1 (n, groups) scales, b2 (n, groups) zero points, of `scale`; D tensors, c. Kernel arguments: as in
+`gemm_multi_abd`. Where a scale or a zero point is not finite, or an element of B beyond f16, or in bf16 2^100, nothing
+is promised of the column; elements of bf16 below 2^-126 may count as zero.
 """
 
 from __future__ import annotations
@@ -24,6 +25,7 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import MEDIUM, SMALL
 from ckmlir.ops.contraction.keys import (
     PLAN_KEYS,
+    SHUFFLED,
     SIZES,
     SPLIT_KEYS,
     TYPE_KEYS,
@@ -32,6 +34,7 @@ from ckmlir.ops.contraction.keys import (
     read_problem,
 )
 from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.sources import GROUPS, Source
 from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_INTEGERS
@@ -64,6 +67,7 @@ class GemmInt4(GemmMultiABD):
         Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
         *PLAN_KEYS,
         *SPLIT_KEYS,
+        SHUFFLED,
         *expression_keys(None),
     )
 
@@ -74,7 +78,7 @@ class GemmInt4(GemmMultiABD):
             raise RequestError(f"k={k}: two integers share a byte; expected an even number")
         bare = (
             Source("a0", problem.dtype, "along_k", problem.lda),
-            Source("b0", values["b_dtype"], "along_k", _pitch("ldb", values["ldb"], k // 2)),
+            _integers(values["b_dtype"], problem, values["ldb"]),
             *(
                 Source(name, values["scale"] or problem.dtype, form,
                        _pitch("ld_scale", values["ld_scale"], ceil_div(k, GROUPS[form])))
@@ -93,7 +97,8 @@ class GemmInt4(GemmMultiABD):
 
     def _values(self, problem: Problem, array: ArraySpec, generator: np.random.Generator) -> Array:
         if array.dtype in PACKED_INTEGERS:
-            return generator.integers(0, 256, array.shape, dtype=np.uint8)
+            codes = generator.integers(0, 256, (problem.n, problem.k // 2), dtype=np.uint8)
+            return arrange(codes, problem.shuffled, 1) if problem.shuffled else codes
         if array.name == "b1":
             return generator.uniform(0.125, 0.5, array.shape)
         if array.name == "b2":
@@ -107,8 +112,19 @@ class GemmInt4(GemmMultiABD):
             for size in (SMALL, 8 * MEDIUM)
             for zeros in (0, 1)
         ]
+        problems += [self.problem(m=SMALL, n=8 * MEDIUM, k=1024, dtype=dtype, shuffled=32) for dtype in DTYPES]
         specs = dict.fromkeys(self.spec(problem, target) for problem in problems)
         return [spec for spec in specs if not self.validate(spec, target)]
+
+
+def _integers(dtype: str, problem: Problem, given: int | None) -> Source:
+    """B's. Raises RequestError for a distance of rows that does not fit."""
+    form = f"tiles_of_{problem.shuffled}" if problem.shuffled else "along_k"
+    bare = Source("b0", dtype, form, 1)
+    row = bare.shape(problem.n, problem.k)[1]
+    if problem.shuffled and given not in (None, row):
+        raise RequestError(f"ldb={given}: shuffled tiles of B follow each other without gaps; expected {row}")
+    return replace(bare, pitch=_pitch("ldb", given, row))
 
 
 def _pitch(key: str, given: int | None, row: int) -> int:

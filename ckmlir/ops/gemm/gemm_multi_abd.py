@@ -145,7 +145,7 @@ class GemmMultiABD(ContractionOperator):
 
 def _plain(problem: Problem) -> Problem:
     """The product of two matrices (m, k) and (n, k) that it comes to."""
-    return replace(problem, sources=(), combine=(), layout="RCR", lda=problem.k, ldb=problem.k)
+    return replace(problem, sources=(), combine=(), layout="RCR", lda=problem.k, ldb=problem.k, shuffled=0)
 
 
 def _operand(problem: Problem, name: str, arrays: Mapping[str, Array]) -> tuple[Array, Array]:

@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, i32, kernel, load, ptr, store, to_lds, view, workgroup_id
 from ckmlir.lang.kernel import Argument
-from ckmlir.ops.contraction.operands_kernel import shuffled_view
 from ckmlir.ops.contraction.shuffle import tile_depth, vector_length
+from ckmlir.ops.contraction.shuffle_kernel import shuffled_view
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.shuffle_b import DEPTH_BYTES, ROWS, WAVES, ShuffleSpec
 from ckmlir.targets import Target
