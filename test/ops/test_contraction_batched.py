@@ -86,7 +86,7 @@ def test_ranks(ranks: tuple[int, int, int, int]) -> None:
 
 
 @pytest.mark.parametrize("keys", [
-    {"m": 0}, {"n": "2x0"}, {"g": "0x2"}, {"k": 0}, {"k": "0x3"}, {"g": 1, "m": 1, "n": 1, "k": 1},
+    {"m": 0}, {"n": "2x0"}, {"g": "0x2"}, {"g": 0, "n": 100}, {"k": 0}, {"k": "0x3"}, {"g": 1, "m": 1, "n": 1, "k": 1},
     {"m": "1x1", "n": "1x1x1", "k": "1x5x1"},
 ])  # fmt: skip
 def test_sizes_at_the_ends(keys: dict[str, Any]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import math
+from collections.abc import Iterator
 
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows, filled
@@ -58,6 +59,8 @@ VECTOR_BYTES = 16
 """The widest access of a lane."""
 FOUR_WAVES, EIGHT_WAVES = (2, 2), (2, 4)
 """Along m and n: one wave a SIMD, and two."""
+TALL_WAVES, NARROW = (4, 2), 16
+"""Waves, and columns of the matrix instruction, where four waves have too few registers; see `_crowded`."""
 
 
 def plans(wish: Wish, target: Target) -> list[Plan]:
@@ -91,6 +94,7 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
         large = [(LARGE, name) for name in (*schedules, *last)]
         for size, name in [*large, *itertools.product((MEDIUM, SMALL), schedules)]:
             if size in _sizes(wish, name, target):
+                found += _crowded(wish, size, name, target)
                 waves = wish.waves or (EIGHT_WAVES if size == LARGE else default_waves(name))
                 depth = _depth(size, name, wish.dtype, target)
                 if wish.compares_rows:  # short steps, if groups of scales are no longer; else few loads of a wave
@@ -198,9 +202,38 @@ def _pays_deep(wish: Wish, target: Target) -> bool:
     return open_ and deep and wish.load_bytes >= NARROWEST_FOR_DEEP and _bound_by_lds(PREFERRED[0], wish.dtype, target)
 
 
+def _crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[Plan]:
+    """Plans of eight waves where four have no registers for what lies beside operands and sums; none where waves are
+    named.
+
+    That is the scales of a step that holds several groups; the matrix instruction is short where both operands are read
+    along K and columns have scales of their own. Where both are transposed, and where eight waves do not fit either,
+    blocks are small. It is loads of few bytes, with their offsets, beside scales or a second matrix; and a transposed A
+    beside partial sums and a B that goes straight to registers.
+
+    By the model, 2048 x 2048 x 2048 with scales of 1x32 of both, cycles of four waves and of this: fp8 71434, 63822 on
+    gfx942, 69401, 57661 on gfx950, i8 346892, 291538 on gfx90a. 1x64 on gfx942 53678, 48450. 1x32 and 128x128 37330,
+    35052, with the short instruction 38324. Powers of two on gfx942, bf8 in CRR 126674, 91253 (with 21 registers
+    spilled, and none). 500 x 512 x 333 gated, with 1x32 of all on gfx942: 26194, 26730 (45 spilled, and none).
+    """
+    if wish.waves or wish.compares_rows or size == LARGE or wish.arrays == 2:
+        return
+    depth, narrow = _depth(size, schedule, wish.dtype, target), wish.load_bytes < NARROWEST_FOR_TWO_STEPS
+    groups = size == MEDIUM and 0 < wish.group < depth
+    straight = parse_schedule(SCHEDULES[schedule]).path_of("b") == "straight"
+    small = Plan(schedule, (SMALL, SMALL, depth), TALL_WAVES if narrow else FOUR_WAVES)
+    if groups and wish.layout[:2] == "CR":
+        yield small
+    elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
+        columns = NARROW if groups and wish.layout[:2] == "RC" and wish.column_scales else 0
+        yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
+        if groups and wish.column_scales:
+            yield small
+
+
 def _filled(wish: Wish, size: int, target: Target) -> float:
     """The share of the compute units' rounds that blocks of a size fill."""
-    return filled(max(ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch, 1), target)
+    return filled(ceil_div(wish.m, size) * ceil_div(wish.n, size) * wish.batch, target)
 
 
 def _pays_copies(wish: Wish, schedule: str, waves: tuple[int, int], target: Target) -> bool:

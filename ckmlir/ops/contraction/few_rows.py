@@ -92,8 +92,8 @@ def _rows(wish: Wish) -> int:
 
 
 def filled(blocks: int, target: Target) -> float:
-    """The share of the compute units' rounds that so many blocks fill."""
-    return blocks / (ceil_div(blocks, target.compute_units) * target.compute_units)
+    """The share of the compute units' rounds that so many blocks fill; of none that of one."""
+    return max(blocks, 1) / (max(ceil_div(blocks, target.compute_units), 1) * target.compute_units)
 
 
 def _worth(wish: Wish, rows: int, columns: int, target: Target) -> float:

@@ -68,12 +68,13 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     def planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
         """The kernel of a plan, whether the chip can run it or not."""
         problem = asked.parted() if sink == "partial" else asked
-        schedule, block, waves = plan
+        schedule, block, waves, columns = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
         taken = problem.taken(target)
         types = (taken or problem.dtype, taken or problem.b_dtype or problem.dtype)
-        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, problem.shuffled, sparse)
+        columns = problem.shuffled or columns
+        mfma = problem.mfma or default_mfma((*block[:2], piece), waves, types, target, columns, sparse)
         epilogue = problem.epilogue or default_epilogue(block, computed=problem.op not in ("", "acc"))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes

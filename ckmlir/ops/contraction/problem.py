@@ -120,10 +120,11 @@ class Problem:
         """Arrays of scales that the loop loads."""
         return sum(one.group > 0 for one in self.scaling)
 
-    def scales_partial(self, target: Target) -> bool:
-        """Whether steps have partial sums, which are scaled before they are added."""
+    def scaled_group(self, target: Target) -> int:
+        """Elements along K of partial sums, which are scaled before they are added; 0 where there are none."""
         deepest = max((one.group for one in self.scaling), default=0)
-        return deepest > 0 and self.piece(2 * deepest, target) <= deepest
+        group = self.piece(2 * deepest, target)
+        return group if group <= deepest else 0
 
     def taken(self, target: Target) -> str:
         """The type that elements become on their way to LDS, which holds all of them exactly: that of A for integers of

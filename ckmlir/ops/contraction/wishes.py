@@ -21,11 +21,14 @@ outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64
 
 
 class Plan(NamedTuple):
-    """How a product is cut into blocks, and how its loop runs."""
+    """How a product is cut into blocks, and how its loop runs; `columns`: of the matrix instruction, 0: of the largest
+    that tiles the block.
+    """
 
     schedule: str
     block: tuple[int, int, int]
     waves: tuple[int, int]
+    columns: int = 0
 
 
 class Wish(NamedTuple):
@@ -36,7 +39,8 @@ class Wish(NamedTuple):
         layout: of A, B and C.
         load_bytes: of the widest load that the rows of both A and B allow.
         batch: products like it in the same launch.
-        partial: whether a step has accumulators of its own, whose sums are scaled before they are added.
+        group: elements along K whose sums have accumulators of their own, scaled before they are added; 0: none.
+        column_scales: whether a block of columns takes several scales of such a group.
         sparse: whether A has two of every four elements along K.
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
         plain: whether C is the sums as they are, stored two elements at a time or more.
@@ -55,11 +59,17 @@ class Wish(NamedTuple):
     waves: tuple[int, int] | None
     arrays: int = 2
     batch: int = 1
-    partial: bool = False
+    group: int = 0
+    column_scales: bool = False
     sparse: bool = False
     plain: bool = True
     powers: bool = False
     stays: bool = False
+
+    @property
+    def partial(self) -> bool:
+        """Whether a step has accumulators of its own."""
+        return self.group > 0
 
     @property
     def compared_depth(self) -> int:
@@ -83,8 +93,9 @@ def wish_of(problem: Problem, target: Target) -> Wish:
     return Wish(
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
         problem.schedule or (PRESHUFFLE if problem.shuffled else None), problem.block, problem.waves,
-        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scales_partial(target),
-        problem.ld_index is not None, not problem.op and problem.aligned()[2] > 1,
+        len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scaled_group(target),
+        any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
+        not problem.op and problem.aligned()[2] > 1,
         packed and problem.op in ("", "acc") and problem.aligned()[2] > 1,
     )  # fmt: skip
 

@@ -80,7 +80,7 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
             yield Plan(schedule, product.block, product.waves or default_waves(schedule))
         return
     bits = find_dtype(product.taken(target) or product.stored).step
-    if product.scales_partial(target):
+    if product.scaled_group(target):
         named = named or PREFERRED_PARTIAL[0]
     if _alone(problem, target):
         yield from _plans(problem, ALONE, 8 * DEPTH // bits, named)
