@@ -48,6 +48,8 @@ from ckmlir.dialect.transform_base import (
 
 MOST_PLACES = 31
 """Places of a window that are few: see `Embed.few`."""
+MOST_APART = 1 << 13
+"""How far those are apart at most: quotients of 32 such distances are one product."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -150,8 +152,8 @@ class Embed(Transform):
     lengths: tuple[Size, ...]
     strides: tuple[Size, ...]
     few: int = 0
-    """1: positions of a window over a dimension that is padded on both sides, and its places, of which there are
-    `MOST_PLACES` at most in all dimensions of a view that say so."""
+    """1: positions of a window over a dimension that is padded on both sides, and its places, which are `MOST_APART`
+    apart at most, and of which there are `MOST_PLACES` at most in all dimensions of a view that say so."""
 
     def __post_init__(self) -> None:
         if self.few not in (0, 1) or (self.few and len(self.lengths) != 2):

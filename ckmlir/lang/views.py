@@ -104,7 +104,8 @@ class View:
         """A dimension seen through several at any strides, also overlapping: the windows of a convolution.
 
         `few`: the dimension is padded left, then right, and seen through positions and places of a window, which has 31
-        places at most in all its dimensions. Which of them exist is then found out once for a position.
+        places at most in all its dimensions, 8192 apart at most. Which of them exist is then found out once for a
+        position.
         """
         length = self._length(dim)
         if few and not _is_padded(self.descriptor, self.descriptor.tops[dim]):

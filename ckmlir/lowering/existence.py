@@ -54,8 +54,8 @@ def existence(
             if position != anywhere:
                 length = resolve(descriptor.lengths[position], symbols)
                 condition = _and(condition, place.index[position] < length)
-    steps = [step for step in descriptor.predicates() if step.uppers[0] not in compared]
-    steps = [step for step in steps if not (_holds_nothing(step, place) or (by_size and _refused_by_size(step, place)))]
+    steps = [step for step in paddings(place) if step.uppers[0] not in compared]
+    steps = [step for step in steps if not (by_size and _refused_by_size(step, place))]
     for step, below in _beside_each_other(list(filter(among, steps))):
         if below is None:
             test = step.transform.valid(_compared(step, place), symbols)
@@ -69,6 +69,11 @@ def existence(
             return Predicate.never(place.ground.state.emit)
         condition = _and(condition, test)
     return condition
+
+
+def paddings(place: Place) -> list[Step]:
+    """The paddings that the element may lie in."""
+    return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
 
 
 def _compared(step: Step, place: Place) -> tuple[Index | int, ...]:

@@ -15,16 +15,17 @@ Here every access is right under both: what has to be refused is refused by the 
 lies below the size with the scalar offset added.
 """
 
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
-from ckmlir.dialect.build import create, integer, text_of, value
+from ckmlir.dialect.build import create, integer, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.existence import existence
+from ckmlir.lowering.existence import existence, paddings
 from ckmlir.lowering.index import Index
+from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
@@ -34,14 +35,19 @@ from ckmlir.mlir import ir
 OUT_OF_RANGE = -(1 << 31)
 """A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
 LARGEST = 1 << 31
+MOST_DISTANCES = 16
+"""Loads of a tile whose distances are kept in scalar registers: of 64 in each of two tiles 55 went to lanes of vector
+registers (`gemm` of i8 with odd k on gfx942).
+"""
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
 
 def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
-    quads = state.quads(Distribution.parse(text_of(op, "distribution")))
-    return [load_from(op, buffer_address(state, op.operands[0], inside_of(state, op), quads=quads))]
+    distribution = Distribution.parse(text_of(op, "distribution"))
+    quads, shared = state.quads(distribution), _shared_by_loads(distribution, len(registers_of(op)))
+    return [load_from(op, buffer_address(state, op.operands[0], inside_of(state, op), quads=quads, shared=shared))]
 
 
 def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -102,8 +108,9 @@ class BufferAddress(NamedTuple):
 
     def only_where(self, condition: ir.Value, state: Lowering) -> "BufferAddress":
         """The same for the lanes that fulfil a condition (i1), nothing for the others."""
-        outside = state.emit.constant(OUT_OF_RANGE)
-        return self._replace(vector=value("arith.select", self.vector.type, [condition, self.vector, outside]))
+        chosen = [condition, self.vector, state.emit.constant(OUT_OF_RANGE)]
+        key = ("only where", *chosen)
+        return self._replace(vector=state.emit.once(key, lambda: value("arith.select", self.vector.type, chosen)))
 
 
 def buffer_address(
@@ -114,24 +121,47 @@ def buffer_address(
     condition: Predicate | None = None,
     anywhere: int | None = None,
     quads: Sequence[int] = (),
+    shared: Collection[int] = (),
     writes: bool = False,
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
-    The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`). What `writes`
-    in a kernel in pieces has its offset at hand.
+    The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`). Accesses that
+    belong together have the coordinates along the dimensions `shared` in common. What `writes` in a kernel in pieces
+    has its offset at hand.
     """
     place = place_of(state, window, inside, quads)
     ground = place.ground
     few = slid(place) if anywhere is None else []
     valid = None if few else existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)
+    if valid is not None and condition is None and _moves_together(place, shared):
+        vector, scalar = vector.part(Rate.LANE, constant=True), scalar + vector.part(Rate.FIXED)
     at_hand = writes and state.in_pieces and not few and valid is None
     lanes = _at_hand(state, vector) if at_hand else vector.emit()
     address = BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     if few:
         return address._replace(vector=state.emit.binary("ori", address.vector, _missing(place, few, condition)))
     return address if valid is None else address.only_where(valid.value, state)
+
+
+def _moves_together(place: Place, shared: Collection[int]) -> bool:
+    """Whether a loop changes which lanes have an element, for all accesses that belong together alike, and nothing else
+    refuses any: then a choice between a lane's offset and none is one for all, if what is equal for all lanes, as the
+    distance between rows is, goes into the scalar offset.
+    """
+    tops = {place.ground.descriptor.tops[axis] for axis in shared}
+    return all(step.uppers[0] in tops and is_moving(step, place) for step in paddings(place))
+
+
+def _shared_by_loads(distribution: Distribution, count: int) -> tuple[int, ...]:
+    """The dimensions along which all loads of so many registers begin at the same coordinate, unless there are too many
+    loads.
+    """
+    begins = distribution.coordinates()[:, 0, 0, ::count]
+    if begins.shape[1] > MOST_DISTANCES:
+        return ()
+    return tuple(axis for axis, along in enumerate(begins) if (along == along[0]).all())
 
 
 def _at_hand(state: Lowering, vector: Index) -> ir.Value:

@@ -69,16 +69,20 @@ def _fuse(total: ir.Operation) -> bool:
 def _element(vector: ir.Value, number: int) -> ir.Value:
     """One element, made of what it is an easy function of."""
     owner = producer(vector)
+    if owner is not None and owner.name == vectors.SHUFFLE:
+        return _element(*vectors.shuffled(owner, number))
     if owner is None or owner.name not in FREE:
         return element(vector, number)
     return value(owner.name, vector.type.element_type, [_element(owner.operands[0], number)])
 
 
 def _is_free(vector: ir.Value) -> bool:
-    """Whether a vector has magnitudes, or halves that were converted."""
+    """Whether a vector has magnitudes, or halves that were converted, in whatever order."""
     owner = producer(vector)
     if owner is None:
         return False
+    if owner.name == vectors.SHUFFLE:
+        return all(map(_is_free, owner.operands))
     return owner.name == "math.absf" or (
         owner.name == "ck.convert" and isinstance(owner.operands[0].type.element_type, ir.F16Type)
     )

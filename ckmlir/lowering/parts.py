@@ -126,6 +126,17 @@ class Values:
         rest = self.binary("subi", item, self.binary("muli", guess, by))
         return self._mended(guess, rest, by)
 
+    def few(self, item: ir.Value, by: ir.Value) -> ir.Value:
+        """The quotient of an i32 by a number that never changes, where their product is below 2^31.
+
+        With z = ceil(2^31 / d), less than 2^31 / d + 1, it is floor(n * z / 2^31): the error of that is less than
+        n / 2^31, and so less than 1 / d, by which n / d is at least below the next whole number.
+        """
+        twice = self.binary("shli", item, self.constant(1))
+        product = self.binary("muli", self.widen(twice), self._share(by))
+        high = self.binary("shrui", product, self.constant(32, 64))
+        return self.once(("low", high), lambda: value("arith.trunci", item.type, [high]))
+
     def _mended(self, guess: ir.Value, rest: ir.Value, by: ir.Value) -> tuple[ir.Value, ir.Value]:
         """A quotient that may be one too small, and its rest, without that."""
         is_less = self.once(("less", rest, by), lambda: arith.cmpi(arith.CmpIPredicate.uge, rest, by))
@@ -134,20 +145,28 @@ class Values:
         return self.binary("addi", guess, more), self.binary("minui", rest, self.binary("subi", rest, by))
 
     def _reciprocal(self, by: ir.Value) -> ir.Value:
-        """floor((2^32 - 1) / d) as i64, behind what computes d; of 0, by which nothing that counts is divided, some
-        number.
-        """
-        key = ("reciprocal", by)
+        """floor((2^32 - 1) / d) as i64; of 0, by which nothing that counts is divided, some number."""
+        return self._behind("reciprocal", by, -1, lambda quotient, one: quotient)
+
+    def _share(self, by: ir.Value) -> ir.Value:
+        """ceil(2^31 / d) as i64; of 0 likewise."""
+        return self._behind("share", by, (1 << 31) - 1, lambda quotient, one: arith.addi(quotient, one))
+
+    def _behind(
+        self, name: str, by: ir.Value, dividend: int, finish: Callable[[ir.Value, ir.Value], ir.Value]
+    ) -> ir.Value:
+        """What `finish` makes of floor(dividend / d), and of 1, as i64, behind what computes d."""
+        key = (name, by)
         if key not in self._at_start:
             owner = producer(by)
             block = ir.BlockArgument(by).owner if owner is None else None
             with ir.InsertionPoint.at_block_begin(block) if owner is None else ir.InsertionPoint.after(owner):
-                all_ones, one = (
+                whole, one = (
                     value("arith.constant", by.type, [], {"value": ir.IntegerAttr.get(by.type, number)})
-                    for number in (-1, 1)
+                    for number in (dividend, 1)
                 )
-                quotient = value("arith.divui", by.type, [all_ones, value("arith.maxui", by.type, [by, one])])
-                self._at_start[key] = value("arith.extui", self._types[64], [quotient])
+                quotient = value("arith.divui", by.type, [whole, value("arith.maxui", by.type, [by, one])])
+                self._at_start[key] = value("arith.extui", self._types[64], [finish(quotient, one)])
         return self._at_start[key]
 
     def widen(self, item: ir.Value) -> ir.Value:

@@ -128,18 +128,17 @@ def _range(emit: Emitter, place: Place, one: Slid, places: ir.Value) -> tuple[ir
     start = (place.value(one.right.uppers[0]) - place.value(one.embed.uppers[1]) * dilation).emit()
     left, length = _index(place, padding.pad), _index(place, padding.length)
     by, found = dilation.emit(), []
+    reach = emit.binary("muli", places, by)
     for limit in (left, left + length):
         distance = emit.binary("maxsi", emit.binary("subi", limit.emit(), start), emit.constant(0))
-        above = emit.binary("addi", distance, emit.binary("subi", by, emit.constant(1)))
-        found.append(emit.binary("minui", emit.divided(above, by)[0], places))
+        within = emit.binary("minsi", distance, reach)  # so that the quotient is few
+        found.append(emit.few(emit.binary("addi", within, emit.binary("subi", by, emit.constant(1))), by))
     return found[0], found[1]
 
 
 def _ones(emit: Emitter, count: ir.Value) -> ir.Value:
-    """So many bits from the lowest on, 32 at most."""
-    shifted = emit.binary("shli", emit.constant(1, 64), emit.widen(count))
-    ones = emit.binary("subi", shifted, emit.constant(1, 64))
-    return emit.once(("low", ones), lambda: value("arith.trunci", count.type, [ones]))
+    """So many bits from the lowest on, `MOST_PLACES` at most."""
+    return emit.binary("subi", emit.binary("shli", emit.constant(1), count), emit.constant(1))
 
 
 def _zeros(emit: Emitter, first: ir.Value, width: ir.Value) -> ir.Value:

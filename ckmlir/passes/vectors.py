@@ -50,6 +50,12 @@ def shuffle(left: ir.Value, right: ir.Value, positions: Sequence[int]) -> ir.Val
     )
 
 
+def shuffled(op: ir.Operation, position: int) -> tuple[ir.Value, int]:
+    """The operand of a shuffle that has what comes to a position, and where."""
+    found, (left, right) = int(ir.DenseI64ArrayAttr(op.attributes["mask"])[position]), op.operands
+    return (left, found) if found < length_of(left) else (right, found - length_of(left))
+
+
 def is_join(op: ir.Operation) -> bool:
     """Whether an operation is a shuffle that puts one vector behind the other."""
     return op.name == SHUFFLE and list(ir.DenseI64ArrayAttr(op.attributes["mask"])) == list(

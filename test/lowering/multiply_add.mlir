@@ -37,6 +37,20 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // Halves are converted by it in whatever order they come.
+  // CHECK-LABEL: llvm.func @spread
+  // CHECK: %[[WEIGHT:.*]] = vector.extract %arg1[1]
+  // CHECK: %[[LAST:.*]] = arith.extf %[[WEIGHT]] : f16 to f32
+  // CHECK: math.fma %{{.*}}, %[[LAST]], %{{.*}} : f32
+  // CHECK: llvm.return
+  func.func @spread(%s: vector<4xf32>, %w: vector<2xf16>, %x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
+    %wide = "ck.convert"(%w) : (vector<2xf16>) -> vector<2xf32>
+    %weights = vector.shuffle %wide, %wide [0, 0, 3, 3] : vector<2xf32>, vector<2xf32>
+    %product = arith.mulf %x, %weights fastmath<contract> : vector<4xf32>
+    %sum = arith.addf %s, %product fastmath<contract> : vector<4xf32>
+    return
+  }
+
   // Without a magnitude or a half packed arithmetic does it; what may not be rounded once stays two operations, and so
   // does a product that is needed elsewhere.
   // CHECK-LABEL: llvm.func @others

@@ -78,9 +78,10 @@ def test_expressions_and_ends(keys: dict[str, Any]) -> None:
 
 
 @pytest.mark.parametrize(("keys", "words"), [
-    ({"g": 64, "c": 1, "k": 1}, "depthwise:2:padded:1:1"),
+    ({"g": 64, "c": 1, "k": 1}, "depthwise:2:few:1:1"),
+    ({"g": 64, "c": 1, "k": 1, "window": 7}, "depthwise:2:padded:1:1"),
     ({"g": 64, "c": 1, "k": 2, "pads": 0}, "depthwise:2:inside:1:2"),
-    ({"g": 64, "c": 8, "k": 8}, "depthwise:2:padded:8:8"),
+    ({"g": 64, "c": 8, "k": 8}, "depthwise:2:few:8:8"),
     ({"g": 64, "c": 9, "k": 1}, "forward:2:padded:1"),
     ({"g": 64, "c": 1, "k": 3}, "forward:2:padded:1"),
     ({"g": 1, "c": 1, "k": 1}, "forward:2:padded:1"),

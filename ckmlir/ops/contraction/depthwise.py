@@ -30,18 +30,19 @@ MOST_PLACES = 1 << 31
 @dataclass(frozen=True)
 class DepthwiseSpec:
     """What a kernel knows of windows: spatial dimensions, whether they reach beyond the images, channels of a group,
-    and how many it becomes.
+    how many it becomes, and whether windows that reach beyond have no more places than `View.embed` calls few.
     """
 
     rank: int
     padded: bool
     channels: int
     multiplier: int
+    few: bool = False
 
     @property
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
-        reach = "padded" if self.padded else "inside"
+        reach = "few" if self.few else "padded" if self.padded else "inside"
         return f"{DEPTHWISE}:{self.rank}:{reach}:{self.channels}:{self.multiplier}"
 
     @staticmethod
@@ -49,12 +50,12 @@ class DepthwiseSpec:
         """The inverse of `word`. Raises ValueError for other texts."""
         word, rank, reach, channels, multiplier = text.split(":")
         known = (
-            (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, ("padded", "inside")),
+            (word, (DEPTHWISE,)), (rank, range(1, MOST_SPATIAL + 1)), (reach, ("few", "padded", "inside")),
             (channels, range(1, MOST_CHANNELS + 1)), (multiplier, MULTIPLIERS),
         )  # fmt: skip
         if any(one not in map(str, able) for one, able in known):
             raise ValueError(text)
-        return DepthwiseSpec(int(rank), reach == "padded", int(channels), int(multiplier))
+        return DepthwiseSpec(int(rank), reach != "inside", int(channels), int(multiplier), reach == "few")
 
     def arguments(self) -> list[str]:
         """Kernel arguments in place of the distances of the matrices' rows."""
@@ -77,7 +78,8 @@ class Depthwise:
     @property
     def described(self) -> DepthwiseSpec:
         """What a kernel has to know."""
-        return DepthwiseSpec(self.sliding.rank, self.sliding.padded, self.channels, self.multiplier)
+        padded, few = self.sliding.padded, self.sliding.has_few_places
+        return DepthwiseSpec(self.sliding.rank, padded, self.channels, self.multiplier, padded and few)
 
     @property
     def image(self) -> str:

@@ -18,7 +18,6 @@ from dataclasses import dataclass
 from math import gcd, prod
 from operator import floordiv
 
-from ckmlir.dialect.transforms import MOST_PLACES
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
 GEOMETRY = (
@@ -94,7 +93,7 @@ class Residues:
     def word(self) -> str:
         """As `ContractionSpec.windows` has it."""
         known = known_channels(self.channels)
-        return ResiduesSpec(self.sliding.rank, known, known > 1 and prod(self.sliding.window) <= MOST_PLACES).word
+        return ResiduesSpec(self.sliding.rank, known, known > 1 and self.sliding.has_few_places).word
 
     @property
     def dy_image(self) -> int:

@@ -11,9 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from math import prod
 
-from ckmlir.dialect.transforms import MOST_PLACES
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels
@@ -107,7 +105,7 @@ class Windows:
     def described(self) -> WindowsSpec:
         """What a kernel has to know."""
         known = known_channels(self.channels) if self.part == "forward" else 1
-        few = self.part == "forward" and known > 1 and prod(self.sliding.window) <= MOST_PLACES
+        few = self.part == "forward" and known > 1 and self.sliding.has_few_places
         return WindowsSpec(self.part, self.sliding.rank, self.sliding.padded, known, few and self.sliding.padded)
 
     @property

@@ -155,5 +155,4 @@ def images_from(
     lengths = [given.images - first, *(getattr(given, f"image{dim}") for dim in spatial)]
     strides = [step, *(getattr(given, f"space_step{dim}").multiple_of(align) for dim in spatial)]
     images = view(begin, (*lengths, channels), (*strides, 1))
-    few = isinstance(windows, WindowsSpec) and windows.few
-    return slide(images, given, positions, padded=windows.padded, few=few), position - first * each
+    return slide(images, given, positions, padded=windows.padded, few=windows.few), position - first * each

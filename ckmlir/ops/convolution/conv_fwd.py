@@ -36,7 +36,6 @@ from ckmlir.ops.contraction.depthwise_plans import (
     EPILOGUE,
     MOST_COLUMNS,
     SCHEDULES,
-    WAVES,
     depthwise_axes,
     depthwise_block,
 )  # fmt: skip
@@ -91,10 +90,10 @@ class ConvFwd(ConvolutionOperator):
         if not isinstance(problem.windows, Depthwise):
             yield from super().proposals(problem, target)
             return
-        block = depthwise_block(problem.n, problem.windows.described)
+        block, waves = depthwise_block(problem.n, problem.windows.described)
         for schedule in SCHEDULES:
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
-            yield replace(self.planned(asked, Plan(schedule, block, WAVES), "store", target), slices=(1, 1))
+            yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
 
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
         return depthwise_axes() if spec.is_depthwise else super().axes(spec, target)

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from ckmlir.dialect.transforms import MOST_APART, MOST_PLACES
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Numbers
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, RequestError, show
@@ -60,6 +61,11 @@ class Sliding:
     def padded(self) -> bool:
         """Whether windows reach beyond the image."""
         return any((*self.left, *self.right))
+
+    @property
+    def has_few_places(self) -> bool:
+        """Whether which places of a window exist is one number (`ckmlir.dialect.transforms.Embed.few`)."""
+        return prod(self.window) <= MOST_PLACES and max(self.dilation) <= MOST_APART
 
     def image_places(self, dim: int) -> Array:
         """[position, place in the window]: image coordinates, also outside the image."""

@@ -1,0 +1,57 @@
+// Where a loop changes which lanes have an element, for all loads of a tile alike, one choice between a lane's offset and
+// none is made for all of them, and how far loads are apart goes into the scalar offset.
+
+// RUN: ckmlir-opt %s --ck-lower-fragments | filecheck %s
+
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[32, ?0], strides=[?1%8, 1]); d2 = right_pad(d1, length=?0, multiple=32); view(d0, d2) align 8">
+!tile = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[32, ?0], strides=[?1%8, 1]); d2 = right_pad(d1, length=?0, multiple=32); view(d0, d2) align 8", [32, 32]>
+!ragged = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1], strides=[?2%8, 1]); d2 = right_pad(d0, length=?0, multiple=32); d3 = right_pad(d1, length=?1, multiple=32); view(d2, d3) align 8">
+!edge = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1], strides=[?2%8, 1]); d2 = right_pad(d0, length=?0, multiple=32); d3 = right_pad(d1, length=?1, multiple=32); view(d2, d3) align 8", [32, 32]>
+
+module attributes {ck.target = "gfx942"} {
+  // CHECK-LABEL: llvm.func @columns
+  // CHECK: ^bb1(%[[K:.*]]: i32):
+  // CHECK: %[[OFFSET:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[STEP:.*]], 0 :
+  // CHECK: %[[FURTHER:.*]] = arith.addi %{{.*}}, %[[STEP]] : i32
+  // CHECK-NOT: arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[OFFSET]], %[[FURTHER]], 0 :
+  // CHECK: llvm.return
+  func.func @columns(%p: !llvm.ptr<1>, %k: i32, %pitch: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %step = arith.constant 32 : i32
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
+  ^bb1(%at: i32):
+    %v = "ck.make_view"(%p, %k, %pitch) : (!llvm.ptr<1>, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %at) : (!view, i32, i32) -> !tile
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 2@y0 16@lane, d1: 4@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!tile) -> vector<8xf16>
+    %1 = "ck.load_fragment"(%w) {distribution = "d0: 2@y0 16@lane, d1: 4@lane 8@y1", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!tile) -> vector<8xf16>
+    %next = arith.addi %at, %step : i32
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
+  ^bb2:
+    return
+  }
+
+  // Rows behind the last are refused by the lane's offset: it has the distance between rows.
+  // CHECK-LABEL: llvm.func @rows
+  // CHECK: ^bb1(%[[K:.*]]: i32):
+  // CHECK: %[[FIRST:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[FIRST]], %[[STEP:.*]], 0 :
+  // CHECK: %[[SECOND:.*]] = arith.select
+  // CHECK: rocdl.raw.ptr.buffer.load %{{.*}}, %[[SECOND]], %[[STEP]], 0 :
+  // CHECK: llvm.return
+  func.func @rows(%p: !llvm.ptr<1>, %rows: i32, %k: i32, %pitch: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %step = arith.constant 32 : i32
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
+  ^bb1(%at: i32):
+    %v = "ck.make_view"(%p, %rows, %k, %pitch) : (!llvm.ptr<1>, i32, i32, i32) -> !ragged
+    %w = "ck.make_window"(%v, %zero, %at) : (!ragged, i32, i32) -> !edge
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 2@y0 16@lane, d1: 4@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!edge) -> vector<8xf16>
+    %1 = "ck.load_fragment"(%w) {distribution = "d0: 2@y0 16@lane, d1: 4@lane 8@y1", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!edge) -> vector<8xf16>
+    %next = arith.addi %at, %step : i32
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
+  ^bb2:
+    return
+  }
+}
