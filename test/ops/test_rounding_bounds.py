@@ -26,3 +26,12 @@ def test_what_is_certain(text: str, value: float, error: float, certain: bool) -
     given = {"a": Bounded(np.array([value]), np.array([error])), "b": Bounded(np.array([-1.0]), np.array([0.0]))}
     found = bounded_error(parse(text, ("a", "b")), given)
     assert np.isfinite(found).all() == certain
+
+
+@pytest.mark.parametrize("text", ["minimum(a, b)", "clamp(b, a, a)", "where(a < b, a, b)", "a / b", "pow(b, a)"])
+def test_arguments_broadcast(text: str) -> None:
+    """A column, whose errors are a column too, meets a matrix that is exact."""
+    given = {"a": Bounded(np.ones((3, 1)), np.full((3, 1), 0.25)), "b": Bounded(np.full((3, 4), 2.0), np.zeros(()))}
+    assert np.broadcast_shapes(bounded_error(parse(text, ("a", "b")), given).shape, (3, 4)) == (3, 4)
+    swapped = {"a": given["b"], "b": given["a"]}
+    assert np.broadcast_shapes(bounded_error(parse(text, ("a", "b")), swapped).shape, (3, 4)) == (3, 4)

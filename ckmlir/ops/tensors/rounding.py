@@ -107,7 +107,8 @@ class _Bounds:
             error = np.maximum(*(argument.error for argument in arguments))
         unknown = np.isnan(error)  # a number on one side, none on the other
         for argument in arguments:
-            unknown |= np.isnan(argument.value) & np.isinf(argument.error)  # NaN on both sides, but it may be a number
+            # NaN on both sides, but it may be a number
+            unknown = unknown | (np.isnan(argument.value) & np.isinf(argument.error))
         error = np.where(unknown, np.inf, error)
         return self._bounded(value, error + (self._tiny if function.ulps else 0.0), 2 * function.ulps)
 
