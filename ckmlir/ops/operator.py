@@ -81,6 +81,16 @@ class ArraySpec:
         """Bytes from the first to one past the last element."""
         return self.elements * find_dtype(self.dtype).bytes
 
+    @property
+    def is_dense(self) -> bool:
+        """Whether there are no gaps: all that lies between the first and the last element is elements."""
+        run = 1
+        for stride, length in sorted(zip(self.strides, self.shape, strict=True)):
+            if length > 1 and stride > run:
+                return False
+            run += (length - 1) * stride
+        return True
+
 
 def array_spec(
     name: str,

@@ -23,7 +23,7 @@ def untouched(spec: ArraySpec) -> Array:
 
 def to_memory(array: Array, spec: ArraySpec) -> Array:
     """The bytes of device memory that hold `array`, of any byte order, which has the specification's shape."""
-    memory = untouched(spec)
+    memory = np.empty(spec.nbytes, np.uint8) if spec.is_dense else untouched(spec)
     elements(memory, spec, array.dtype.newbyteorder("="))[...] = array
     return memory
 
@@ -37,7 +37,7 @@ def elements(memory: Array, spec: ArraySpec, dtype: np.dtype[Any]) -> Array:
 
 def touched_gap(memory: Array, spec: ArraySpec, dtype: np.dtype[Any]) -> int | None:
     """Where, in elements, something was written that belongs to no element of the array; None: nowhere."""
-    if not spec.nbytes:
+    if not spec.nbytes or spec.is_dense:
         return None
     is_gap = np.ones(spec.elements, np.bool_)
     strides = tuple(stride * is_gap.itemsize for stride in spec.strides)

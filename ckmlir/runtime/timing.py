@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
+from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Launch, Operator, require_valid
 from ckmlir.ops.plan import KernelStep, make_plan
 from ckmlir.ops.request import RequestError
@@ -100,8 +102,13 @@ class OperatorModel:
         *,
         mode: Mode | int = "sampled",
         compiled: CompiledKernel | None = None,
+        arrays: Mapping[str, Array] | None = None,
         seed: int = 0,
     ) -> None:
+        """Args:
+        compiled: the kernel of the problem's specification, possibly under another schedule; default: the operator's.
+        arrays: inputs; default: those that the operator makes from `seed`.
+        """
         spec = operator.spec(problem, target)
         require_valid(operator, spec, target)
         launch = operator.launch(problem, spec, target)
@@ -111,7 +118,9 @@ class OperatorModel:
         self.shape = _shape(launch)
         kernel = compiled or compile_kernel(operator, spec, target)
         numbers = _numbers(launch, kernel, parameters, mode)
-        self.trace: Trace = record_operator(operator, problem, target, compiled=kernel, workgroups=numbers, seed=seed)
+        self.trace: Trace = record_operator(
+            operator, problem, target, compiled=kernel, arrays=arrays, workgroups=numbers, seed=seed
+        )
 
     def under(self, parameters: Parameters) -> LaunchModel:
         """The launch with these numbers."""

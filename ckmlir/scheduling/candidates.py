@@ -17,6 +17,7 @@ from ckmlir.compiler import CompiledKernel
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
+from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
 from ckmlir.scheduling.moves import objection
 from ckmlir.scheduling.problem import Problem
@@ -89,6 +90,13 @@ def bench_of(subject: Subject) -> Workbench:
     return Workbench.of(operator, operator.spec(problem, target), target)
 
 
+@lru_cache(maxsize=1)
+def _inputs_of(subject: Subject) -> dict[str, Array]:
+    """The subject's input arrays, which every judgement reads and none changes."""
+    operator, problem, target = subject.parts
+    return operator.inputs(problem, target)
+
+
 @lru_cache(maxsize=64)
 def _problem_under(subject: Subject, path: str, paths: tuple[tuple[str, str], ...], text: str) -> Problem:
     return bench_of(subject).problem_under(Schedule.parse(text))
@@ -146,7 +154,9 @@ def judge(subject: Subject, text: str) -> Judged:
     compiled = _proved(subject, text)
     operator, problem, target = subject.parts
     parameters = load(target.name)
-    model = OperatorModel(operator, problem, target, parameters, mode="sampled", compiled=compiled).under(parameters)
+    model = OperatorModel(
+        operator, problem, target, parameters, mode="sampled", compiled=compiled, arrays=_inputs_of(subject)
+    ).under(parameters)
     loop = model.grid.workgroup.steady
     if loop is None:
         raise CkmlirError(f"{operator.name}: the model sees no loop in this launch; expected a longer one")

@@ -1,7 +1,7 @@
 """Dependences between what a schedule lists, and whether its order keeps them."""
 
 import heapq
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from ckmlir.dialect.schedule import Schedule
@@ -61,20 +61,12 @@ def _name(node: Node) -> str:
     return f"{node.stage}.{node.index}" if node.is_fragment else node.stage
 
 
-def numbers_of(problem: Problem) -> dict[tuple[str, int], int]:
-    """The node that stands for each place of a step."""
-    found: dict[tuple[str, int], int] = {}
-    for node in problem.nodes:
-        found.setdefault((node.stage, node.index if node.is_fragment else WHOLE), node.number)
-    return found
-
-
 def links_between_fragments(problem: Problem, schedule: Schedule | None = None) -> list[Link]:
     """The dependences between fragments, and stages that `schedule` lists as a whole; those through other nodes with
     the least distance of any way.
     """
     whole = {place.stage for place in places_of(schedule) if place.number == WHOLE} if schedule else set()
-    numbers = numbers_of(problem)
+    numbers = problem.numbers
     home = {
         node.number: node.number if node.is_fragment else numbers[node.stage, WHOLE]
         for node in problem.nodes
@@ -120,19 +112,15 @@ def broken_links(problem: Problem, links: Sequence[Link], schedule: Schedule) ->
     Raises:
         ValueError: it does not list all fragments, or what the loop does not have.
     """
-    places = _numbered(problem, schedule)
-    phases, count = _phases(schedule)
+    places, nodes = _numbered(problem, schedule), problem.nodes
     found = []
     for link in links:
         (place, ahead), (other, others_ahead) = places[link.source], places[link.target]
         early = link.distance + ahead - others_ahead
-        ends = problem.nodes[link.source], problem.nodes[link.target]
         if early < 0 or (early == 0 and place >= other):
-            found.append(Broken(*ends, link))
-        elif schedule.groups > 1 and link.lds:
-            barriers = early * count + phases[other] - phases[place]
-            if barriers < schedule.groups:
-                found.append(Broken(*ends, link, barriers, schedule.groups))
+            found.append(Broken(nodes[link.source], nodes[link.target], link))
+    if schedule.groups > 1:
+        found += _unmet(problem, links, schedule, places)
     found += [
         Broken(problem.nodes[number], problem.nodes[number], Link(number, number, 0, False))
         for number in problem.effects
@@ -141,9 +129,26 @@ def broken_links(problem: Problem, links: Sequence[Link], schedule: Schedule) ->
     return found
 
 
+def _unmet(
+    problem: Problem, links: Sequence[Link], schedule: Schedule, places: Mapping[int, tuple[int, int]]
+) -> list[Broken]:
+    """What comes in order, but with too few barriers between for groups of waves that run out of phase."""
+    phases, count = _phases(schedule)
+    found = []
+    for link in links:
+        (place, ahead), (other, others_ahead) = places[link.source], places[link.target]
+        early = link.distance + ahead - others_ahead
+        if link.lds and (early, other) > (0, place):
+            barriers = early * count + phases[other] - phases[place]
+            if barriers < schedule.groups:
+                ends = problem.nodes[link.source], problem.nodes[link.target]
+                found.append(Broken(*ends, link, barriers, schedule.groups))
+    return found
+
+
 def _numbered(problem: Problem, schedule: Schedule) -> dict[int, tuple[int, int]]:
     """For every node that stands for a place of the step the place, and the iterations it runs ahead."""
-    numbers = numbers_of(problem)
+    numbers = problem.numbers
     places: dict[int, tuple[int, int]] = {}
     for place, one in enumerate(places_of(schedule)):
         if one.number != WHOLE and one[:2] not in numbers:

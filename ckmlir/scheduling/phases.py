@@ -11,7 +11,7 @@ from dataclasses import replace
 
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
-from ckmlir.scheduling.graph import links_between_fragments, numbers_of
+from ckmlir.scheduling.graph import links_between_fragments
 from ckmlir.scheduling.problem import Problem, ProblemError
 from ckmlir.scheduling.steps import Entry, places_of, step_of
 
@@ -32,7 +32,7 @@ def in_groups(problem: Problem, schedule: Schedule) -> Schedule:
             f"{problem.name} has {problem.limits.waves} waves, which do not form {problem.groups} groups of equal size"
         )
     places = places_of(schedule)
-    numbers = numbers_of(problem)
+    numbers = problem.numbers
     at = {numbers[place[:2]]: number for number, place in enumerate(places) if place[:2] in numbers}
     links = [link for link in links_between_fragments(problem, schedule) if link.lds]
     constraints = [

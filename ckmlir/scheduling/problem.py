@@ -10,9 +10,12 @@ iterations ahead and v for b it holds exactly if `d + a - b > 0`, or `d + a - b 
 import json
 from collections.abc import Mapping
 from dataclasses import MISSING, asdict, dataclass, fields, replace
+from functools import cached_property
+from operator import is_
 from typing import Any
 
 from ckmlir.errors import CkmlirError
+from ckmlir.scheduling.steps import WHOLE
 
 VERSION = 1
 KINDS = ("flow", "anti", "output", "memory")
@@ -136,19 +139,29 @@ class Problem:
             if node.number != place or node.unit not in self.limits.units:
                 raise ProblemError(f"node {place} has number {node.number} and unit '{node.unit}'")
 
-    @property
+    @cached_property
     def fragments(self) -> list[Node]:
         """The nodes with places of their own."""
         return [node for node in self.nodes if node.is_fragment]
 
+    @cached_property
+    def numbers(self) -> dict[tuple[str, int], int]:
+        """The node that stands for each place of a step, by stage and number."""
+        found: dict[tuple[str, int], int] = {}
+        for node in self.nodes:
+            found.setdefault((node.stage, node.index if node.is_fragment else WHOLE), node.number)
+        return found
+
     def with_buffers(self, buffers: int, own: Mapping[str, int] | None = None) -> "Problem":
         """The same with another number of LDS buffers, some tensors (`own`) with numbers of their own."""
-        numbers = own or {}
-        edges = tuple(
-            replace(edge, distance=numbers.get(self.nodes[edge.source].tensor, buffers)) if edge.rotating else edge
-            for edge in self.edges
-        )
-        return replace(self, edges=edges, buffers=buffers)
+        numbers, edges = own or {}, list(self.edges)
+        for place, edge in enumerate(edges):
+            if edge.rotating:
+                distance = numbers.get(self.nodes[edge.source].tensor, buffers)
+                if distance != edge.distance:
+                    edges[place] = replace(edge, distance=distance)
+        same = buffers == self.buffers and all(map(is_, edges, self.edges))
+        return self if same else replace(self, edges=tuple(edges), buffers=buffers)
 
     def to_json(self) -> str:
         """The problem as text; `Problem.from_json` reads it."""

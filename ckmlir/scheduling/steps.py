@@ -22,7 +22,7 @@ class Place(NamedTuple):
     ahead: int = 0
 
     def __str__(self) -> str:
-        return str(_item(self))
+        return str(_item(self, self))
 
 
 Entry = Place | Marker
@@ -49,11 +49,16 @@ _last: tuple[Schedule | None, tuple[Entry, ...]] = (None, ())
 
 def _listed(schedule: Schedule) -> list[Entry]:
     found: list[Entry] = []
+    of_stages: dict[str, int] = {}
     for item in schedule.step:
         if not isinstance(item, Fragments):
             found.append(item)
             continue
-        ahead = _ahead_of(schedule, item.stage) if item.ahead is None else item.ahead
+        ahead = item.ahead
+        if ahead is None:
+            if item.stage not in of_stages:
+                of_stages[item.stage] = _ahead_of(schedule, item.stage)
+            ahead = of_stages[item.stage]
         numbers = [WHOLE] if item.first is None or item.last is None else range(item.first, item.last + 1)
         found += [Place(item.stage, number, ahead) for number in numbers]
     return found
@@ -81,23 +86,23 @@ def schedule_of_places(name: str, buffers: int, entries: Iterable[Entry], *, fen
 
 def step_of(entries: Iterable[Entry]) -> tuple[Item, ...]:
     """The `step` statement that lists these, neighbouring fragments of a stage as one item."""
-    step: list[Item] = []
+    runs: list[tuple[Entry, Entry]] = []
+    """The first and the last of what is one item."""
     for entry in entries:
-        before = step[-1] if step else None
-        item = _item(entry)
+        first, last = runs[-1] if runs else (entry, entry)
         if (
-            isinstance(before, Fragments) and isinstance(item, Fragments)
-            and before.last is not None and item.first == before.last + 1
-            and (before.stage, before.ahead) == (item.stage, item.ahead)
+            isinstance(entry, Place) and isinstance(last, Place) and entry.number == last.number + 1
+            and last.number != WHOLE and (entry.stage, entry.ahead) == (last.stage, last.ahead)
         ):  # fmt: skip
-            item = Fragments(item.stage, before.first, item.last, item.ahead)
-            step.pop()
-        step.append(item)
-    return tuple(step)
+            runs[-1] = first, entry
+        else:
+            runs.append((entry, entry))
+    return tuple(_item(*run) for run in runs)
 
 
-def _item(entry: Entry) -> Item:
-    if not isinstance(entry, Place):
-        return entry
-    number = None if entry.number == WHOLE else entry.number
-    return Fragments(entry.stage, number, number, entry.ahead or None)
+def _item(first: Entry, last: Entry) -> Item:
+    """The item that lists fragments of a stage from the first to the last, or what is no fragment."""
+    if not isinstance(first, Place) or not isinstance(last, Place):
+        return first
+    numbers = (None, None) if first.number == WHOLE else (first.number, last.number)
+    return Fragments(first.stage, *numbers, first.ahead or None)

@@ -12,7 +12,7 @@ from math import lcm
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD
 from ckmlir.passes.steady_turn import steady_turn
-from ckmlir.scheduling.graph import Link, links_between_fragments, numbers_of
+from ckmlir.scheduling.graph import Link, links_between_fragments
 from ckmlir.scheduling.problem import Problem
 from ckmlir.scheduling.steps import Place, places_of, step_of
 
@@ -38,7 +38,7 @@ def with_even_turns(problem: Problem, schedule: Schedule) -> Schedule:
 
 def turns_of(problem: Problem, links: Sequence[Link], places: Sequence[Place]) -> dict[int, int]:
     """Sets of registers that the result of each load and LDS read needs, by its place in the step."""
-    numbers = numbers_of(problem)
+    numbers = problem.numbers
     home = {numbers[place[:2]]: at for at, place in enumerate(places) if place[:2] in numbers}
     found = {home[node.number]: 1 for node in problem.fragments if node.defines and node.unit in ("memory", "lds")}
     for link in links:

@@ -13,7 +13,7 @@ import pytest
 
 from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import DTYPES, numpy_dtype
-from ckmlir.ops.operator import array_spec
+from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import DeviceProperties, KernelFault, check_outputs, open_device, operator_kernels, run_operator
 from ckmlir.runtime.device import DeviceError
@@ -129,6 +129,25 @@ def test_memory_round_trip(chip: str, dtype: str) -> None:
     assert touched_gap(memory, spec, array.dtype) is None
     memory[5 * array.itemsize] = 0
     assert touched_gap(memory, spec, array.dtype) == 5
+
+
+@pytest.mark.parametrize(
+    ("shape", "strides", "dense"),
+    [
+        ((), (), True), ((7,), (1,), True), ((2, 3), (3, 1), True), ((2, 3), (4, 1), False), ((3, 2), (1, 3), True),
+        ((1, 3), (9, 1), True), ((4, 1, 3), (3, 99, 1), True), ((2, 3, 5), (17, 5, 1), False), ((4, 3), (0, 1), True),
+        ((4, 3), (2, 1), True), ((3,), (2,), False), ((0, 3), (9, 1), True), ((2, 2), (3, 0), False),
+    ],
+)  # fmt: skip
+def test_arrays_without_gaps(shape: tuple[int, ...], strides: tuple[int, ...], dense: bool) -> None:
+    spec = ArraySpec("x", shape, "f16", "in", strides)
+    touched = {sum(np.multiply(place, strides).astype(int)) for place in np.ndindex(*shape)}
+    assert spec.is_dense is dense is (len(touched) == spec.elements)
+    array = np.arange(int(np.prod(shape, dtype=int)), dtype=np.float16).reshape(shape)
+    memory = to_memory(array, spec)
+    assert memory.nbytes == spec.nbytes
+    if dense and 0 not in strides and len(touched) == array.size:
+        np.testing.assert_array_equal(elements(memory, spec, array.dtype), array)
 
 
 def test_an_element_nobody_wrote_disagrees_and_is_located() -> None:
