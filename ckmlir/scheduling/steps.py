@@ -104,5 +104,6 @@ def _item(first: Entry, last: Entry) -> Item:
     """The item that lists fragments of a stage from the first to the last, or what is no fragment."""
     if not isinstance(first, Place) or not isinstance(last, Place):
         return first
-    numbers = (None, None) if first.number == WHOLE else (first.number, last.number)
-    return Fragments(first.stage, *numbers, first.ahead or None)
+    if first.number == WHOLE:
+        return Fragments(first.stage, None, None, first.ahead or None)
+    return Fragments(first.stage, first.number, last.number, first.ahead or None)
