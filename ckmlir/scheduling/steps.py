@@ -102,8 +102,9 @@ def step_of(entries: Iterable[Entry]) -> tuple[Item, ...]:
 
 def _item(first: Entry, last: Entry) -> Item:
     """The item that lists fragments of a stage from the first to the last, or what is no fragment."""
-    if not isinstance(first, Place) or not isinstance(last, Place):
+    if not isinstance(first, Place):
         return first
+    assert isinstance(last, Place)
     if first.number == WHOLE:
         return Fragments(first.stage, None, None, first.ahead or None)
     return Fragments(first.stage, first.number, last.number, first.ahead or None)
