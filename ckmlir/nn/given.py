@@ -22,7 +22,7 @@ from typing import Any, Protocol
 import numpy as np
 
 from ckmlir.nn.array import Array, empty, reshaped_strides
-from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, numpy_dtype
+from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime.arguments import as_host_array, check_unmasked, packed_strides, view_of
 from ckmlir.runtime.device import Device, DeviceError
@@ -210,6 +210,12 @@ def pitch_of(matrix: Given) -> int:
     """Elements from one row of a matrix to the next, or of several; where there is none, the length of a row."""
     rows, n = matrix.shape[-2:]
     return matrix.strides[-2] if rows > 1 and 0 not in matrix.shape else max(n, 1)
+
+
+def elements_in(dtype: str, size: int) -> int:
+    """Elements in so many of an array's own, which are bytes of packed types."""
+    packing = find_dtype(dtype).packing
+    return size if packing is None else packing.count(size)
 
 
 def read(what: str, array: Any, target: Target, packed: str | None = None) -> Given:

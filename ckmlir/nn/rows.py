@@ -9,7 +9,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call, constant, dtype_name
 from ckmlir.nn.dimensions import along, is_last
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, elements_in, pitch_of
 from ckmlir.runtime.device import DeviceError
 
 
@@ -220,25 +220,29 @@ def quantize(
     return q, scale if "yscale" not in found else found["yscale"].reshaped(*given.shape[:-1]).array
 
 
-def dequantize(q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", stream: object = None) -> Any:
+def dequantize(
+    q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", packed: str | None = None, stream: object = None
+) -> Any:
     """The numbers that `quantize` took: q times its scales.
 
     Args:
-        q: (…, n), i8, fp8 or bf8.
+        q: (…, n), i8, fp8 or bf8; or the bytes of packed elements.
         scale: as `quantize` returns it.
         dtype: f16, bf16 or f32.
         by: what has a scale of its own, as for `quantize`.
+        packed: what the bytes (uint8) of q hold, where they do: fp4, fp6 or bf6.
 
     Returns:
         (…, n).
 
     Raises:
-        DeviceError, RequestError: as `layer_norm`; scales of another shape.
+        DeviceError, RequestError: as `layer_norm`; scales of another shape; bytes that hold no whole elements.
     """
     call = Call(stream)
-    given = call.read("q", q)
+    given = call.read("q", q, packed)
     rows = given.rows()
-    keys = _sizes(rows) | {"out": dtype_name("dtype", dtype), "block": by, "stride": pitch_of(rows)}
+    n, stride = (elements_in(rows.dtype, one) for one in (rows.shape[1], pitch_of(rows)))
+    keys = _sizes(rows) | {"n": n, "out": dtype_name("dtype", dtype), "block": by, "stride": stride}
     scales = call.read("scale", scale)
     if by in WHOLE:
         scales = scales.require(dtype="f32", shape=(1,) if by == "tensor" else given.shape[:-1])
@@ -248,7 +252,7 @@ def dequantize(q: Any, scale: Any, dtype: str = "f16", *, by: str = "row", strea
         keys["scales"] = scales.dtype
     inputs = {"q": rows, "scale": scales}
     keys["align"] = _base(inputs, {})["base"]
-    return call.run("dequantize", keys, inputs, varying=("m",))["y"].reshaped(*given.shape).array
+    return call.run("dequantize", keys, inputs, varying=("m",))["y"].reshaped(*given.shape[:-1], n).array
 
 
 WHOLE = ("tensor", "row")

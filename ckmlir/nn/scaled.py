@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
-from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.given import Given, elements_in, pitch_of
 from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, pair_of, transposed
 from ckmlir.ops.dtypes import POWER, find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -283,7 +283,7 @@ def _operands(a: Given, b: Given, scale_a: Given, scale_b: Given) -> tuple[dict[
         weight = transposed(b).rows()
         a = a.rows()
         layout, memories = "RCR", {"a": a, "b": weight}
-        pitches = {f"ld{name}": _elements(one.dtype, pitch_of(one)) for name, one in memories.items()}
+        pitches = {f"ld{name}": elements_in(one.dtype, pitch_of(one)) for name, one in memories.items()}
     keys: dict[str, object] = {
         "m": a.shape[-2], "n": b.shape[-1], "k": k, "dtype": a.dtype, "layout": layout, **pitches,
         **({} if a.dtype == b.dtype else {"b_dtype": b.dtype}),
@@ -364,10 +364,4 @@ def _as_matrix(scales: Given, ndim: int) -> Given:
 
 def _length(matrix: Given) -> int:
     """Elements of a row."""
-    return _elements(matrix.dtype, matrix.shape[-1])
-
-
-def _elements(dtype: str, size: int) -> int:
-    """Elements in so many of an array's own, which are bytes of packed types."""
-    packing = find_dtype(dtype).packing
-    return size if packing is None else packing.count(size)
+    return elements_in(matrix.dtype, matrix.shape[-1])

@@ -195,6 +195,18 @@ def test_quantize_and_back(session: nn.Session, put: Put, by: str) -> None:
             np.testing.assert_array_equal(exact(again), exact(q))
 
 
+@homes
+def test_microscaling_formats_and_back(session: nn.Session, put: Put) -> None:
+    """Bytes, of which a call has to say what they hold."""
+    x = normal(2, 5, 64)
+    for dtype, error in (("fp4", 1.01), ("fp6", 0.26)):
+        q, scale = nn.quantize(put(x), dtype, by="1x32", powers=True)
+        back = exact(nn.dequantize(q, scale, "f32", by="1x32", packed=dtype))
+        assert back.shape == x.shape and np.abs(back - exact(x)).max() <= error * exact(scale).max()
+        with pytest.raises(DeviceError, match="bytes may hold fp4"):
+            nn.dequantize(q, scale, by="1x32")
+
+
 def test_scales_that_do_not_go_with_what_is_quantised(session: nn.Session) -> None:
     x, ones = normal(4, 40), np.ones(40, np.float32)
     with pytest.raises(DeviceError, match="columns are scaled of rows only"):

@@ -9,11 +9,14 @@ from operator_runner import agree
 
 from ckmlir.compiler import compile_kernel
 from ckmlir.ops import find_operator
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
+from ckmlir.ops.packing import pack_codes, unpack_values
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.targets import get_target
 
+MX = {"block": "1x32", "scales": "e8m0"}
 GFX942, GFX950 = get_target("gfx942"), get_target("gfx950")
 SPECIAL = (0.0, -0.0, np.nan, np.inf, -np.inf, 1e-40, -1e-45, 2.0**-126, 2.0**-100, 1.0, -3e-39, 2.0**100, 3e38, -3e38)
 
@@ -70,6 +73,14 @@ def test_tensors(chip: str, keys: dict[str, Any]) -> None:
     ("gfx950", {"block": "1x128", "m": 1, "n": 1}),
     ("gfx950", {"m": 0}),
     ("gfx950", {"n": 0, "block": "1x32"}),
+    ("gfx950", {**MX, "dtype": "fp4"}),
+    ("gfx942", {**MX, "dtype": "fp6", "major": "tiles", "out": "f32", "stride": 304, "ystride": 301}),
+    *(pytest.param(chip, {**MX, **keys}, marks=pytest.mark.full) for chip, keys in (
+        ("gfx90a", {"dtype": "bf6", "major": "rows", "m": 70}), ("gfx942", {"major": "tiles"}),
+        ("gfx950", {"dtype": "fp4", "major": "tiles", "n": 2, "m": 1, "align": 2}),
+        ("gfx950", {"dtype": "fp6", "block": "128x128", "m": 140}), ("gfx950", {"dtype": "fp4", "n": 0}),
+        ("gfx942", {"dtype": "fp4", "block": "row"}), ("gfx90a", {"dtype": "fp4", "n": 4096, "out": "bf16"}),
+    )),
 ])  # fmt: skip
 def test_back(chip: str, keys: dict[str, Any]) -> None:
     agree("dequantize", chip, **{"m": 33, "n": 300, **keys})
@@ -139,6 +150,34 @@ def test_quantised_and_back(block: str) -> None:
     assert np.abs(back - x).max() <= 0.501 * scale.max()
 
 
+@pytest.mark.parametrize("dtype", PACKED_FLOATS)
+def test_all_packed_codes_come_back(dtype: str) -> None:
+    """Every number of every packed type times 1, by gfx950's instructions and by arithmetic elsewhere."""
+    count = 1 << find_dtype(dtype).bits
+    codes = np.arange(64, dtype=np.uint8).reshape(2, 32) % count
+    ones = np.full((2, 1), 127, np.uint8).view(ml_dtypes.float8_e8m0fnu)
+    q = pack_codes(codes, dtype)
+    for target in (GFX950, GFX942):
+        found = run("dequantize", {"q": q, "scale": ones}, target, m=2, n=32, dtype=dtype, block="1x32", scales="e8m0",
+                    out="f32")["y"]  # fmt: skip
+        np.testing.assert_array_equal(found, unpack_values(q, dtype))
+        assert len(np.unique(found)) == count - 1  # zero has two codes
+
+
+@pytest.mark.parametrize(("dtype", "major"), [("fp4", "tiles"), ("fp6", "k")])
+def test_mx_and_back(dtype: str, major: str) -> None:
+    """Numbers of the format times powers of two come back as they were, from q and scales in the order they are in."""
+    m, n = 40, 200
+    random = np.random.default_rng(3)
+    values = random.choice(unpack_values(pack_codes(np.arange(16, dtype=np.uint8), dtype), dtype), (m, n))
+    values[:, ::32] = 6.0  # what scales are found by
+    x = values * np.exp2(random.integers(-9, 9, (m, n // 32 + 1))).repeat(32, axis=1)[:, :n]
+    keys = {"m": m, "n": n, "block": "1x32", "scales": "e8m0", "major": major}
+    made = run("quantize_blocks", {"x": x.astype(np.float32)}, dtype="f32", out=dtype, **keys)
+    back = run("dequantize", {"q": made["q"], "scale": made["scale"]}, dtype=dtype, out="f32", **keys)["y"]
+    np.testing.assert_array_equal(back, x)
+
+
 def test_one_division_a_lane() -> None:
     """A tensor's scale is inverted once, not for every element; all accesses of large arrays are 16 bytes wide."""
     for name, keys in (("quantize_tensor", {"scales": "given"}), ("quantize_rows", {"scales": "given", "n": 4096})):
@@ -165,6 +204,10 @@ def test_tolerances_reject_another_rounding() -> None:
     ("quantize_tensor", {"shape": (4, 2**30)}, "reduce some of the dimensions first"),
     ("dequantize", {"n": 10, "ystride": 9}, "ystride=9: a row has 10 elements; expected at least that"),
     ("dequantize", {"major": "rows"}, "block=tensor has no rows of scales; expected k"),
+    ("dequantize", {"dtype": "fp4", "block": "1x32"}, "scales=f32: fp4 has powers of two as scales; expected e8m0"),
+    ("dequantize", {**MX, "dtype": "fp6", "n": 30}, "n=30: rows of q are whole bytes, which 4 elements of fp6 share"),
+    ("dequantize", {**MX, "dtype": "fp4", "stride": 1027}, "stride=1027: rows of q are whole bytes, which 2 elements"),
+    ("dequantize", {"major": "tiles", "block": "1x32"}, "powers of two of 1x32 lie in tiles; expected scales=e8m0"),
     ("dequantize", {"align": 3}, "align=3: elements of y have 2 bytes; expected a power of two from that on"),
     ("dequantize", {"m": 2**31 - 1}, "m=2147483647: expected at most 2147482623"),
     ("dequantize", {"m": 2**17, "n": 2**15}, "kernels address at most"),

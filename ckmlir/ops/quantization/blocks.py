@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any
+
 from ckmlir.ops.contraction.scale_tiles import tiled_shape
-from ckmlir.ops.contraction.scaling import TILED
+from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
+from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
+from ckmlir.ops.request import RequestError
 
 BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
 """Words -> rows and columns of a block."""
+ORDERS = (*MAJORS, TILED)
+"""Along what scales of blocks follow each other, or that they lie in tiles."""
 
 
 def scale_shape(m: int, n: int, block: str, major: str) -> tuple[int, int]:
@@ -17,3 +24,22 @@ def scale_shape(m: int, n: int, block: str, major: str) -> tuple[int, int]:
     if major == TILED:
         return tiled_shape(down, across)
     return (down, across) if major == "k" else (across, down)
+
+
+def check_format(values: Mapping[str, Any], dtype: str, n: int, pitches: Mapping[str, int]) -> None:
+    """Raise RequestError for scales in tiles that are none of mx formats; and for packed elements, of `dtype`, whose
+    scales are no powers of two, or that do not fill the bytes of q's rows of n.
+    """
+    if values["major"] == TILED and (values["scales"] != POWERS or values["block"] != "1x32"):
+        raise RequestError("major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0 block=1x32")
+    packing = find_dtype(dtype).packing
+    if packing is None:
+        return
+    if values["scales"] != POWERS:
+        raise RequestError(f"scales=f32: {dtype} has powers of two as scales; expected e8m0")
+    for name, size in {"n": n, **pitches}.items():
+        if n and size % packing.elements:
+            raise RequestError(
+                f"{name}={size}: rows of q are whole bytes, which {packing.elements} elements of {dtype} share; "
+                f"expected a multiple of {packing.elements}"
+            )

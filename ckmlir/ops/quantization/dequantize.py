@@ -1,13 +1,15 @@
-"""dequantize: y = q * scale of a matrix in fp8, bf8 or i8 with scales of the tensor, of rows, or of blocks.
+"""dequantize: y = q * scale of a matrix in fp8, bf8, i8, fp4, fp6 or bf6 with scales of the tensor, rows or blocks.
 
 The counterpart of `quantize_tensor`, `quantize_rows` and `quantize_blocks`: it takes their q and scales as they are.
-Scales are f32 or powers of two (e8m0, code 255 is NaN). The product is one of f32, which y rounds to the nearest even.
+Scales are f32 or powers of two (e8m0, code 255 is NaN), which those of packed elements (fp4, fp6, bf6) are. The product
+is one of f32, which y rounds to the nearest even.
 
-Arrays: q (m, n); scale (1) of the tensor, (m) of rows, or of blocks (rows, groups), with `major=rows` (groups, rows),
-where rows is m or, of blocks of 128 x 128, as many as m has; y (m, n).
+Arrays: q (m, n), of packed elements their bytes (`ckmlir.ops.packing`), which rows fill; scale (1) of the tensor, (m)
+of rows, or of blocks (rows, groups), with `major=rows` (groups, rows), where rows is m or, of blocks of 128 x 128, as
+many as m has; powers of two of 1 x 32 also in tiles (`ckmlir.ops.contraction.scale_tiles`); y (m, n).
 
-Kernel arguments: the arrays; m, n, the strides of q and y, the distances of scales from row to row of blocks and from
-block to block in a row (i32). Grid: tiles across, tiles down.
+Kernel arguments: the arrays; m, n, the strides of q (of packed elements in bytes) and y, the distances of scales from
+row to row of blocks, or of tiles, and from block to block in a row (i32). Grid: tiles across, tiles down.
 """
 
 from __future__ import annotations
@@ -19,8 +21,9 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.scaling import MAJORS, POWERS
-from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.contraction.scale_tiles import untile_scales
+from ckmlir.ops.contraction.scaling import POWERS, TILED
+from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.operator import (
     NOTHING,
     ArraySpec,
@@ -31,8 +34,9 @@ from ckmlir.ops.operator import (
     ceil_div,
     require_reachable,
 )  # fmt: skip
+from ckmlir.ops.packing import elements, pack_values
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32
-from ckmlir.ops.quantization.blocks import BLOCKS, scale_shape
+from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, check_format, scale_shape
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import i32
@@ -42,7 +46,7 @@ from ckmlir.ops.tensors.rounding import output_tolerance
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-DTYPES = ("fp8", "bf8", "i8")
+DTYPES = ("fp8", "bf8", "i8", *PACKED_FLOATS)
 SCALES = ("f32", POWERS)
 SHARED = {"tensor": (1, 128), "row": (1, 128), **BLOCKS}
 """What shares a scale -> rows and columns of a block; those of the tensor and of a row have distances of 0."""
@@ -83,6 +87,8 @@ class Problem:
         if self.block in ("tensor", "row"):
             return (int(self.block == "row"), 0)
         pitch = max(self.scale_shape[1], 1)
+        if self.major == TILED:
+            return (pitch, 0)
         return (pitch, 1) if self.major == "k" else (1, pitch)
 
 
@@ -94,6 +100,7 @@ class DequantizeSpec(Spec):
         rows, columns: of a block.
         vector: what divides rows and strides, in elements.
         base: bytes that divide all addresses.
+        tiled: whether scales lie in tiles.
     """
 
     dtype: str
@@ -103,12 +110,13 @@ class DequantizeSpec(Spec):
     columns: int
     vector: Algorithm[int]
     base: Algorithm[int]
+    tiled: bool = False
 
     @property
     def name(self) -> str:
         block = f"{self.rows}x{self.columns}"
         parts = (self.dtype, self.out, self.scales, block, f"vector{self.vector}", f"base{self.base}")
-        return "_".join(("dequantize", *parts))
+        return "_".join(("dequantize", *parts, *["tiles"] * self.tiled))
 
     @property
     def tile(self) -> tuple[int, int, int, int]:
@@ -122,7 +130,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
     """The operator `dequantize`, which the module's docstring describes."""
 
     name = "dequantize"
-    summary = "a matrix of fp8, bf8 or i8 times scales of the tensor, of rows or of blocks"
+    summary = "a matrix in 8, 6 or 4 bits times scales of the tensor, of rows or of blocks"
     spec_type = DequantizeSpec
     keys = (
         Integer("m", 256, "rows"),
@@ -131,7 +139,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         Choice("out", "f16", "of y", FLOATS),
         Choice("block", "tensor", "what shares a scale; of blocks rows x columns", tuple(SHARED)),
         Choice("scales", "f32", "numbers, or powers of two", SCALES),
-        Choice("major", "k", "along what scales of blocks follow each other: the rows, or the columns", MAJORS),
+        Choice("major", "k", "along what scales of blocks follow each other: rows, from row to row, in tiles", ORDERS),
         Pitch("stride", None, "of the rows of q, in elements; by default n"),
         Pitch("ystride", None, "of the rows of y, in elements; by default n"),
         ALIGN,
@@ -148,6 +156,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
                 raise RequestError(f"{name}={values[name]}: expected at most {MAXIMUM_SIZE - ROOM}")
         if values["major"] != "k" and values["block"] in ("tensor", "row"):
             raise RequestError(f"major={values['major']}: block={values['block']} has no rows of scales; expected k")
+        check_format(values, values["dtype"], n, {"stride": strides[0]})
         align, size = values["align"], find_dtype(values["out"]).bytes
         if align & (align - 1) or align % size:
             raise RequestError(f"align={align}: elements of y have {size} bytes; expected a power of two from that on")
@@ -163,7 +172,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         size = find_dtype(problem.out).bytes
         vector = alignment(size, problem.n, problem.stride, problem.ystride, base // size)
         return DequantizeSpec(
-            problem.dtype, problem.out, problem.scales, *SHARED[problem.block], vector, base
+            problem.dtype, problem.out, problem.scales, *SHARED[problem.block], vector, base, problem.major == TILED
         )  # fmt: skip
 
     def validate(self, spec: DequantizeSpec, target: Target) -> list[Reason]:
@@ -177,7 +186,8 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
 
     def mismatches(self, problem: Problem, spec: DequantizeSpec, target: Target) -> list[Reason]:
         rows, columns = SHARED[problem.block]
-        code = {"dtype": problem.dtype, "out": problem.out, "scales": problem.scales, "rows": rows, "columns": columns}
+        code = {"dtype": problem.dtype, "out": problem.out, "scales": problem.scales, "rows": rows, "columns": columns,
+                "tiled": problem.major == TILED}  # fmt: skip
         reasons, own = list(unlike(spec, **code)), self.spec(problem, target)
         for name, divides in (("vector", own.vector), ("base", own.base)):
             if divides % getattr(spec, name):
@@ -189,14 +199,16 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         requests = [
             {"dtype": dtype, "out": out, "block": block, "scales": scales}
             for dtype in DTYPES for out in FLOATS for block in SHARED for scales in SCALES
+            if dtype not in PACKED_FLOATS or (block, scales) == ("1x32", POWERS)
         ]  # fmt: skip
         specs = dict.fromkeys(self.spec(self.problem(**request), target) for request in requests)
         return [spec for spec in specs if not self.validate(spec, target)]
 
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
-        shape, align = (problem.m, problem.n), problem.align
+        shape, align, kind = (problem.m, problem.n), problem.align, find_dtype(problem.dtype)
+        length, pitch = (kind.size(one) if problem.n and kind.packing else one for one in (problem.n, problem.stride))
         return (
-            array_spec("q", shape, problem.dtype, "in", problem.stride, align=align),
+            array_spec("q", (problem.m, length), problem.dtype, "in", pitch, align=align),
             array_spec("scale", problem.scale_shape, problem.scales, "in", align=max(align, 4)),
             array_spec("y", shape, problem.out, "out", problem.ystride, align=align),
         )
@@ -206,6 +218,8 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
             return np.asarray(np.exp2(generator.integers(-6, 3, array.shape)), np.float32) * (
                 1.0 if problem.scales == POWERS else generator.uniform(1, 2, array.shape)
             )
+        if problem.dtype in PACKED_FLOATS:
+            return pack_values(2 * generator.standard_normal((problem.m, problem.n), dtype=np.float32), problem.dtype)
         if find_dtype(array.dtype).is_integer:
             return generator.integers(-128, 128, array.shape)
         return np.asarray(generator.standard_normal(array.shape) * 16, np.float32)
@@ -218,9 +232,11 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
             every = scale[:, None]
         else:
             by_row = scale if problem.major == "k" else scale.T
+            if problem.major == TILED:
+                by_row = untile_scales(scale)[: problem.m]
             every = np.repeat(np.repeat(by_row, rows, axis=0), columns, axis=1)[: problem.m, : problem.n]
         with np.errstate(invalid="ignore"):
-            product = arrays["q"].astype(np.float64) * every
+            product = elements(arrays["q"], problem.dtype).astype(np.float64) * every
         return {"y": in_f32(product)}
 
     def tolerances(
@@ -234,7 +250,8 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         if 0 in (problem.m, problem.n):
             return NOTHING
         down, rows, across, columns = spec.tile
-        scalars = (problem.m, problem.n, problem.stride, problem.ystride, *problem.scale_strides)
+        stride = self.arrays(problem)[0].strides[0]
+        scalars = (problem.m, problem.n, stride, problem.ystride, *problem.scale_strides)
         grid = (ceil_div(problem.n, across * columns), ceil_div(problem.m, down * rows), 1)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("q", "scale", "y", *map(i32, scalars)))
 

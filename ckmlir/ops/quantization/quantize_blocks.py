@@ -27,12 +27,12 @@ import numpy as np
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scale_tiles import GROUPS, tile_scales
-from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
+from ckmlir.ops.contraction.scaling import POWERS, TILED
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype, numpy_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
-from ckmlir.ops.quantization.blocks import BLOCKS, scale_shape
+from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, check_format, scale_shape
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
@@ -41,7 +41,6 @@ from ckmlir.ops.spec import Algorithm, Reason, Spec, not_a_choice, unlike
 from ckmlir.targets import Target, get_target
 from ckmlir.targets.cdna import WAVE_SIZE
 
-ORDERS = (*MAJORS, TILED)
 OUT = ("fp8", "bf8", "i8", *PACKED_FLOATS)
 SCALES = ("f32", POWERS)
 WAVES = 4
@@ -120,17 +119,7 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         choices = [values[name] for name in ("dtype", "out", "block", "scales", "major")]
         if values["scales"] == POWERS and values["out"] == "i8":
             raise RequestError("scales=e8m0: powers of two are scales of floats; expected another out than i8")
-        if values["major"] == TILED and (values["scales"] != POWERS or values["block"] != "1x32"):
-            raise RequestError("major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0 block=1x32")
-        packing = find_dtype(values["out"]).packing
-        if packing is not None and values["scales"] != POWERS:
-            raise RequestError(f"scales=f32: {values['out']} has powers of two as scales; expected e8m0")
-        for name, size in (("n", n), ("qstride", strides[1])):
-            if packing is not None and n and size % packing.elements:
-                raise RequestError(
-                    f"{name}={size}: rows of q are whole bytes, which {packing.elements} elements of {values['out']} "
-                    f"share; expected a multiple of {packing.elements}"
-                )
+        check_format(values, values["out"], n, {"qstride": strides[1]})
         return Problem(values["m"], n, *choices, *strides)
 
     def spec(self, problem: Problem, target: Target) -> QuantizeBlocksSpec:
