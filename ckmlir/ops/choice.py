@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterable, Mapping
 from typing import TypeVar
 
@@ -10,19 +11,28 @@ from ckmlir.ops.spec import Reason, Spec
 S = TypeVar("S", bound=Spec)
 
 
-def first_valid(candidates: Iterable[S], reasons_against: Callable[[S], list[Reason]]) -> S:
-    """The first candidate without a reason against it; where all have one, the last, whose reasons are then reported.
+def first_valid(candidates: Iterable[S], reasons_against: Callable[[S], list[Reason]], others: Iterable[S] = ()) -> S:
+    """The first candidate without a reason against it, or the first of `others`, which are tried behind them.
 
-    Raises ValueError without candidates.
+    Where all have one, the last of those candidates whose reasons are the most common: what most of them lack is what
+    a caller should hear of. Raises ValueError without candidates.
     """
-    last = None
+    refused: dict[str, S] = {}
+    common: Counter[str] = Counter()
     for candidate in candidates:
-        last = candidate
-        if not reasons_against(candidate):
-            break
-    if last is None:
+        reasons = reasons_against(candidate)
+        if not reasons:
+            return candidate
+        text = " | ".join(map(str, reasons))
+        common[text] += 1
+        refused[text] = candidate
+    if not refused:
         raise ValueError("nothing to choose from")
-    return last
+    for other in others:
+        if not reasons_against(other):
+            return other
+    most = max(common.values())
+    return [one for text, one in refused.items() if common[text] == most][-1]
 
 
 def chosen_keys(problem: object, spec: Spec, fields: Mapping[str, str]) -> dict[str, object]:

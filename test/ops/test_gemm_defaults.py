@@ -15,6 +15,7 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.choice import first_valid
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, OUTPUTS, ContractionSpec
 from ckmlir.ops.schedules import GEMM as SCHEDULES
+from ckmlir.ops.spec import Reason
 from ckmlir.sim.checks.finding import CHECKERS
 from ckmlir.targets import TARGETS, get_target
 
@@ -134,13 +135,37 @@ def test_what_was_chosen_can_be_asked_and_named() -> None:
 
 
 def test_the_first_without_reasons_is_taken() -> None:
-    """Or the last, whose reasons are then reported."""
+    """Or one of the others; or the last of those with the most common reasons, which are then reported."""
     target = get_target("gfx942")
     specs = [default("gfx942", block=(size, size, 64), wave=(2, 4)) for size in (512, 256, 128)]
     assert first_valid(specs, lambda one: GEMM.validate(one, target)) == specs[1]
     assert first_valid(specs[:1] * 2, lambda one: GEMM.validate(one, target)) == specs[0]
+    assert first_valid(specs[:1], lambda one: GEMM.validate(one, target), specs) == specs[1]
+    often = [*specs[:1] * 2, specs[2]]
+    assert first_valid(often, lambda one: [Reason("block", one.block, "too large", "")]) == specs[0]
     with pytest.raises(ValueError, match="nothing to choose"):
         first_valid([], lambda one: [])
+
+
+@pytest.mark.parametrize("chip", ["gfx90a", "gfx942", "gfx950"])
+@pytest.mark.parametrize("keys", [
+    {"wave": (1, 1)}, {"wave": (1, 1), "dtype": "f64"}, {"schedule": "async", "dtype": "i8", "operator": "gated_gemm"},
+    {"wave": (4, 4), "mfma": (32, 32, 8)}, {"mfma": (32, 32, 8), "operator": "moe_gemm"},
+    {"wave": (1, 1), "operator": "streamk_gemm"}, {"wave": (1, 1), "operator": "grouped_gemm"},
+    {"wave": (1, 1), "operator": "conv_bwd_weight", "schedule": "v4"},
+], ids=str)  # fmt: skip
+def test_blocks_go_with_what_is_named(chip: str, keys: dict[str, Any]) -> None:
+    """Where no preferred block goes with the waves, the instruction or the schedule of a request, another one does."""
+    operator, target = find_operator(keys.get("operator", "gemm")), get_target(chip)
+    named = {key: value for key, value in keys.items() if key != "operator"}
+    assert operator.validate(operator.spec(operator.problem(**named), target), target) == []
+
+
+def test_a_refusal_of_waves_says_how_many_there_may_be() -> None:
+    """Whatever the block is."""
+    target = get_target("gfx942")
+    (reason,) = GEMM.validate(default("gfx942", wave=(16, 256)), target)
+    assert str(reason) == "waves=16x256: a workgroup of 262144 work-items; expected at most 16 waves on gfx942"
 
 
 @pytest.mark.one_in(2)

@@ -160,7 +160,7 @@ def test_what_a_specification_promises(
         ({"block": (256, 256, 8), "waves": (4, 2), "epilogue": "direct"}, None, ""),
         ({"block": (256, 256, 8), "waves": (2, 2), "epilogue": "direct"}, None, ""),
         ({"block": (512, 256, 8), "waves": (4, 2), "epilogue": "direct"}, "block", "registers"),
-        ({"block": (1024, 64, 8), "waves": (32, 1), "epilogue": "direct"}, "block", "work-items"),
+        ({"block": (1024, 64, 8), "waves": (32, 1), "epilogue": "direct"}, "waves", "work-items"),
         ({"mfma": (32, 32, 16)}, "mfma", "32x32x8"),
         ({"mfma": (17, 17, 1)}, "mfma", "16x16x16"),
         ({"align": (16, 8, 8)}, "align", "16 bytes"),

@@ -31,6 +31,11 @@ def matrix_instruction(spec: ContractionSpec, target: Target) -> Iterator[Reason
         why, _, right = message.partition("; ")
         yield Reason(field, value, why, right or "expected a dtype that the chip multiplies")
         return
+    if spec.wave_count * target.wave_size > target.workgroup_size:
+        why = f"a workgroup of {spec.wave_count * target.wave_size} work-items"
+        right = f"expected at most {target.workgroup_size // target.wave_size} waves on {target.name}"
+        yield Reason("waves", spec.waves, why, right)
+        return
     for axis, letter in enumerate("mn"):
         step = spec.waves[axis] * spec.mfma[axis]
         if spec.block[axis] % step:

@@ -12,6 +12,7 @@ from collections.abc import Iterator
 
 from ckmlir.ops.contraction.contraction_spec import accumulator_type
 from ckmlir.ops.contraction.few_rows import few_rows, filled
+from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -23,6 +24,10 @@ from ckmlir.targets.timing import lds_cycles
 SMALL, MEDIUM, LARGE = 64, 128, 256
 """Rows and columns of the blocks that the operator chooses; products with no more rows, or columns, than the small one
 take that."""
+SIZES = (16, 32, SMALL, MEDIUM, LARGE)
+"""Rows and columns of blocks for requests that no preferred one goes with."""
+STEP_BYTES = (128, 64, 32)
+"""Their bytes along K, the best first."""
 PREFERRED = ("compv4", "compv3")
 """Schedules, the best first: two LDS buffers leave loads two iterations to come, one buffer fits everywhere."""
 PREFERRED_PARTIAL = ("compv3",)
@@ -106,6 +111,31 @@ def plans(wish: Wish, target: Target) -> list[Plan]:
     return found
 
 
+def other_blocks(preferred: Plan, problem: Problem, target: Target, highest: int = LARGE) -> Iterator[Plan]:
+    """Blocks of any size, for a request that names something with which no preferred one goes: many waves, or few, a
+    matrix instruction, a schedule of many LDS buffers. First those that are no larger, the nearest size first.
+
+    Args:
+        preferred: the last plan of `plans`.
+        highest: the most rows, a power of two.
+    """
+    if problem.block is not None or not any((problem.waves, problem.mfma, problem.schedule)):
+        return
+    dtype = problem.taken(target) or problem.dtype
+    area = preferred.block[0] * preferred.block[1]
+    lengths = itertools.product([size for size in SIZES if size <= highest], SIZES)
+    nearest = sorted(lengths, key=lambda one: _distance(one, area))
+    ways = (problem.waves,) if problem.waves else dict.fromkeys((preferred.waves, (1, 4), (1, 2), (1, 1)))
+    for lengths, bytes_, waves in itertools.product(nearest, STEP_BYTES, ways):
+        yield Plan(preferred.schedule, (*lengths, elements_in(bytes_, dtype)), waves)
+
+
+def _distance(lengths: tuple[int, int], area: int) -> tuple[bool, float, int]:
+    """How far a block of these lengths is from one of an area, for `sorted`."""
+    own = math.prod(lengths)
+    return own > area, abs(math.log2(own / area)), abs(lengths[0] - lengths[1])
+
+
 def default_waves(schedule: str) -> tuple[int, int]:
     """Four waves; eight where groups of them take turns."""
     return EIGHT_WAVES if parse_schedule(SCHEDULES[schedule]).order == PING_PONG else FOUR_WAVES
@@ -122,7 +152,7 @@ def default_mfma(
     """The chip's fastest instruction of the largest shape that tiles a wave's part of the block, or of those
     with so many `columns` if they are given, or with a sparse A.
 
-    Where none does, the nearest one, which `invalid_fields` then refuses with the reason.
+    Where none does, the smallest one, which `invalid_fields` then refuses with the reason.
     """
     able = [one for one in target.mfmas(*types, sparse=sparse) if columns in (0, one.n)]
     fitting = [
@@ -131,7 +161,8 @@ def default_mfma(
     ]  # fmt: skip
     if not able:
         return 32, 32, elements_in(16, types[0])
-    best = max(fitting or able, key=lambda one: one.m)  # of several, the first: `mfmas` has the fastest first
+    # Of several, the first: `mfmas` has the fastest first.
+    best = max(fitting, key=lambda one: one.m) if fitting else min(able, key=lambda one: one.m)
     return best.m, best.n, best.k
 
 

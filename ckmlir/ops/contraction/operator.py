@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -13,7 +14,7 @@ from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.defaults import default_mfma, plans
+from ckmlir.ops.contraction.defaults import default_mfma, other_blocks, plans
 from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
@@ -21,7 +22,7 @@ from ckmlir.ops.contraction.shuffle import arrange
 from ckmlir.ops.contraction.slices import default_epilogue, default_slices
 from ckmlir.ops.contraction.tolerance import gemm_tolerance, magnitudes, overflowing_parts, rounded_parts, widened
 from ckmlir.ops.contraction.validity import invalid_fields
-from ckmlir.ops.contraction.wishes import Plan, wish_of
+from ckmlir.ops.contraction.wishes import Plan, plan_of, wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, Run, Step, ceil_div, require_reachable
 from ckmlir.ops.packing import pack_values
@@ -47,7 +48,15 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
 
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""
-        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
+        others = self.others(problem, target)
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target), others)
+
+    def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        """Kernels of blocks of any size, for a request that the chip runs none of `proposals` for."""
+        *_, last = self.proposals(problem, target)
+        for plan in other_blocks(plan_of(last), problem, target):
+            named = replace(problem, schedule=plan.schedule, block=plan.block, waves=plan.waves)
+            yield from self.proposals(named, target)
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         for plan in plans(wish_of(problem, target), target):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
-from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, stored_type
+from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, ContractionSpec, stored_type
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.targets import Target
@@ -29,6 +29,11 @@ class Plan(NamedTuple):
     block: tuple[int, int, int]
     waves: tuple[int, int]
     columns: int = 0
+
+
+def plan_of(spec: ContractionSpec) -> Plan:
+    """The plan of a kernel."""
+    return Plan(spec.schedule, spec.block, spec.waves)
 
 
 class Wish(NamedTuple):

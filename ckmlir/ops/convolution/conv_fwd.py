@@ -95,6 +95,9 @@ class ConvFwd(ConvolutionOperator):
             asked = replace(problem, mfma=NO_INSTRUCTION, epilogue=EPILOGUE)
             yield replace(self.planned(asked, Plan(schedule, block, waves), "store", target), slices=(1, 1))
 
+    def others(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
+        return super().others(_multiplied(problem), target)
+
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
         return depthwise_axes() if spec.is_depthwise else super().axes(spec, target)
 

@@ -22,6 +22,10 @@ class Apart:
         """Candidates, the best first."""
         return MOE_GEMM.proposals(layer.first, target)
 
+    def others(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
+        """What is tried behind them."""
+        return MOE_GEMM.others(layer.first, target)
+
     def mismatches(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         """Why a kernel does not compute the first products."""
         return MOE_GEMM.mismatches(layer.first, spec, target)

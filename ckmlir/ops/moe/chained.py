@@ -63,6 +63,10 @@ class Chained:
                         chain=(COLUMNS, of_down),
                     )  # fmt: skip
 
+    def others(self, layer: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
+        """None are tried behind them."""
+        return iter(())
+
     def mismatches(self, layer: LayerProblem, spec: ContractionSpec, target: Target) -> list[Reason]:
         """Why a kernel does not compute a layer."""
         reasons = list(unlike(spec, operator=NAME, walk="experts", rows=ROWS, sink="atomic"))

@@ -105,7 +105,8 @@ class FusedMoe(Operator[LayerProblem, ContractionSpec]):
     # -- the kernel of its own -----------------------------------------------------------------------------------------
 
     def spec(self, problem: LayerProblem, target: Target) -> ContractionSpec:
-        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
+        others = _way(problem).others(problem, target)
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target), others)
 
     def proposals(self, problem: LayerProblem, target: Target) -> Iterator[ContractionSpec]:
         return _way(problem).proposals(problem, target)

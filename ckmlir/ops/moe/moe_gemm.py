@@ -31,7 +31,7 @@ Semantics: CK Tile, examples 15_fused_moe and 18_flatmm (MoE).
 from __future__ import annotations
 
 import importlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
@@ -41,6 +41,7 @@ from ckmlir.ops.choice import chosen_keys, first_valid
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
+from ckmlir.ops.contraction.defaults import other_blocks
 from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, TYPE_KEYS, expression_keys
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import REDUCTIONS
@@ -48,6 +49,7 @@ from ckmlir.ops.contraction.side import MOST, NAMES
 from ckmlir.ops.contraction.sum_parts import OPERATOR as SUM_PARTS
 from ckmlir.ops.contraction.sum_parts import cleared, sum_over
 from ckmlir.ops.contraction.validity import invalid_fields
+from ckmlir.ops.contraction.wishes import Plan
 from ckmlir.ops.dtypes import PACKED_FLOATS, PACKED_INTEGERS, find_dtype
 from ckmlir.ops.list_keys import Words
 from ckmlir.ops.moe import experts_reference
@@ -126,11 +128,23 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
 
     def spec(self, problem: ExpertsProblem, target: Target) -> ContractionSpec:
         """The first plan of `ckmlir.ops.moe.experts_plans` that the chip can run."""
-        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target))
+        others = self.others(problem, target)
+        return first_valid(self.proposals(problem, target), lambda one: self.validate(one, target), others)
 
     def proposals(self, problem: ExpertsProblem, target: Target) -> Iterator[ContractionSpec]:
+        return self._planned(problem, plans(_made(problem), target), target)
+
+    def others(self, problem: ExpertsProblem, target: Target) -> Iterator[ContractionSpec]:
+        """Kernels of blocks of any size whose rows divide a unit, for a request that the chip runs none of `proposals`
+        for.
+        """
+        *_, last = plans(_made(problem), target)
+        others = other_blocks(last, _made(problem).product, target, highest=problem.unit & -problem.unit)
+        return self._planned(problem, others, target)
+
+    def _planned(self, problem: ExpertsProblem, some: Iterable[Plan], target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
-        for plan in plans(own, target):
+        for plan in some:
             found = operator_of(own.product).planned(own.product, plan, _sink(problem), target)
             yield replace(found, operator=self.name, walk="experts", rows=own.listed)
 
