@@ -32,15 +32,15 @@ PACKED = 2
 
 
 def lower_select(state: Lowering, op: ir.Operation) -> list[ir.Value]:
-    """arith.select by a vector of comparisons, also joined ones, element by element."""
+    """arith.select by a vector of comparisons, also joined ones, or by a part of it, element by element."""
     condition, *choices = op.operands
     found, shared = None, False
     if isinstance(condition.type, ir.VectorType):
         whole, start = whole_of(condition)
-        shared = is_joined(whole)
+        shared = is_joined(whole) or whole != condition
         if shared:
-            joined = state.known_in_block(("condition", whole), lambda: condition_of(whole))
-            found = joined and Part(joined, start)
+            known = state.known_in_block(("condition", whole), lambda: condition_of(whole))
+            found = known and Part(known, start)
         else:
             found = condition_of(condition)
     if found is None:
@@ -65,7 +65,7 @@ def _chosen(condition: Condition, choices: Sequence[ir.Value], *, shared: bool =
     """Elements of the first choice where a condition holds, of the second where not.
 
     Where elements are registers, a few conditions are there at a time. Those that are `shared` with choices by other
-    parts of a vector wait for what was made there too: each takes several comparisons.
+    parts of a vector wait for what was made there too.
     """
     widths = {bits(item.type.element_type) for item in choices}
     ordered = widths == {REGISTER_BITS} or (shared and widths == {HALF})

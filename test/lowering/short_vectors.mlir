@@ -129,6 +129,27 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 
+  // So do parts of one comparison, where each choice is of so few elements that nothing in it waits.
+  // CHECK-LABEL: llvm.func @slices
+  // CHECK: %[[LEFT:.*]] = llvm.intr.ssub.sat(%{{.*}}, %{{.*}})
+  // CHECK-COUNT-4: arith.cmpi slt, %{{.*}}, %[[LEFT]] : i32
+  // CHECK-COUNT-4: arith.select {{.*}} : f32
+  // CHECK: %[[NEXT:.*]] = llvm.inline_asm "", "=v,0,v,v,v,v" %[[LEFT]],
+  // CHECK-COUNT-4: arith.cmpi slt, %{{.*}}, %[[NEXT]] : i32
+  func.func @slices(%s: vector<4xf32>, %lane: i32, %limit: i32, %other: f32) attributes {ck.waves = 1 : i32} {
+    %numbers = arith.constant dense<[0, 1, 2, 3, 8, 9, 10, 11]> : vector<8xi32>
+    %lanes = vector.broadcast %lane : i32 to vector<8xi32>
+    %column = arith.addi %lanes, %numbers overflow<nsw> : vector<8xi32>
+    %limits = vector.broadcast %limit : i32 to vector<8xi32>
+    %inside = arith.cmpi slt, %column, %limits : vector<8xi32>
+    %first = vector.extract_strided_slice %inside {offsets = [0], sizes = [4], strides = [1]} : vector<8xi1> to vector<4xi1>
+    %second = vector.extract_strided_slice %inside {offsets = [4], sizes = [4], strides = [1]} : vector<8xi1> to vector<4xi1>
+    %others = vector.broadcast %other : f32 to vector<4xf32>
+    %a = arith.select %first, %s, %others : vector<4xi1>, vector<4xf32>
+    %b = arith.select %second, %s, %others : vector<4xi1>, vector<4xf32>
+    return
+  }
+
   // CHECK-LABEL: llvm.func @scaled
   // CHECK-COUNT-2: arith.mulf %{{.*}}, %{{.*}} fastmath<contract> : vector<2xf32>
   // CHECK-NOT: arith.mulf
