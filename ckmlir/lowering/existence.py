@@ -10,7 +10,7 @@ the origin first, a negative one could come back into the array.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.adaptor import Step
@@ -22,6 +22,9 @@ from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.place import Place
 from ckmlir.lowering.predicate import Predicate
+from ckmlir.mlir import ir
+
+LARGEST = (1 << 31) - 1
 
 
 def existence(
@@ -74,6 +77,30 @@ def existence(
 def paddings(place: Place) -> list[Step]:
     """The paddings that the element may lie in."""
     return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
+
+
+def before_the_end(place: Place, differing: Collection[int]) -> ir.Value | None:
+    """A number that is negative where the element does not exist: how many elements are left behind it. None where
+    that does not say it alone, where no loop changes it, or not along a dimension where a thread's accesses differ.
+
+    Conditions of all these would be pairs of scalar registers, which LLVM makes all before the first is used. What a
+    loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest.
+    """
+    descriptor, symbols = place.ground.descriptor, place.ground.symbols
+    steps = [one for one in descriptor.predicates() if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
+    along = {descriptor.tops[dim] for dim in differing}
+    if len(steps) != 1 or not isinstance(steps[0].transform, RightPad) or steps[0].uppers[0] not in along:
+        return None
+    (coordinate,) = _compared(steps[0], place)
+    if not isinstance(coordinate, Index) or coordinate.negative.terms or not coordinate.part(Rate.STEP).terms:
+        return None
+    emit, moving = place.ground.state.emit, coordinate.part(Rate.STEP)
+    left = resolve(steps[0].transform.length, symbols) - 1 - (coordinate - moving)
+    # What a loop changes comes apart, so that lanes keep the rest.
+    changed, constant = left.part(Rate.STEP), left.constant
+    come_to = emit.binary("minui", moving.emit(), emit.constant(LARGEST))
+    found = emit.binary("addi", (left - changed - constant).emit(), emit.binary("subi", changed.emit(), come_to))
+    return emit.binary("addi", found, emit.constant(constant)) if constant else found
 
 
 def _compared(step: Step, place: Place) -> tuple[Index | int, ...]:

@@ -23,10 +23,10 @@ from ckmlir.dialect.build import create, integer, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.existence import existence, paddings
+from ckmlir.lowering.existence import before_the_end, existence, paddings
 from ckmlir.lowering.index import Index
 from ckmlir.lowering.parts import Rate
-from ckmlir.lowering.place import Place, inside_of, place_of
+from ckmlir.lowering.place import Place, differing, inside_of, place_of
 from ckmlir.lowering.predicate import Predicate
 from ckmlir.lowering.storage import from_storage, storage_of, to_storage
 from ckmlir.lowering.window_bits import Slid, is_moving, numbering, sign_if_missing, slid
@@ -45,14 +45,16 @@ FLAGS = 0x27000
 
 def lower_load(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.load_fragment to a buffer load."""
-    distribution = Distribution.parse(text_of(op, "distribution"))
+    distribution, inside = Distribution.parse(text_of(op, "distribution")), inside_of(state, op)
     quads, shared = state.quads(distribution), _shared_by_loads(distribution, len(registers_of(op)))
-    return [load_from(op, buffer_address(state, op.operands[0], inside_of(state, op), quads=quads, shared=shared))]
+    address = buffer_address(state, op.operands[0], inside, quads=quads, shared=shared, apart=differing(op))
+    return [load_from(op, address)]
 
 
 def lower_store(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     """ck.store_fragment to a buffer store."""
-    address = buffer_address(state, op.operands[1], inside_of(state, op), condition=first_copy(state, op), writes=True)
+    inside, condition = inside_of(state, op), first_copy(state, op)
+    address = buffer_address(state, op.operands[1], inside, condition=condition, writes=True, apart=differing(op))
     return store_to(op, address)
 
 
@@ -123,25 +125,30 @@ def buffer_address(
     quads: Sequence[int] = (),
     shared: Collection[int] = (),
     writes: bool = False,
+    apart: Collection[int] = (),
 ) -> BufferAddress:
     """The address of the element `inside` a window, for the lanes that fulfil `condition` and whose element exists.
 
     The coordinate along the dimension `anywhere` may be any number, also a negative one (`existence`). Accesses that
-    belong together have the coordinates along the dimensions `shared` in common. What `writes` in a kernel in pieces
-    has its offset at hand.
+    belong together have the coordinates along the dimensions `shared` in common, and differ along those in `apart`.
+    What `writes` in a kernel in pieces has its offset at hand.
     """
     place = place_of(state, window, inside, quads)
     ground = place.ground
     few = slid(place) if anywhere is None else []
-    valid = None if few else existence(place, condition, anywhere=anywhere, by_size=True)
+    left = before_the_end(place, apart) if not few and anywhere is None and condition is None else None
+    valid = None if few or left is not None else existence(place, condition, anywhere=anywhere, by_size=True)
     base, vector, scalar = ground.split(place.offset)
     if valid is not None and condition is None and _moves_together(place, shared):
         vector, scalar = vector.part(Rate.LANE, constant=True), scalar + vector.part(Rate.FIXED)
-    at_hand = writes and state.in_pieces and not few and valid is None
+    at_hand = writes and state.in_pieces and not few and left is None and valid is None
     lanes = _at_hand(state, vector) if at_hand else vector.emit()
     address = BufferAddress(_resource(state, ground.pointer, base, ground.space), lanes, scalar.emit())
     if few:
         return address._replace(vector=state.emit.binary("ori", address.vector, _missing(place, few, condition)))
+    if left is not None:
+        sign = state.emit.binary("andi", left, state.emit.constant(OUT_OF_RANGE))
+        return address._replace(vector=state.emit.binary("ori", address.vector, sign))
     return address if valid is None else address.only_where(valid.value, state)
 
 

@@ -24,6 +24,13 @@ def inside_of(state: Lowering, op: ir.Operation) -> list[Index]:
     return state.coordinates(Distribution.parse(text_of(op, "distribution")), registers_of(op)[0])
 
 
+def differing(op: ir.Operation) -> Collection[int]:
+    """The dimensions along which the accesses of a thread to its tile differ, of which a fragment is one."""
+    places = Distribution.parse(text_of(op, "distribution")).coordinates()[:, 0, 0]
+    own = places[:, list(registers_of(op))]
+    return [dim for dim, (all_, some) in enumerate(zip(places, own, strict=True)) if set(all_) != set(some)]
+
+
 @dataclass
 class Ground:
     """What all accesses through a window have in common, found out once for a block."""

@@ -47,13 +47,50 @@ def test_what_a_part_adds(chip: str) -> None:
         assert not {"v_cvt_f32_f16", "v_and_b32"} & set(names)
 
 
+ROWS = {"gfx942": 459, "gfx950": 383}
+"""Instructions of a step over sequences of any lengths in rows, at most."""
+
+
 @pytest.mark.parametrize(("chip", "size", "most"), [
-    ("gfx942", 128, 42), *(pytest.param(*one, marks=pytest.mark.full) for one in
-                           (("gfx942", 64, 33), ("gfx950", 64, 53), ("gfx950", 128, 52), ("gfx942", 16, 72))),
+    ("gfx942", 128, 496), *(pytest.param(*one, marks=pytest.mark.full) for one in
+                            (("gfx942", 64, 492), ("gfx950", 64, 400), ("gfx950", 128, 407), ("gfx942", 16, 541),
+                             ("gfx950", 16, 430))),
 ])  # fmt: skip
 def test_what_pages_add(chip: str, size: int, most: int) -> None:
-    """To sequences of any lengths in rows, in instructions of all kinds: what is computed of K's page is V's too."""
+    """To sequences of any lengths in rows, in instructions of all kinds: what is computed of K's page is V's too, and
+    neither rows nor pages take conditions for what lies behind the last key."""
     rows = steady(chip, seqlens_k=(4096, 4000))
     pages = steady(chip, "fmha_fwd_pagedkv", page_size=size)
     assert pages.mix["mfma"] == rows.mix["mfma"]
-    assert 0 < len(pages.instructions) - len(rows.instructions) <= most
+    assert len(rows.instructions) <= ROWS[chip] and len(pages.instructions) <= most
+
+
+SCALARS: list[tuple[str, str, dict[str, Any]]] = [
+    ("gfx90a", "fmha_fwd", {"mask": "window:233,286,52", "bias": "one"}),
+    ("gfx950", "fmha_fwd", {"d": 256, "dtype": "fp4", "mask": "window_bottom_right:17,17,1", "seqlens_q": (1, 7, 0),
+                            "bias": "batch", "scales": "mx"}),
+    ("gfx942", "fmha_fwd", {"h": 16, "sq": 4096, "mask": "top_left", "bias": "one", "dropout": 0.2, "randval": 1}),
+    ("gfx950", "fmha_fwd", {"h": 8, "hk": 2, "mask": "window:20,16", "seqlens_q": (1, 170), "seqlens_k": (189, 65),
+                            "bias": "batch"}),
+    ("gfx950", "fmha_fwd", {"sq": 4096, "d": 192, "dv": 80, "dtype": "bf16", "mask": "bottom_right",
+                            "v_layout": "columns", "bias": "batch"}),
+    ("gfx950", "fmha_fwd", {"h": 16, "sq": 1023, "d": 176, "dtype": "fp8", "mask": "window:16,0", "seqlens_q": (0, 64),
+                            "bias": "head", "dropout": 0.1, "randval": 1, "scales": "mx"}),
+    ("gfx90a", "fmha_fwd", {"b": 17, "h": 1, "sq": 1, "d": 256, "dropout": 0.1, "randval": 1}),
+    ("gfx942", "fmha_fwd", {"seqlens_q": (100, 200), "seqlens_k": (100, 200), "mode": "group", "mask": "window:30,5,4",
+                            "bias": "head", "sink": 1, "dropout": 0.2}),
+    ("gfx90a", "hstu_attention", {"h": 16, "sq": 1, "d": 144, "dtype": "bf16", "context": 16, "dropout": 0.1,
+                                  "randval": 1}),
+]
+"""What kept up to 66 scalar registers in lanes of vector registers."""
+
+
+@pytest.mark.parametrize(("chip", "name", "keys"), [
+    one if number < 2 else pytest.param(*one, marks=pytest.mark.full) for number, one in enumerate(SCALARS)
+])  # fmt: skip
+def test_parts_together_spill_nothing(chip: str, name: str, keys: dict[str, Any]) -> None:
+    operator, target = find_operator(name), get_target(chip)
+    spec = operator.spec(operator.problem(**{"h": 2, **keys, "lse": 1} if name == "fmha_fwd" else keys), target)
+    metadata = compile_kernel(operator, spec, target).code_object.kernel().metadata
+    counts = metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size
+    assert counts == (0, 0, 0), spec.name

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 
 from ckmlir.lang import Pointer, Scalar, Tile, coordinates, load, view, where
 
+KEY_BITS = 32
+
 
 @dataclass(frozen=True)
 class Pages:
@@ -35,8 +37,9 @@ class Pages:
 
     def number(self, key: Scalar) -> Scalar:
         """The page of a key, less than 0 where the table has none."""
-        place = key >> self._digits
-        found = self.numbers.scalar(place.minimum(self.count - 1))
+        # The mask says that it is not negative: so its entry lies 32 bits behind the table's start, for LLVM too.
+        place = (key >> self._digits) & ((1 << (KEY_BITS - self._digits)) - 1)
+        found = self.numbers.scalar(place.minimum((self.count - 1).maximum(0)))
         number: Scalar = (place < self.count).select(found, -1)
         return number
 
