@@ -69,6 +69,36 @@ def test_every_schedule(schedule: str, chip: str) -> None:
         assert all(one.ok for one in check_outputs(GEMM, problem, arrays, result.outputs, target))
 
 
+@pytest.mark.parametrize(("keys", "need"), [
+    ({"dtype": "fp8", "schedule": "ping_pong"}, 244),  # the index of this step and of the next beside 228
+    ({"dtype": "i8", "schedule": "ping_pong_async", "layout": "RRR"}, 272),  # bytes of B that are transposed
+])  # fmt: skip
+def test_large_blocks_that_would_spill_are_refused(keys: dict[str, Any], need: int) -> None:
+    """By eight waves that take turns; the choice falls on smaller ones."""
+    target, large = get_target("gfx950"), {"m": 1024, "n": 1024, "k": 1024, **keys}
+    spec = GEMM.spec(GEMM.problem(**large, block="256x256x128"), target)
+    (reason,) = GEMM.validate(spec, target)
+    assert f"its tiles need {need} registers a work-item; gfx950 has 240" in str(reason)
+    assert GEMM.spec(GEMM.problem(**large), target).block == (128, 128, 128)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("layout", ["RCR", "RRR"])
+@pytest.mark.parametrize("dtype", ["f16", "i8", "fp8"])
+@pytest.mark.parametrize("schedule", SCHEDULES)
+def test_no_schedule_spills(schedule: str, dtype: str, layout: str) -> None:
+    """Of large products, whose blocks are."""
+    shuffled = 32 if schedule in ("preshuffle", "straight") else 0
+    if shuffled and layout != "RCR":
+        pytest.skip("B in fragment order is made of rows along k")
+    target = get_target("gfx950")
+    keys = {"dtype": dtype, "layout": layout, "schedule": schedule, "shuffled": shuffled}
+    spec = GEMM.spec(GEMM.problem(m=1024, n=1024, k=1024, **keys), target)
+    assert not GEMM.validate(spec, target)
+    found = compile_kernel(GEMM, spec, target).code_object.kernel().metadata
+    assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0), spec.name
+
+
 @pytest.mark.parametrize("dtype", ["f16", "fp8"])
 def test_only_what_is_kept_counts(dtype: str) -> None:
     """Infinities and NaN of B meet the elements that A has, zeros among them, and no others."""

@@ -8,6 +8,7 @@ from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import tile_depth
 from ckmlir.ops.contraction.sources import SourceSpec
+from ckmlir.ops.contraction.sparsity import index_bytes
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.resources import Resources
 from ckmlir.ops.schedules import parse as parse_schedule
@@ -18,6 +19,10 @@ REGISTERS_PER_LOAD = 2
 """Beside its data, a global load takes an offset and, if narrow, a register for what is not packed yet."""
 SCALE_BYTES = 4
 """Of a scale in LDS, where it is f32."""
+TRANSPOSED = 2
+"""How often an operand of bytes that are transposed is in registers beside itself, as it was read and on its way, where
+waves take turns and read all of a phase in theirs: with 256 x 256 x 128 by eight waves on gfx950 `ping_pong_async`
+takes 70 more registers with such a B of fp8, two times 32."""
 MOST_RESIDENT = 2
 """Workgroups of a compute unit that a persistent kernel counts on: more do not hide more, and each has a last turn."""
 
@@ -52,7 +57,8 @@ def block_resources(spec: ContractionSpec) -> Resources:
         share = int(rows * k * size) // threads  # bytes of a work-item on the way to LDS
         if path != "straight":
             loop += int(schedule.buffers_of(tensor) * rows * k * size)
-            operands += own * depth * (1 + schedule.ahead_of("from_lds"))
+            turned = TRANSPOSED * (schedule.groups > 1 and _is_transposed(spec, place))
+            operands += own * depth * (1 + schedule.ahead_of("from_lds") + turned)
         sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
         if path == "through":
             for width, align in _loaded(spec, tensor):
@@ -62,6 +68,9 @@ def block_resources(spec: ContractionSpec) -> Resources:
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
             operands += own * depth * (spec.in_memory[place] != spec.in_lds[place])  # what they are converted to
+    if spec.sparse:  # a lane's bits of the index of A, those of this step and of those to come
+        rows = m // spec.waves[0]
+        moving += (1 + schedule.ahead_of("load")) * rows * index_bytes(k) / WAVE_SIZE / 4
     scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
@@ -85,6 +94,12 @@ def block_resources(spec: ContractionSpec) -> Resources:
     registers = accumulators + int(moving + operands) + REGISTERS_PER_LOAD * loads
     pinned = schedule.fences == "memory"
     return Resources("block", spec.block, threads, max(loop, shuffle), accumulators, registers, pinned)
+
+
+def _is_transposed(spec: ContractionSpec, place: int) -> bool:
+    """Whether A (0) or B (1) is of bytes that do not follow each other along K in LDS."""
+    one = spec.in_lds[place]
+    return one.bytes == 1 and one.packing is None and spec.layout[place] == "CR"[place]
 
 
 def _loaded(spec: ContractionSpec, operand: str) -> list[tuple[int, int]]:
