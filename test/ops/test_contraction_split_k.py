@@ -184,9 +184,25 @@ def test_parts_by_default() -> None:
     assert sink(m=28, n=384, k=1536, reduction="atomic")[0] == "atomic"
     for keys in ({"m": 1024, "n": 1024, "k": 1024}, {"m": 64, "n": 64, "k": 512}, {"m": 4096, "n": 4096, "k": 8192}):
         assert sink(**keys) == ("store", 1)
-    assert default_parts(0, 1000, GFX942) > 1 and default_parts(304, 1000, GFX942) == default_parts(1, 0, GFX942) == 1
+    block = (64, 64)
+    assert default_parts(block, 0, 1000, GFX942) > 1
+    assert default_parts(block, 304, 1000, GFX942) == default_parts(block, 1, 0, GFX942) == 1
     problem = GEMM.problem(m=28, n=384, k=1536)
     assert GEMM.chosen(problem, GEMM.spec(problem, GFX942))["reduction"] == "workspace"
+
+
+@pytest.mark.parametrize(("chip", "block", "blocks", "steps", "parts"), [
+    ("gfx950", (32, 64), 128, 64, 4),  # two workgroups a compute unit, one loads while the other multiplies
+    ("gfx942", (32, 64), 128, 64, 2),  # LDS holds one
+    ("gfx950", (128, 128), 48, 64, 5),  # partial sums would be as much as what is read
+    ("gfx950", (128, 128), 64, 128, 8),
+    ("gfx950", (16, 64), 16, 128, 16),  # 32 parts take too long to add
+    ("gfx950", (16, 16), 20, 24, 8),  # steps of two would be few
+])  # fmt: skip
+def test_parts_for_two_workgroups_a_unit(
+    chip: str, block: tuple[int, int], blocks: int, steps: int, parts: int
+) -> None:
+    assert default_parts(block, blocks, steps, get_target(chip)) == parts
 
 
 @pytest.mark.parametrize(("name", "keys", "words"), [

@@ -28,12 +28,17 @@ ONE_ROUND = 5 / 6
 keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
 with 256 (.82 of three rounds) 55600; 16 x 8192 x 1536 takes 16750 on gfx942 with 256 blocks, with 512 (.84 of two)
 15089; 28 x 2048 x 2048, whose B is read twice, 19127 on gfx90a with 64, 14765 with 256."""
+STEPS_TO_SAVE = 17
+"""Steps of 128 bytes that parts of K save at least: small blocks that have all of K fill the chip too. By the model,
+cycles of two parts and of these: 64 x 4096 x 4096 in fp8 (16 saved) on gfx942 16963, 13873, 28 x 4096 x 4096 in i8
+15088, 14045; 64 x 1536 x 4096 in f16 (32 saved) on gfx90a 23936, 26208."""
 PARTS_TO_SPARE = 8
 """Parts of K, of which half as many of blocks half as wide are better for products of 16 rows, if that leaves so many
-and no fewer workgroups: partial sums are fewer. By the model on gfx950, cycles with 64 columns and with the choice: f16
-16 x 1024 x 8192 15893, 15082; 16 x 512 x 8192 15849, 12619; fp8 1 x 1024 x 8192 12426, 11375. With fewer parts: f16 28
-x 4096 x 4096 21047, 30361. With fewer workgroups on gfx942 (288 for 304): f16 28 x 512 x 8192 13889, 14556. With more
-rows: f16 28 x 512 x 8192 13949, 14394; 64 x 512 x 8192 14670, 15815."""
+and no fewer workgroups: partial sums are fewer. By the model on gfx950, cycles with other blocks and parts, and with
+the choice: f16 16 x 1024 x 8192 13590 (32 columns, 16 parts), 12611; 16 x 512 x 8192 13610 (the same), 12103; fp8 1 x
+1024 x 8192 12426 (64 columns, 16 parts), 9778; on gfx942, i8 16 x 1024 x 8192 12758 (64 columns, 16 parts), 11805. With
+fewer parts on gfx950: f16 28 x 4096 x 4096 16242, 30361. With fewer workgroups on gfx942 (288 for 304): f16 28 x 512 x
+8192 13889, 14556."""
 
 
 def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
@@ -70,9 +75,9 @@ def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
     rows, depth = _rows(wish), _depths(wish)[0]
     steps, bytes_ = ceil_div(wish.k, depth), depth * bits_of(wish.dtype) // 8
     blocks = {one: _blocks(wish, rows, one) for one in COLUMNS}
-    parts = {one: default_parts(blocks[one], steps, target, bytes_) for one in COLUMNS}
+    parts = {one: default_parts((rows, one), blocks[one], steps, target, bytes_) for one in COLUMNS}
     most = parts[COLUMNS[-1]]
-    if most == 1:
+    if (steps - ceil_div(steps, most)) * bytes_ < STEPS_TO_SAVE * 128:
         return None
 
     def pays(columns: int) -> bool:

@@ -16,6 +16,12 @@ both kernels without the time between them (no parts; the rule's choice; others)
 10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
 second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
 
+LDS_OF_TWO, LEAST_BYTES, MOST_OF_TWO = 128 << 10, 512, 16
+"""LDS of a compute unit that holds two workgroups of 128 x 128 with both their buffers; bytes along K that each of them
+has at least, and parts at most: adding 32 takes longer than is won."""
+SUM_BYTES = 4
+"""Of a partial sum."""
+
 
 def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
     """How much of K each part sums: whole steps of the loop, so many that there are at most the parts asked for."""
@@ -37,16 +43,27 @@ def parts_that_pay(problem: Problem, block: tuple[int, int, int], target: Target
     step_bytes = block[2] * max(one.step for one in problem.held) // 8
     steps = ceil_div(problem.longest_sum, block[2])
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
-    return max(default_parts(blocks, steps, target, step_bytes), least)
+    return max(default_parts(block[:2], blocks, steps, target, step_bytes), least)
 
 
-def default_parts(blocks: int, steps: int, target: Target, step_bytes: int = 128) -> int:
-    """Parts of K that workgroups of their own sum, for so many blocks of C and steps of the loop, each of so many bytes
-    along K; 1: none.
+def default_parts(block: tuple[int, ...], blocks: int, steps: int, target: Target, step_bytes: int = 128) -> int:
+    """Parts of K that workgroups of their own sum, for so many blocks of C (rows, columns) and steps of the loop, each
+    of so many bytes along K; 1: none.
 
     A part for every compute unit that would be idle, each with `LEAST_STEPS` of the loop at least, if that saves
-    `STEPS_TO_SAVE`: partial sums go through memory, and a second kernel adds them.
+    `STEPS_TO_SAVE`: partial sums go through memory, and a second kernel adds them. Two for every compute unit where LDS
+    holds two workgroups, one of which loads while the other multiplies, and partial sums, which are written and read,
+    are at most half of what a part reads. By the model on gfx950, f16 in cycles of one and of two: 64 x 4096 x 4096
+    24151, 17889; 28 x 4096 x 4096 21047, 16242; 1024 x 1024 x 8192 49287, 40483; with more sums 768 x 1024 x 4096
+    29161, 40640. With one workgroup a compute unit, on gfx942, 64 x 4096 x 4096 25511, 36524.
     """
-    parts = min(target.compute_units // max(blocks, 1), steps // max(LEAST_STEPS * 128 // step_bytes, 1))
-    saved = (steps - ceil_div(steps, parts)) * step_bytes // 128 if parts > 1 else 0
-    return parts if saved >= STEPS_TO_SAVE else 1
+    most = min(target.compute_units // max(blocks, 1), steps // max(LEAST_STEPS * 128 // step_bytes, 1))
+    own = ceil_div(steps, max(most, 1))
+    if (steps - own) * step_bytes < STEPS_TO_SAVE * 128:
+        return 1
+    parts = ceil_div(steps, own)
+    twice = 2 * parts
+    length = ceil_div(steps, twice) * step_bytes
+    sums, operands = 2 * SUM_BYTES * math.prod(block), sum(block) * length
+    pays = length >= LEAST_BYTES and twice <= MOST_OF_TWO and 2 * sums <= operands
+    return twice if pays and target.lds_bytes >= LDS_OF_TWO else parts
