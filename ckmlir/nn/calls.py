@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.nn.array import Array
-from ckmlir.nn.given import ON_HOST, Given, read
+from ckmlir.nn.given import ON_HOST, Given, read, read_numbers
 from ckmlir.nn.session import Session, current
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
@@ -33,9 +33,20 @@ class Call:
 
         Raises DeviceError for what is none, and for one of another device.
         """
+        self._check_device(what, array)
+        return read(what, array, self.session.target, packed)
+
+    def numbers(self, what: str, array: Any) -> Given:
+        """Numbers of rows, lengths and the like: i32, on the host of any integer type.
+
+        Raises DeviceError as `read`, for other elements, and for numbers that 32 bits do not hold.
+        """
+        self._check_device(what, array)
+        return read_numbers(what, array, self.session.target)
+
+    def _check_device(self, what: str, array: Any) -> None:
         if isinstance(array, Array) and array.device is not self.session.device:
             raise DeviceError(f"{what}: an array of another device than the session's")
-        return read(what, array, self.session.target, packed)
 
     def optional(self, what: str, array: Any) -> Given | None:
         """An array that may be None."""

@@ -38,6 +38,9 @@ class Home(Protocol):
     def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
         """A view from the same first element."""
 
+    def narrowed(self, array: Any) -> Any:
+        """The array, with elements of 32 bits where it is the host's and has integers of another type."""
+
     def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
         """A new packed array beside another one."""
 
@@ -45,6 +48,9 @@ class Home(Protocol):
 class _OnDevice:
     def strided(self, array: Array, shape: Sequence[int], strides: Sequence[int]) -> Array:
         return array.strided(shape, strides)
+
+    def narrowed(self, array: Any) -> Any:
+        return array
 
     def empty(self, like: Array, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Array:
         return empty(shape, dtype, device)
@@ -60,6 +66,10 @@ class _OnHost:
     def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
         return np.empty(tuple(shape), dtype)
 
+    def narrowed(self, array: Any) -> Any:
+        check_unmasked(array)
+        return array.astype(np.int32) if array.dtype.kind in "iu" and array.dtype != np.int32 else array
+
 
 class _OfTorch:
     """Tensors; the module is the user's, which has been imported where there are tensors."""
@@ -71,12 +81,20 @@ class _OfTorch:
         torch: Any = sys.modules["torch"]
         return torch.empty(tuple(shape), dtype=getattr(torch, dtype.name), device=like.device)
 
+    def narrowed(self, array: Any) -> Any:
+        torch: Any = sys.modules["torch"]
+        is_whole = array.dtype in (torch.int64, torch.int16, torch.int8, torch.uint8)
+        return array.to(torch.int32) if is_whole and array.device.type == "cpu" else array
+
 
 class _OfCupy:
     def strided(self, array: Any, shape: Sequence[int], strides: Sequence[int]) -> Any:
         cupy: Any = sys.modules["cupy"]
         steps = tuple(stride * array.dtype.itemsize for stride in strides)
         return cupy.lib.stride_tricks.as_strided(array, tuple(shape), steps)
+
+    def narrowed(self, array: Any) -> Any:
+        return array
 
     def empty(self, like: Any, shape: Sequence[int], dtype: np.dtype[Any], device: Device) -> Any:
         cupy: Any = sys.modules["cupy"]
@@ -236,6 +254,17 @@ def read(what: str, array: Any, target: Target, packed: str | None = None) -> Gi
     view = view_of(array)
     dtype = _dtype(what, view.dtype, target, packed)
     return Given(what, array, home, view.shape, view.strides, dtype, view.address if view.on_gpu else 0)
+
+
+def read_numbers(what: str, array: Any, target: Target) -> Given:
+    """Numbers of rows, lengths and the like, as i32; arrays of the host may have any integer type, as PyTorch's do.
+
+    Raises DeviceError as `read`, for other elements, and for numbers that 32 bits do not hold.
+    """
+    narrowed = home_of(what, array).narrowed(array)
+    if narrowed is not array and not (narrowed == array).all():
+        raise DeviceError(f"{what}: number {array[narrowed != array][0].item()}; expected numbers of 32 bits")
+    return read(what, narrowed, target).require(dtype="i32")
 
 
 def home_of(what: str, array: Any) -> Home:

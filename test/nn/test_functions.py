@@ -318,6 +318,9 @@ def test_tensors(session: nn.Session, put: Put) -> None:
     assert_close(nn.cumsum(put(x.astype(np.float32))), exact(x).cumsum(-1), "f32", 40)
     ids = np.array([[3, 0], [4, 4]], np.int32)
     assert (exact(nn.embedding(put(ids), put(x[1]))) == exact(x)[1][ids]).all()
+    if not isinstance(put(ids), nn.Array):  # numbers of the host may have any integer type
+        for dtype in (np.int64, np.uint8):
+            assert (exact(nn.embedding(put(ids.astype(dtype)), put(x[1]))) == exact(x)[1][ids]).all()
 
 
 def test_tensors_of_views(session: nn.Session) -> None:
@@ -369,6 +372,10 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.reduce(X, "sum", 2), "dims=(2,): expected some of 2 dimensions"),
         (lambda: nn.permute(X, (0, 0)), "dims=(0, 0): expected each of 2 dimensions once"),
         (lambda: nn.embedding(X, X), "ids: elements are f16; expected i32"),
+        (lambda: nn.embedding(np.array([[1, 2**32]]), X), "ids: number 4294967296; expected numbers of 32 bits"),
+        (lambda: nn.segment_sum(X, np.array([0, 2**31], np.uint32)), "offsets: number 2147483648; expected numbers of"),
+        (lambda: nn.embedding(np.ma.masked_array([1, 2]), X), "a masked array: the mask would be ignored"),
+        (lambda: nn.embedding(nn.asarray(np.array([1, 2])), X), "no operator has elements of type int64"),
     ],
 )
 def test_what_functions_refuse(session: nn.Session, call: Callable[[], Any], words: str) -> None:

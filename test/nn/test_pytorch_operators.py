@@ -209,7 +209,7 @@ OPS = torch.ops.ckmlir
 IDS = torch.tensor([[3, 0, 3]], dtype=torch.int32)
 FUNCTIONS: dict[str, tuple[Any, Any, tuple[tuple[int, ...], ...]]] = {
     "linear": (nn.linear, OPS.linear, ((2, 5, 16), (24, 16), (24,))),
-    "embedding": (lambda table: nn.embedding(IDS, table), lambda table: OPS.embedding(IDS, table), ((24, 16),)),
+    "embedding": (lambda table: nn.embedding(IDS, table), lambda table: OPS.embedding(IDS.long(), table), ((24, 16),)),
     "scatter_rows": (lambda x: nn.scatter_rows(x, IDS, 9), lambda x: OPS.scatter_rows(x, IDS, 9), ((1, 3, 16),)),
     "attention": (
         lambda q: nn.attention(q, q, q, causal=True), lambda q: OPS.attention(q, q, q, causal=True)[0], ((1, 9, 2, 32),)
