@@ -125,9 +125,9 @@ def attention_paged(
         DeviceError, RequestError: as `attention_varlen`.
     """
     call = Call(stream)
-    table = call.numbers("block_table", block_table).require(ndim=2).rows()
+    table = call.numbers("block_table", block_table).require(ndim=2, dtype="i32").rows()
     b, entries = table.shape
-    lengths = vector(call.numbers("seqused_k", seqused_k).require(shape=(b,)))
+    lengths = vector(call.numbers("seqused_k", seqused_k).require(shape=(b,), dtype="i32"))
     page = call.read("k_cache", k_cache).require(ndim=4).shape[1]
     lists: dict[str, Given | None] = {"seqlen_k": lengths, "block_table": _packed(table)}
     right = 0 if causal else window[1]
@@ -153,9 +153,9 @@ def attention_page_lists(
     Other arguments, results and errors are those of `attention_paged`.
     """
     call = Call(stream)
-    indices = vector(call.numbers("kv_page_indices", kv_page_indices).require(ndim=1))
+    indices = vector(call.numbers("kv_page_indices", kv_page_indices).require(ndim=1, dtype="i32"))
     places = starts_of("kv_indptr", kv_indptr, indices.shape[0])
-    last = vector(call.numbers("kv_last_page_lens", kv_last_page_lens).require(shape=(len(places) - 1,)))
+    last = vector(call.numbers("kv_last_page_lens", kv_last_page_lens).require(shape=(len(places) - 1,), dtype="i32"))
     page = call.read("k_cache", k_cache).require(ndim=4).shape[1]
     lengths = tuple((end - begin) * page for begin, end in pairwise(places))
     given = call.read("q", q)
@@ -250,7 +250,7 @@ def _lengths(call: Call, given: Any, q: Given, b: int) -> Given | None:
         return None
     if isinstance(given, int):
         return beside(call, q, np.full(b, given, np.int32))
-    return vector(call.numbers("cache_seqlens", given).require(shape=(b,)))
+    return vector(call.numbers("cache_seqlens", given).require(shape=(b,), dtype="i32"))
 
 
 def _where(
@@ -262,14 +262,15 @@ def _where(
     if table is not None:
         if batches is not None:
             raise DeviceError("cache_batch_idx, block_table: keys lie in batches or in pages; expected one of both")
-        entries = call.numbers("block_table", table).require(ndim=2).rows()
+        entries = call.numbers("block_table", table).require(ndim=2, dtype="i32").rows()
         if entries.shape[0] != b:
             raise DeviceError(f"block_table: shape {entries.shape}; expected a row for each of {b} sequences")
         keys |= {"page_size": rows, "pages": count}
         return {"block_table": _packed(entries)}, entries.shape[1] * rows
     if batches is not None:
         keys["cache_batches"] = count
-        return {"cache_batch_idx": vector(call.numbers("cache_batch_idx", batches).require(shape=(b,)))}, rows
+        given = call.numbers("cache_batch_idx", batches).require(shape=(b,), dtype="i32")
+        return {"cache_batch_idx": vector(given)}, rows
     if count != b:
         raise DeviceError(f"k_cache: {count} batches for {b} sequences; expected as many, or cache_batch_idx")
     return {}, rows

@@ -37,9 +37,9 @@ class Call:
         return read(what, array, self.session.target, packed)
 
     def numbers(self, what: str, array: Any) -> Given:
-        """Numbers of rows, lengths and the like: i32, on the host of any integer type.
+        """Numbers of rows, lengths and the like: as `read`, with i32 for whatever integers arrays of the host have.
 
-        Raises DeviceError as `read`, for other elements, and for numbers that 32 bits do not hold.
+        Raises DeviceError as `read`, and for numbers that 32 bits do not hold.
         """
         self._check_device(what, array)
         return read_numbers(what, array, self.session.target)

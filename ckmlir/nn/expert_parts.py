@@ -58,7 +58,7 @@ def sort_experts(
         RequestError: more tokens or experts of a token than a word of the list can say.
     """
     call = Call(stream)
-    ids = call.numbers("topk_ids", topk_ids).require(ndim=2).contiguous()
+    ids = call.numbers("topk_ids", topk_ids).require(ndim=2, dtype="i32").contiguous()
     weights = call.read("topk_weights", topk_weights).require(shape=ids.shape, dtype="f32").contiguous()
     mask = call.optional("expert_mask", expert_mask)
     if mask is not None:
@@ -161,7 +161,7 @@ def quantize_for_experts(
     """
     call = Call(stream)
     rows = call.read("x", x).require(ndim=2).rows()
-    ids = call.numbers("topk_ids", topk_ids).require(ndim=2).contiguous()
+    ids = call.numbers("topk_ids", topk_ids).require(ndim=2, dtype="i32").contiguous()
     columns = call.read("smooth", smooth).require(ndim=2, dtype="f32").contiguous()
     if ids.shape[0] != rows.shape[0] or columns.shape[1] != rows.shape[1]:
         shapes = ", ".join(f"{one.what} {one.shape}" for one in (rows, ids, columns))

@@ -98,7 +98,7 @@ def fused_experts(
     """
     call = Call(stream)
     layer = _Layer(call, x, {"gate": gate, "up": up, "down": down}, activation, expert_mask, scales)
-    ids = call.numbers("topk_ids", topk_ids).rows().contiguous()
+    ids = call.numbers("topk_ids", topk_ids).require(dtype="i32").rows().contiguous()
     layer.require_tokens(ids)
     weights = call.read("topk_weights", topk_weights).rows().require(shape=ids.shape, dtype="f32").contiguous()
     layer.set_experts(experts if experts is not None else layer.matrices)

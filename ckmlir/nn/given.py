@@ -257,14 +257,14 @@ def read(what: str, array: Any, target: Target, packed: str | None = None) -> Gi
 
 
 def read_numbers(what: str, array: Any, target: Target) -> Given:
-    """Numbers of rows, lengths and the like, as i32; arrays of the host may have any integer type, as PyTorch's do.
+    """Numbers of rows, lengths and the like: as `read`, with i32 for whatever integers arrays of the host have.
 
-    Raises DeviceError as `read`, for other elements, and for numbers that 32 bits do not hold.
+    Raises DeviceError as `read`, and for numbers that 32 bits do not hold.
     """
     narrowed = home_of(what, array).narrowed(array)
     if narrowed is not array and not (narrowed == array).all():
         raise DeviceError(f"{what}: number {array[narrowed != array][0].item()}; expected numbers of 32 bits")
-    return read(what, narrowed, target).require(dtype="i32")
+    return read(what, narrowed, target)
 
 
 def home_of(what: str, array: Any) -> Home:

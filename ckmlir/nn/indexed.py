@@ -140,7 +140,7 @@ def segment_sum(x: Any, offsets: Any, *, stream: object = None) -> Any:
         DeviceError, RequestError: as `argsort`; offsets of another form.
     """
     call = Call(stream)
-    given, starts = _leading_rows(call.read("x", x)), call.numbers("offsets", offsets).require(ndim=1)
+    given, starts = _leading_rows(call.read("x", x)), call.numbers("offsets", offsets).require(ndim=1, dtype="i32")
     if not starts.shape[0]:
         raise DeviceError("offsets: no number; expected one for each segment, and where the last ends")
     rows = given.reshaped(given.shape[0], math.prod(given.shape[1:])).rows()
@@ -171,7 +171,7 @@ def scatter_rows(x: Any, ids: Any, rows: int, *, op: str = "add", stream: object
     call = Call(stream)
     given = call.read("x", x)
     matrix = given.rows()
-    numbers = call.numbers("ids", ids).require(shape=given.shape[:-1])
+    numbers = call.numbers("ids", ids).require(shape=given.shape[:-1], dtype="i32")
     keys = _rows(matrix) | {"rows": rows, "op": op, "stride": pitch_of(matrix)}
     inputs: dict[str, Given | None] = {"x": matrix, "ids": vector(numbers)}
     return call.run("scatter_rows", keys, inputs, varying=("m",))["y"].array

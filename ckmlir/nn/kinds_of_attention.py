@@ -60,9 +60,9 @@ def sparse_attention(
         lists = {"block_map": dense(call.read("block_map", block_map).require(shape=(b, h, down, across), dtype="i8"))}
         keys["lists"] = "map"
     else:
-        numbers = call.numbers("block_list", block_list).require(ndim=4)
+        numbers = call.numbers("block_list", block_list).require(ndim=4, dtype="i32")
         numbers.require(shape=(b, h, down, numbers.shape[3]))
-        counts = call.numbers("block_counts", block_counts).require(shape=(b, h, down))
+        counts = call.numbers("block_counts", block_counts).require(shape=(b, h, down), dtype="i32")
         lists = {"block_deltas" if deltas else "block_list": dense(numbers), "block_counts": dense(counts)}
         keys |= {"lists": "deltas" if deltas else "list", "entries": numbers.shape[3]}
     keys |= {
@@ -151,7 +151,7 @@ def hstu_attention(
     del keys["mask"]
     inputs: dict[str, Given | None] = {name: in_rows(name, one, keys) for name, one in arrays.items()}
     if num_targets is not None:
-        counts = call.numbers("num_targets", num_targets).require(shape=(len(lengths),))
+        counts = call.numbers("num_targets", num_targets).require(shape=(len(lengths),), dtype="i32")
         keys["targets"] = (0,) * len(lengths)
         inputs["num_targets"] = vector(counts)
     for side in "qk":

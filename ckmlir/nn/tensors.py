@@ -187,7 +187,7 @@ def embedding(ids: Any, weight: Any, *, stream: object = None) -> Any:
         DeviceError, RequestError: shapes or types do not fit, or rows are not contiguous.
     """
     call = Call(stream)
-    table, numbers = call.read("weight", weight).require(ndim=2).rows(), call.numbers("ids", ids)
+    table, numbers = call.read("weight", weight).require(ndim=2).rows(), call.numbers("ids", ids).require(dtype="i32")
     count = math.prod(numbers.shape)
     keys: dict[str, object] = {
         "rows": table.shape[0], "n": table.shape[1], "m": count, "dtype": table.dtype, "stride": pitch_of(table),
