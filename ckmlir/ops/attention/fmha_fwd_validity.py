@@ -61,7 +61,9 @@ def invalid_fields(spec: FmhaFwdSpec, target: Target) -> list[Reason]:
     reasons = reasons or [
         *_matrix_instruction(spec, target), *_transposed_copies(spec, target), *_copied_columns(spec), *_drawn(spec),
         *_pieces(spec), *_led(spec, target), *_whole_edge(spec),
-        *copied_rows(spec.source, spec.block[1], {one: getattr(spec, one) for one in copying(spec, "k", "v")}),
+        *copied_rows(
+            spec.source, spec.block[1], {one: getattr(spec, one) for one in copying(spec, "k", "v")}, copying(spec, "v")
+        ),
     ]  # fmt: skip
     return reasons or [reason for field in spec.loops for reason in excess(_resources(spec, field, target), target)]
 

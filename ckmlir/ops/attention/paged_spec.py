@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 
 from ckmlir.ops.spec import Reason
 
@@ -28,12 +28,15 @@ def unknown_sources(source: str, names: Sequence[str]) -> Iterator[Reason]:
         yield Reason("source", source, "there is no such source", f"expected {' or '.join(names)}")
 
 
-def copied_rows(source: str, keys: int, copying: Mapping[str, str]) -> Iterator[Reason]:
-    """Reasons for copies to LDS of what lies in several pages, or in vectors; `copying`: schedules that have any, by
-    field."""
-    vectors = "vectors" in source
-    for field, schedule in copying.items() if vectors or gathers(source, keys) else ():
-        lies = "pages are cut into vectors" if vectors else "a block of keys lies in several pages"
-        right = "rows" if vectors else f"{keys} keys"
-        why = f"it copies K or V to LDS without registers, and {lies}"
-        yield Reason(field, schedule, why, f"expected qr, or pages of {right}")
+def copied_rows(source: str, keys: int, copying: Mapping[str, str], values: Collection[str]) -> Iterator[Reason]:
+    """Reasons for copies to LDS of what lies in several pages, and of V in vectors, whose last one may have keys behind
+    the end, which become zeros in registers; `copying`: schedules that have any, by field; `values`: fields of those
+    that copy V.
+    """
+    for field, schedule in copying.items():
+        if gathers(source, keys):
+            why = "it copies K or V to LDS without registers, and a block of keys lies in several pages"
+            yield Reason(field, schedule, why, f"expected qr, or pages of {keys} keys")
+        elif "vectors" in source and field in values:
+            why = "it copies V to LDS without registers, and pages are cut into vectors"
+            yield Reason(field, schedule, why, "expected qr_async, which copies K only, or pages of rows")

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
-from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, row_multiple
+from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, row_multiple
 from ckmlir.ops.attention.loop_kernel import Form, Keys
 from ckmlir.ops.attention.page_table_kernel import Pages
 from ckmlir.ops.attention.work_kernel import Work
@@ -126,8 +126,9 @@ def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -
         v = replace(v, page=k.page, row=k.row)
     reach, whole = "far" if "far" in how else "near", form.keys <= pages.size
     if "vectors" in how:
-        found = VectorViews(form, pages, k, v, multiple)
-        return found if whole else VectorRows(form, pages, k, v, multiple, reach=reach)
+        if whole:
+            return VectorViews(form, pages, k, v, multiple, bool(copying(spec, "k")))
+        return VectorRows(form, pages, k, v, multiple, copied=False, reach=reach)
     return PageViews(form, pages, k, v) if whole else PageRows(form, pages, k, v, reach)
 
 

@@ -20,6 +20,8 @@ class VectorViews:
 
     Attributes:
         vector: elements of a vector, x.
+        copied: K goes to LDS without registers, where nothing could join its vectors; they are one dimension in memory
+            then. Loads are of neighbouring keys, whose vectors follow each other.
     """
 
     form: Form
@@ -27,6 +29,7 @@ class VectorViews:
     k: Pool
     v: Pool
     vector: int
+    copied: bool
     found: list[Scalar] = field(default_factory=list)
 
     def prepare(self, key: Scalar) -> None:
@@ -38,8 +41,11 @@ class VectorViews:
         within, x = self.pages.within(key), self.vector
         start, rows = self.k.start_of(self.pages, self.found[0], key - within)
         shape = (self.form.keys, self.form.d // x, x)
-        vectors = view(start, (rows, self.k.channels // x, x), (x, self.pages.size * x, 1)).pad(*shape)
-        return join_axes(load(vectors.window(shape, (within, 0, 0))), 1)
+        vectors = view(start, (rows, self.k.channels // x, x), (x, self.pages.size * x, 1))
+        if self.copied:
+            joined = vectors.merge(1, 2).pad(self.form.keys, self.form.d)
+            return load(joined.window((self.form.keys, self.form.d), (within, 0)))
+        return join_axes(load(vectors.pad(*shape).window(shape, (within, 0, 0))), 1)
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
