@@ -43,7 +43,7 @@ def einsum(equation: str, a: Any, b: Any, *, dtype: str | None = None, out: Any 
     """
     call = Call(stream)
     letters = read_equation(equation)
-    operands = {"a": call.read("a", a), "b": call.read("b", b)}
+    operands = {"a": call.read("a", a).apart(), "b": call.read("b", b).apart()}
     lengths = _lengths(letters, operands)
     operands["b"].require(dtype=operands["a"].dtype)
     wanted = output_type(operands["a"].dtype, dtype)

@@ -24,6 +24,7 @@ import numpy as np
 from ckmlir.nn.array import Array, empty, reshaped_strides
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError
+from ckmlir.ops.shared_places import crossing
 from ckmlir.runtime.arguments import as_host_array, check_unmasked, packed_strides, view_of
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.targets import Target
@@ -190,6 +191,14 @@ class Given:
                 f"{self.what}: neighbours of a row lie {self._step} elements apart; make a contiguous copy first"
             )
 
+    def apart(self) -> Given:
+        """The array, if all elements have places of their own. Raises DeviceError."""
+        if crossing(self.shape, self.strides) is not None:
+            raise DeviceError(
+                f"{self.what}: elements share places by strides {self.strides}; make a contiguous copy first"
+            )
+        return self
+
     def contiguous(self) -> Given:
         """With the strides of a packed array. Raises DeviceError for one with gaps, or in another order."""
         packed = packed_strides(self.shape)
@@ -225,9 +234,17 @@ class Given:
 
 
 def pitch_of(matrix: Given) -> int:
-    """Elements from one row of a matrix to the next, or of several; where there is none, the length of a row."""
+    """Elements from one row of a matrix to the next, or of several; where there is none, the length of a row.
+
+    Raises DeviceError for rows that share places.
+    """
     rows, n = matrix.shape[-2:]
-    return matrix.strides[-2] if rows > 1 and 0 not in matrix.shape else max(n, 1)
+    if rows < 2 or 0 in matrix.shape:
+        return max(n, 1)
+    pitch = matrix.strides[-2]
+    if pitch < n:
+        raise DeviceError(f"{matrix.what}: rows of {n} elements lie {pitch} apart; make a contiguous copy first")
+    return pitch
 
 
 def elements_in(dtype: str, size: int) -> int:

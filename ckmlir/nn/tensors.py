@@ -159,7 +159,7 @@ def reduce(
         DeviceError, RequestError: dimensions that there are not, an unknown operation.
     """
     call = Call(stream)
-    given = call.read("x", x)
+    given = call.read("x", x).apart()
     asked = (dims,) if isinstance(dims, int) else tuple(dims)
     order = tuple(dim + given.ndim if dim < 0 else dim for dim in asked)
     if not order or any(not 0 <= dim < given.ndim for dim in order):

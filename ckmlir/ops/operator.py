@@ -26,6 +26,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.request import Key, RequestError, read_keys
 from ckmlir.ops.scalars import gcd
+from ckmlir.ops.shared_places import from_shared_places
 from ckmlir.ops.spec import Reason, Spec, differences
 from ckmlir.ops.steps import OWN_KERNEL, Fill, OwnKernel, PackOnHost, Workspace
 from ckmlir.targets import Target
@@ -251,7 +252,7 @@ class Operator(ABC, Generic[P, S]):
                 values = together.get(array.name)
                 if values is None:
                     values = self._values(problem, array, generator)
-                made[array.name] = values.astype(numpy_dtype(array.dtype, target))
+                made[array.name] = from_shared_places(values.astype(numpy_dtype(array.dtype, target)), array)
         return made
 
     def _together(self, problem: P, generator: np.random.Generator) -> Mapping[str, Array]:

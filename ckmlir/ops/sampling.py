@@ -51,8 +51,10 @@ def lengths(random: Random, most: int, minimum: int, request: Mapping[str, objec
     return tuple(found)
 
 
-def strides(random: Random, shape: Sequence[int]) -> tuple[int, ...]:
-    """Strides of an array of this shape: its dimensions in any order, with or without gaps between them."""
+def strides(random: Random, shape: Sequence[int], *, shared: bool = False) -> tuple[int, ...]:
+    """Strides of an array of this shape: its dimensions in any order, with or without gaps between them; `shared`:
+    sometimes one repeats, or begins within what the next lesser one reaches.
+    """
     order = list(range(len(shape)))
     if random.random() < 0.5:
         random.shuffle(order)
@@ -60,6 +62,8 @@ def strides(random: Random, shape: Sequence[int]) -> tuple[int, ...]:
     for dim in reversed(order):
         found[dim] = reach
         reach = max(reach * shape[dim], 1) + random.choice((0, 0, 0, 1, 8, 16))
+    if shared and random.random() < 0.2:
+        found[random.randrange(len(found))] = random.choice((0, 0, 1, 2))
     return tuple(min(stride, LARGE[-1]) for stride in found)
 
 

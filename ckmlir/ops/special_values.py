@@ -9,6 +9,7 @@ import numpy as np
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ArraySpec
+from ckmlir.ops.shared_places import from_shared_places
 
 KINDS = ("ordinary", "special", "huge", "tiny")
 """What `special_values` makes: what was given; single elements and rows that are special; all multiplied by 2^66, or by
@@ -25,7 +26,7 @@ def special_values(
 ) -> dict[str, Array]:
     """Input arrays with other values of a kind, made from the seed; integers and packed elements stay as they are."""
     return {
-        name: array if _stays(specs[name].dtype) else _changed(kind, array, seed)
+        name: array if _stays(specs[name].dtype) else from_shared_places(_changed(kind, array, seed), specs[name])
         for name, array in arrays.items()
     }
 

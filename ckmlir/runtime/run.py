@@ -14,7 +14,8 @@ from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator, require_valid
 from ckmlir.ops.plan import Plan
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.request import RequestError, show
+from ckmlir.ops.shared_places import from_shared_places
 from ckmlir.ops.spec import Spec
 from ckmlir.runtime.device import Device, KernelFault
 from ckmlir.runtime.executable import Executable
@@ -148,6 +149,11 @@ def check_array(spec: ArraySpec, array: Array | None, target: Target) -> None:
         raise RequestError(f"array {spec.name} has shape {array.shape}; these keys ask for {spec.shape}")
     if array.dtype != dtype:
         raise RequestError(f"array {spec.name} has type {array.dtype}; dtype {spec.dtype} is {dtype}")
+    held = from_shared_places(array, spec)
+    if held is not array and held.tobytes() != array.tobytes():
+        raise RequestError(
+            f"array {spec.name}: elements that share a place by strides {show(spec.strides)} differ"
+        )
 
 
 def _output(memory: Array, spec: ArraySpec, target: Target) -> Array:

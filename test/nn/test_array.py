@@ -184,3 +184,28 @@ def test_views_that_begin_within_a_vector(session: nn.Session) -> None:
     words = "out: a view that begins 6 bytes behind a multiple of 16, where the kernel needs arrays to begin; make a"
     with pytest.raises(DeviceError, match=words):
         nn.linear(view, rows, out=wide[:, 3:35])
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda torch: torch.arange(8.0).expand(4, 8),
+        lambda torch: torch.arange(12.0).reshape(3, 1, 4).expand(3, 5, 4),
+        lambda torch: torch.arange(10.0).unfold(0, 4, 1),
+        lambda torch: torch.arange(6.0)[:, None].expand(6, 7),
+    ],
+)
+def test_arrays_that_repeat(session: nn.Session, make: Any) -> None:
+    """What PyTorch expands or unfolds is copied, permuted and computed with; where no kernel can, the error says so."""
+    torch = pytest.importorskip("torch", reason="PyTorch is not installed: its tensors are not given")
+    x = make(torch)
+    for found, wanted in (
+        (nn.contiguous(x), x),
+        (nn.cast(x, "float16"), x),
+        (nn.permute(x, tuple(range(x.ndim))[::-1]), x.permute(*reversed(range(x.ndim)))),
+        (nn.elementwise("a * 2 + b", x, x), 3 * x),
+    ):
+        assert found.shape == wanted.shape and (found.float() == wanted).all()
+    for refused in (nn.softmax, nn.reduce, lambda x: nn.linear(x, torch.ones(3, x.shape[-1]))):
+        with pytest.raises(DeviceError, match=r"^x: .*; make a contiguous copy first"):
+            refused(x)

@@ -238,7 +238,8 @@ def test_default_kernels(name: str, target: Any) -> None:
     [
         ("permute", {"shape": (2, 3), "perm": (0, 0)}, "perm=0x0: expected every number from 0 to 1 once"),
         ("permute", {"shape": (2,) * 9}, "1 to 8 whole numbers"),
-        ("permute", {"shape": (4, 4), "strides": (3, 1)}, "would share a place; expected a stride above 3"),
+        ("cast", {"shape": (4, 4), "ystrides": (3, 1)}, "would share a place; expected a stride above 3"),
+        ("reduce", {"shape": (4, 4), "strides": (0, 1)}, "would share a place; expected a stride above 0"),
         ("permute", {"shape": (4, 4), "strides": (4,)}, "expected one for each of 2 dimensions"),
         ("copy", {"m": 4, "n": 8, "stride": 7}, "stride=7: rows have 8 elements"),
         ("copy", {"align": 3}, "align=3: expected a power of two"),

@@ -38,7 +38,7 @@ class Cast(MapOperator):
         Numbers("shape", (1024, 1024), "of x and y, in elements", most=5),
         Choice("dtype", "f32", "of x", TYPES),
         Choice("out", "f16", "of y", TYPES),
-        Strides("strides", None, "of x, in elements", most=5),
+        Strides("strides", None, "of x, in elements", most=5, shared=True),
         Strides("ystrides", None, "of y, in elements", most=5),
         ALIGN,
     )
@@ -46,7 +46,8 @@ class Cast(MapOperator):
     def _problem(self, values: Mapping[str, Any]) -> MapProblem:
         shape = values["shape"]
         axes = tuple(range(len(shape)))
-        x = Operand("x", values["dtype"], shape, checked_strides("strides", shape, values["strides"]), axes)
+        strides = checked_strides("strides", shape, values["strides"], shared=True)
+        x = Operand("x", values["dtype"], shape, strides, axes)
         y = Operand("y", values["out"], shape, checked_strides("ystrides", shape, values["ystrides"]), axes)
         packed = [one.dtype for one in (x, y) if one.dtype in PACKED_TYPES]
         for key, one in (("strides", x), ("ystrides", y)):

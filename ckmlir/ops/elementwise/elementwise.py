@@ -30,7 +30,7 @@ def _keys_of(name: str) -> tuple[Key, ...]:
     return (
         Broadcast(name, None, f"shape of {name}; default: that of y", most=MOST_DIMENSIONS),
         Choice(f"{name}_dtype", None, f"of {name}; default: dtype", TYPES),
-        Strides(f"{name}_strides", None, f"of {name}, in elements", most=MOST_DIMENSIONS, of=name),
+        Strides(f"{name}_strides", None, f"of {name}, in elements", most=MOST_DIMENSIONS, of=name, shared=True),
     )
 
 
@@ -59,7 +59,7 @@ class Elementwise(MapOperator):
         inputs = []
         for name in used:
             shape = lengths if values[name] is None else values[name]
-            strides = checked_strides(f"{name}_strides", shape, values[f"{name}_strides"])
+            strides = checked_strides(f"{name}_strides", shape, values[f"{name}_strides"], shared=True)
             axes = broadcast_axes(name, shape, lengths)
             inputs.append(Operand(name, values[f"{name}_dtype"] or values["dtype"], shape, strides, axes))
         strides = checked_strides("strides", lengths, values["strides"])

@@ -30,7 +30,7 @@ class Permute(MapOperator):
         Numbers("shape", (64, 96, 128), "of x", most=MOST_DIMENSIONS),
         Order("perm", None, "the order of the dimensions of x in y; default: reversed", most=MOST_DIMENSIONS),
         Choice("dtype", "f16", "element type", MOVED),
-        Strides("strides", None, "of x, in elements", most=MOST_DIMENSIONS),
+        Strides("strides", None, "of x, in elements", most=MOST_DIMENSIONS, shared=True),
         ALIGN,
     )
 
@@ -40,7 +40,7 @@ class Permute(MapOperator):
         if sorted(order) != list(range(len(shape))):
             raise RequestError(f"perm={show(order)}: expected every number from 0 to {len(shape) - 1} once")
         lengths = tuple(shape[axis] for axis in order)
-        strides = checked_strides("strides", shape, values["strides"])
+        strides = checked_strides("strides", shape, values["strides"], shared=True)
         x = Operand("x", values["dtype"], shape, strides, order)
         y = Operand("y", values["dtype"], lengths, packed(lengths), tuple(range(len(shape))))
         return self.check(MapProblem(lengths, (x,), y, "", values["align"]))

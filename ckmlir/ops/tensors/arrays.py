@@ -13,6 +13,7 @@ from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ALIGNMENT, ArraySpec
 from ckmlir.ops.packing import packed_shape, packed_strides, unpack_values
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError, show
+from ckmlir.ops.shared_places import crossing
 
 
 @dataclass(frozen=True)
@@ -71,8 +72,13 @@ def packed(shape: Sequence[int]) -> tuple[int, ...]:
     return tuple(prod(max(length, 1) for length in shape[dim + 1 :]) for dim in range(len(shape)))
 
 
-def checked_strides(key: str, shape: Sequence[int], strides: Sequence[int] | None) -> tuple[int, ...]:
+def checked_strides(
+    key: str, shape: Sequence[int], strides: Sequence[int] | None, *, shared: bool = False
+) -> tuple[int, ...]:
     """Strides of an array, packed ones unless given.
+
+    Args:
+        shared: elements may share a place; see `ckmlir.ops.shared_places`.
 
     Raises RequestError for a wrong number of strides, for elements that share a place, and for strides that the
     kernel's arguments cannot hold.
@@ -84,16 +90,15 @@ def checked_strides(key: str, shape: Sequence[int], strides: Sequence[int] | Non
         )
     if 0 in shape:
         return found
-    reach = 0
-    for stride, length in sorted((stride, length) for stride, length in zip(found, shape, strict=True) if length > 1):
-        if stride <= reach:
-            raise RequestError(
-                f"{key}={show(found)}: elements of shape {show(tuple(shape))} would share a place; "
-                f"expected a stride above {reach}"
-            )
-        if stride > MAXIMUM_SIZE:
-            raise RequestError(f"{key}={show(found)}: a stride of {stride}; kernels take at most {MAXIMUM_SIZE}")
-        reach += (length - 1) * stride
+    far = next((one for one, length in zip(found, shape, strict=True) if length > 1 and one > MAXIMUM_SIZE), None)
+    if far is not None:
+        raise RequestError(f"{key}={show(found)}: a stride of {far}; kernels take at most {MAXIMUM_SIZE}")
+    reach = None if shared else crossing(shape, found)
+    if reach is not None:
+        raise RequestError(
+            f"{key}={show(found)}: elements of shape {show(tuple(shape))} would share a place; "
+            f"expected a stride above {reach}"
+        )
     return found
 
 

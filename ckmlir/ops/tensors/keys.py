@@ -24,11 +24,18 @@ class ShapeKey(Numbers):
         return found
 
 
+@dataclass(frozen=True)
 class Strides(ShapeKey):
-    """Distances of neighbours along every dimension of an array, in elements."""
+    """Distances of neighbours along every dimension of an array, in elements.
+
+    Attributes:
+        shared: elements may share a place.
+    """
+
+    shared: bool = False
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
-        return sampling.strides(random, self.lengths(request))
+        return sampling.strides(random, self.lengths(request), shared=self.shared)
 
 
 class Order(ShapeKey):
