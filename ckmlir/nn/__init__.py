@@ -38,7 +38,8 @@ from ckmlir.nn.pooling import avg_pool1d, avg_pool2d, avg_pool3d, im2col, max_po
 from ckmlir.nn.products import compress_sparse, linear, matmul, matmul_sparse, swiglu
 from ckmlir.nn.quantized_norms import add_rms_norm_quantize
 from ckmlir.nn.rows import dequantize, layer_norm, quantize, rms_norm, softmax, topk, topk_softmax
-from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul, scaled_swiglu
+from ckmlir.nn.scaled import linear_int4, scaled_grouped_matmul, scaled_linear, scaled_matmul
+from ckmlir.nn.scaled_gated import scaled_grouped_swiglu, scaled_swiglu
 from ckmlir.nn.session import Session, asarray, current, empty, use
 from ckmlir.nn.shuffled import linear_shuffled, shuffle_weight
 from ckmlir.nn.tensors import cast, contiguous, elementwise, embedding, permute, reduce, transpose
@@ -111,6 +112,7 @@ __all__ = [
     "rms_norm",
     "sage_attention",
     "scaled_grouped_matmul",
+    "scaled_grouped_swiglu",
     "scaled_linear",
     "scaled_matmul",
     "scaled_swiglu",

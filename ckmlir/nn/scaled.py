@@ -1,4 +1,4 @@
-"""Products of matrices of few bits with scales: `scaled_linear`, `scaled_matmul`, `scaled_swiglu`, `linear_int4`, …
+"""Products of matrices of few bits with scales: `scaled_linear`, `scaled_matmul`, `linear_int4`, …
 
 Scales are read off their shapes, as `quantize` returns them: one number, one for each row, or for each row (or 128
 rows) and so many elements along K.
@@ -7,7 +7,7 @@ rows) and so many elements along K.
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -56,8 +56,8 @@ def scaled_linear(
         raise DeviceError(f"x of shape {given.shape} and weight of shape {w.shape}: expected rows of {_length(w)}")
     shape = (*given.shape[:-1], w.shape[0])
     keys, sides = epilogue(call, shape, bias, activation, residual)
-    scale_a = _of_rows(call.read("x_scale", x_scale), given.shape[:-1])
-    scale_b = _of_rows(call.read("weight_scale", weight_scale), w.shape[:1])
+    scale_a = of_rows(call.read("x_scale", x_scale), given.shape[:-1])
+    scale_b = of_rows(call.read("weight_scale", weight_scale), w.shape[:1])
     result = call.out("out", out, shape, dtype_name("dtype", dtype))
     rows = None if result is None else result.rows()
     found = _product(call, given.rows(), transposed(w), scale_a, scale_b, dtype, rows, keys, sides)
@@ -92,58 +92,11 @@ def scaled_matmul(
         raise DeviceError(f"a of shape {left.shape} and b of shape {right.shape}: batches do not broadcast") from None
     if len(batch) > MOST_BATCH:
         raise DeviceError(f"a batch of {len(batch)} dimensions; expected at most {MOST_BATCH}")
-    of_a = _as_matrix(call.read("scale_a", scale_a), left.ndim)
-    of_b = _as_matrix(call.read("scale_b", scale_b), right.ndim)
+    of_a = as_matrix(call.read("scale_a", scale_a), left.ndim)
+    of_b = as_matrix(call.read("scale_b", scale_b), right.ndim)
     shape = (*batch, left.shape[-2], right.shape[-1])
     result = call.out("out", out, shape, dtype_name("dtype", dtype))
     found = _product(call, left, right, of_a, transposed(of_b), dtype, result, batch=batch)
-    return out if out is not None else found.reshaped(*shape).array
-
-
-def scaled_swiglu(
-    x: Any, gate: Any, up: Any, x_scale: Any, gate_scale: Any, up_scale: Any, *, dtype: str = "bf16", out: Any = None,
-    stream: object = None,
-) -> Any:  # fmt: skip
-    """`swiglu` of quantised matrices with scales: silu(x gateᵀ) · (x upᵀ), both products in one loop.
-
-    Args:
-        x: (…, k). gate, up: (n, k), of x's type: fp8, bf8 or i8.
-        x_scale: as for `scaled_linear`. gate_scale, up_scale: both in one form of its weight_scale.
-        dtype, out: as for `scaled_linear`.
-
-    Returns:
-        (…, n), or `out`.
-
-    Raises:
-        DeviceError, RequestError: as `scaled_linear`.
-    """
-    call = Call(stream)
-    given = call.read("x", x)
-    weights = [call.read(name, one).require(ndim=2, dtype=given.dtype) for name, one in (("gate", gate), ("up", up))]
-    if not given.ndim or weights[0].shape != weights[1].shape or given.shape[-1] != weights[0].shape[1]:
-        shapes = ", ".join(f"{one.what} {one.shape}" for one in (given, *weights))
-        raise DeviceError(f"{shapes}: expected (…, k), (n, k) and (n, k)")
-    a, matrices = given.rows(), [one.rows() for one in weights]
-    if pitch_of(matrices[0]) != pitch_of(matrices[1]):
-        raise DeviceError("gate, up: their rows lie differently far apart; make contiguous copies first")
-    n, k = weights[0].shape
-    of_x, scales = _laid("a", _of_rows(call.read("x_scale", x_scale), given.shape[:-1]), a.shape[0], k)
-    keys: dict[str, object] = {
-        "m": a.shape[0], "n": n, "k": k, "dtype": given.dtype, "out": dtype_name("dtype", dtype), "lda": pitch_of(a),
-        "ldb": pitch_of(matrices[0]), **of_x,
-    }  # fmt: skip
-    inputs: dict[str, Given | None] = {"a": a, "gate": matrices[0], "up": matrices[1], "scale_a": scales}
-    forms = []
-    for name, one in (("gate", gate_scale), ("up", up_scale)):
-        form, inputs[f"scale_{name}"] = _laid("b", _of_rows(call.read(f"{name}_scale", one), (n,)), n, k)
-        forms.append(form)
-    if forms[0] != forms[1]:
-        raise DeviceError("gate_scale, up_scale: they differ in form, or lie differently; expected both alike")
-    shape = (*given.shape[:-1], n)
-    result = call.out("out", out, shape, dtype_name("dtype", dtype))
-    rows = None if result is None else result.rows()
-    keys |= forms[0] | ({} if rows is None else {"ldc": pitch_of(rows)})
-    found = call.run("gated_gemm_quant", keys, inputs, {"c": rows}, varying=("m",))["c"]
     return out if out is not None else found.reshaped(*shape).array
 
 
@@ -166,29 +119,21 @@ def scaled_grouped_matmul(
     """
     call = Call(stream)
     given = {"a": a, "b": b, "scale_a": scale_a, "scale_b": scale_b}
-    counts = {name: len(arrays) for name, arrays in given.items()}
-    if len({*counts.values()}) > 1 or not a:
-        expected = ", ".join(f"{count} {name}" for name, count in counts.items())
-        raise DeviceError(f"{expected}: expected as many of each, and at least one")
+    count = as_many(given)
     each: list[dict[str, object]] = []
     inputs: dict[str, Given | None] = {}
-    for number in range(len(a)):
+    for number in range(count):
         one = {name: call.read(f"{name}[{number}]", arrays[number]) for name, arrays in given.items()}
         left, right = one["a"].require(ndim=2), one["b"].require(ndim=2, dtype=one["a"].dtype)
         if left.shape[1] != right.shape[0]:
             raise DeviceError(f"{left.what} of shape {left.shape} and {right.what} of shape {right.shape}: no product")
-        scales = (_as_matrix(one["scale_a"], 2), transposed(_as_matrix(one["scale_b"], 2)))
+        scales = (as_matrix(one["scale_a"], 2), transposed(as_matrix(one["scale_b"], 2)))
         keys, arrays = _operands(left, right, *scales)
         each.append(keys)
         inputs |= {f"{name}_{number}": array for name, array in arrays.items()}
-    common = {name: value for name, value in each[0].items() if not isinstance(value, int)}
-    for keys in each:
-        if any(keys[name] != value for name, value in common.items()):
-            raise DeviceError("a, b, scale_a, scale_b: products differ in types, order or scales; expected all alike")
-    of_each = {name: tuple(keys[name] for keys in each) for name, value in each[0].items() if isinstance(value, int)}
-    asked = {**common, **of_each, "out": dtype_name("dtype", dtype)}
+    asked = {**of_each(each, "a, b, scale_a, scale_b"), "out": dtype_name("dtype", dtype)}
     found = call.run("grouped_gemm_quant", asked, inputs, varying=("m",))
-    return [found[f"c_{number}"].array for number in range(len(a))]
+    return [found[f"c_{number}"].array for number in range(count)]
 
 
 def linear_int4(
@@ -252,12 +197,7 @@ def _product(
         if operator == "mx_gemm":
             raise DeviceError("scale_a: powers of two of a batch; expected f32, or a product of matrices")
         operator = "batched_gemm_quant"
-        asked["batch"] = batch
-        for name, one in inputs.items():
-            missing = len(batch) - (one.ndim - _own(name, asked))
-            shape, strides = (1,) * missing + one.shape, (0,) * missing + one.strides
-            inputs[name] = one.strided(shape, strides)
-            asked[f"{name}_batch"], asked[f"{name}_batch_strides"] = shape[: len(batch)], strides[: len(batch)]
+        spread(asked, inputs, batch)
     if out is not None:
         if out.shape[-1] > 1 and out.strides[-1] != 1:
             raise DeviceError("out: rows are not contiguous")
@@ -267,10 +207,38 @@ def _product(
     return call.run(operator, asked, {**inputs, **(sides or {})}, {"c": out}, varying=varying)["c"]
 
 
+def spread(keys: dict[str, object], arrays: dict[str, Given], batch: tuple[int, ...]) -> None:
+    """Say of every array how it lies in a batch, whose dimensions it may lack; keys and arrays are changed."""
+    keys["batch"] = batch
+    for name, one in arrays.items():
+        missing = len(batch) - (one.ndim - _own(name, keys))
+        shape, strides = (1,) * missing + one.shape, (0,) * missing + one.strides
+        arrays[name] = one.strided(shape, strides)
+        keys[f"{name}_batch"], keys[f"{name}_batch_strides"] = shape[: len(batch)], strides[: len(batch)]
+
+
 def _own(name: str, keys: dict[str, object]) -> int:
     """Dimensions of an array but those of the batch: scales of tensors, rows and columns are vectors."""
-    forms = {f"scale_{operand}": keys[f"{operand}_scale"] for operand in "ab"}
-    return 1 if forms.get(name) in ("tensor", "row", "column") else 2
+    form = keys["a_scale" if name == "scale_a" else "b_scale"]
+    return 1 if name.startswith("scale_") and form in ("tensor", "row", "column") else 2
+
+
+def of_each(each: Sequence[dict[str, object]], names: str) -> dict[str, object]:
+    """The keys of several products: numbers are listed. Raises DeviceError where another key of two differs."""
+    common = {name: value for name, value in each[0].items() if not isinstance(value, int)}
+    if any(keys[name] != value for keys in each for name, value in common.items()):
+        raise DeviceError(f"{names}: products differ in types, order or scales; expected all alike")
+    numbers = {name: tuple(keys[name] for keys in each) for name, value in each[0].items() if isinstance(value, int)}
+    return {**common, **numbers}
+
+
+def as_many(given: Mapping[str, Sequence[Any]]) -> int:
+    """How many of each there are. Raises DeviceError for different numbers, and for none."""
+    counts = {name: len(arrays) for name, arrays in given.items()}
+    if len({*counts.values()}) > 1 or 0 in counts.values():
+        expected = ", ".join(f"{count} {name}" for name, count in counts.items())
+        raise DeviceError(f"{expected}: expected as many of each, and at least one")
+    return next(iter(counts.values()))
 
 
 def _operands(a: Given, b: Given, scale_a: Given, scale_b: Given) -> tuple[dict[str, object], dict[str, Given]]:
@@ -292,12 +260,12 @@ def _operands(a: Given, b: Given, scale_a: Given, scale_b: Given) -> tuple[dict[
         raise DeviceError(f"{scale_a.what}: elements are {scale_a.dtype}; expected f32 or {POWER.name}")
     scale_b.require(dtype=scale_a.dtype)
     for operand, scales, rows in (("a", scale_a, a.shape[-2]), ("b", scale_b, b.shape[-1])):
-        form, memories[f"scale_{operand}"] = _laid(operand, scales, rows, k)
+        form, memories[f"scale_{operand}"] = laid(operand, scales, rows, k)
         keys |= form
     return keys, memories
 
 
-def _laid(operand: str, scales: Given, rows: int, k: int) -> tuple[dict[str, object], Given]:
+def laid(operand: str, scales: Given, rows: int, k: int) -> tuple[dict[str, object], Given]:
     """The keys of scales (…, rows that have some, groups) of an operand with so many rows, and the view of them."""
     count, groups = scales.shape[-2:]
     form = _form(operand, count, groups, rows, k, scales.dtype == POWER.name)
@@ -337,7 +305,7 @@ def _form(operand: str, count: int, groups: int, rows: int, k: int, is_power: bo
     return "128x128" if blocks else None
 
 
-def _of_rows(scales: Given, leading: tuple[int, ...]) -> Given:
+def of_rows(scales: Given, leading: tuple[int, ...]) -> Given:
     """Scales of an operand whose rows have these leading dimensions, (…) or (…, groups), as a matrix."""
     if _is_number(scales):
         return scales.strided((1, 1), (1, 1))
@@ -355,7 +323,7 @@ def _is_number(scales: Given) -> bool:
     return math.prod(scales.shape) == 1 and scales.ndim < 2
 
 
-def _as_matrix(scales: Given, ndim: int) -> Given:
+def as_matrix(scales: Given, ndim: int) -> Given:
     """Scales of an operand with so many dimensions, with as many; one number is of all of it."""
     if _is_number(scales):
         return scales.strided((1,) * ndim, (1,) * ndim)

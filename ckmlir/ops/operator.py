@@ -252,7 +252,7 @@ class Operator(ABC, Generic[P, S]):
                 values = together.get(array.name)
                 if values is None:
                     values = self._values(problem, array, generator)
-                made[array.name] = from_shared_places(values.astype(numpy_dtype(array.dtype, target)), array)
+                made[array.name] = from_shared_places(values.astype(numpy_dtype(array.dtype, target)), array.strides)
         return made
 
     def _together(self, problem: P, generator: np.random.Generator) -> Mapping[str, Array]:

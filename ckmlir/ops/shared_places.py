@@ -7,14 +7,10 @@ one is taken for zero. Nobody can write one.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
 
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-
-if TYPE_CHECKING:
-    from ckmlir.ops.operator import ArraySpec
 
 
 def crossing(shape: Sequence[int], strides: Sequence[int]) -> int | None:
@@ -31,16 +27,16 @@ def crossing(shape: Sequence[int], strides: Sequence[int]) -> int | None:
     return None
 
 
-def from_shared_places(array: Array, spec: ArraySpec) -> Array:
-    """The array as it can be read from memory: of elements that share a place the last one's value. An array whose
-    elements have places of their own is returned as it is.
+def from_shared_places(array: Array, strides: Sequence[int]) -> Array:
+    """The array as it can be read from memory with these strides, in elements: of elements that share a place the last
+    one's value. An array whose elements have places of their own is returned as it is.
     """
-    if crossing(spec.shape, spec.strides) is None:
+    if crossing(array.shape, strides) is None:
         return array
     words = array.view(f"u{array.itemsize}")  # as_strided loses the types of ml_dtypes
-    memory = np.zeros(spec.elements, words.dtype)
-    strides = tuple(stride * words.itemsize for stride in spec.strides)
-    view = np.lib.stride_tricks.as_strided(memory, spec.shape, strides)
+    reach = sum((length - 1) * stride for length, stride in zip(array.shape, strides, strict=True))
+    memory = np.zeros(reach + 1, words.dtype)
+    view = np.lib.stride_tricks.as_strided(memory, array.shape, [stride * words.itemsize for stride in strides])
     view[...] = words
     found: Array = view.copy().view(array.dtype)
     return found

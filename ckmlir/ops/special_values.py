@@ -26,7 +26,7 @@ def special_values(
 ) -> dict[str, Array]:
     """Input arrays with other values of a kind, made from the seed; integers and packed elements stay as they are."""
     return {
-        name: array if _stays(specs[name].dtype) else from_shared_places(_changed(kind, array, seed), specs[name])
+        name: array if _stays(specs[name].dtype) else from_shared_places(_changed(kind, array, seed), specs[name].strides)
         for name, array in arrays.items()
     }
 

@@ -149,7 +149,7 @@ def check_array(spec: ArraySpec, array: Array | None, target: Target) -> None:
         raise RequestError(f"array {spec.name} has shape {array.shape}; these keys ask for {spec.shape}")
     if array.dtype != dtype:
         raise RequestError(f"array {spec.name} has type {array.dtype}; dtype {spec.dtype} is {dtype}")
-    held = from_shared_places(array, spec)
+    held = from_shared_places(array, spec.strides)
     if held is not array and held.tobytes() != array.tobytes():
         raise RequestError(
             f"array {spec.name}: elements that share a place by strides {show(spec.strides)} differ"

@@ -90,16 +90,6 @@ def test_batches(session: nn.Session, put: Put) -> None:
     )  # fmt: skip
 
 
-@homes
-def test_scaled_swiglu(session: nn.Session, put: Put) -> None:
-    x, gate, up = normal(2, 3, 64), normal(48, 64), normal(48, 64)
-    pairs = [nn.quantize(put(one), "fp8", by="row") for one in (x, gate, up)]
-    a, g, u = (restored(*pair, "row") for pair in pairs)
-    first = a @ g.T
-    found = nn.scaled_swiglu(*(q for q, _ in pairs), *(s for _, s in pairs), dtype="f32")
-    assert_close(found, first / (1 + np.exp(-first)) * (a @ u.T), "f32", 50)
-
-
 @pytest.mark.one_in(2)
 @homes
 def test_products_of_groups(session: nn.Session, put: Put) -> None:
@@ -166,7 +156,6 @@ F, W4 = np.zeros((2, 64), np.float16), np.zeros((8, 32), np.uint8)
     (lambda: nn.scaled_linear(W4, W4, S[:1], S[:1], packed=("fp5", None)), "'fp5' is not a packed type"),
     (lambda: nn.scaled_matmul(Q, Q, S[:1], S[:1]), r"expected \(…, m, k\) and \(…, k, n\)"),
     (lambda: nn.scaled_matmul(Q, Q.T, S, S[:1]), r"scale_a: shape \(4,\); expected 2 dimensions"),
-    (lambda: nn.scaled_swiglu(Q, Q, Q, S, S, S[:1]), "gate_scale, up_scale: they differ in form"),
     (lambda: nn.scaled_grouped_matmul([Q], [], [S], [S]), "1 a, 0 b, 1 scale_a, 1 scale_b: expected as many"),
     (lambda: nn.linear_int4(F, W4[:, :9], F), "expected rows of 18"),
     (lambda: nn.linear_int4(F, W4, F), r"scale: shape \(2, 64\); expected one for each of 8 rows and 32, 64 or 128"),
