@@ -25,10 +25,10 @@ def special_values(
     kind: str, specs: Mapping[str, ArraySpec], arrays: Mapping[str, Array], seed: int
 ) -> dict[str, Array]:
     """Input arrays with other values of a kind, made from the seed; integers and packed elements stay as they are."""
-    return {
-        name: array if _stays(specs[name].dtype) else from_shared_places(_changed(kind, array, seed), specs[name].strides)
-        for name, array in arrays.items()
+    changed = {
+        name: array if _stays(specs[name].dtype) else _changed(kind, array, seed) for name, array in arrays.items()
     }
+    return {name: from_shared_places(array, specs[name].strides) for name, array in changed.items()}
 
 
 def _stays(dtype: str) -> bool:
