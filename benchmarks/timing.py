@@ -4,8 +4,8 @@
 
 Without --cost: GEMM and attention, defaults and what improves them, with the share of cycles in the steady loop in
 which the matrix cores are busy, and the three largest reasons for stalls: every number is the model's. Where the
-package `triton` is installed, the default GEMMs and attention backward have the cycles of Triton's fastest kernel
-beside them (triton_in_time.py, triton_backward.py), and ours as a share of those. With --cost:
+package `triton` is installed, the default GEMMs and attention have the cycles of Triton's fastest kernel beside them
+(triton_in_time.py, triton_attention.py, triton_backward.py), and ours as a share of those. With --cost:
 seconds of processor time of a plain run of some workgroups, of their recording, and of their simulation, each the least
 of several in one process. Prints a table and a JSON line.
 """
@@ -39,6 +39,7 @@ KERNELS = {
     "gemm bf16 4096^3": ("gemm", {**_GEMM, "dtype": "bf16"}, _NEWER),
     "gemm fp8 4096^3": ("gemm", {**_GEMM, "dtype": "fp8"}, _NEWER),
     "attention f16 d128": ("fmha_fwd", _ATTENTION, TARGETS),
+    "attention f16 d128, causal": ("fmha_fwd", {**_ATTENTION, "mask": "top_left"}, _NEWER),
     "attention fp8 d128": ("fmha_fwd", {**_ATTENTION, "dtype": "fp8"}, _NEWER),
     "attention backward f16 d128": ("fmha_bwd", _ATTENTION, _NEWER),
     "attention backward f16 d128, causal": ("fmha_bwd", {**_ATTENTION, "mask": "top_left"}, _NEWER),
@@ -56,8 +57,8 @@ KERNELS = {
 }  # fmt: skip
 """The defaults of the operators, what they were compared with, and the chips for each."""
 BESIDE_TRITON = (
-    "gemm f16 4096^3", "gemm bf16 4096^3", "gemm fp8 4096^3", "attention backward f16 d128",
-    "attention backward f16 d128, causal",
+    "gemm f16 4096^3", "gemm bf16 4096^3", "gemm fp8 4096^3", "attention f16 d128", "attention f16 d128, causal",
+    "attention backward f16 d128", "attention backward f16 d128, causal",
 )  # fmt: skip
 """Those that Triton's fastest kernel is compared with, on `_NEWER` chips."""
 BOTH_HAVE = ("fmha_bwd_dot_do_o",)
@@ -97,10 +98,11 @@ def find_others() -> Callable[[str, dict[str, Any], str], dict[str, Any] | None]
     if importlib.util.find_spec("triton") is None:
         print("triton is not installed: the column of its cycles is left out")
         return lambda operator, keys, chip: None
+    import triton_attention
     import triton_backward
     import triton_in_time
 
-    kernels = {"gemm": triton_in_time, "fmha_bwd": triton_backward}
+    kernels = {"gemm": triton_in_time, "fmha_fwd": triton_attention, "fmha_bwd": triton_backward}
     return lambda operator, keys, chip: kernels[operator].fastest({"dtype": "f16", **keys}, chip, load(chip))._asdict()
 
 
