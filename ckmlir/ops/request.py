@@ -6,7 +6,6 @@ Each kind of key is a small class with a method `read`: the command line and Pyt
 from __future__ import annotations
 
 import math
-import operator
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
@@ -18,6 +17,7 @@ import numpy as np
 
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops import sampling
+from ckmlir.ops.scalars import index
 
 MAXIMUM_SIZE = 2**31 - 1
 """Sizes and strides are passed to kernels as signed 32-bit integers."""
@@ -207,11 +207,13 @@ class Flag(Key):
 
 def whole(value: object) -> int | None:
     """A whole number in Python's type, None for anything else."""
+    if type(value) is int:  # most are; to ask for a protocol takes a microsecond
+        return value
     if isinstance(value, np.bool_):
         return int(value)
     if isinstance(value, SupportsIndex):
         try:
-            return operator.index(value)
+            return index(value)
         except TypeError:  # arrays have the method, whatever they hold
             pass
     return None

@@ -7,6 +7,7 @@ problem's values; with these it holds for other sizes too.
 from __future__ import annotations
 
 import math
+import operator
 from typing import Any, cast
 
 import numpy as np
@@ -30,6 +31,13 @@ def f32(value: float) -> np.float32:
 def f64(value: float) -> np.float64:
     """A number of double precision."""
     return cast(np.float64, _cast(np.float64, value))
+
+
+def index(value: Any) -> int:
+    """A whole number in Python's type. Raises TypeError for what is none."""
+    if type(value) is int or (_is_symbol(value) and isinstance(value, int)):
+        return value
+    return operator.index(value)
 
 
 def gcd(*values: int) -> int:
