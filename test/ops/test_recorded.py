@@ -57,7 +57,8 @@ def known(function: Callable[[Any], Any], *problems: Toy) -> Recorded:
         lambda p: (p.m // p.n, 100 // p.m, p.m % p.n, 100 % p.m, p.m / p.n, 1 / p.m, p.m**2, 2**p.n, pow(p.m, 2, 7)),
         lambda p: (*divmod(p.m, p.n), *divmod(100, p.m), p.m << 2, 1 << p.n, p.m >> 1, p.m & 3, p.m | 3, p.m ^ 3),
         lambda p: (gcd(16, p.m, p.n), math.prod((p.m, p.n)), sum((p.m, p.n)), -(-p.m // 4), (p.m - 1).bit_length()),
-        lambda p: (i32(p.m), index(p.m), f32(p.scale), f32(1) / f32(p.n), p.scale * math.log2(math.e), p.part.size, p.sizes["k"]),
+        lambda p: (i32(p.m), f32(p.scale), f32(1) / f32(p.n), p.scale * math.log2(math.e), p.part.size, p.sizes["k"]),
+        lambda p: (index(p.m), index(p.m + p.n), index(p.part.size)),
     ],
 )  # fmt: skip
 def test_arithmetic_holds_for_other_numbers(function: Callable[[Any], Any]) -> None:
