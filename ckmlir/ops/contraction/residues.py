@@ -16,16 +16,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from math import gcd, prod
-from operator import floordiv
+from operator import floordiv, mod
 
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
 GEOMETRY = (
-    "image", "positions", "window", "stride", "dilation", "left", "common", "inverse", "every", "spread", "window_step",
-    "longest",
+    "image", "positions", "window", "stride", "common", "inverse", "every", "spread", "window_step", "longest",
+    "classes", "counts", "counts_rest", "lefts", "lefts_rest", "tops", "tops_rest", "of_classes", "of_common",
+    "of_every",
 )  # fmt: skip
-"""Numbers of each spatial dimension that kernels take; `longest`: the first place of the class without a rest, which
-meets the most places of the window, if there is such a place.
+"""Numbers of each spatial dimension that kernels take. `longest`: the first place of the class without a rest, which
+meets the most places of the window, if there is such a place. `counts`, `lefts` and `tops`, each with a rest: the image
+and the padding on the left in strides, and the last place of the window in `every`. `of_…`: see `reciprocal`.
+
+So kernels divide by nothing that is known before the launch. A division is some forty scalar instructions, and a block
+of a class that meets nothing has little else to do.
 """
 
 
@@ -141,15 +146,29 @@ class Residues:
         common = tuple(map(gcd, sliding.stride, sliding.dilation))
         every, spread = (tuple(map(floordiv, numbers, common)) for numbers in (sliding.stride, sliding.dilation))
         inverse = tuple(pow(one, -1, step) for one, step in zip(spread, every, strict=True))
+        classes = tuple(map(min, sliding.stride, sliding.image))
         geometry = (
-            sliding.image, self.positions, sliding.window, sliding.stride, sliding.dilation, sliding.left, common,
-            inverse, every, spread, _packed(sliding.window, self.columns), self._longest,
+            sliding.image, self.positions, sliding.window, sliding.stride, common, inverse, every, spread,
+            _packed(sliding.window, self.columns), self._longest, classes, *_divided(sliding.image, sliding.stride),
+            *_divided(sliding.left, sliding.stride), *_divided([length - 1 for length in sliding.window], every),
+            *(tuple(map(reciprocal, lengths)) for lengths in (classes, common, every)),
         )  # fmt: skip
         positions = _packed((1, *self.positions), self.place)
         images = _packed((1, *sliding.image), self.lattice)
         numbers = [number for one in geometry for number in one]
         row = prod(sliding.window) * self.columns
         return (self.images, self.channels, *numbers, *positions, *images, row)
+
+
+def reciprocal(number: int) -> int:
+    """floor((2^32 - 1) / number), of 0 that of 1, as an i32: see `residues_kernel.divided`."""
+    found = ((1 << 32) - 1) // max(number, 1)
+    return found - (1 << 32) if found >> 31 else found
+
+
+def _divided(numbers: Sequence[int], by: Sequence[int]) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """Quotients and rests."""
+    return tuple(map(floordiv, numbers, by)), tuple(map(mod, numbers, by))
 
 
 def _packed(lengths: Sequence[int], least: int) -> tuple[int, ...]:

@@ -7,7 +7,7 @@ from operator import mul
 from types import SimpleNamespace
 
 from ckmlir.dialect.distribution_builders import QUAD
-from ckmlir.lang import Scalar, exit_unless, i32, ptr, view, workgroup_id
+from ckmlir.lang import Scalar, exit_unless, i32, multiply_high, ptr, view, workgroup_id
 from ckmlir.lang.kernel import Argument
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.loop_kernel import Operand
@@ -41,27 +41,28 @@ class Classes:
 
     def arguments(self, spec: ContractionSpec) -> dict[str, Argument]:
         """See `walks_kernel.Walk`."""
-        integers = ["n", "blocks", *distance_arguments(spec), *batch_arguments(spec), *part_arguments(spec)]
+        beside = (*distance_arguments(spec), *batch_arguments(spec), *part_arguments(spec))
         pointers = {name: ptr(dtype) for name, dtype in element_types(spec).items()}
-        return {**pointers, **dict.fromkeys(integers, i32)}
+        return {**pointers, **dict.fromkeys(("n", "blocks", "of_blocks", *beside), i32)}
 
     def walk(self, spec: ContractionSpec, given: SimpleNamespace, body: Body) -> None:
         """See `walks_kernel.Walk`."""
         rank, place = rank_of(spec.windows), workgroup_id(0)
-        numbers = which = place // given.blocks
+        which, place = divided(place, given.blocks, given.of_blocks)
+        numbers = which
         own: dict[str, Scalar] = {}
         for dim in reversed(range(rank)):
-            classes = getattr(given, f"stride{dim}").minimum(getattr(given, f"image{dim}"))
-            others = numbers // classes
-            first = numbers - others * classes + getattr(given, f"longest{dim}")
+            classes, first = getattr(given, f"classes{dim}"), numbers
+            if dim:
+                numbers, first = divided(numbers, classes, getattr(given, f"of_classes{dim}"))
+            first = first + getattr(given, f"longest{dim}")
             first = (first < classes).select(first, first - classes)
             own |= {f"{name}{dim}": one for name, one in _class_of(given, dim, first).items()}
-            numbers = others
         counts = [own[f"count{dim}"] for dim in range(rank)]
         taps = [own[f"taps{dim}"] for dim in range(rank)]
         each, depth = reduce(mul, counts), reduce(mul, taps)
         n = given.n.multiple_of(spec.align[2])
-        row, column = block_at(spec, place - which * given.blocks, n)
+        row, column = block_at(spec, place, n)
         rows = given.images * each
         exit_unless(row < rows)
         image = row // each
@@ -92,6 +93,16 @@ def _moves_with(spec: ContractionSpec, name: str) -> str:
     return "dx" if side and SideSpec.parse(side).kind == "full" else ""
 
 
+def divided(number: Scalar, by: Scalar, reciprocal: Scalar) -> tuple[Scalar, Scalar]:
+    """The quotient and the rest of what is below 2^31, by a number that is known before the launch, as is
+    `residues.reciprocal` of it: with that the quotient is found, or one less (`ckmlir.lowering.parts.Values.divided`).
+    """
+    guess = multiply_high(number, reciprocal)
+    rest = number - guess * by
+    is_less = rest >= by
+    return is_less.select(guess + 1, guess), is_less.select(rest - by, rest)
+
+
 def _class_of(given: SimpleNamespace, dim: int, first: Scalar) -> dict[str, Scalar]:
     """What there is along a dimension for the places first, first + stride, …: how many (`count`), how many places of
     the window they meet (`taps`, from `tap` on, `every` so many), and where in dy the first does (`left` before its
@@ -102,20 +113,25 @@ def _class_of(given: SimpleNamespace, dim: int, first: Scalar) -> dict[str, Scal
         found: Scalar = getattr(given, f"{name}{dim}")
         return found
 
-    stride, common = number("stride"), number("common")
-    padded = first + number("left")
-    position = padded // stride
-    rest = padded - position * stride
-    every, step = number("every"), number("spread")
-    whole = rest // common
-    tap = whole * number("inverse") % every
-    is_met = (whole * common).equals(rest) & (tap < number("window"))
-    taps = is_met.select((number("window") - 1 - tap) // every + 1, 0)
-    # The rest is less than the stride, and tap * dilation leaves the same: so nothing here is negative but the last.
-    before = is_met.select((tap * number("dilation") - rest) // stride, 0) + (taps.maximum(1) - 1) * step
+    def more_if(condition: Scalar, name: str) -> Scalar:
+        found: Scalar = condition.select(number(name) + 1, number(name))
+        return found
+
+    stride, every, step = number("stride"), number("every"), number("spread")
+    rest = first + number("lefts_rest")
+    is_further = rest >= stride
+    position = more_if(is_further, "lefts")
+    rest = is_further.select(rest - stride, rest)
+    whole, left_over = divided(rest, number("common"), number("of_common"))
+    _, tap = divided(whole * number("inverse"), every, number("of_every"))
+    is_met = left_over.equals(0) & (tap < number("window"))
+    taps = is_met.select(more_if(tap <= number("tops_rest"), "tops"), 0)
+    # tap * dilation leaves the same rest by the stride, both being multiples of what they have in common.
+    strides, _ = divided(tap * step - whole, every, number("of_every"))
+    before = is_met.select(strides, 0) + (taps.maximum(1) - 1) * step
     return {
         "first": first,
-        "count": (number("image") - first + (stride - 1)) // stride,
+        "count": more_if(first < number("counts_rest"), "counts"),
         "tap": is_met.select(tap, 0),
         "taps": taps,
         "before": (before - position).maximum(0),

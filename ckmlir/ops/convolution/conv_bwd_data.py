@@ -11,8 +11,8 @@ one of dy and w is of fp8 and the other of bf8.
 
 Windows of one place without padding and strides make plain matrices of the images, and the kernel is `gemm`'s.
 
-Kernel arguments: dy, w, D tensors, dx; n; blocks of the class that has the most rows; the numbers of
-`ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); then as in
+Kernel arguments: dy, w, D tensors, dx; n; blocks of the class that has the most rows, and their reciprocal; the numbers
+of `ResiduesSpec.arguments`; the distances of dx and D tensors, and the batch's, as in `batched_gemm` (i32); then as in
 `gemm`. Grid: blocks of every class; groups; parts.
 """
 
@@ -31,7 +31,7 @@ from ckmlir.ops.contraction.defaults import LARGE
 from ckmlir.ops.contraction.keys import batched, expression_keys, read_problem
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import Batch, Problem
-from ckmlir.ops.contraction.residues import Residues
+from ckmlir.ops.contraction.residues import Residues, reciprocal
 from ckmlir.ops.contraction.side import MOST
 from ckmlir.ops.convolution.geometry import KEYS, Geometry, read_geometry
 from ckmlir.ops.convolution.operator import ConvolutionOperator, ConvolutionProblem
@@ -133,7 +133,7 @@ class ConvBwdData(ConvolutionOperator):
         blocks = ceil_div(windows.most_rows, spec.block[0]) * across
         parts, own, lies = self._shared(problem, spec, target)
         strides = (stride for name in own.names for stride in own.batch_of(name).strides)
-        integers = (own.n, blocks, *own.distances(), *own.batch[1:], *strides, *lies)
+        integers = (own.n, blocks, reciprocal(blocks), *own.distances(), *own.batch[1:], *strides, *lies)
         numbers = (problem.alpha, problem.beta) if spec.op else ()
         names = [self._called(problem, name) for name in own.names]
         arguments = (*names, *map(i32, integers), *map(real_type(problem), numbers))
