@@ -35,9 +35,10 @@ from ckmlir.mlir import ir
 OUT_OF_RANGE = -(1 << 31)
 """A vector offset beyond every buffer: sizes are at most this many bytes, taken as unsigned."""
 LARGEST = 1 << 31
-MOST_DISTANCES = 16
+MOST_DISTANCES = 8
 """Loads of a tile whose distances are kept in scalar registers: of 64 in each of two tiles 55 went to lanes of vector
-registers (`gemm` of i8 with odd k on gfx942).
+registers (`gemm` of i8 with odd k on gfx942), and with 16 in each short sums take longer by the model (401408 x 64 x
+147 in f16 on gfx950 55 us instead of 45).
 """
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""

@@ -15,13 +15,14 @@ from operator_runner import CHIPS, agree, checked
 
 from ckmlir.compiler import CompiledKernel, compile_kernel
 from ckmlir.ops import find_operator
-from ckmlir.ops.contraction.residues import GEOMETRY, Residues
+from ckmlir.ops.contraction.residues import GEOMETRY, Residues, reciprocal
 from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.scheduling.workbench import Workbench
+from ckmlir.sim.decode import disassemble
 from ckmlir.targets import get_target
 
 OPERATOR = find_operator("conv_bwd_data")
@@ -192,6 +193,22 @@ def test_conditions_of_weights_are_found_once() -> None:
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= 69 * mix["mfma"]
     assert 32 * mix["salu"] <= 4 * mix["mfma"]
+
+
+def test_kernels_divide_little() -> None:
+    """Each division by a number of the launch takes a reciprocal; of 17 those of classes come with the arguments."""
+    spec = OPERATOR.spec(OPERATOR.problem(n=32, c=64, k=64, image=(9, 9), strides=2), GFX942)
+    kernel = compile_kernel(OPERATOR, spec, GFX942)
+    code = disassemble(kernel.code_object, kernel.kernel_name)
+    assert sum(one.mnemonic == "v_rcp_f32" for one in code) <= 8
+
+
+@pytest.mark.parametrize("number", [1, 2, 3, 7, 1000, 2**15, 2**31 - 1])
+def test_reciprocals(number: int) -> None:
+    """What they find is the quotient, or one less, of all that is below 2^31."""
+    unsigned = reciprocal(number) % 2**32
+    dividends = {0, 1, number - 1, number, 2 * number - 1, 2**31 - 1, (2**31 - 1) // number * number}
+    assert all(0 <= dividend // number - (dividend * unsigned >> 32) <= 1 for dividend in dividends)
 
 
 @pytest.mark.parametrize(
