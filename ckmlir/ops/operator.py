@@ -13,6 +13,7 @@
 from __future__ import annotations
 
 import importlib
+import itertools
 import math
 import zlib
 from abc import ABC, abstractmethod
@@ -202,9 +203,16 @@ class Operator(ABC, Generic[P, S]):
         """
         return (self.spec(problem, target),)
 
+    def others(self, problem: P, target: Target) -> Iterable[S]:
+        """Kernels for a request that the chip runs none of `proposals` for, of which `spec` is then the first that it
+        runs."""
+        return ()
+
     def candidates(self, problem: P, target: Target) -> list[S]:
         """The kernels for a problem that the chip can run, the best first, each once. Costs no compilation."""
-        return [one for one in dict.fromkeys(self.proposals(problem, target)) if not self.validate(one, target)]
+        found = [one for one in dict.fromkeys(self.proposals(problem, target)) if not self.validate(one, target)]
+        others = (one for one in self.others(problem, target) if not self.validate(one, target))
+        return found or list(itertools.islice(others, 1))
 
     def axes(self, spec: S, target: Target) -> Mapping[str, Sequence[object]]:
         """What fields of the algorithm may be for a specification's signature on a chip, by field, to be tried in all
