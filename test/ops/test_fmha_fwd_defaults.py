@@ -36,7 +36,10 @@ TURNS = "qr_async_ping_pong"
     ("gfx950", {**MANY, "d": 64}, "qr_woven_async"),
     ("gfx942", {**MANY, "d": 256}, "qr"),
     ("gfx942", {**MANY, "d": 128, "dv": 64}, "qr"),
-    ("gfx942", {**MANY, "mask": "top_left"}, "qr_woven"),
+    ("gfx942", {**MANY, "mask": "top_left"}, "qr"),  # 256 workgroups that weave, one for every compute unit
+    ("gfx942", {**MANY, "h": 20, "mask": "top_left"}, "qr_woven"),
+    ("gfx90a", {**MANY, "mask": "top_left"}, "qr_woven"),
+    ("gfx90a", {**MANY, "h": 6, "mask": "top_left"}, "qr"),
     ("gfx950", {**MANY, "mask": "top_left"}, "qr_woven_async"),
     ("gfx942", {**MANY, "mask": "top_left", "sq": 4000, "sk": 4001}, "qr"),
     ("gfx950", {**MANY, "mask": "top_left", "d": 64}, "qr_woven_async"),

@@ -277,7 +277,7 @@ def proposed_specs(
     able = target.mfmas(dtype)
     if not schedule and plain:
         after = turns(tile, target.mfma_rate(able[0])) if able and mask == "none" and not any(sequences) else []
-        names = [*woven(tile, reach, mask, whole=whole, target=target), *after, *names]
+        names = [*woven(tile, reach, mask, whole=whole, plain=workgroups, target=target), *after, *names]
     elif not schedule and alone and find_dtype(dtype).bytes == 1 and able and not any(sequences):
         names = [*woven_bytes(tile, reach, mask, able[0].k), *names]
     # The fastest of its rows comes first.

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
 
 DEFAULT, OUT_OF_PHASE, WOVEN, WOVEN_COPIES = "qr", "qr_async_ping_pong", "qr_woven", "qr_woven_async"
@@ -39,19 +40,22 @@ def woven_registers(parts: Sequence[str]) -> int:
     return sum(WOVEN_PARTS.get(word.partition("_")[0], 0) for word in parts)
 
 
-def woven(tile: int, reach: int, mask: str, *, whole: bool, target: Target) -> list[str]:
+def woven(tile: int, reach: int, mask: str, *, whole: bool, plain: int, target: Target) -> list[str]:
     """The schedules that weave, where that pays: for 16-bit types, and more of the plain workgroups than compute units,
     as theirs are twice as large. Without copies to LDS that transpose, 128 channels leave a mask too few registers,
-    but for a causal one over whole blocks of keys.
+    but for a causal one over whole blocks of keys; and as long as each workgroup has a compute unit of its own, the
+    last blocks of queries take as long as without that mask, smaller ones of others not.
 
     Args:
         tile: channels of the tiles of all operands.
         reach: the most keys that a query attends to; `whole`: keys come in whole blocks, for certain.
+        plain: workgroups of half as many queries.
     """
     name = WOVEN_COPIES if target.has("lds_transpose_read") else WOVEN
     if tile not in WOVEN_TILES or reach < (WOVEN_KEYS if mask in ("none", "causal") else WOVEN_WINDOW[name]):
         return []
-    fits = name == WOVEN_COPIES or tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and whole)
+    several = whole and ceil_div(plain, 2) > target.compute_units
+    fits = name == WOVEN_COPIES or tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and several)
     return [name] if fits else []
 
 
