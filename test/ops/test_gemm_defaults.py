@@ -81,6 +81,8 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {"m": 16, "n": 8192, "k": 1536}, "mem3", (16, 16, 128), (1, 1)),
     ("gfx950", {"m": 16, "n": 1024, "k": 8192}, "mem3", (16, 16, 128), (1, 1)),
     ("gfx950", {"m": 28, "n": 1024, "k": 8192}, "mem3", (16, 64, 128), (1, 4)),
+    # Loads of single bytes: three steps of two lines would be too many.
+    ("gfx942", {"m": 16, "n": 512, "k": 333, "dtype": "fp8"}, "mem3", (16, 16, 128), (1, 1)),
     ("gfx942", {"m": 64, "n": 64}, "compv4", (64, 64, 64), (2, 2)),
     ("gfx942", {**LARGE, "schedule": "ping_pong"}, "ping_pong", (256, 256, 64), (2, 4)),
     # The named block stays: one buffer where two do not fit.

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
+from checked_runs import compiled
 from operator_runner import CHIPS, agree
 
 from ckmlir.compiler import compile_kernel
@@ -228,3 +229,25 @@ def test_requests_that_do_not_fit(keys: dict[str, Any], words: str) -> None:
 def test_what_a_chip_cannot_run(chip: str, keys: dict[str, Any], words: str) -> None:
     with pytest.raises(RequestError, match=words):
         make_plan(MOE_GEMM, MOE_GEMM.problem(**keys), get_target(chip))
+
+
+NARROW: list[tuple[str, dict[str, Any]]] = [
+    ("gfx942", {"dtype": "fp8", "unit": 16, "t": 9}),
+    ("gfx942", {"dtype": "fp8", "unit": 128}),
+    ("gfx942", {"dtype": "f16", "unit": 64, "op": "silu(gate) * up"}),
+    ("gfx942", {"dtype": "fp8", "unit": 64, "a_scale": "mx", "b_scale": "mx"}),
+    ("gfx950", {"dtype": "fp8", "unit": 64, "a_scale": "1x128", "b_scale": "128x128", "op": "silu(gate) * up"}),
+    ("gfx950", {"dtype": "bf8", "unit": 128, "a_scale": "mx", "b_scale": "mx", "layout": "RRR"}),
+    ("gfx90a", {"dtype": "i8", "unit": 128, "a_scale": "1x64", "b_scale": "1x64", "out": "f32"}),
+]
+
+
+@pytest.mark.parametrize(
+    ("chip", "keys"), [*NARROW[:1], *(pytest.param(*case, marks=pytest.mark.full) for case in NARROW[1:])]
+)
+def test_rows_aligned_to_an_element_have_registers(chip: str, keys: dict[str, Any]) -> None:
+    """Loads of one element, each compared with the end of K: defaults are right, and spill nothing."""
+    asked = {"t": 150, "n": 130, "k": 333, **keys}
+    metadata = compiled("moe_gemm", tuple(asked.items()), chip).kernel.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+    agree("moe_gemm", chip, **asked)

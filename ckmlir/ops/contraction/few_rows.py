@@ -18,6 +18,8 @@ COLUMNS = (16, 32, 64)
 """Of blocks."""
 DEPTHS = (256, 128)
 """Bytes along K: two cache lines, or one, so that more blocks fit into the LDS of a compute unit."""
+NARROWEST_FOR_TWO_LINES = 2
+"""Bytes of a load below which a step is one cache line: three steps of bytes that each take a register do not fit."""
 AHEAD = "mem3"
 """The schedule: three steps are on their way from memory, with one LDS buffer. By the model, cycles of the preferred
 schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192 x 1536 on gfx950 17066, 11309. Blocks
@@ -89,7 +91,8 @@ def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
 
 def _depths(wish: Wish) -> list[int]:
     """How many elements along K a step may have."""
-    return [wish.compared_depth] if wish.compares_rows else [elements_in(bytes_, wish.dtype) for bytes_ in DEPTHS]
+    lines = DEPTHS if wish.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTHS[1:]
+    return [wish.compared_depth] if wish.compares_rows else [elements_in(bytes_, wish.dtype) for bytes_ in lines]
 
 
 def _rows(wish: Wish) -> int:

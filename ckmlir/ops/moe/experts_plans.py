@@ -15,8 +15,9 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE
-from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, default_waves
-from ckmlir.ops.contraction.wishes import Plan
+from ckmlir.ops.contraction.defaults import PREFERRED, PREFERRED_PARTIAL, TALL_WAVES, default_waves
+from ckmlir.ops.contraction.few_rows import NARROWEST_FOR_TWO_LINES
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.moe.experts_problem import ExpertsProblem
 from ckmlir.ops.operator import ceil_div
@@ -58,6 +59,10 @@ on gfx942.
 ALONE = Block(16, (64, 64), (1, 4), ("mem4", *LOW))
 """Where low blocks of one product, as wide as this, are one for a compute unit at most: down of one token from 1024 to
 2048 with 8 experts, 72 % of HBM's bandwidth, with `FEW` 62 %, by the model on gfx942; of two tokens 69 and 76 %."""
+NARROW = Block(64, (64, 64), TALL_WAVES, PREFERRED_PARTIAL)
+"""Where rows allow loads of less than 4 bytes only, with half a cache line along k: each load is compared with the end
+of K, those of a list with the rows too, and scalar registers hold the outcomes. With blocks of 128 x 128 and a line 154
+of them were spilled for fp8 and k = 333 on gfx942."""
 LONG = 32
 """Steps of the loop."""
 LEAST = 2
@@ -85,9 +90,12 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     if _alone(problem, target):
         yield from _plans(problem, ALONE, 8 * DEPTH // bits, named)
     elif _few(problem, target):
-        depth = 8 * FEW_DEPTH // bits
+        depth = 8 * (FEW_DEPTH if product.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTH) // bits
         fewest = product.k >= LONG * depth and 2 * _live(problem, FEW) <= target.compute_units
         yield from _plans(problem, FEWEST if fewest else FEW, depth, named)
+    if product.load_bytes < NARROWEST_FOR_TWO_STEPS and not product.shuffled and problem.unit % NARROW.rows == 0:
+        deepest = max((one.group for one in product.scaling), default=0)
+        yield from _plans(problem, NARROW, max(4 * DEPTH // bits, deepest), named)
     for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
             depth = 8 * DEPTH // bits
