@@ -4,7 +4,7 @@ gradients are adjoints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from math import prod
 from typing import Any
 
@@ -211,12 +211,17 @@ def test_reciprocals(number: int) -> None:
     assert all(0 <= dividend // number - (dividend * unsigned >> 32) <= 1 for dividend in dividends)
 
 
-@pytest.mark.parametrize(
-    ("chip", "align"), [("gfx942", 1), *(pytest.param(chip, 8, marks=pytest.mark.full) for chip in CHIPS)]
-)
-def test_no_listed_kernel_spills(chip: str, align: int) -> None:
+THREE_IN_LANES = pytest.mark.xfail(strict=True, reason="three scalar registers go to lanes (Known gaps)")
+
+
+@pytest.mark.parametrize(("chip", "aligns"), [
+    ("gfx942", (1,)), *(pytest.param(chip, range(2, 9), marks=pytest.mark.full) for chip in CHIPS),
+    pytest.param("gfx950", (1,), marks=pytest.mark.full),
+    pytest.param("gfx90a", (1,), marks=[pytest.mark.full, THREE_IN_LANES]),
+])  # fmt: skip
+def test_no_listed_kernel_spills(chip: str, aligns: Sequence[int]) -> None:
     """With channels one by one, where conditions are many, and in vectors; of 3-D images see below."""
-    for kernel in listed(chip, align, ranks=(1, 2)):
+    for kernel in listed(chip, aligns, ranks=(1, 2)):
         assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
 
 
@@ -225,7 +230,7 @@ def test_no_listed_kernel_spills(chip: str, align: int) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_no_listed_kernel_of_volumes_spills(chip: str) -> None:
     """Of 3-D images either."""
-    for kernel in listed(chip, 8, ranks=(3,)):
+    for kernel in listed(chip, range(1, 9), ranks=(3,)):
         assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
 
 
@@ -233,18 +238,18 @@ def test_no_listed_kernel_of_volumes_spills(chip: str) -> None:
 @pytest.mark.parametrize("chip", CHIPS)
 def test_steady_loops_of_volumes_read_no_lanes(chip: str) -> None:
     """What 3-D images keep in lanes is kept before the loop and behind it, and nothing goes to scratch."""
-    for kernel in listed(chip, 8, ranks=(3,)):
+    for kernel in listed(chip, range(1, 9), ranks=(3,)):
         loop = steady_loop(kernel.code_object, kernel.kernel_name).instructions
         assert not any(one.mnemonic == "v_readlane_b32" for one in loop), kernel.kernel_name
         vectors, _, scratch = spilled(kernel)
         assert (vectors, scratch) == (0, 0), kernel.kernel_name
 
 
-def listed(chip: str, align: int, ranks: tuple[int, ...]) -> Iterator[CompiledKernel]:
-    """The listed kernels in f16 whose images have so many dimensions, with vectors of at most `align` elements."""
+def listed(chip: str, aligns: Sequence[int], ranks: tuple[int, ...]) -> Iterator[CompiledKernel]:
+    """The listed kernels in f16 whose images have so many dimensions, with vectors of one of so many elements."""
     target = get_target(chip)
     for spec in OPERATOR.kernels(target):
-        if spec.dtype == "f16" and spec.align[0] <= align and rank_of(spec.windows or "data:1:1") in ranks:
+        if spec.dtype == "f16" and spec.align[0] in aligns and rank_of(spec.windows or "data:1:1") in ranks:
             yield compile_kernel(OPERATOR, spec, target)
 
 
