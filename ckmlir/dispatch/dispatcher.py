@@ -18,7 +18,7 @@ from __future__ import annotations
 import dataclasses
 import threading
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
@@ -239,4 +239,6 @@ class Dispatcher:
 def _hashable(value: object) -> object:
     """A value of a key that can be looked up: lists, also those of NumPy, as tuples."""
     listed = value.tolist() if hasattr(value, "tolist") else value
-    return tuple(map(_hashable, listed)) if isinstance(listed, (list, tuple)) else listed
+    if isinstance(listed, (list, tuple)):
+        return tuple(map(_hashable, listed))
+    return listed if isinstance(listed, Hashable) else repr(listed)  # which no key takes

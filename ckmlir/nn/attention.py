@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.nn import plain
 from ckmlir.nn.array import Array
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
@@ -132,8 +133,7 @@ def read_batches(
 
     Raises DeviceError where they do not fit.
     """
-    if layout not in ("bshd", "bhsd"):
-        raise DeviceError(f"layout={layout}: expected bshd or bhsd")
+    plain.word("layout", layout, ("bshd", "bhsd"))
     arrays = {name: call.read(name, one).require(ndim=4) for name, one in zip("qkv", given, strict=True)}
     sequence, head = layout.index("s"), layout.index("h")
     query, key, value = (one.shape for one in arrays.values())
@@ -197,12 +197,20 @@ def common_keys(
         one.require(dtype=q.dtype)
     if q.shape[-1] != k.shape[-1]:
         raise DeviceError(f"q {q.shape}, k {k.shape}: expected as many channels")
-    left, right = window
+    left, right = bounds(window)
     right = 0 if causal else right
     mask = "none" if (left, right) == UNBOUNDED else f"window_bottom_right:{left},{right}"
     return {
         "d": q.shape[-1], "dv": v.shape[-1], "dtype": q.dtype, "mask": mask, "scale": scale,
     }  # fmt: skip
+
+
+def bounds(window: Sequence[int]) -> tuple[int, int]:
+    """Keys to the left and to the right of a query. Raises DeviceError for what is not two numbers."""
+    found = plain.numbers("window", window)
+    if len(found) != 2:
+        raise DeviceError(f"window={found}: expected two numbers, keys to the left and to the right, -1 for all")
+    return found[0], found[1]
 
 
 def slopes_of(call: Call, slopes: Any, sequences: int, heads: int, keys: dict[str, object]) -> Given | None:
@@ -253,7 +261,7 @@ def in_rows(name: str, array: Given, keys: dict[str, object]) -> Given:
 
 def starts_of(what: str, given: Any, total: int) -> list[int]:
     """Where sequences begin, on the host."""
-    numbers = numbers_of(given)
+    numbers = numbers_of(what, given)
     if not numbers or numbers[0] != 0 or any(one > two for one, two in pairwise(numbers)):
         raise DeviceError(f"{what}: expected numbers from 0 that do not fall")
     if len(numbers) < 2 or numbers[-1] != total:
@@ -261,10 +269,9 @@ def starts_of(what: str, given: Any, total: int) -> list[int]:
     return numbers
 
 
-def numbers_of(given: Any) -> list[int]:
-    """Whole numbers that were given as a list or an array, on the host."""
-    numbers = given.numpy() if isinstance(given, Array) else given
-    return [int(one) for one in (numbers.tolist() if hasattr(numbers, "tolist") else numbers)]
+def numbers_of(what: str, given: Any) -> list[int]:
+    """Whole numbers that were given as a list or an array, on the host. Raises DeviceError for others."""
+    return list(plain.numbers(what, given.numpy() if isinstance(given, Array) else given))
 
 
 def beside(call: Call, other: Given, numbers: np.ndarray[Any, Any]) -> Given:

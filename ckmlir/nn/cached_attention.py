@@ -11,6 +11,7 @@ import numpy as np
 from ckmlir.nn.attention import (
     UNBOUNDED,
     beside,
+    bounds,
     common_keys,
     in_rows,
     packed_channels,
@@ -80,7 +81,7 @@ def attention_with_kvcache(
         raise DeviceError("k, v, cache_seqlens: expected new keys with new values and where they begin, or none")
     if new is not None:
         rotary = (rotary_cos, rotary_sin, rotary_interleaved)
-        each = causal or tuple(window) != UNBOUNDED
+        each = causal or bounds(window) != UNBOUNDED
         assert lengths is not None
         appended = _Appended(call, arrays, new, call.read("v", v), lengths, lists)
         arrays["q"] = appended.run({**keys, "d": query[3], "dv": value[3], "dtype": arrays["q"].dtype}, rotary, each)

@@ -11,7 +11,7 @@ from ckmlir.nn.array import Array
 from ckmlir.nn.given import ON_HOST, Given, read, read_numbers
 from ckmlir.nn.session import Session, current
 from ckmlir.ops.dtypes import find_dtype, numpy_dtype
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.request import RequestError, show
 from ckmlir.runtime.arguments import as_host_array
 from ckmlir.runtime.device import DeviceError
 from ckmlir.runtime.executable import GpuArray
@@ -93,11 +93,13 @@ class Call:
 
 def dtype_name(what: str, dtype: str) -> str:
     """An element type by its name here ("f16") or NumPy's ("float16"). Raises DeviceError for one that is none."""
+    if not isinstance(dtype, str):
+        raise DeviceError(f"{what}={show(dtype)}: expected the name of a type, such as f16")
     name = _NUMPY_NAMES.get(dtype, dtype)
     try:
         return find_dtype(name).name
     except RequestError as error:
-        raise DeviceError(f"{what}={dtype}: {error}") from None
+        raise DeviceError(f"{what}={show(dtype)}: {error}") from None
 
 
 _NUMPY_NAMES = {

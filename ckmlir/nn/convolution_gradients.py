@@ -7,6 +7,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.convolutions import Numbers, geometry, weights_of_groups, with_groups
+from ckmlir.nn.plain import numbers
 from ckmlir.runtime.device import DeviceError
 
 
@@ -129,7 +130,7 @@ def _of_weights(
 
 def _shape(what: str, given: Sequence[int], rank: int) -> tuple[int, ...]:
     """A shape of images or weights. Raises DeviceError for another one."""
-    found = tuple(int(length) for length in given)
+    found = numbers(what, given)
     if len(found) != rank + 2 or min(found) < 0:
         raise DeviceError(f"{what}={found}: expected {rank + 2} lengths")
     return found

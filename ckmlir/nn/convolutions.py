@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from ckmlir.nn import plain
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.plain import number, word
 from ckmlir.nn.products import ACTIVATIONS
+from ckmlir.ops.request import show, whole
 from ckmlir.runtime.device import DeviceError
 
 Numbers = int | Sequence[int]
@@ -88,9 +91,7 @@ def _convolved(
         sides.append(("row", numbers.reshaped(groups, outputs // groups)))
         expression = "acc + d0"
     if activation is not None:
-        if activation not in ACTIVATIONS:
-            raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
-        expression = f"{activation}({expression})"
+        expression = f"{word('activation', activation, ACTIVATIONS)}({expression})"
     if residual is not None:
         expression = f"{expression} + d{len(sides)}"
         sides.append(("full", grouped(call.read("residual", residual).require(shape=shape, dtype=dtype))))
@@ -112,7 +113,8 @@ def geometry(
     `names`.
     """
     (channels, image), (depth, window) = _apart(x, channels_last), _apart(weight, channels_last)
-    if groups < 1 or channels != depth * groups or weight[0] % groups:
+    groups = number("groups", groups, 1)
+    if channels != depth * groups or weight[0] % groups:
         raise DeviceError(
             f"{names[0]} of shape {x}, {names[1]} of shape {weight}, groups={groups}: expected {depth} channels of "
             f"{names[0]} in each group, and as many outputs in every one"
@@ -152,7 +154,8 @@ def _apart(shape: tuple[int, ...], channels_last: bool) -> tuple[int, tuple[int,
 
 def each(what: str, numbers: Numbers, rank: int, least: int) -> tuple[int, ...]:
     """One number for each spatial dimension. Raises DeviceError for too few of them, and below the least."""
-    found = (numbers,) * rank if isinstance(numbers, int) else tuple(numbers)
+    single = whole(numbers)
+    found = plain.numbers(what, numbers) if single is None else (single,) * rank
     if len(found) != rank:
         raise DeviceError(f"{what}={found}: expected one number, or {rank}")
     if min(found) < least:
@@ -171,6 +174,6 @@ def _pads(
             raise DeviceError(f"padding=same with stride={strides}: expected steps of one")
         return tuple(span // 2 for span in spans), tuple(span - span // 2 for span in spans)
     if isinstance(padding, str):
-        raise DeviceError(f"padding={padding}: expected numbers, same or valid")
+        raise DeviceError(f"padding={show(padding)}: expected numbers, same or valid")
     found = each("padding", padding, len(spans), 0)
     return found, found

@@ -9,6 +9,7 @@ import numpy as np
 
 from ckmlir.nn.given import Given
 from ckmlir.nn.tensors import permute
+from ckmlir.ops.request import show, whole
 from ckmlir.runtime.device import DeviceError
 
 
@@ -16,8 +17,8 @@ def is_last(dim: int, x: Given) -> bool:
     """Whether it is the last dimension. Raises DeviceError for one that there is not."""
     if not x.shape:
         raise DeviceError("x: a number has no rows; expected at least one dimension")
-    if not -x.ndim <= dim < x.ndim:
-        raise DeviceError(f"dim={dim}: expected one of {x.ndim} dimensions, from {-x.ndim} to {x.ndim - 1}")
+    if whole(dim) is None or not -x.ndim <= dim < x.ndim:
+        raise DeviceError(f"dim={show(dim)}: expected one of {x.ndim} dimensions, from {-x.ndim} to {x.ndim - 1}")
     return dim % x.ndim == x.ndim - 1
 
 

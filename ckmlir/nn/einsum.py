@@ -10,6 +10,7 @@ from typing import Any
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.plain import shown
 from ckmlir.nn.products import output_type
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import DeviceError
@@ -98,9 +99,11 @@ class Letters:
 
 def read_equation(equation: str) -> Letters:
     """Raises DeviceError for another form, and for what no product of two tensors is."""
+    if not isinstance(equation, str):
+        raise DeviceError(f"equation={shown(equation)}: expected the letters of two tensors, such as 'ij,jk->ik'")
     form = re.fullmatch(r"([A-Za-z]*),([A-Za-z]*)(?:->([A-Za-z]*))?", equation.replace(" ", ""))
     if form is None:
-        raise DeviceError(f"equation {equation!r}: expected the letters of two tensors, such as 'ij,jk->ik'")
+        raise DeviceError(f"equation {shown(equation)!r}: expected the letters of two tensors, such as 'ij,jk->ik'")
     a, b, result = form.groups()
     once = sorted(letter for letter in set(a + b) if (a + b).count(letter) == 1)
     letters = Letters(a, b, "".join(once) if result is None else result)

@@ -7,6 +7,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
+from ckmlir.nn.plain import word
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.runtime.device import DeviceError
 
@@ -131,9 +132,8 @@ class _Layer:
         if dtype not in (*FLOATS, *NARROW):
             raise DeviceError(f"x: elements are {dtype}; expected {', '.join((*FLOATS, *NARROW))}")
         self.result = dtype if dtype in FLOATS else "f16"
-        if activation not in ACTIVATIONS:
-            raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
-        read = {name: call.read(name, one) for name, one in matrices.items() if one is not None}
+        word("activation", activation, ACTIVATIONS)
+        read = {name: call.read(name, one) for name, one in matrices.items() if one is not None or name != "up"}
         gate = read["gate"].require(ndim=3, dtype=dtype).contiguous()
         self.matrices, inter, hidden = gate.shape
         if hidden != rows.shape[1]:

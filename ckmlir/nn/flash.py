@@ -15,6 +15,7 @@ import numpy as np
 from ckmlir.nn.attention import UNBOUNDED, attention, attention_varlen, beside, numbers_of, starts_of
 from ckmlir.nn.cached_attention import attention_paged, attention_with_kvcache
 from ckmlir.nn.calls import Call
+from ckmlir.nn.plain import number
 from ckmlir.runtime.device import DeviceError
 
 
@@ -80,10 +81,10 @@ def flash_attn_varlen_func(
         DeviceError, RequestError: as `attention_varlen`; a sequence longer than max_seqlen_q or max_seqlen_k; dropout
             with a block_table.
     """
-    starts = {"q": numbers_of(cu_seqlens_q), "k": numbers_of(cu_seqlens_k)}
+    starts = {"q": numbers_of("cu_seqlens_q", cu_seqlens_q), "k": numbers_of("cu_seqlens_k", cu_seqlens_k)}
     for (side, numbers), most in zip(starts.items(), (max_seqlen_q, max_seqlen_k), strict=True):
         longest = int(np.diff(numbers).max(initial=0))
-        if most is not None and longest > most:
+        if most is not None and longest > number(f"max_seqlen_{side}", most, 0):
             raise DeviceError(f"max_seqlen_{side}={most}: a sequence has {longest}; expected at least that")
     options: dict[str, Any] = {
         "causal": causal, "window": window_size, "scale": softmax_scale, "softcap": softcap,

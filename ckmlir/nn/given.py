@@ -175,6 +175,8 @@ class Given:
     @property
     def has_rows(self) -> bool:
         """Whether `rows` takes it: rows are contiguous and all at one distance."""
+        if not self.shape:
+            return False
         flat = math.prod(self.shape[:-1]), self.shape[-1]
         return self._step == 1 and reshaped_strides(self.shape, self.strides, flat) is not None
 

@@ -8,6 +8,7 @@ from typing import Any
 from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.plain import number
 from ckmlir.runtime.device import DeviceError
 
 
@@ -116,8 +117,7 @@ def histogram(x: Any, bins: int, *, stream: object = None) -> Any:
     given = call.read("x", x).require(dtype="i32")
     rows = given.rows()
     count, length = rows.shape
-    if bins < 1:
-        raise DeviceError(f"bins={bins}: expected at least one")
+    bins = number("bins", bins, 1)
     shape = (*given.shape[:-1], bins)
     if count and not length:  # rows that have nothing to count
         return constant(call, given, 0, count * bins, "i32").reshaped(*shape).array

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from ckmlir.nn import plain
 from ckmlir.nn.attention import (
     UNBOUNDED,
     VARYING,
@@ -52,7 +53,10 @@ def sparse_attention(
     arrays, keys = read_batches(call, (q, k, v), causal, window, scale, layout)
     sizes = [keys[name] for name in ("b", "h", "sq", "sk")]
     b, h, rows, columns = (int(str(one)) for one in sizes)
-    down, across = (-(-length // size) for length, size in zip((rows, columns), block_size, strict=True))
+    lengths = plain.numbers("block_size", block_size)
+    if len(lengths) != 2 or min(lengths) < 1:
+        raise DeviceError(f"block_size={lengths}: expected queries and keys of a block")
+    down, across = (-(-length // size) for length, size in zip((rows, columns), lengths, strict=True))
     if (block_map is None) == (block_list is None) or (block_list is None) != (block_counts is None):
         raise DeviceError("block_map, block_list, block_counts: expected a map, or a list and counts")
     lists: dict[str, Given | None]

@@ -7,6 +7,7 @@ from typing import Any
 from ckmlir.nn.calls import Call
 from ckmlir.nn.convolutions import Numbers, each
 from ckmlir.nn.given import Given
+from ckmlir.nn.plain import number
 from ckmlir.runtime.device import DeviceError
 
 
@@ -112,7 +113,8 @@ def im2col(
     if not 3 <= given.ndim <= 5:
         raise DeviceError(f"x: shape {given.shape}; expected images, one to three spatial dimensions, and channels")
     n, *image, channels = given.shape
-    if groups < 1 or channels % groups:
+    groups = number("groups", groups, 1)
+    if channels % groups:
         raise DeviceError(f"groups={groups}: x has {channels} channels; expected a divisor")
     keys, positions = _geometry(tuple(image), (kernel_size, stride, padding, dilation), False)
     keys |= {"n": n, "g": groups, "c": channels // groups, "dtype": given.dtype, "align": given.base}

@@ -11,6 +11,7 @@ import numpy as np
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.plain import word
 from ckmlir.ops.contraction.sparsity import index_bytes, kept
 from ckmlir.runtime.device import DeviceError
 
@@ -207,8 +208,8 @@ def epilogue(
 
     Raises DeviceError for an unknown activation, and for arrays of another shape, or another type than `dtype`.
     """
-    if activation is not None and activation not in ACTIVATIONS:
-        raise DeviceError(f"activation={activation}: expected one of {', '.join(ACTIVATIONS)}")
+    if activation is not None:
+        word("activation", activation, ACTIVATIONS)
     expression, sides = "acc", dict[str, tuple[str, Given]]()
     if bias is not None:
         sides["d0"] = "row", call.read("bias", bias).require(shape=shape[-1:], dtype=dtype)

@@ -16,6 +16,7 @@ from typing import Any
 from ckmlir import nn
 from ckmlir.nn.einsum import read_equation
 from ckmlir.nn.gradients import NoGradient
+from ckmlir.runtime.device import DeviceError
 
 torch: Any = importlib.import_module("torch")  # typed alike whether it is installed or not
 
@@ -189,6 +190,9 @@ def recorded(name: str, call: BoundArguments) -> Any:
             raise NoGradient(f"{name}: tensors require gradients, which it does not have with {told}")
         elif taken[what] in NUMBERS and isinstance(value, Sequence):
             given[what] = torch.tensor(value, dtype=torch.int32)
+        elif taken[what] in NUMBERS and not isinstance(value, torch.Tensor):
+            found = type(value).__name__
+            raise DeviceError(f"{name}: tensors require gradients, and {what} is {found}; expected a tensor")
     found = getattr(torch.ops.ckmlir, name)(**given)
     return found[0] if name in WITH_LOGARITHMS and not wants_logarithms else found
 

@@ -10,6 +10,8 @@ from typing import Any
 from ckmlir.nn.calls import Call, constant, dtype_name
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, elements_in, pitch_of
+from ckmlir.nn.plain import numbers
+from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
 
@@ -314,7 +316,8 @@ def _row_shape(x: Given, normalized: int | Sequence[int] | None) -> tuple[int, .
         raise DeviceError("x: a number has no rows; expected at least one dimension")
     if normalized is None:
         return x.shape[-1:]
-    shape = (normalized,) if isinstance(normalized, int) else tuple(normalized)
+    single = whole(normalized)
+    shape = numbers("normalized_shape", normalized) if single is None else (single,)
     if not shape or shape != x.shape[-len(shape) :]:
         raise DeviceError(f"normalized_shape={shape}: x has shape {x.shape}; expected its last dimensions")
     return shape

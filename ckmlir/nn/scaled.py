@@ -14,6 +14,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, elements_in, pitch_of
+from ckmlir.nn.plain import shown
 from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, pair_of, transposed
 from ckmlir.ops.dtypes import POWER, find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -51,6 +52,8 @@ def scaled_linear(
         RequestError: the chip lacks the type.
     """
     call = Call(stream)
+    if not isinstance(packed, Sequence) or len(packed) != 2:
+        raise DeviceError(f"packed={shown(packed)}: expected a word or None for x, and one for weight")
     given, w = call.read("x", x, packed[0]), call.read("weight", weight, packed[1]).require(ndim=2)
     if not given.ndim or _length(given) != _length(w):
         raise DeviceError(f"x of shape {given.shape} and weight of shape {w.shape}: expected rows of {_length(w)}")

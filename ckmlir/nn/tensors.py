@@ -11,6 +11,7 @@ import numpy as np
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import WIDEST, Given, pitch_of
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.plain import numbers
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.runtime.device import DeviceError
 
@@ -91,9 +92,10 @@ def permute(x: Any, dims: Sequence[int], *, out: Any = None, stream: object = No
     """
     call = Call(stream)
     given = call.read("x", x)
+    dims = numbers("dims", dims)
     order = tuple(dim + given.ndim if dim < 0 else dim for dim in dims)
     if sorted(order) != list(range(given.ndim)):
-        raise DeviceError(f"dims={tuple(dims)}: expected each of {given.ndim} dimensions once")
+        raise DeviceError(f"dims={dims}: expected each of {given.ndim} dimensions once")
     result = call.out("out", out, tuple(given.shape[dim] for dim in order), given.dtype)
     y = None if result is None else result.contiguous()
     if not order:

@@ -17,7 +17,7 @@ import numpy as np
 
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.errors import suggest
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.request import RequestError, show
 from ckmlir.targets import Target
 
 
@@ -139,7 +139,7 @@ def find_dtype(name: str) -> Dtype:
     if name in _ASIDE:
         return _ASIDE[name]
     if name not in DTYPES:
-        raise RequestError(f"unknown dtype {name!r}; {suggest(name, DTYPES)}")
+        raise RequestError(f"unknown dtype {show(name)!r}; {suggest(name, DTYPES)}")
     return DTYPES[name]
 
 

@@ -227,7 +227,7 @@ def show(value: object) -> str:
         value = AUTO
     elif isinstance(value, bool):
         value = int(value)
-    text = str(value)
+    text = " ".join(str(value).split())  # of one line
     return text if len(text) <= 60 else text[:57] + "..."
 
 

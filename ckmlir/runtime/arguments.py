@@ -82,8 +82,12 @@ def _of_torch(array: Any) -> ArrayView:
     if kind not in ("cuda", "cpu"):  # PyTorch for ROCm calls its GPUs cuda
         raise DeviceError(f"an array on {array.device}: expected the host or a GPU of HIP")
     dtype = str(array.dtype).removeprefix("torch.")
+    try:
+        address = array.data_ptr()
+    except RuntimeError:
+        raise DeviceError(f"a tensor that is {array.layout}: expected one with strides") from None
     ordinal = array.device.index if kind == "cuda" else None
-    return ArrayView(array.data_ptr(), tuple(array.shape), tuple(array.stride()), dtype, kind == "cuda", ordinal, array)
+    return ArrayView(address, tuple(array.shape), tuple(array.stride()), dtype, kind == "cuda", ordinal, array)
 
 
 def _of_interface(array: Any, interface: dict[str, Any]) -> ArrayView:

@@ -360,7 +360,7 @@ Q = np.zeros((1, 4, 2, 32), np.float16)
         (lambda: nn.layer_norm(np.zeros((), np.float16)), "x: a number has no rows; expected at least one dimension"),
         (lambda: nn.layer_norm(X, return_sum=True), "return_sum: there is no residual"),
         (lambda: nn.softmax(np.ma.masked_array(X)), "a masked array: the mask would be ignored"),
-        (lambda: nn.attention(Q, Q, Q, layout="bsh"), "layout=bsh: expected bshd or bhsd"),
+        (lambda: nn.attention(Q, Q, Q, layout="bsh"), "layout=bsh: expected one of bshd, bhsd"),
         (lambda: nn.attention(Q, Q[0], Q), "k: shape (4, 2, 32); expected 4 dimensions"),
         (lambda: nn.attention(Q, Q[..., :16], Q), "expected as many channels"),
         (lambda: nn.attention(Q, Q, Q[:, :3]), "expected as many batches, keys and heads in k and v"),

@@ -240,3 +240,11 @@ def test_odd_sizes_spill_nothing(chip: str, dtype: str, layout: str, number: int
     kernel = compile_kernel(GEMM, spec, target)
     found = kernel.code_object.kernel(kernel.kernel_name).metadata
     assert (found.vgpr_spill_count, found.sgpr_spill_count, found.private_segment_size) == (0, 0, 0)
+
+
+def test_a_step_of_part_of_a_byte_is_refused() -> None:
+    """A block of one element of 4 bits along K that a schedule would copy to LDS."""
+    operator, target = find_operator("gemm_quant"), get_target("gfx942")
+    keys = {"b_dtype": "i4", "a_scale": "tensor", "b_scale": "column", "block": (16, 16, 1), "wave": (1, 1)}
+    problem = operator.problem(**keys, schedule="async_wide")
+    assert "expected a multiple of 32 along k" in str(operator.validate(operator.spec(problem, target), target)[0])
