@@ -13,9 +13,10 @@ from ckmlir.ops.request import Integer, Key, Real, RequestError, show, whole
 
 @dataclass(frozen=True)
 class Lengths(Key):
-    """Several positive whole numbers, `128x128x64` or a sequence of integers."""
+    """Several positive whole numbers, `128x128x64` or a sequence of integers; `usual` are those that operators take."""
 
     count: int
+    usual: tuple[tuple[int, ...], ...] = ()
 
     @property
     def form(self) -> str:
@@ -33,6 +34,8 @@ class Lengths(Key):
         return lengths
 
     def sample(self, random: Random, request: Mapping[str, object]) -> object:
+        if self.usual and random.random() < 0.9:
+            return random.choice(self.usual)
         return tuple(2 ** random.randint(0, 8) for _ in range(self.count))
 
 

@@ -15,6 +15,8 @@ from ckmlir.targets import TARGETS
 GIVEN = 0.85
 OPTIONAL = 0.2
 """How often a key is given: one with a default of its own, and one that follows from others."""
+FEW = 0.25
+"""Share of the requests with few keys, in which each is given so much more seldom: what one asks for by itself."""
 REPAIRS = 12
 """How often a request that is refused loses the key that the refusal names, or any."""
 CHECKED, GUARDED = 0.2, 0.5
@@ -26,8 +28,9 @@ def draw(operator: str, random: Random) -> Trial:
     keys = find_operator(operator).keys
     request: dict[str, object] = {key.name: key.default for key in keys}
     given: dict[str, str] = {}
+    less = FEW if random.random() < FEW else 1.0
     for key in keys:
-        if random.random() < _share(key):
+        if random.random() < less * _share(key):
             value = key.sample(random, request)
             request[key.name] = key.read(value)
             given[key.name] = key.text(value)
@@ -54,7 +57,7 @@ def run(operator: str, random: Random) -> tuple[Trial, Outcome, int]:
     outcome = attempt(trial)
     while outcome.kind == REFUSED and refusals < REPAIRS and trial.keys:
         refusals += 1
-        named = [key for key in trial.keys if re.search(rf"\b{key}\b", outcome.reason)]
+        named = [key for key in trial.keys if re.search(rf"\b{key}s?\b", outcome.reason)]
         lost = random.choice(named or sorted(trial.keys))
         kept = {key: text for key, text in trial.keys.items() if key != lost}
         arch = random.choice(tuple(TARGETS)) if "8-bit floating point" in outcome.reason else trial.arch

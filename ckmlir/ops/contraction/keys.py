@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import product
 from typing import Any
 
 from ckmlir.ops.contraction.contraction_spec import (
@@ -52,10 +53,18 @@ PITCHES = (
     Pitch("ldb", None, "elements from one row of array b to the next", minimum=1, of=("n", "k")),
     Pitch("ldc", None, "elements from one row of array c to the next", minimum=1),
 )
+_DEPTHS = (4, 8, 16, 32, 64, 128)
+"""Of matrix instructions."""
 PLAN_KEYS = (
-    Lengths("block", None, "tile m x n x k of a workgroup", 3),
-    Lengths("wave", None, "waves of a workgroup along m x n", 2),
-    Lengths("mfma", None, "shape m x n x k of the matrix instruction", 3),
+    Lengths(
+        "block", None, "tile m x n x k of a workgroup", 3,
+        tuple(product((16, 32, 64, 128, 256), (16, 32, 64, 128, 256), (16, 32, 64, 128))),
+    ),
+    Lengths("wave", None, "waves of a workgroup along m x n", 2, tuple(product((1, 2, 4), repeat=2))),
+    Lengths(
+        "mfma", None, "shape m x n x k of the matrix instruction", 3,
+        tuple((side, side, depth) for side, deepest in ((16, 128), (32, 64)) for depth in _DEPTHS if depth <= deepest),
+    ),
     Choice(
         "epilogue",
         None,
