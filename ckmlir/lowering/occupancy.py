@@ -43,7 +43,7 @@ def kernel_occupancy(
 
     workgroup_size: threads it is launched with; by default the most that it was compiled for. dynamic_lds: bytes.
 
-    Raises CodeObjectError for a kernel that is not there, UnsupportedTarget for an unknown chip of ours, and
+    Raises CodeObjectError for a kernel that is not there, UnsupportedTarget for an unknown chip, and
     ValueError when not even one workgroup fits.
     """
     found = code_object.kernel(kernel)

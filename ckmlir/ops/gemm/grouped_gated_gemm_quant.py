@@ -15,8 +15,8 @@ from ckmlir.ops.contraction.contraction_spec import operand_names, output_names
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.gemm.gated_gemm import PRODUCTS
 from ckmlir.ops.gemm.gated_gemm_quant import OPERATOR as GATED
-from ckmlir.ops.gemm.grouped_gemm import LAUNCH_KEYS, place_keys
 from ckmlir.ops.gemm.grouped_gemm_quant import OF_EACH, OWN, GroupedGemmQuant
+from ckmlir.ops.gemm.grouped_keys import LAUNCH_KEYS, place_keys
 
 
 class GroupedGatedGemmQuant(GroupedGemmQuant):

@@ -37,8 +37,6 @@ from ckmlir.ops.contraction.grouped import (
     TABLE,
     ForEach,
     GroupedProblem,
-    PitchForEach,
-    PlaceForEach,
     RealForEach,
     all_arrays,
     arrays_of,
@@ -63,47 +61,14 @@ from ckmlir.ops.contraction.validity import invalid_fields
 from ckmlir.ops.contraction.wishes import wish_of
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.gemm.gemm import OPERATOR as GEMM
+from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
 from ckmlir.ops.operator import NOTHING, Argument, ArraySpec, Launch, Operator, Run, Step, array_spec
-from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Flag, Integer, Key, RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError
 from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason, unlike
 from ckmlir.ops.steps import OWN_KERNEL, PackOnHost, Workspace, place_of
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
-
-EACH = (
-    ForEach("m", None, "rows of each C, or one number for all; by default 64, 128, …, of 4 products if no key says"),
-    ForEach("n", (256,), "columns of each C"),
-    ForEach("k", (128,), "length of each product's sums; 0 gives zeros"),
-    PitchForEach("lda", None, "elements from one row of each a to the next", 1, of=("m", "k")),
-    PitchForEach("ldb", None, "elements from one row of each b to the next", 1, of=("n", "k")),
-    PitchForEach("ldc", None, "elements from one row of each c to the next", 1, of=("n",)),
-    ForEach("split_k", (1,), "parts of each product's sums, computed by workgroups of their own", 1),
-)
-NUMBERS = tuple(RealForEach(name, (1.0,), "a number of each product that op may name") for name in SCALARS)
-"""Those of expressions."""
-
-
-def place_keys(names: Sequence[str]) -> tuple[Key, ...]:
-    """The keys of arrays that hold matrices of all products."""
-    return tuple(
-        key
-        for name in names
-        for key in (
-            PlaceForEach(
-                f"{name}_at", None, f"elements of one array {name} at which each {name} begins; by default {name}_0, …"
-            ),
-            Integer(f"{name}_size", None, "elements of that array; by default as far as the products reach"),
-        )
-    )
-
-
-PLACES = place_keys("abc")
-TABLES = ("host", "device")
-LAUNCH_KEYS = (
-    Flag("persistent", None, "whether workgroups stay and take block after block; by default where that is faster"),
-    Choice("table", "host", "where the table of products comes from: packed on the host, or an input", TABLES),
-)
 
 
 class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):

@@ -17,7 +17,8 @@ from ckmlir.ops.contraction.grouped import ForEach, PitchForEach, RealForEach
 from ckmlir.ops.contraction.operator import ContractionOperator
 from ckmlir.ops.gemm.gemm_quant import COMBINATIONS
 from ckmlir.ops.gemm.gemm_quant import OPERATOR as GEMM_QUANT
-from ckmlir.ops.gemm.grouped_gemm import EACH, LAUNCH_KEYS, NUMBERS, PLACES, GroupedGemm
+from ckmlir.ops.gemm.grouped_gemm import GroupedGemm
+from ckmlir.ops.gemm.grouped_keys import EACH, LAUNCH_KEYS, NUMBERS, PLACES
 from ckmlir.targets import Target
 
 WHOLE = tuple(key for key in EACH if key.name != "split_k")
