@@ -16,6 +16,7 @@ from ckmlir import __version__
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
 from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
+from ckmlir.tools.progress import begin_silence
 
 DISAGREES = 1
 
@@ -74,6 +75,7 @@ class Parser(PrintingParser):
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run the tool with `arguments` (default: the process's); returns the exit status."""
+    begin_silence()
     words = sys.argv[1:] if arguments is None else list(arguments)
     return with_standard_output("ckmlir", lambda: _status(words))
 

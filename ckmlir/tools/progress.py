@@ -1,4 +1,4 @@
-"""What a command is doing, on stderr: at once on a terminal, elsewhere only of what takes long."""
+"""What a command is doing, on stderr: at once on a terminal, elsewhere only when it has said nothing for long."""
 
 from __future__ import annotations
 
@@ -10,7 +10,20 @@ from contextlib import contextmanager
 from typing import TextIO
 
 SILENT_SECONDS = 5.0
-"""What takes no longer leaves no trace where stderr is not a terminal."""
+"""So long may a command say nothing where stderr is not a terminal."""
+SHORT = 0.2
+"""What takes no longer than this share of it leaves no trace, however long the silence before."""
+
+
+class _Silence:
+    """When the command last said something, or began."""
+
+    since: float | None = None
+
+
+def begin_silence() -> None:
+    """A command begins: from here on its silence counts, whatever the steps that make it up."""
+    _Silence.since = time.monotonic()
 
 
 @contextmanager
@@ -18,7 +31,8 @@ def progress(text: str) -> Iterator[None]:
     """Say `text` while the block runs.
 
     A terminal shows it at once, with the seconds that it has taken so far, and it is gone afterwards. Anything else, as
-    a file of a batch system, gets one line once the block has taken `SILENT_SECONDS`.
+    a file of a batch system, gets one line once there was silence for `SILENT_SECONDS`: several blocks that each take a
+    little less must not add up to a command that seems to hang.
     """
     over = threading.Event()
     show = _on_terminal if sys.stderr.isatty() else _in_file
@@ -44,5 +58,8 @@ def _on_terminal(text: str, over: threading.Event, stream: TextIO) -> None:
 
 
 def _in_file(text: str, over: threading.Event, stream: TextIO) -> None:
-    if not over.wait(SILENT_SECONDS):
+    begin = time.monotonic()
+    silent = 0.0 if _Silence.since is None else begin - _Silence.since
+    if not over.wait(max(SILENT_SECONDS - silent, SHORT * SILENT_SECONDS)):
         print(f"ckmlir: {text} …", file=stream, flush=True)
+        _Silence.since = time.monotonic()

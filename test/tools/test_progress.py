@@ -8,6 +8,7 @@ import time
 import pytest
 
 from ckmlir.tools import progress as module
+from ckmlir.tools.cli import main
 from ckmlir.tools.progress import progress
 
 
@@ -23,6 +24,28 @@ def test_a_file_gets_a_line_of_what_takes_long(
     with progress("making arrays"):
         time.sleep(0.3)
     assert capsys.readouterr().err == "ckmlir: making arrays …\n"
+
+
+def test_steps_that_are_each_short_do_not_add_up_to_silence(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(module, "SILENT_SECONDS", 1.0)
+    module.begin_silence()
+    with progress("making arrays"):
+        time.sleep(0.7)
+    with progress("computing the reference"):
+        time.sleep(0.7)
+    assert capsys.readouterr().err == "ckmlir: computing the reference …\n"
+    with progress("writing"):  # there was a word just now
+        time.sleep(0.3)
+    assert capsys.readouterr().err == ""
+
+
+def test_a_command_begins_with_silence(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module._Silence, "since", 0.0)
+    begin = time.monotonic()
+    assert main(["cache", "show"]) == 0
+    assert module._Silence.since is not None and module._Silence.since >= begin
 
 
 def test_a_file_gets_nothing_of_what_is_short(capsys: pytest.CaptureFixture[str]) -> None:
