@@ -16,6 +16,7 @@ from ckmlir.nn.array import Array
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
+from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
 UNBOUNDED = (-1, -1)
@@ -23,6 +24,7 @@ VARYING = ("sq", "sk", "q_strides", "k_strides", "v_strides", "o_strides")
 """Keys that change with the lengths of sequences."""
 
 
+@checked
 @differentiable
 def attention(
     q: Any,
@@ -80,6 +82,7 @@ def attention(
     return (o, found["lse"].array) if return_lse else o
 
 
+@checked
 @differentiable
 def attention_varlen(
     q: Any,

@@ -19,9 +19,11 @@ from ckmlir.nn.attention import (
 )
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
+from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
 
+@checked
 def attention_backward(
     dout: Any,
     q: Any,
@@ -67,6 +69,7 @@ def attention_backward(
     return found["dq"].array, found["dk"].array, found["dv"].array
 
 
+@checked
 def attention_varlen_backward(
     dout: Any,
     q: Any,

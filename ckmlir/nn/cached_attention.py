@@ -23,12 +23,14 @@ from ckmlir.nn.attention import (
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.indexed import vector
+from ckmlir.nn.plain import checked
 from ckmlir.nn.tensors import elementwise
 from ckmlir.runtime.device import DeviceError
 
 VARYING = ("sq", "q_strides", "o_strides")
 
 
+@checked
 def attention_with_kvcache(
     q: Any, k_cache: Any, v_cache: Any, k: Any = None, v: Any = None, rotary_cos: Any = None, rotary_sin: Any = None,
     cache_seqlens: Any = None, cache_batch_idx: Any = None, cache_leftpad: Any = None, block_table: Any = None, *,
@@ -103,6 +105,7 @@ def attention_with_kvcache(
     return (o, found["lse"].array) if return_lse else o
 
 
+@checked
 def attention_paged(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, seqused_k: Any, block_table: Any, *, causal: bool = True,
     window: Sequence[int] = UNBOUNDED, scale: float | None = None, softcap: float = 0.0, alibi_slopes: Any = None,
@@ -137,6 +140,7 @@ def attention_paged(
     return _packed_queries(call, operator, (q, k_cache, v_cache), cu_seqlens_q, (entries * page,) * b, lists, how)
 
 
+@checked
 def attention_page_lists(
     q: Any, k_cache: Any, v_cache: Any, cu_seqlens_q: Any, kv_indptr: Any, kv_page_indices: Any,
     kv_last_page_lens: Any, *, causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None,

@@ -7,10 +7,11 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.convolutions import Numbers, geometry, weights_of_groups, with_groups
-from ckmlir.nn.plain import numbers
+from ckmlir.nn.plain import checked, numbers
 from ckmlir.runtime.device import DeviceError
 
 
+@checked
 def conv1d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
     dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
@@ -20,6 +21,7 @@ def conv1d_input(
     return _of_images(1, input_size, weight, grad_output, how, groups, channels_last, out, stream)
 
 
+@checked
 def conv2d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
     dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
@@ -42,6 +44,7 @@ def conv2d_input(
     return _of_images(2, input_size, weight, grad_output, how, groups, channels_last, out, stream)
 
 
+@checked
 def conv3d_input(
     input_size: Sequence[int], weight: Any, grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
     dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
@@ -51,6 +54,7 @@ def conv3d_input(
     return _of_images(3, input_size, weight, grad_output, how, groups, channels_last, out, stream)
 
 
+@checked
 def conv1d_weight(
     x: Any, weight_size: Sequence[int], grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
     dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
@@ -60,6 +64,7 @@ def conv1d_weight(
     return _of_weights(1, x, weight_size, grad_output, how, groups, channels_last, out, stream)
 
 
+@checked
 def conv2d_weight(
     x: Any, weight_size: Sequence[int], grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
     dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,
@@ -82,6 +87,7 @@ def conv2d_weight(
     return _of_weights(2, x, weight_size, grad_output, how, groups, channels_last, out, stream)
 
 
+@checked
 def conv3d_weight(
     x: Any, weight_size: Sequence[int], grad_output: Any, stride: Numbers = 1, padding: Numbers | str = 0,
     dilation: Numbers = 1, groups: int = 1, *, channels_last: bool = False, out: Any = None, stream: object = None,

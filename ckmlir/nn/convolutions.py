@@ -9,7 +9,7 @@ from ckmlir.nn import plain
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable
-from ckmlir.nn.plain import number, word
+from ckmlir.nn.plain import checked, number, word
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.ops.request import show, whole
 from ckmlir.runtime.device import DeviceError
@@ -17,6 +17,7 @@ from ckmlir.runtime.device import DeviceError
 Numbers = int | Sequence[int]
 
 
+@checked
 @differentiable
 def conv1d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
@@ -28,6 +29,7 @@ def conv1d(
     return _convolved(1, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
+@checked
 @differentiable
 def conv2d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,
@@ -59,6 +61,7 @@ def conv2d(
     return _convolved(2, x, weight, bias, given, groups, activation, residual, channels_last, out, stream)
 
 
+@checked
 @differentiable
 def conv3d(
     x: Any, weight: Any, bias: Any = None, stride: Numbers = 1, padding: Numbers | str = 0, dilation: Numbers = 1,

@@ -9,6 +9,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, pitch_of
+from ckmlir.nn.plain import checked
 from ckmlir.nn.products import output_type
 from ckmlir.ops.moe.routing import most_units
 from ckmlir.runtime.device import DeviceError
@@ -72,6 +73,7 @@ def sort_experts(
     return SortedExperts(ids, weights, counted, totals, tokens, experts, topk, unit, mask is not None)
 
 
+@checked
 def expert_matmul(
     a: Any,
     b: Any,

@@ -7,7 +7,7 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
-from ckmlir.nn.plain import word
+from ckmlir.nn.plain import checked, word
 from ckmlir.nn.products import ACTIVATIONS
 from ckmlir.runtime.device import DeviceError
 
@@ -15,6 +15,7 @@ SCALES = ("x_scale", "gate_scale", "up_scale", "down_scale", "smooth")
 """What matrices of 8 bits come with, all f32."""
 
 
+@checked
 def moe(
     x: Any,
     gate: Any,
@@ -69,6 +70,7 @@ def moe(
     return layer.run("moe_layer", keys, {"logits": logits}, out)
 
 
+@checked
 def fused_experts(
     x: Any,
     gate: Any,

@@ -15,10 +15,11 @@ import numpy as np
 from ckmlir.nn.attention import UNBOUNDED, attention, attention_varlen, beside, numbers_of, starts_of
 from ckmlir.nn.cached_attention import attention_paged, attention_with_kvcache
 from ckmlir.nn.calls import Call
-from ckmlir.nn.plain import number
+from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 
 
+@checked
 def flash_attn_func(
     q: Any, k: Any, v: Any, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
     window_size: Sequence[int] = UNBOUNDED, softcap: float = 0.0, alibi_slopes: Any = None,
@@ -60,6 +61,7 @@ def flash_attn_kvpacked_func(q: Any, kv: Any, *args: Any, **options: Any) -> Any
     return flash_attn_func(q, k, v, *args, **options)
 
 
+@checked
 def flash_attn_varlen_func(
     q: Any, k: Any, v: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int | None = None,
     max_seqlen_k: int | None = None, dropout_p: float = 0.0, softmax_scale: float | None = None, causal: bool = False,
@@ -103,6 +105,7 @@ def flash_attn_varlen_func(
     return (*found, None) if return_attn_probs else found
 
 
+@checked
 def flash_attn_varlen_qkvpacked_func(
     qkv: Any, cu_seqlens: Any, max_seqlen: int | None = None, *args: Any, **options: Any
 ) -> Any:
@@ -111,6 +114,7 @@ def flash_attn_varlen_qkvpacked_func(
     return flash_attn_varlen_func(q, k, v, cu_seqlens, cu_seqlens, max_seqlen, max_seqlen, *args, **options)
 
 
+@checked
 def flash_attn_varlen_kvpacked_func(
     q: Any, kv: Any, cu_seqlens_q: Any, cu_seqlens_k: Any, max_seqlen_q: int | None = None,
     max_seqlen_k: int | None = None, *args: Any, **options: Any,
@@ -120,6 +124,7 @@ def flash_attn_varlen_kvpacked_func(
     return flash_attn_varlen_func(q, k, v, cu_seqlens_q, cu_seqlens_k, max_seqlen_q, max_seqlen_k, *args, **options)
 
 
+@checked
 def flash_attn_with_kvcache(
     q: Any, k_cache: Any, v_cache: Any, k: Any = None, v: Any = None, rotary_cos: Any = None, rotary_sin: Any = None,
     cache_seqlens: Any = None, cache_batch_idx: Any = None, cache_leftpad: Any = None, block_table: Any = None,

@@ -8,10 +8,11 @@ from typing import Any
 from ckmlir.nn.calls import Call, constant
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, pitch_of
-from ckmlir.nn.plain import number
+from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 
 
+@checked
 def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
     """The places of every row's elements in the order of their values: `torch.argsort` with stable=True.
 
@@ -36,6 +37,7 @@ def argsort(x: Any, dim: int = -1, descending: bool = False, *, stream: object =
     return found["indices"].reshaped(*given.shape).array
 
 
+@checked
 def sort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = None) -> Any:
     """Every row's elements in order, and their places: `torch.sort` with stable=True.
 
@@ -58,6 +60,7 @@ def sort(x: Any, dim: int = -1, descending: bool = False, *, stream: object = No
     return found["y"].reshaped(*given.shape).array, found["indices"].reshaped(*given.shape).array
 
 
+@checked
 def cumsum(x: Any, dim: int = -1, *, exclusive: bool = False, stream: object = None) -> Any:
     """Running sums along every row: `torch.cumsum`.
 

@@ -24,9 +24,11 @@ from ckmlir.nn.cached_attention import dense
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given
 from ckmlir.nn.indexed import vector
+from ckmlir.nn.plain import checked
 from ckmlir.runtime.device import DeviceError
 
 
+@checked
 def sparse_attention(
     q: Any, k: Any, v: Any, block_map: Any = None, *, block_list: Any = None, block_counts: Any = None,
     deltas: bool = False, block_size: tuple[int, int] = (128, 128), pv_threshold: float | None = None,
@@ -81,6 +83,7 @@ def sparse_attention(
     return (o, found["lse"].array) if return_lse else o
 
 
+@checked
 def sage_attention(
     q: Any, k: Any, v: Any, q_scale: Any, k_scale: Any, v_scale: Any = None, *, granularity: str = "block",
     causal: bool = False, window: Sequence[int] = UNBOUNDED, scale: float | None = None, dtype: str = "bf16",
@@ -120,6 +123,7 @@ def sage_attention(
     return (o, found["lse"].array) if return_lse else o
 
 
+@checked
 def hstu_attention(
     q: Any, k: Any, v: Any, cu_seqlens: Any, *, num_targets: Any = None, causal: bool = True, contextual: int = 0,
     window: int = 0, full: int = 0, scale: float | None = None, attn_scale: float | None = None,

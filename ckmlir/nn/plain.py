@@ -1,12 +1,18 @@
-"""Arguments that are no arrays: whole numbers, several of them, and words. What is none is refused by its name."""
+"""Arguments that are no arrays: flags, numbers, several of them, and words. What is none is refused by its name."""
 
 from __future__ import annotations
 
-from collections.abc import Collection
-from typing import Any
+import math
+from collections.abc import Callable, Collection
+from functools import wraps
+from inspect import signature
+from typing import Any, ParamSpec, TypeVar
 
 from ckmlir.ops.request import show, whole
 from ckmlir.runtime.device import DeviceError
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 def shown(value: object) -> str:
@@ -40,3 +46,55 @@ def word(what: str, value: object, known: Collection[str]) -> str:
     if not isinstance(value, str) or value not in known:
         raise DeviceError(f"{what}={shown(value)}: expected one of {', '.join(known)}")
     return value
+
+
+def flag(value: object) -> bool:
+    """Whether a value says yes or no: a bool of whatever library, 1 or 0."""
+    return isinstance(value, bool) or whole(value) in (0, 1)
+
+
+def real(value: Any) -> bool:
+    """Whether a value is a finite number of whatever library; an array of one element is, if it has no dimensions."""
+    if isinstance(value, str) or getattr(value, "shape", ()) != ():
+        return False
+    try:
+        return math.isfinite(float(value))
+    except (TypeError, ValueError, OverflowError, RuntimeError, NotImplementedError):  # no number; one without a value
+        return False
+
+
+def checked(function: Callable[P, R]) -> Callable[P, R]:
+    """A function that refuses what is no flag or number where its annotations say that it takes one.
+
+    Whole numbers with a least value are read by `number` where they are needed.
+    """
+    parameters = signature(function).parameters
+    names = list(parameters)
+    kinds = {name: KINDS[one.annotation] for name, one in parameters.items() if one.annotation in KINDS}
+
+    def check(what: str, value: object) -> None:
+        if what not in kinds:
+            return
+        accepts, expected = kinds[what]
+        if value is not parameters[what].default and not accepts(value):
+            told = type(value).__name__ if hasattr(value, "shape") else shown(value)
+            raise DeviceError(f"{what}={told}: expected {expected}")
+
+    @wraps(function)
+    def call(*args: P.args, **kwargs: P.kwargs) -> R:
+        for what, value in zip(names, args, strict=False):  # what are too many, Python says
+            check(what, value)
+        for what, value in kwargs.items():
+            check(what, value)
+        return function(*args, **kwargs)
+
+    return call
+
+
+KINDS: dict[str, tuple[Callable[[Any], bool], str]] = {
+    "bool": (flag, "True or False"),
+    "float": (real, "a finite number"),
+    "float | None": (lambda value: value is None or real(value), "a finite number"),
+    "int | None": (lambda value: value is None or whole(value) is not None, "a whole number"),
+}
+"""By annotation: what is taken for such an argument, and how it is called."""

@@ -7,10 +7,11 @@ from typing import Any
 from ckmlir.nn.calls import Call
 from ckmlir.nn.convolutions import Numbers, each
 from ckmlir.nn.given import Given
-from ckmlir.nn.plain import number
+from ckmlir.nn.plain import checked, number
 from ckmlir.runtime.device import DeviceError
 
 
+@checked
 def max_pool1d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, dilation: Numbers = 1,
     ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, stream: object = None,
@@ -20,6 +21,7 @@ def max_pool1d(
     return _pooled(1, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, stream)
 
 
+@checked
 def max_pool2d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, dilation: Numbers = 1,
     ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, stream: object = None,
@@ -46,6 +48,7 @@ def max_pool2d(
     return _pooled(2, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, stream)
 
 
+@checked
 def max_pool3d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, dilation: Numbers = 1,
     ceil_mode: bool = False, return_indices: bool = False, *, channels_last: bool = False, stream: object = None,
@@ -55,6 +58,7 @@ def max_pool3d(
     return _pooled(3, x, how, ceil_mode, {"op": "max", "index": return_indices}, channels_last, stream)
 
 
+@checked
 def avg_pool1d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, channels_last: bool = False, stream: object = None,
@@ -63,6 +67,7 @@ def avg_pool1d(
     return _averaged(1, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, stream)
 
 
+@checked
 def avg_pool2d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, channels_last: bool = False, stream: object = None,
@@ -83,6 +88,7 @@ def avg_pool2d(
     return _averaged(2, x, (kernel_size, stride, padding), ceil_mode, count_include_pad, channels_last, stream)
 
 
+@checked
 def avg_pool3d(
     x: Any, kernel_size: Numbers, stride: Numbers | None = None, padding: Numbers = 0, ceil_mode: bool = False,
     count_include_pad: bool = True, *, channels_last: bool = False, stream: object = None,

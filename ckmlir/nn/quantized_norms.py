@@ -7,8 +7,10 @@ from typing import Any
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import pitch_of
+from ckmlir.nn.plain import checked
 
 
+@checked
 def add_rms_norm_quantize(
     x: Any, residual: Any, weight: Any, eps: float = 1e-6, dtype: str = "i8", *, stream: object = None
 ) -> tuple[Any, Any, Any]:

@@ -10,7 +10,7 @@ from typing import Any
 from ckmlir.nn.calls import Call, constant, dtype_name
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, elements_in, pitch_of
-from ckmlir.nn.plain import numbers
+from ckmlir.nn.plain import checked, numbers
 from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
@@ -28,6 +28,7 @@ def _with_shape_left_out(function: Callable[..., Any]) -> Callable[..., Any]:
 
 
 @_with_shape_left_out
+@checked
 def layer_norm(
     x: Any,
     normalized_shape: int | Sequence[int] | None = None,
@@ -67,6 +68,7 @@ def layer_norm(
 
 
 @_with_shape_left_out
+@checked
 def rms_norm(
     x: Any,
     normalized_shape: int | Sequence[int] | None = None,
@@ -88,6 +90,7 @@ def rms_norm(
     return _normalized(call, "rmsnorm2d", given, shape, {"gamma": gamma}, eps, residual, return_sum, out)
 
 
+@checked
 def softmax(
     x: Any, dim: int = -1, *, scale: float = 1.0, mask: Any = None, out: Any = None, stream: object = None
 ) -> Any:
@@ -122,6 +125,7 @@ def softmax(
     return out if out is not None else found.reshaped(*given.shape).array
 
 
+@checked
 def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, stream: object = None) -> Any:
     """The k largest elements of every row, or smallest, in order, and their places: `torch.topk`.
 
@@ -147,6 +151,7 @@ def topk(x: Any, k: int, dim: int = -1, largest: bool = True, *, stream: object 
     return found["y"].reshaped(*shape).array, found["indices"].reshaped(*shape).array
 
 
+@checked
 def topk_softmax(
     x: Any, k: int, *, activation: str = "softmax", renormalize: bool = False, stream: object = None
 ) -> tuple[Any, Any]:
@@ -169,6 +174,7 @@ def topk_softmax(
     return found["weights"].array, found["indices"].array
 
 
+@checked
 def quantize(
     x: Any, dtype: str = "i8", *, by: str = "row", smooth: Any = None, scale: Any = None, powers: bool = False,
     stream: object = None,

@@ -14,7 +14,7 @@ import numpy as np
 
 from ckmlir.nn.calls import Call, dtype_name
 from ckmlir.nn.given import Given, elements_in, pitch_of
-from ckmlir.nn.plain import shown
+from ckmlir.nn.plain import checked, shown
 from ckmlir.nn.products import MOST_BATCH, epilogue, layout_of, pair_of, transposed
 from ckmlir.ops.dtypes import POWER, find_dtype
 from ckmlir.ops.operator import ceil_div
@@ -139,6 +139,7 @@ def scaled_grouped_matmul(
     return [found[f"c_{number}"].array for number in range(count)]
 
 
+@checked
 def linear_int4(
     x: Any, weight: Any, scale: Any, zeros: Any = None, bias: Any = None, activation: str | None = None, *,
     residual: Any = None, unsigned: bool = False, out: Any = None, stream: object = None,

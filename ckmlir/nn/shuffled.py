@@ -6,9 +6,11 @@ from typing import Any
 
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import pitch_of
+from ckmlir.nn.plain import number, shown
 from ckmlir.nn.products import epilogue, output_type
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
 
@@ -69,8 +71,7 @@ def linear_shuffled(
     given = call.read("x", x)
     rows = given.rows()
     _check_columns(columns)
-    if n < 0:
-        raise DeviceError(f"n={n}: expected 0 or more")
+    n = number("n", n, 0)
     k, wanted = rows.shape[1], output_type(rows.dtype, dtype)
     expected = shuffled_shape(n, k, columns, find_dtype(rows.dtype).bytes)
     shuffled = call.read("weight", weight).require(dtype=rows.dtype)
@@ -91,5 +92,5 @@ def linear_shuffled(
 
 
 def _check_columns(columns: int) -> None:
-    if columns not in COLUMNS:
-        raise DeviceError(f"columns={columns}: expected one of {', '.join(map(str, COLUMNS))}")
+    if whole(columns) not in COLUMNS:
+        raise DeviceError(f"columns={shown(columns)}: expected one of {', '.join(map(str, COLUMNS))}")

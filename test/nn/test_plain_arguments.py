@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 from collections.abc import Callable
 from typing import Any
 
@@ -9,7 +10,7 @@ import numpy as np
 import pytest
 
 from ckmlir import nn
-from ckmlir.nn.plain import number, numbers, word
+from ckmlir.nn.plain import KINDS, flag, number, numbers, real, word
 from ckmlir.runtime import DeviceError
 
 torch = pytest.importorskip("torch")
@@ -53,6 +54,8 @@ EXPERTS = (f16(4, 16, 32), f16(4, 16, 32), f16(4, 32, 16), f16(5, 4), 2)
     (lambda: nn.flash_attn_varlen_func(Q, Q, Q, STARTS, STARTS, "9", 9), "max_seqlen_q=9: expected a whole number"),
     (lambda: nn.sparse_attention(Q[None], Q[None], Q[None], block_size=(1,)), "expected queries and keys of a block"),
     (lambda: nn.moe(f16(5, 32), None, *EXPERTS[1:]), "gate: NoneType is not an array"),
+    (lambda: nn.shuffle_weight(W, columns=STARTS), r"columns=\[ 0 5 12\]: expected one of"),
+    (lambda: nn.linear_shuffled(X, W, STARTS), r"n=\[ 0 5 12\]: expected a whole number, 0 or more"),
     (lambda: nn.softmax(SPARSE), "a tensor that is torch.sparse_coo: expected one with strides"),
     (lambda: nn.linear(torch.ones(4, 8, requires_grad=True), W), "weight is ndarray; expected a tensor"),
 ])  # fmt: skip
@@ -61,6 +64,55 @@ def test_what_is_not_taken_is_named(call: Callable[[], object], told: str) -> No
         call()
     assert type(raised.value).__module__.startswith("ckmlir")
     assert "\n" not in str(raised.value) and len(str(raised.value)) < 300
+
+
+SCALARS = [
+    (name, parameter.name)
+    for name in nn.__all__
+    if inspect.isfunction(getattr(nn, name)) and name != "use"
+    for parameter in inspect.signature(getattr(nn, name)).parameters.values()
+    if parameter.annotation in KINDS
+]
+"""Functions with the flags and numbers that they take."""
+
+
+@pytest.mark.parametrize(("name", "argument"), SCALARS)
+def test_arrays_are_no_flags_and_no_numbers(name: str, argument: str) -> None:
+    function = getattr(nn, name)
+    needed = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
+    required = {one.name: f16(2, 2) for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD}
+    for wrong in (np.ones(2), torch.ones(2), torch.ones(1), "no", [1.0]):
+        with pytest.raises(DeviceError, match=f"^{argument}=.*: expected (True or False|a finite|a whole)") as raised:
+            function(**required, **{argument: wrong})
+        assert "\n" not in str(raised.value)
+
+
+def test_that_many_functions_were_looked_at() -> None:
+    assert {("attention", "softcap"), ("attention", "seed"), ("conv2d", "channels_last"), ("sort", "descending")} < set(
+        SCALARS
+    )
+    assert len(SCALARS) > 100
+
+
+def test_arrays_are_no_flags_where_arguments_go_through_another_function_or_pytorch() -> None:
+    with pytest.raises(DeviceError, match=r"^causal=ndarray: expected True or False"):
+        nn.flash_attn_qkvpacked_func(np.ones((1, 4, 3, 2, 16), np.float16), causal=np.ones(2))
+    q = torch.ones(1, 4, 2, 16, dtype=torch.float16, requires_grad=True)
+    with pytest.raises(DeviceError, match=r"^softcap=Tensor: expected a finite number"):
+        nn.attention(q, q, q, softcap=q)
+    with pytest.raises(DeviceError, match=r"^descending=ndarray: expected True or False"):
+        nn.sort(X, -1, np.ones(2))  # by place
+
+
+def test_flags_and_numbers_of_every_library_are_taken() -> None:
+    assert all(map(flag, (True, False, 0, 1, np.True_, np.int8(1), torch.tensor(True))))
+    assert not any(map(flag, (2, 0.0, "1", None, np.ones(1), torch.ones(1))))
+    assert all(map(real, (0, 2.5, True, np.float32(2), np.array(2.0), torch.tensor(2.0))))
+    assert not any(map(real, (float("nan"), np.inf, 10**400, "1", None, np.ones(1), torch.tensor(1.0, device="meta"))))
+    with nn.use("gfx942", device="sim"):
+        for yes in (True, 1, np.True_, torch.tensor(True)):
+            assert nn.sort(np.arange(4, dtype=np.float32)[None], descending=yes)[1].tolist() == [[3, 2, 1, 0]]
+        np.testing.assert_array_equal(nn.softmax(X, scale=np.array(2.0)), nn.softmax(X, scale=2.0))
 
 
 def test_numbers_of_every_library_are_taken() -> None:
