@@ -78,7 +78,7 @@ class Workbench:
         Raises:
             RequestError: the chip cannot run it.
             PipelineFailure: a pass refuses it.
-            ProblemError: it has no loop of stages.
+            ProblemError: it has no loop, or none that is a problem.
         """
         require_valid(operator, spec, target)
         kernel = operator.build(spec, target)
@@ -107,8 +107,9 @@ class Workbench:
 
         Raises:
             SchedulingError: there is no such scheduler, or it finds none.
-            ProblemError: the waves do not form such groups.
+            ProblemError: the waves do not form such groups, or a fragment is in no stage.
         """
+        self._require_stages()
         problem = self.problem if buffers is None else self.problem.with_buffers(buffers)
         if groups is not None:
             problem = replace(problem, groups=groups)
@@ -122,8 +123,9 @@ class Workbench:
         Stages that have no fragments stay listed as a whole where the step names them.
 
         Raises:
-            PipelineFailure, ValueError: the loop has no such stages or fragments.
+            PipelineFailure, ValueError: the loop has no such stages or fragments, or a fragment is in no stage.
         """
+        self._require_stages()
         with self.context, ir.Location.unknown(self.context):
             module = self._fragments(schedule)
             block = loops_of(module)[self.loop].regions[0].blocks[0]
@@ -180,6 +182,13 @@ class Workbench:
             loops_of(module)[self.loop].attributes[SCHEDULE] = string(str(schedule))
             run_pipeline(module, SCHEDULING, dump_on_failure=False)
             yield module
+
+    def _require_stages(self) -> None:
+        """A step lists fragments by stage and number: refuse a loop with fragments that have no such name."""
+        if nameless := [node for node in self.problem.fragments if not node.stage]:
+            raise ProblemError(
+                f"{self.name}: no schedule can list {nameless[0].op} ({nameless[0].line}), which is in no stage"
+            )
 
     def _fragments(self, schedule: Schedule) -> ir.Module:
         """The kernel in fragments, its loop under a schedule."""

@@ -120,7 +120,7 @@ def _chosen(options: argparse.Namespace, bench: Workbench) -> tuple[Schedule, st
             raise CkmlirError(f"--groups {groups}: 1 to {MOST_GROUPS} make sense")
         with progress(f"{options.scheduler} scheduling"):
             solution = bench.solve(options.scheduler, buffers=buffers, groups=groups, seed=options.seed)
-        found = f"{options.scheduler}: a step of {solution.interval} cycles; {solution.remark}"
+        found = "; ".join(filter(None, (f"{options.scheduler}: a step of {solution.interval} cycles", solution.remark)))
         return solution.schedule, found if solution.interval is not None else ""
     if options.use is None:
         return bench.schedule, ""

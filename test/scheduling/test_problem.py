@@ -85,6 +85,14 @@ def test_a_kernel_without_a_loop_is_no_problem() -> None:
         bench("layernorm2d", n=1024)
 
 
+def test_a_loop_without_stages_is_a_problem_whose_schedules_cannot_be_written() -> None:
+    found = bench("argsort", n=64)
+    assert found.problem.fragments
+    for refused in (lambda: found.solve("list"), lambda: found.listed(found.schedule)):
+        with pytest.raises(ProblemError, match=r"^argsort_\S+: no schedule can list ck\.\S+ \(\S+:\d+\), which is in"):
+            refused()
+
+
 EDGES = st.lists(
     st.tuples(st.integers(0, 4), st.integers(0, 4), st.integers(1, 20), st.integers(0, 3)), min_size=1, max_size=9
 ).map(lambda edges: [(a, b, latency, distance if a < b else distance + 1) for a, b, latency, distance in edges])

@@ -56,6 +56,10 @@ def test_groups_of_waves(capsys: pytest.CaptureFixture[str]) -> None:
     assert "4 waves, which do not form 3 groups of equal size" in run(capsys, "--scheduler", "list", "--groups", "3")[2]
 
 
+def test_schedulers_that_remark_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+    assert re.fullmatch(r"list: a step of \d+ cycles\n", run(capsys, "--scheduler", "list")[2])
+
+
 def test_schedules_keep_the_paths_of_operands(capsys: pytest.CaptureFixture[str]) -> None:
     found = run(capsys, "--scheduler", "modulo", "--print", "--check", schedule="async")
     assert found[0] == 0 and "path     direct" in found[1] and "modulo: proved for every trip count" in found[1]
