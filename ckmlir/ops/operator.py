@@ -18,7 +18,7 @@ import math
 import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Generic, TypeVar
 
 import numpy as np
@@ -172,6 +172,8 @@ class Operator(ABC, Generic[P, S]):
 
     name: ClassVar[str]
     summary: ClassVar[str]
+    renamed: ClassVar[Mapping[str, str]] = {}
+    """Fields of the specification -> the keys that say them, where keys have other names."""
     keys: tuple[Key, ...]
     spec_type: type[S]
 
@@ -351,14 +353,15 @@ Step = Fill | PackOnHost | OwnKernel | Run
 
 
 def require_valid(operator: Operator[P, S], spec: S, target: Target) -> None:
-    """Raise RequestError with every reason why the chip cannot run the kernel, if there is any."""
+    """Raise RequestError with every reason why the chip cannot run the kernel, if there is any, by keys' names."""
     if not isinstance(spec, operator.spec_type):
         raise RequestError(f"{operator.name}: a {operator.spec_type.__name__} is needed, got {type(spec).__name__}")
     if not isinstance(target, Target):
         raise RequestError(f"{operator.name}: a chip is what get_target('gfx942') gives, got {target!r}")
-    reasons = operator.validate(spec, target)
+    found = operator.validate(spec, target)
+    reasons = [replace(one, field=operator.renamed.get(one.field, one.field)) for one in found]
     if reasons:
-        raise RequestError(f"{operator.name} on {target.name}: " + " | ".join(map(str, reasons)))
+        raise RequestError(f"{operator.name} on {target.name}: " + " | ".join(dict.fromkeys(map(str, reasons))))
 
 
 def _check_addressable(array: ArraySpec) -> None:

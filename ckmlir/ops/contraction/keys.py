@@ -55,6 +55,10 @@ PITCHES = (
 )
 _DEPTHS = (4, 8, 16, 32, 64, 128)
 """Of matrix instructions."""
+PLAN_FIELDS = {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"}
+"""Keys of a plan -> the fields of problems and specifications that they say."""
+RENAMED = {field: key for key, field in PLAN_FIELDS.items() if key != field} | {"side": "d"}
+"""`Operator.renamed` of products."""
 PLAN_KEYS = (
     Lengths(
         "block", None, "tile m x n x k of a workgroup", 3,

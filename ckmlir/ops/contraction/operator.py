@@ -15,6 +15,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import default_mfma, other_blocks, plans
+from ckmlir.ops.contraction.keys import PLAN_FIELDS, RENAMED
 from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
 from ckmlir.ops.contraction.reference import arrays_at, beside, expression_of, matrices, product, spoilt_columns
@@ -45,6 +46,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     """A product of matrices with an epilogue."""
 
     spec_type = ContractionSpec
+    renamed = RENAMED
 
     def spec(self, problem: Problem, target: Target) -> ContractionSpec:
         """The kernel for a problem: the first plan of `ckmlir.ops.contraction.defaults` that the chip can run."""
@@ -67,10 +69,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         return axes_of(spec.dtype, target)
 
     def chosen(self, problem: Problem, spec: ContractionSpec) -> dict[str, object]:
-        found = chosen_keys(
-            problem, spec,
-            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
-        )  # fmt: skip
+        found = chosen_keys(problem, spec, PLAN_FIELDS)
         reduction = next((name for name, sink in REDUCTIONS.items() if sink == spec.sink), None)
         return found if problem.reduction or not reduction else {**found, "reduction": reduction}
 

@@ -243,7 +243,7 @@ def _chain(spec: ContractionSpec) -> Iterator[Reason]:
 def _narrow_floats(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
     """8-bit floats beside the products; for those the matrix instruction says whether the chip has them."""
     beside = [("side", SideSpec.parse(text).dtype) for text in spec.side]
-    beside += [("sources", SourceSpec.parse(text).dtype) for text in spec.sources]
+    beside += [(f"{one.name[0]}_types", one.dtype) for one in map(SourceSpec.parse, spec.sources)]
     for field, dtype in (("out", spec.out), *beside):
         if dtype in ("fp8", "bf8") and target.fp8 is None:
             yield Reason(field, dtype, f"{target.name} has no 8-bit floating point", "it starts with gfx942")
@@ -274,19 +274,19 @@ def _sink(spec: ContractionSpec, target: Target) -> Iterator[Reason]:
         yield Reason("sink", spec.sink, "partial sums stay as they are", "expected no expression, and the sums' type")
     if spec.sink not in ("atomic", "atomic_shares"):
         return
-    instead = "expected reduction=workspace"
+    instead = f"expected reduction={'linear' if spec.walk == 'stream_k' else 'workspace'}"
     shared = spec.walk != "experts"  # there each part is a result
     if shared and spec.op and not is_linear(parse(spec.op, (*spec.accumulators, *NAMES, *SCALARS)), spec.accumulators):
         why = f"op={spec.op} of partial sums does not add up to op of their sum"
-        yield Reason("reduction", spec.sink, why, f"{instead}, or a product of the sums and something else")
+        yield Reason("reduction", "atomic", why, f"{instead}, or a product of the sums and something else")
     features = ATOMIC_OUTPUTS.get(spec.out)
     if features is None:
-        yield Reason("reduction", spec.sink, f"memory does not add {spec.out}", f"{instead}, or out=f32")
+        yield Reason("reduction", "atomic", f"memory does not add {spec.out}", f"{instead}, or out=f32")
     elif features and not any(target.has(feature) for feature in features):
-        yield Reason("reduction", spec.sink, target.lacks(features[-1]), f"{instead}, or out=f32")
+        yield Reason("reduction", "atomic", target.lacks(features[-1]), f"{instead}, or out=f32")
     elif find_dtype(spec.out).bytes == 2 and spec.align[2] < 2:
         why = f"memory adds {spec.out} in pairs, and n, ldc or a stride of C is odd"
-        yield Reason("reduction", spec.sink, why, f"{instead}, or out=f32")
+        yield Reason("reduction", "atomic", why, f"{instead}, or out=f32")
 
 
 def _pad_letters(spec: ContractionSpec) -> Iterator[Reason]:

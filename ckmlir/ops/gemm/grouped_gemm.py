@@ -51,7 +51,7 @@ from ckmlir.ops.contraction.grouped import (
     split_name,
     table_shape,
 )
-from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, SHUFFLED, expression_keys
+from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_FIELDS, PLAN_KEYS, RENAMED, SHUFFLED, expression_keys
 from ckmlir.ops.contraction.operator import ContractionOperator, require_rows
 from ckmlir.ops.contraction.places import Shared
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
@@ -80,6 +80,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
     """
 
     name = "grouped_gemm"
+    renamed = RENAMED
     summary = "C_i = A_i·B_i for products of different sizes in one launch, from a table in memory"
     spec_type = ContractionSpec
     single: ClassVar[ContractionOperator] = GEMM
@@ -150,10 +151,7 @@ class GroupedGemm(Operator[GroupedProblem, ContractionSpec]):
         return sum(blocks_of(one, spec, target) for one in problem.products)
 
     def chosen(self, problem: GroupedProblem, spec: ContractionSpec) -> dict[str, object]:
-        found = chosen_keys(
-            problem.any, spec,
-            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
-        )  # fmt: skip
+        found = chosen_keys(problem.any, spec, PLAN_FIELDS)
         return found if problem.persistent is not None else {**found, "persistent": spec.walk == "persistent"}
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:

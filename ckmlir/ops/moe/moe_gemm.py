@@ -42,7 +42,15 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import LAYOUTS, SCALARS, ContractionSpec
 from ckmlir.ops.contraction.defaults import other_blocks
-from ckmlir.ops.contraction.keys import PITCHES, PLAN_KEYS, SHUFFLED, TYPE_KEYS, expression_keys
+from ckmlir.ops.contraction.keys import (
+    PITCHES,
+    PLAN_FIELDS,
+    PLAN_KEYS,
+    RENAMED,
+    SHUFFLED,
+    TYPE_KEYS,
+    expression_keys,
+)
 from ckmlir.ops.contraction.operator import real_type
 from ckmlir.ops.contraction.problem import REDUCTIONS
 from ckmlir.ops.contraction.side import MOST, NAMES
@@ -80,6 +88,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
     """The operator `moe_gemm`, which the module's docstring describes."""
 
     name = "moe_gemm"
+    renamed = RENAMED
     summary = "rows of tokens times the matrices of their experts, by row lists of moe_sorting"
     spec_type = ContractionSpec
     keys = (
@@ -152,10 +161,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         return axes_of(spec.dtype, target)
 
     def chosen(self, problem: ExpertsProblem, spec: ContractionSpec) -> dict[str, object]:
-        return chosen_keys(
-            problem.product, spec,
-            {"block": "block", "wave": "waves", "mfma": "mfma", "epilogue": "epilogue", "schedule": "schedule"},
-        )  # fmt: skip
+        return chosen_keys(problem.product, spec, PLAN_FIELDS)
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         return invalid_fields(spec, target)

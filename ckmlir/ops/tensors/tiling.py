@@ -291,10 +291,10 @@ def invalid_tiles(spec: TileSpec, target: Target) -> Iterator[Reason]:
     for field, entries in per_dimension.items():
         if len(entries) != spec.rank:
             yield Reason(field, entries, f"{len(entries)} entries", f"expected one for each of {spec.rank} dimensions")
-    for name in dict.fromkeys(spec.dtypes):
-        if name in ("fp8", "bf8") and target.fp8 is None:
+    for array, dtype in zip(spec.arrays, spec.dtypes, strict=False):
+        if dtype in ("fp8", "bf8") and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"
-            yield Reason("dtypes", name, why, "it starts with gfx942")
+            yield Reason(f"elements of {array}", dtype, why, "it starts with gfx942")
     if not 1 <= spec.waves * WAVE_SIZE <= target.workgroup_size:
         most = target.workgroup_size // WAVE_SIZE
         yield Reason("waves", spec.waves, "no such workgroup", f"expected 1 to {most}")
