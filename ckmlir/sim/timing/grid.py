@@ -19,12 +19,12 @@ from dataclasses import dataclass
 from typing import Literal
 
 from ckmlir.errors import CkmlirError
-from ckmlir.sim.timing.events import Timeline, Unit
+from ckmlir.sim.timing.events import Timeline
 from ckmlir.sim.timing.memory_shares import device_units, hbm_bytes_per_cycle
 from ckmlir.sim.timing.occupancy import trace_occupancy
 from ckmlir.sim.timing.parameters import Parameters
 from ckmlir.sim.timing.roofline import MatrixWork, Roofline, matrix_work, roofline
-from ckmlir.sim.timing.steady_loop import ONE_A_SIMD, SteadyLoop, steady_loop
+from ckmlir.sim.timing.steady_loop import SteadyLoop, steady_loop, unit_instances
 
 Mode = Literal["analytic", "sampled"]
 
@@ -133,10 +133,9 @@ def estimate_workgroup(
         growth = max(0.0, 1 + (trips - steady.trips) * steady.steps_per_iteration / steps)
     scale = growth / groups
     moved = {level: count * scale for level, count in timeline.bytes.items()}
-    simds = parameters.integer("compute_unit.simds")
     busy = {
-        unit.name.lower(): float(timeline.unit_busy[unit]) * scale / (simds if unit in ONE_A_SIMD else 1)
-        for unit in Unit
+        unit.name.lower(): float(timeline.unit_busy[unit]) * scale / instances
+        for unit, instances in unit_instances(parameters).items()
     }
     sharing_units = device_units(parameters) if busy_units is None else busy_units
     busy["hbm"] = moved.get("hbm", 0.0) * sharing_units / hbm_bytes_per_cycle(parameters)

@@ -15,7 +15,7 @@ from ckmlir.sim.timing.events import Timeline, Unit
 from ckmlir.sim.timing.grid import GridEstimate, estimate_grid
 from ckmlir.sim.timing.hot_spots import HotSpot, by_instruction, by_line, stall_cycles
 from ckmlir.sim.timing.occupancy import trace_occupancy
-from ckmlir.sim.timing.steady_loop import ONE_A_SIMD
+from ckmlir.sim.timing.steady_loop import unit_instances
 
 TITLE = "model (no GPU was timed)"
 
@@ -76,7 +76,6 @@ class Report:
 def report(timeline: Timeline, grid: GridEstimate | None = None) -> Report:
     """What a timeline says. `grid`: the launch, by default `estimate_grid(timeline)`."""
     trace, parameters = timeline.trace, timeline.parameters
-    simds = parameters.integer("compute_unit.simds")
     cycles = max(1, timeline.cycles)
     issued = Counter(timeline.events["unit"].tolist())
     return Report(
@@ -86,8 +85,8 @@ def report(timeline: Timeline, grid: GridEstimate | None = None) -> Report:
         waves=trace.waves,
         cycles=timeline.cycles,
         busy={
-            unit.name.lower(): float(timeline.unit_busy[unit]) / cycles / (simds if unit in ONE_A_SIMD else 1)
-            for unit in Unit
+            unit.name.lower(): float(timeline.unit_busy[unit]) / cycles / instances
+            for unit, instances in unit_instances(parameters).items()
         },
         issued={unit.name.lower(): issued[unit] for unit in Unit},
         stalls=stall_cycles(timeline),

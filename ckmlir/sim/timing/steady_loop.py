@@ -13,11 +13,21 @@ from ckmlir.sim.timing.classes import describe
 from ckmlir.sim.timing.events import Reason, Timeline, Unit
 
 if TYPE_CHECKING:
+    from ckmlir.sim.timing.parameters import Parameters
     from ckmlir.sim.timing.recording import Trace
 
 COPY = 0.5
 """A wave's loop is a copy of the main loop if it takes at least this share of the steps of that."""
-ONE_A_SIMD = (Unit.MFMA, Unit.VALU, Unit.TRANS)
+ONE_A_SIMD = (Unit.MFMA, Unit.VALU, Unit.TRANS, Unit.SALU, Unit.BRANCH)
+"""Units that take an instruction of each SIMD in its turn; the scalar unit is there once, and serves a SIMD a cycle."""
+
+
+def unit_instances(parameters: Parameters) -> dict[Unit, int]:
+    """How many SIMDs' instructions each unit of a compute unit works on in a turn. INTERNAL is left out: waits, pauses
+    and barriers take no unit, any number of waves execute theirs in a turn.
+    """
+    simds = parameters.integer("compute_unit.simds")
+    return {unit: simds if unit in ONE_A_SIMD else 1 for unit in Unit if unit is not Unit.INTERNAL}
 
 
 class Loop(NamedTuple):
@@ -181,13 +191,11 @@ def busy_between(timeline: Timeline, begin: int, end: int) -> dict[str, float]:
     is_lds = events["unit"] == Unit.LDS
     weights[is_lds] = np.maximum(_lds_cycles(timeline, events["step"][is_lds]), 1)
     inside = (events["issue"] >= begin) & (events["issue"] < end)
-    simds = timeline.parameters.integer("compute_unit.simds")
     found = {}
-    for unit in Unit:
+    for unit, instances in unit_instances(timeline.parameters).items():
         mine = events["unit"] == unit
         whole = float(weights[mine].sum())
         part = float(weights[mine & inside].sum()) / whole if whole else 0.0
-        instances = simds if unit in ONE_A_SIMD else 1
         found[unit.name.lower()] = float(timeline.unit_busy[unit]) * part / (instances * max(1, end - begin))
     return found
 

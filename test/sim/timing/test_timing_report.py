@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from made_timelines import LOAD, PRODUCT, READ, START, loop_timeline
+from synthetic_traces import time_of
 
 from ckmlir.sim.timing.events import Reason
 from ckmlir.sim.timing.hot_spots import by_instruction, by_line, stall_cycles
@@ -97,6 +98,18 @@ def test_lines_below_the_current_directory_are_short(tmp_path: Path, monkeypatch
     assert f"{tmp_path}/ops/one.py:7" in report(timeline).to_text()
     monkeypatch.chdir(tmp_path)
     assert "  ops/one.py:7  (" in report(timeline).to_text()
+
+
+@pytest.mark.parametrize("line", ["s_add_u32 s0, s1, s2", "s_nop 0"])
+def test_no_unit_takes_more_than_its_time(line: str) -> None:
+    """Waves on every SIMD issue a scalar instruction each turn: that is what the scalar unit takes, and no more. The
+    launch takes no longer than it was simulated to take.
+    """
+    timeline = time_of("gfx942", "\n".join([line] * 200), waves=8)
+    found = report(timeline)
+    assert all(0 <= share <= 1 for share in found.busy.values())
+    assert (found.busy["salu"] > 0.7) == line.startswith("s_add")
+    assert found.grid.workgroup.limiter[1] <= timeline.cycles
 
 
 def test_a_kernel_without_loop_or_matrix_instructions_has_a_report() -> None:
