@@ -21,11 +21,20 @@ NAN, INF = float("nan"), float("inf")
     ("a * b", INF, 1.0, False),
     ("round(a)", NAN, INF, False),
     ("floor(a) + b", NAN, 0.0, True),
+    ("a - elu(b, b)", NAN, 0.0, True),  # what is added is uncertain, but finite or not it leaves NaN
+    ("elu(b, b) / a", NAN, 0.0, True),
+    ("a - elu(b, b)", NAN, 1.0, False),
 ])  # fmt: skip
 def test_what_is_certain(text: str, value: float, error: float, certain: bool) -> None:
     given = {"a": Bounded(np.array([value]), np.array([error])), "b": Bounded(np.array([-1.0]), np.array([0.0]))}
     found = bounded_error(parse(text, ("a", "b")), given)
     assert np.isfinite(found).all() == certain
+
+
+@pytest.mark.parametrize(("error", "expected"), [(0.0, 0.0), (1.0, 8.0)])
+def test_comparisons_with_nan_are_decided_where_it_is_certain(error: float, expected: float) -> None:
+    given = {"a": Bounded(np.array([NAN]), np.array([error])), "b": Bounded(np.array([-1.0]), np.array([0.0]))}
+    assert bounded_error(parse("where(a < elu(b, b), b, 7)", ("a", "b")), given) == expected
 
 
 @pytest.mark.parametrize("text", ["minimum(a, b)", "clamp(b, a, a)", "where(a < b, a, b)", "a / b", "pow(b, a)"])

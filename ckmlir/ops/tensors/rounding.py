@@ -63,6 +63,10 @@ class _Bounds:
         return _bounded(self._precision, value, error, rounding)
 
     def binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
+        found = self._binary(symbol, left, right)
+        return Bounded(found.value, np.where(_surely_nan(left) | _surely_nan(right), 0.0, found.error))
+
+    def _binary(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         (a, ea), (b, eb) = left, right
         if symbol == "/":
             value = np.true_divide(a, b)
@@ -80,7 +84,8 @@ class _Bounds:
         """The condition; its "error" is whether it could come out the other way."""
         expression = evaluate_exactly(_COMPARISONS[symbol], {"a": left.value, "b": right.value})
         room = left.error + right.error
-        return Bounded(expression, (room > 0) & ~(np.abs(left.value - right.value) > room))
+        known = _surely_nan(left) | _surely_nan(right) | (np.abs(left.value - right.value) > room)
+        return Bounded(expression, (room > 0) & ~known)
 
     def negate(self, value: Bounded) -> Bounded:
         return Bounded(np.negative(value.value), value.error)
@@ -111,6 +116,11 @@ class _Bounds:
             unknown = unknown | (np.isnan(argument.value) & np.isinf(argument.error))
         error = np.where(unknown, np.inf, error)
         return self._bounded(value, error + (self._tiny if function.ulps else 0.0), 2 * function.ulps)
+
+
+def _surely_nan(one: Bounded) -> Any:
+    """Where it is NaN whatever rounding does."""
+    return np.isnan(one.value) & (one.error == 0)
 
 
 def _same(one: Any, other: Any) -> Any:
