@@ -79,7 +79,8 @@ def test_what_is_refused() -> None:
     with pytest.raises(RequestError, match="powers of two are scales of floats; expected another out than i8"):
         QUANTIZE.problem(scales="e8m0", out="i8")
     with pytest.raises(RequestError, match="scales=f32: fp4 has powers of two as scales; expected e8m0"):
-        QUANTIZE.problem(out="fp4")
+        QUANTIZE.problem(out="fp4", scales="f32")
+    assert QUANTIZE.problem(out="fp4").scales == "e8m0" and QUANTIZE.problem().scales == "f32"
     with pytest.raises(RequestError, match="major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0"):
         QUANTIZE.problem(major="tiles", block="1x64", scales="e8m0")
     with pytest.raises(RequestError, match="n=6: rows of q are whole bytes, which 4 elements of fp6 share"):

@@ -26,6 +26,15 @@ def scale_shape(m: int, n: int, block: str, major: str) -> tuple[int, int]:
     return (down, across) if major == "k" else (across, down)
 
 
+SCALES_TEXT = "numbers, or powers of two; by default powers of two of packed elements, else numbers"
+
+
+def with_scales(values: Mapping[str, Any], dtype: str) -> dict[str, Any]:
+    """A request whose scales follow from the elements of q, unless it says what they are."""
+    usual = "f32" if find_dtype(dtype).packing is None else POWERS
+    return {**values, "scales": values["scales"] or usual}
+
+
 def check_format(values: Mapping[str, Any], dtype: str, n: int, pitches: Mapping[str, int]) -> None:
     """Raise RequestError for scales in tiles that are none of mx formats; and for packed elements, of `dtype`, whose
     scales are no powers of two, or that do not fill the bytes of q's rows of n.

@@ -36,7 +36,7 @@ from ckmlir.ops.operator import (
 )  # fmt: skip
 from ckmlir.ops.packing import elements, pack_values
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32
-from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, check_format, scale_shape
+from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, SCALES_TEXT, check_format, scale_shape, with_scales
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import i32
@@ -138,7 +138,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         Choice("dtype", "fp8", "of q", DTYPES),
         Choice("out", "f16", "of y", FLOATS),
         Choice("block", "tensor", "what shares a scale; of blocks rows x columns", tuple(SHARED)),
-        Choice("scales", "f32", "numbers, or powers of two", SCALES),
+        Choice("scales", None, SCALES_TEXT, SCALES),
         Choice("major", "k", "along what scales of blocks follow each other: rows, from row to row, in tiles", ORDERS),
         Pitch("stride", None, "of the rows of q, in elements; by default n"),
         Pitch("ystride", None, "of the rows of y, in elements; by default n"),
@@ -146,6 +146,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
+        values = with_scales(values, values["dtype"])
         n, strides = values["n"], []
         for name in ("stride", "ystride"):
             strides.append(max(n, 1) if values[name] is None else values[name])

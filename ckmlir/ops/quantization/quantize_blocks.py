@@ -32,7 +32,7 @@ from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype, numpy_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
-from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, check_format, scale_shape
+from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, SCALES_TEXT, check_format, scale_shape, with_scales
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
@@ -104,13 +104,14 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         Choice("dtype", "f16", "of x", FLOATS),
         Choice("out", "fp8", "of q", OUT),
         Choice("block", "1x128", "rows x columns that share a scale", tuple(BLOCKS)),
-        Choice("scales", "f32", "of scales: numbers, or powers of two", SCALES),
+        Choice("scales", None, SCALES_TEXT, SCALES),
         Choice("major", "k", "along what scales follow each other: the rows of x, from row to row, in tiles", ORDERS),
         Pitch("stride", None, "of the rows of x, in elements; by default n"),
         Pitch("qstride", None, "of the rows of q, in elements; by default n"),
     )
 
     def _problem(self, values: Mapping[str, Any]) -> Problem:
+        values = with_scales(values, values["out"])
         n, strides = values["n"], []
         for name in ("stride", "qstride"):
             strides.append(max(n, 1) if values[name] is None else values[name])
