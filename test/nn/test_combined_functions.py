@@ -86,7 +86,7 @@ def test_a_norm_that_quantises(session: nn.Session, put: Put, dtype: str) -> Non
             lambda: nn.linear_shuffled(normal(3, 8), normal(4, 8), 4),
             "weight: shape (4, 8); expected (1, 512), what shuffle_weight makes of (4, 8) with columns=32",
         ),
-        (lambda: nn.linear_shuffled(normal(3, 8), normal(1, 512), -1), "n=-1: expected 0 or more"),
+        (lambda: nn.linear_shuffled(normal(3, 8), normal(1, 512), -1), "n=-1: expected a whole number, 0 or more"),
         (lambda: nn.combined_matmul(normal(3, 4), normal(5, 6)), "rows of a have 4 elements, columns of b 5"),
         (lambda: nn.combined_matmul((), normal(5, 6)), "a: 0 arrays; expected 1 to 4"),
         (lambda: nn.combined_matmul([normal(2, 3), normal(4, 3)], normal(3, 6)), "a: shapes (2, 3), (4, 3) do not"),
