@@ -10,11 +10,13 @@ from __future__ import annotations
 
 import itertools
 import math
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
+from triton_fastest import Found, fastest_of
 from triton_in_time import TYPES, compiled_for, modelled
 
 from ckmlir.sim.timing.parameters import Parameters
@@ -23,8 +25,6 @@ QUERIES = (128, 256)
 """Rows that a program keeps."""
 KEYS = (32, 64)
 """Of a step."""
-WAVES = (4, 8)
-STAGES = (1, 2)
 
 
 @triton.jit
@@ -69,23 +69,9 @@ def attention(
     tl.store(o + begin + places, (sums / total[:, None]).to(o.dtype.element_ty))
 
 
-class Found(NamedTuple):
-    """What the model says of Triton's fastest kernel."""
-
-    cycles: float
-    tile: tuple[int, int]
-    waves: int
-    stages: int
-
-
 def fastest(keys: dict[str, Any], chip: str, parameters: Parameters) -> Found:
     """Of as many queries as keys, whole blocks."""
-    found = []
-    for queries, walked, waves, stages in itertools.product(QUERIES, KEYS, WAVES, STAGES):
-        cycles = cycles_of(keys, chip, parameters, (queries, walked), waves, stages)
-        if cycles is not None:
-            found.append(Found(cycles, (queries, walked), waves, stages))
-    return min(found)
+    return fastest_of(partial(cycles_of, keys, chip, parameters), itertools.product(QUERIES, KEYS))
 
 
 def cycles_of(

@@ -9,12 +9,13 @@ that rounds dQ. Several blocks, numbers of waves and of stages are tried; the fa
 
 from __future__ import annotations
 
-import itertools
-from typing import Any, NamedTuple
+from functools import partial
+from typing import Any
 
 import numpy as np
 import triton
 import triton.language as tl
+from triton_fastest import Found, fastest_of
 from triton_in_time import TYPES, compiled_for, modelled
 
 from ckmlir.sim.timing.parameters import Parameters
@@ -23,8 +24,6 @@ WALKED = (32, 64)
 """Rows of a step, of either loop."""
 KEPT = 128
 """Rows that a program keeps, in either loop. With 64 the fastest takes 1.66 times as long on gfx942, 1.97 on gfx950."""
-WAVES = (4, 8)
-STAGES = (1, 2)
 CUT = 2
 """Parts of a step where the causal mask cuts blocks, as in the tutorial."""
 
@@ -102,23 +101,9 @@ def attention_backward(
     tl.store(dq + begin + places, (sums * 0.6931471805599453).to(dq.dtype.element_ty))
 
 
-class Found(NamedTuple):
-    """What the model says of Triton's fastest kernel."""
-
-    cycles: float
-    tile: tuple[int, int]
-    waves: int
-    stages: int
-
-
 def fastest(keys: dict[str, Any], chip: str, parameters: Parameters) -> Found:
     """Of as many queries as keys, whole blocks."""
-    found = []
-    for walked, waves, stages in itertools.product(WALKED, WAVES, STAGES):
-        cycles = cycles_of(keys, chip, parameters, (KEPT, walked), waves, stages)
-        if cycles is not None:
-            found.append(Found(cycles, (KEPT, walked), waves, stages))
-    return min(found)
+    return fastest_of(partial(cycles_of, keys, chip, parameters), [(KEPT, walked) for walked in WALKED])
 
 
 def cycles_of(

@@ -134,7 +134,7 @@ def attention_paged(
     lengths = vector(call.numbers("seqused_k", seqused_k).require(shape=(b,), dtype="i32"))
     page = call.read("k_cache", k_cache).require(ndim=4).shape[1]
     lists: dict[str, Given | None] = {"seqlen_k": lengths, "block_table": _packed(table)}
-    right = 0 if causal else window[1]
+    right = 0 if causal else bounds(window)[1]
     operator = "unified_attention" if right == 0 else "fmha_batch_prefill"
     how = (causal, window, scale, softcap, alibi_slopes, return_lse, out)
     return _packed_queries(call, operator, (q, k_cache, v_cache), cu_seqlens_q, (entries * page,) * b, lists, how)

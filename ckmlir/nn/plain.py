@@ -1,4 +1,4 @@
-"""Arguments that are no arrays: flags, numbers, several of them, and words. What is none is refused by its name."""
+"""Arguments other than arrays: flags, numbers, sequences of numbers, and words. Refusals name the argument."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ def numbers(what: str, value: Any) -> tuple[int, ...]:
     """Whole numbers, of a sequence or of an array of one dimension in any memory. Raises DeviceError for others."""
     try:
         listed = value.tolist() if hasattr(value, "tolist") else None if isinstance(value, str) else list(value)
-    except (TypeError, RuntimeError, NotImplementedError):  # no sequence; an array without values
+    except (TypeError, RuntimeError):  # not a sequence; a tensor without values, such as one of PyTorch's device meta
         listed = None
     found = [whole(one) for one in listed] if isinstance(listed, list) else [None]
     if None in found:
@@ -59,12 +59,12 @@ def real(value: Any) -> bool:
         return False
     try:
         return math.isfinite(float(value))
-    except (TypeError, ValueError, OverflowError, RuntimeError, NotImplementedError):  # no number; one without a value
+    except (TypeError, ValueError, OverflowError, RuntimeError):  # not a number; a tensor without values
         return False
 
 
 def checked(function: Callable[P, R]) -> Callable[P, R]:
-    """A function that refuses what is no flag or number where its annotations say that it takes one.
+    """A function that refuses anything but a flag, or a number, where its annotations ask for one.
 
     Whole numbers with a least value are read by `number` where they are needed.
     """

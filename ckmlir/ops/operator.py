@@ -85,7 +85,7 @@ class ArraySpec:
 
     @property
     def is_dense(self) -> bool:
-        """Whether there are no gaps: all that lies between the first and the last element is elements."""
+        """Whether elements fill the memory from the first to the last."""
         run = 1
         for stride, length in sorted(zip(self.strides, self.shape, strict=True)):
             if length > 1 and stride > run:

@@ -40,7 +40,7 @@ def open_device(
     (`ckmlir.sim.checks`), or "all"; a GPU has none, so that with checks "auto" is the simulator. `jobs` threads of the
     simulator share the workgroups of a launch.
 
-    Raises DeviceError when there is no such device, UnsupportedTarget for an unknown chip.
+    Raises DeviceError for a device that does not exist, UnsupportedTarget for an unknown chip.
     """
     return select_device(kind, target, seed=seed, checks=checks, jobs=jobs).device
 

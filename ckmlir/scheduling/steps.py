@@ -101,7 +101,7 @@ def step_of(entries: Iterable[Entry]) -> tuple[Item, ...]:
 
 
 def _item(first: Entry, last: Entry) -> Item:
-    """The item that lists fragments of a stage from the first to the last, or what is no fragment."""
+    """The item that lists fragments of a stage from the first to the last, or something between fragments."""
     if not isinstance(first, Place):
         return first
     assert isinstance(last, Place)

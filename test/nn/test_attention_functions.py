@@ -201,6 +201,8 @@ N, L, FLAT = K[:, :3], np.zeros(2, np.int32), np.zeros((6, 4, 32), np.float16)
     (lambda: nn.attention_with_kvcache(Q, K[:, :2], K[:, :2], N, N, cache_seqlens=L), "k: 3 new keys; expected fewer"),
     (lambda: nn.attention_with_kvcache(Q, K, K, block_table=L.reshape(1, 2)), "block_table: shape .* 2 sequences"),
     (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1)), "cu_seqlens_q: 2 numbers; expected one more"),
+    (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1), causal=False, window=None), "window=None: exp"),
+    (lambda: nn.attention_paged(FLAT, K, K, [0, 6], L, L.reshape(2, 1), causal=False, window=(3,)), "two numbers"),
     (lambda: nn.attention_page_lists(FLAT, K, K, [0, 6], [0, 3], L, L), "kv_indptr: it ends with 3"),
     (lambda: nn.sparse_attention(Q, K, K), "expected a map, or a list and counts"),
     (lambda: nn.sparse_attention(Q, K, K, L.astype(np.int8)), r"block_map: shape \(2,\); expected \(2, 4, 1, 1\)"),

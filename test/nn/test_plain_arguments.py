@@ -1,4 +1,4 @@
-"""Arguments that are no arrays, and tensors without values: what is not taken is refused in a line that names it."""
+"""Arguments other than arrays, and tensors without values: what is not taken is refused in a line that names it."""
 
 from __future__ import annotations
 
@@ -77,7 +77,7 @@ SCALARS = [
 
 
 @pytest.mark.parametrize(("name", "argument"), SCALARS)
-def test_arrays_are_no_flags_and_no_numbers(name: str, argument: str) -> None:
+def test_arrays_are_neither_flags_nor_numbers(name: str, argument: str) -> None:
     function = getattr(nn, name)
     needed = [one for one in inspect.signature(function).parameters.values() if one.default is one.empty]
     required = {one.name: f16(2, 2) for one in needed if one.kind is one.POSITIONAL_OR_KEYWORD}
@@ -94,7 +94,7 @@ def test_that_many_functions_were_looked_at() -> None:
     assert len(SCALARS) > 100
 
 
-def test_arrays_are_no_flags_where_arguments_go_through_another_function_or_pytorch() -> None:
+def test_arrays_are_not_flags_where_arguments_go_through_another_function_or_pytorch() -> None:
     with pytest.raises(DeviceError, match=r"^causal=ndarray: expected True or False"):
         nn.flash_attn_qkvpacked_func(np.ones((1, 4, 3, 2, 16), np.float16), causal=np.ones(2))
     q = torch.ones(1, 4, 2, 16, dtype=torch.float16, requires_grad=True)

@@ -37,7 +37,7 @@ def with_scales(values: Mapping[str, Any], dtype: str) -> dict[str, Any]:
 
 def check_format(values: Mapping[str, Any], dtype: str, n: int, pitches: Mapping[str, int]) -> None:
     """Raise RequestError for scales in tiles that are none of mx formats; and for packed elements, of `dtype`, whose
-    scales are no powers of two, or that do not fill the bytes of q's rows of n.
+    scales are not powers of two, or that do not fill the bytes of q's rows of n.
     """
     if values["major"] == TILED and (values["scales"] != POWERS or values["block"] != "1x32"):
         raise RequestError("major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0 block=1x32")

@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class HstuKeys(KeyPart):
-    """The keys of HSTU attention. num_targets is (sequences) in i32; without it there are no candidates. A window of 0
-    means no window."""
+    """The keys of HSTU attention. num_targets (sequences), i32, counts the candidates; without it a sequence is history
+    alone. A window of 0 leaves all keys."""
 
     causal: bool
     context: int
