@@ -106,7 +106,7 @@ def _marker(word: str, argument: str | None, text: str) -> Marker:
 
 
 def parse_mask(text: str) -> str:
-    """Kinds of instructions joined by `|`, or `none`; ValueError names the one that there is not."""
+    """Kinds of instructions joined by `|`, or `none`; ValueError names the one that is unknown."""
     kinds = [kind.strip() for kind in text.split("|")]
     for kind in kinds:
         if kind not in MASKS and kinds != ["none"]:

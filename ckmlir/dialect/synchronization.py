@@ -111,7 +111,7 @@ class SetFlagOp(Ck.Operation, name="set_flag"):
 
 class AwaitFlagOp(Ck.Operation, name="await_flag"):
     """`ck.await_flag %value, %pointer`: every wave goes on when an i32 in memory is the value or more, and then sees
-    what whoever set it has released.
+    what the wave that set it has released.
     """
 
     value: ext.Operand[Any]

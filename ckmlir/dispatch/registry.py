@@ -98,7 +98,7 @@ class Registry:
             else:
                 entry = replace(known, priority=priority)
             self._entries[kernel.identifier] = entry
-            self._candidates.pop(subject, None)  # whoever goes through them in another thread has the old ones
+            self._candidates.pop(subject, None)  # another thread that iterates over them keeps the old ones
             self._added += known is None
             self._version += 1
             return known is None

@@ -41,7 +41,7 @@ def ptr(name: str, alignment: int = 16) -> PointerArgument:
     """A pointer to elements of a dtype, aligned to so many bytes, a power of two.
 
     Raises:
-        TracingError: the alignment is not one, or the dtype is not text.
+        TracingError: the alignment is not a power of two, or the dtype is not text.
     """
     if not isinstance(name, str):
         raise TracingError(f"ptr takes text as dtype, not {described(name)}")

@@ -246,7 +246,7 @@ def _carried(work: ir.Operation) -> int:
 
 def _run(work: ir.Operation, pipeline: str) -> None:
     manager = PassManager.parse(f"builtin.module({pipeline})", work.context)
-    manager.enable_verifier(False)  # the module was verified by whoever made it
+    manager.enable_verifier(False)  # the module's maker has verified it
     with collect(work.context) as diagnostics:
         try:
             manager.run(work)

@@ -94,8 +94,8 @@ class Linker:
 def link(relocatable: bytes) -> bytes:
     """The shared object (`.hsaco`) made of one relocatable object by the linker that the environment asks for.
 
-    Raises LinkError when a linker refuses it, and LinkerNotFound where it needs an `ld.lld` and there is none, or for a
-    linker that there is not.
+    Raises LinkError when a linker refuses it, and LinkerNotFound where it needs an `ld.lld` and finds none, or for an
+    unknown linker.
     """
     if chosen() == LLD:
         return find_linker().link(relocatable)

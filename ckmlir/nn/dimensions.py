@@ -14,7 +14,7 @@ from ckmlir.runtime.device import DeviceError
 
 
 def is_last(dim: int, x: Given) -> bool:
-    """Whether it is the last dimension. Raises DeviceError for one that there is not."""
+    """Whether it is the last dimension. Raises DeviceError for one that does not exist."""
     if not x.shape:
         raise DeviceError("x: a number has no rows; expected at least one dimension")
     if whole(dim) is None or not -x.ndim <= dim < x.ndim:

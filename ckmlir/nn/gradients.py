@@ -19,11 +19,11 @@ R = TypeVar("R")
 
 
 class NoGradient(DeviceError):
-    """A gradient is asked for that there is not."""
+    """A gradient that no operator computes was asked for."""
 
 
 def wants_gradient(array: object) -> bool:
-    """Whether PyTorch records what is made of an array."""
+    """Whether PyTorch records operations on an array."""
     torch: Any = sys.modules.get("torch")
     return (
         torch is not None
@@ -34,7 +34,7 @@ def wants_gradient(array: object) -> bool:
 
 
 def refuse_gradients(what: str, array: object) -> None:
-    """Raise NoGradient for an array that a gradient is wanted of, where there is none."""
+    """Raise NoGradient where PyTorch wants the gradient of an array through a function that has none."""
     if wants_gradient(array):
         raise NoGradient(
             f"{what}: a tensor that requires gradients, which this function does not have; call it under "
@@ -43,7 +43,7 @@ def refuse_gradients(what: str, array: object) -> None:
 
 
 def differentiable(function: Callable[P, R]) -> Callable[P, R]:
-    """A function of which PyTorch has an operator with gradients: what requires them goes through that."""
+    """A function with a differentiable PyTorch operator: calls on tensors that require gradients go through it."""
     parameters = signature(function)
 
     @wraps(function)

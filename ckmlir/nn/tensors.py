@@ -158,7 +158,7 @@ def reduce(
         dtype: of the result; by default that of x, i32 for i8.
 
     Raises:
-        DeviceError, RequestError: dimensions that there are not, an unknown operation.
+        DeviceError, RequestError: dimensions that do not exist, an unknown operation.
     """
     call = Call(stream)
     given = call.read("x", x).apart()

@@ -1,7 +1,7 @@
 """Splitting of scans: along registers, across lanes by the exchanges of a reduction, across waves through LDS.
 
-The digits of the axis are taken from the fastest to the slowest, whoever they belong to. At each stands a total: what a
-block of the digits already taken amounts to. Along registers totals add up one by one. Between lanes they meet bit by
+The digits of the axis are taken from the fastest to the slowest, be they of registers, lanes or waves. At each stands
+a total: what a block of the digits already taken amounts to. Along registers totals add up one by one. Between lanes they meet bit by
 bit, as in a reduction, so that lanes which have met hold equal totals and stay out of the LDS unit; a lane on the upper
 side also keeps what came from the lower. Waves read each other's totals and add up those before their own.
 

@@ -1,6 +1,6 @@
 """Calls done by a Dask cluster, of any number of machines.
 
-Workers need this package, with the same sources and tools as here: what they make is then the same, whoever makes it.
+Workers need this package, with the same sources and tools as here: every worker then makes the same bytes.
 That is compared with every call, since workers come and go. A call whose worker ends is given to another one; after
 three it counts as refused. While a cluster has no worker left, calls wait for one.
 """
@@ -75,7 +75,7 @@ def _answer_of(future: Any, task: Task) -> Any:
 
 
 def _there(expected: tuple[str, ...], function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
-    """Do a call on a worker, if that is as whoever asks for it."""
+    """Do a call on a worker, provided that its package and tools are those of the process that asks."""
     if made_by() != expected:
         import socket
 

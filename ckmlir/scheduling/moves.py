@@ -48,7 +48,7 @@ class Move:
 
 
 def apply(schedule: Schedule, move: Move) -> Schedule:
-    """The schedule after a move, legal or not. ValueError for a place that there is not, or where it means nothing."""
+    """The schedule after a move, legal or not. ValueError where it has no place or no meaning."""
     if move.kind == "buffers":
         return replace(schedule, buffers=move.amount)
     if move.kind == "groups":

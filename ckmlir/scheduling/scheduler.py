@@ -1,4 +1,4 @@
-"""What a scheduler is, and those there are; those of others are `plug_in`'s."""
+"""What a scheduler is, and the built-in ones; `plug_in` wraps those of others."""
 
 import importlib
 from collections.abc import Mapping

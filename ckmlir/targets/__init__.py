@@ -24,7 +24,7 @@ def get_target(name: str) -> Target:
     """The chip called `name`; target features after a colon, as in `gfx942:sramecc+`, are not looked at.
 
     Raises:
-        UnsupportedTarget: no such chip; the message says what the name stands for elsewhere, and lists those there are.
+        UnsupportedTarget: no such chip; the message says what the name stands for elsewhere, and lists the known chips.
     """
     if not isinstance(name, str):
         raise UnsupportedTarget(f"a target is named by text such as 'gfx942', not by {type(name).__name__}")
@@ -42,7 +42,7 @@ def _load(base: str) -> Target:
 
 
 def _instead(name: str) -> str:
-    """What to take in place of a chip that there is not."""
+    """What to take in place of an unknown chip."""
     there_are = "there are gfx90a (MI200), gfx942 (MI300) and gfx950 (MI350)"
     for prefixes, why in ELSEWHERE.items():
         if name.startswith(prefixes):

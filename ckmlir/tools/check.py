@@ -1,4 +1,4 @@
-"""`ckmlir check`: what is wrong with the kernels of a code object, whoever compiled it, or of an operator.
+"""`ckmlir check`: what is wrong with the kernels of a code object, from any compiler, or of an operator.
 
 Without --launch the code alone is read: can it be decoded, does it wait for what it uses, does it keep the chip's
 distances. With a launch description (docs/checking_your_kernels.md) the kernel also runs on the simulator under all

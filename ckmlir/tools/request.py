@@ -62,7 +62,7 @@ def add_step_argument(parser: argparse.ArgumentParser) -> None:
 def at_step(request: Request, number: int | None) -> Request:
     """The request whose own kernel is that of a step of another, numbered from 1; None: the same request.
 
-    Raises CkmlirError for a step that there is not or that launches no kernel.
+    Raises CkmlirError for a step that does not exist or launches no kernel.
     """
     if number is None:
         return request

@@ -88,7 +88,7 @@ class MatrixProducts:
         return mma(self.form.scores, q, k, none)
 
     def values(self, p: Tile, v: Tile, sums: Tile) -> Tile:
-        """The weights (queries, keys) times V (dv, keys), on top of what there is."""
+        """The weights (queries, keys) times V (dv, keys), added to what was summed so far."""
         return mma(self.form.values, p, v, sums)
 
 

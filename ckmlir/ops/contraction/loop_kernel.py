@@ -77,7 +77,7 @@ def is_early(schedule: Schedule) -> bool:
 def first_loads(
     accumulation: Accumulation, a: Operand, matrices: Sequence[Operand], begin: Scalar
 ) -> list[Carried]:
-    """What the first step of `contract` loads, for whoever has it on its way before."""
+    """What the first step of `contract` loads, for callers that load it ahead of the call."""
     return _leaves(_loads(accumulation, a, matrices, begin))
 
 

@@ -32,7 +32,7 @@ class CalibrationError(CkmlirError):
 
 @dataclass(frozen=True)
 class Measurement:
-    """A kernel, as whoever predicts names it, and how long it took on a GPU."""
+    """A kernel, by the name that the prediction gives it, and how long it took on a GPU."""
 
     kernel: str
     microseconds: float
