@@ -1,9 +1,10 @@
 """Splitting of scans: along registers, across lanes by the exchanges of a reduction, across waves through LDS.
 
 The digits of the axis are taken from the fastest to the slowest, be they of registers, lanes or waves. At each stands
-a total: what a block of the digits already taken amounts to. Along registers totals add up one by one. Between lanes they meet bit by
-bit, as in a reduction, so that lanes which have met hold equal totals and stay out of the LDS unit; a lane on the upper
-side also keeps what came from the lower. Waves read each other's totals and add up those before their own.
+a total: what a block of the digits already taken amounts to. Along registers totals add up one by one. Between lanes
+they meet bit by bit, as in a reduction, so that lanes which have met hold equal totals and stay out of the LDS unit;
+a lane on the upper side also keeps what came from the lower. Waves read each other's totals and add up those before
+their own.
 
 What lies before a lane's or wave's block is one value for all its registers there, and joins them once, at the end of
 the digit.
