@@ -2,7 +2,8 @@
 
 Element-wise operations and loops need one distribution for all their tiles; reductions, broadcasts and slices derive
 one from another. What follows from the distributions given is filled in. A tile that nothing constrains is one that is
-only loaded to be put into LDS or stored again: it gets the distribution whose memory accesses are widest.
+only loaded to be put into LDS or stored again: it gets the distribution whose memory accesses are widest. One that is
+stretched from another, and meets none, repeats in registers.
 """
 
 from dataclasses import dataclass, field
@@ -73,7 +74,7 @@ class _Inference:
             group.reason = producer(value)
         for op in body:
             self._unify(op)
-        while self._propagate(body) or self._choose(body):
+        while self._propagate(body) or self._choose(body) or self._expand(body):
             pass
         for value, group in self.group_of.items():
             tile = tile_of(value)
@@ -241,6 +242,16 @@ class _Inference:
         except ValueError as problem:
             fail(op, str(problem))
         return self._set(wanted, found, op)
+
+    def _expand(self, body: list[ir.Operation]) -> bool:
+        """A tile that is stretched, and meets nothing that says how, repeats in the registers of each thread."""
+        for op in body:
+            if op.name == "ck.broadcast":
+                source, result = self.group_of[op.operands[0]].distribution, self.group_of[op.results[0]]
+                if source is not None and result.distribution is None:
+                    axis = integer_of(op, "axis")
+                    return self._set(result, source.expand(axis, tile_of(op.results[0]).lengths[axis]), op)
+        return False
 
     # -- tiles that only memory constrains
 

@@ -108,7 +108,11 @@ def _index_of(
     """The index (i32) of a register of the data, from the tile of indices."""
     homes = axis_map(tile_of(indices).placed, distribution, axis)
     if homes is None:
-        fail(op, f"its indices lie as '{tile_of(indices).placed}', where some threads lack those of their own elements")
+        fail(
+            op,
+            f"its indices lie as '{tile_of(indices).placed}', where some threads lack those of their own elements; "
+            f"redistribute them to '{distribution.along(axis)}', or the elements, which lie as '{distribution}'",
+        )
     known = state.of(indices)
     made: dict[int, ir.Value] = {}
 

@@ -48,6 +48,7 @@ REFUSED = [
 ACCEPTED = """
 zeros((np.int64(64),), "f32", LANES)
 put(full((64,), np.float32(2), "f32", LANES), p)
+put(reduce_sum(stretch(tile(), 1, 4), 1), p)
 put(np.float32(2) * tile() + np.int64(2), p)
 np.int32(3) * n
 where(n < 3, tile(), 0.0)

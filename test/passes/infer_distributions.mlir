@@ -138,3 +138,21 @@ func.func @permute(%x: f32) attributes {ck.waves = 1 : i32} {
   %3 = "ck.permute_axes"(%2) {order = array<i32: 2, 0, 1>} : (!ck.tile<[2, 64, 4], f32, "?">) -> !ck.tile<[4, 2, 64], f32, "d0: 4@y1, d1: 2@y0, d2: 64@lane">
   return
 }
+
+// A tile that is stretched, and meets nothing that says how it lies, repeats in registers.
+// CHECK-LABEL: func.func @stretched
+func.func @stretched(%x: f32) attributes {ck.waves = 1 : i32} {
+  %0 = "ck.splat"(%x) : (f32) -> !known
+  // CHECK: "ck.broadcast"{{.*}} -> !ck.tile<[16, 4, 16], f32, "d0: 4@lane 4@y0, d1: 4@y1, d2: 16@lane">
+  %1 = "ck.broadcast"(%0) {axis = 1 : i32} : (!known) -> !ck.tile<[16, 4, 16], f32, "?">
+  // CHECK: "ck.broadcast"{{.*}} -> !ck.tile<[16, 16], f32, "d0: 4@lane 4@y0, d1: 16@lane">
+  %2 = "ck.splat"(%x) : (f32) -> !row
+  %3 = "ck.broadcast"(%2) {axis = 1 : i32} : (!row) -> !unknown
+  %4 = "ck.map"() ({
+    %a = "ck.element"(%3) : (!unknown) -> f32
+    %b = "ck.element"(%0) : (!known) -> f32
+    %c = arith.addf %a, %b : f32
+    "ck.yield"(%c) {operandSegmentSizes = array<i32: 1, 0, 0, 0>} : (f32) -> ()
+  }) : () -> !unknown
+  return
+}

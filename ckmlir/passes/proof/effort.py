@@ -1,7 +1,7 @@
 """A proof always ends: its work is counted, and there is only so much."""
 
 WORK = 100
-"""For every operation of both programs: operations that may be followed, and combinations of names that may be tried.
+"""For every operation of both programs: operations that may be followed, and sets of operands that may be tried.
 The programs of operators take less than a twentieth of it.
 """
 

@@ -6,7 +6,6 @@ stands, and branches say which of them exist.
 """
 
 from collections.abc import Iterable
-from math import prod
 
 from ckmlir.dialect.build import integer_of
 from ckmlir.mlir import ir
@@ -23,7 +22,6 @@ from ckmlir.passes.proof.state import Progress, State, Value
 from ckmlir.passes.proof.structure import Region
 from ckmlir.passes.proof.terms import (
     EFFECTS,
-    MOST_COMBINATIONS,
     NO_VALUE,
     READS,
     Name,
@@ -110,8 +108,9 @@ class Simulation:
         polynomial = scalar(op, lambda value: state.values.get(value, Value()).polynomial)
         choices, effects, parts = self._choices(state, op)
         memory = self._memory(state, effects)
-        self.effort.spend(1 + min(prod(map(len, choices)), MOST_COMBINATIONS) * len(memory))
-        names = self.program.table.find(self._signature(op), choices, memory)
+        table, signature = self.program.table, self._signature(op)
+        self.effort.spend(1 + table.tries(signature, choices) * len(memory))
+        names = table.find(signature, choices, memory)
         operands = [state.values.get(operand, Value()) for operand in op.operands]
         spoilt = any(one.spoilt for one in operands) or any(not found for found, _ in parts)
         arithmetic = op.name.startswith("arith.") and all(isinstance(one.type, INTEGERS) for one in op.results)
@@ -119,7 +118,7 @@ class Simulation:
         if lost and not spoilt:
             depths = range(len(state.frames), -1, -1)
             seen = [[one for depth in depths if (one := self._seen(state, number, depth))] for number in effects]
-            self.report(explain.unknown(self.program, state, op, self._signature(op), [*choices, *seen], parts))
+            self.report(explain.unknown(self.program, state, op, signature, [*choices, *seen], parts))
         inside = self._inside(state, names, polynomial, fact, operands)
         if op.name in READS and names:
             if not inside:

@@ -11,14 +11,12 @@ together, all in one iteration. So a name proves that the value is right, whatev
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
-from itertools import islice, product
+from itertools import product
+from math import prod
 from typing import Any, NamedTuple
 
 from ckmlir.dialect.build import producer
 from ckmlir.mlir import ir
-
-MOST_COMBINATIONS = 4096
-"""Values with several names are tried in at most so many combinations."""
 
 
 class Name(NamedTuple):
@@ -71,12 +69,14 @@ class Table:
         origin: for every number an operation (or loop) of the unscheduled program that it stands for.
         depths: for every number the depth of the loop with which it changes, 0 for what never does.
         alike: operations of the unscheduled program by signature, with their operands, for messages.
+        operands: by signature what operations take together, each as one names it in its own iteration.
     """
 
     entries: dict[tuple[Signature, Operands], Entry] = field(default_factory=dict)
     origin: list[ir.Operation] = field(default_factory=list)
     depths: list[int] = field(default_factory=list)
     alike: dict[Signature, list[tuple[ir.Operation, Operands]]] = field(default_factory=dict)
+    operands: dict[Signature, list[Operands]] = field(default_factory=dict)
 
     def fresh(self, origin: ir.Operation, depth: int = 0) -> int:
         """A number for a value that no operation computes, such as a loop's index."""
@@ -91,6 +91,7 @@ class Table:
         entry = self.entries.get((signature, key))
         if entry is None:
             entry = self.entries[signature, key] = Entry(self.fresh(op, depth), first)
+            self.operands.setdefault(signature, []).append(key)
         if first is None or entry.first is None:
             return Name(entry.number, None)
         return Name(entry.number, first - entry.first)
@@ -102,14 +103,41 @@ class Table:
         one of the states given.
         """
         found = set()
-        for given in islice(product(*choices), MOST_COMBINATIONS):
-            for seen in memory:
-                key, first, _ = self._normal(given + seen)
+        for seen in memory:
+            for taken in self._taken(signature, [*choices, *([one] for one in seen)]):
+                key, first, _ = self._normal(taken)
                 entry = self.entries.get((signature, key))
                 if entry is not None:
                     shift = None if first is None or entry.first is None else first - entry.first
                     found.add(Name(entry.number, shift))
         return frozenset(found)
+
+    def tries(self, signature: Signature, choices: Sequence[Sequence[Any]]) -> int:
+        """How many sets of operands `find` looks at for each state of memory: all combinations, or what is known."""
+        return min(prod(map(len, choices)), len(self.operands.get(signature, ())))
+
+    def _taken(self, signature: Signature, choices: Sequence[Sequence[Any]]) -> Iterator[Operands]:
+        """Operands of which each is one of several, and which operations of the unscheduled program may take together.
+        Values that are equal on some way, as sums of no iteration are, have many names, so that of their combinations
+        few are looked at.
+        """
+        known = self.operands.get(signature, ())
+        if prod(map(len, choices)) <= len(known):
+            yield from product(*choices)
+            return
+        allowed = [frozenset(one) for one in choices]
+        for key in known:
+            if len(key) == len(allowed):
+                _, first, depth = self._normal(key)
+                shifts = {0} if first is None else self._shifts(choices, depth)
+                for taken in (tuple(self._earlier(one, -shift, depth) for one in key) for shift in shifts):
+                    if all(one in names for one, names in zip(taken, allowed, strict=True)):
+                        yield taken
+
+    def _shifts(self, choices: Sequence[Sequence[Any]], depth: int) -> set[int]:
+        """In which iterations of the loop at a depth the values are that operands may be."""
+        names = (name for operands in choices for name in _names(tuple(operands)))
+        return {name.shift for name in names if name.shift is not None and self.depths[name.number] == depth}
 
     def moved(self, names: Names, iterations: int, depth: int) -> Names:
         """What is known, seen from so many iterations later of the loop at a depth; deeper ones begin anew."""
@@ -135,12 +163,13 @@ class Table:
                 first, depth = shift, self.depths[number]
         if not first:
             return operands, first, depth
-        return tuple(
-            (self.earlier(one[0], first, depth), one[1])
-            if isinstance(one[0], Name)
-            else self.earlier(one, first, depth)
-            for one in operands
-        ), first, depth  # fmt: skip
+        return tuple(self._earlier(one, first, depth) for one in operands), first, depth
+
+    def _earlier(self, operand: Any, iterations: int, depth: int) -> Any:
+        """`earlier` for an operand: a name, or a name with the elements of it that an LDS read finds."""
+        if isinstance(operand[0], Name):
+            return self.earlier(operand[0], iterations, depth), operand[1]
+        return self.earlier(operand, iterations, depth)
 
     def earlier(self, name: Name, iterations: int, depth: int) -> Name:
         """A name, seen from so many iterations later of the loop at a depth."""
