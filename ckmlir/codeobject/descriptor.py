@@ -4,7 +4,8 @@ Source: LLVM's AMDGPUUsage, "Kernel Descriptor" and the tables of COMPUTE_PGM_RS
 """
 
 import struct
-from dataclasses import dataclass
+
+from ckmlir.data_classes import dataclass
 
 DESCRIPTOR_SIZE = 64
 

@@ -5,7 +5,8 @@ parameters.
 """
 
 import math
-from dataclasses import dataclass
+
+from ckmlir.data_classes import dataclass
 
 # Scalar registers are allocated in blocks from a file of each SIMD (LLVM AMDGPUBaseInfo, getTotalNumSGPRs and
 # getSGPRAllocGranule for gfx9). VCC, FLAT_SCRATCH and XNACK_MASK, 6 registers, come on top of those a kernel names.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.packing import PACKED, elements_over
 from ckmlir.targets.mfma import LANES

@@ -11,7 +11,8 @@
 """
 
 import re
-from dataclasses import dataclass
+
+from ckmlir.data_classes import dataclass
 
 MASKS = (
     "non_mem_non_sideeffect", "valu", "salu", "mfma_wmma", "all_vmem", "vmem_read", "vmem_write",

@@ -15,10 +15,11 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, field, replace
+from dataclasses import field, replace
 from pathlib import Path
 from typing import Any
 
+from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.examining import Examined, Wanted, examine
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.misses import Asked

@@ -14,8 +14,9 @@ The rule holds for every kernel: of at most 4 waves (more have no second kind to
 that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
 """
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received

@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
 import msgpack
 
 from ckmlir.codeobject.elf import FILE_HEADER, SECTION_HEADER, SHT_NOTE, ElfFile
 from ckmlir.codeobject.metadata import unpack_metadata
+from ckmlir.data_classes import dataclass
 
 NOTE = struct.Struct("<III")
 OWNER, METADATA = b"AMDGPU\0", 32

@@ -10,6 +10,7 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
+from ckmlir.data_classes import dataclass
 from ckmlir.errors import as_json
 from ckmlir.ops.request import RequestError, show
 
@@ -23,7 +24,7 @@ Algorithm = Annotated[T, _HOW]
 one signature compute the same and differ in what they are good at."""
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Counts:
     """In the annotation of a field of the signature that also says what the kernel relies on: `of` takes from its value
     what is part of the signature.
@@ -32,7 +33,7 @@ class Counts:
     of: Callable[[Any], object]
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Reason:
     """Why a specification cannot be compiled for a chip: the field, its value, what is wrong, what would be right."""
 
@@ -45,7 +46,7 @@ class Reason:
         return f"{self.field}={show(self.value)}: {self.why}; {self.right}"
 
 
-@dataclasses.dataclass(frozen=True)
+@dataclass(frozen=True)
 class Spec(abc.ABC):
     """What has to be compiled: everything that the kernel's code depends on, and nothing else.
 

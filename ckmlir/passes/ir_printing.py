@@ -5,9 +5,10 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Collection
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import TextIO
 
+from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 

@@ -11,8 +11,9 @@ the digit.
 """
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ckmlir.data_classes import dataclass
 from ckmlir.dialect import arith, fragment_compute, fragment_lds
 from ckmlir.dialect import distribution_parts as parts
 from ckmlir.dialect.build import integer_of, value

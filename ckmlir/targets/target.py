@@ -6,8 +6,9 @@ instead.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.targets.features import FEATURES
 from ckmlir.targets.mfma import INSTRUCTIONS, NARROW, MfmaInstruction

@@ -9,9 +9,10 @@ import argparse
 import json
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict
 
 from ckmlir import __version__
+from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.output import BAD_REQUEST
 

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import field
 from html import escape
+
+from ckmlir.data_classes import dataclass
 
 CHARACTER, LINE = 7, 20
 """Pixels of a character and a row."""

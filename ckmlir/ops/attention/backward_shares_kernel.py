@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any, NamedTuple
 
+from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import (
     Pointer,

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Any
 
+from ckmlir.data_classes import dataclass
 from ckmlir.lang import (
     Scalar,
     Tile,

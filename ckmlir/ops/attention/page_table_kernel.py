@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, coordinates, load, view, where
 
 KEY_BITS = 32

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import field
 from typing import Any
 
+from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.lang import (
     Pointer,

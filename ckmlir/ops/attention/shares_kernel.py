@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
+from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, where
 from ckmlir.ops.attention.loop_kernel import Span
 

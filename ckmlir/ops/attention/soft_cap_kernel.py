@@ -3,8 +3,7 @@ arithmetic."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, exp2, reciprocal
 from ckmlir.ops.attention.loop_kernel import Score
 from ckmlir.ops.attention.units_kernel import LN_2, LOG2_E, Units

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import Tile, Window, load, permute_axes, redistribute, unpack

@@ -5,9 +5,10 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Annotated
 
+from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS

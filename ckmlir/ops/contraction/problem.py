@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from math import prod
 from typing import TYPE_CHECKING
 
+from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
     accumulator_type,

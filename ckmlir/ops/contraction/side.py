@@ -6,8 +6,7 @@ accumulators element by element.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ckmlir.data_classes import dataclass
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import alignment
 

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 
 import numpy as np
 
+from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.problem import Problem
 from ckmlir.ops.contraction.reference import matrices

@@ -6,8 +6,7 @@ to: kernels fail after their launch.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-
+from ckmlir.data_classes import dataclass
 from ckmlir.runtime.device import DeviceError, KernelFault
 
 

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 
+from ckmlir.data_classes import dataclass
 from ckmlir.sim.analysis.effects import Effects
 from ckmlir.sim.decode import Instruction
 

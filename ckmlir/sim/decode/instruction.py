@@ -1,8 +1,9 @@
 """What the decoder delivers: instructions, their operands, and the error for words that are none."""
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 
 if TYPE_CHECKING:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
+
+from ckmlir.data_classes import dataclass
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.parameters import Parameters
