@@ -9,9 +9,9 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from typing import NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 
 LONGEST_NOTE = 400

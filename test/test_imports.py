@@ -17,23 +17,22 @@ ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "ckmlir"
 
 # Modules that hold no knowledge of tiles and that everything but the bottom of the table may use.
-COMMON = {"data_classes", "errors", "files", "plug_ins"}
+COMMON = {"errors", "files", "plug_ins"}
 MLIR = {"mlir", "bindings", "diagnostics"}
 BINDINGS = {"mlir", "flydsl"}
 
 # Package or top-level module -> what of ckmlir it may import besides itself.
 ALLOWED: dict[str, set[str]] = {
     "__init__": set(),
-    "data_classes": set(),
     "errors": set(),
     "files": {"errors"},
     "plug_ins": {"errors"},
     "_irdl": set(),
     "bindings": {"errors"},
     "mlir": {"_irdl", "bindings", "errors"},
-    "diagnostics": {"data_classes", "mlir"},
-    "targets": {"data_classes", "errors"},
-    "codeobject": {"data_classes", "errors"},
+    "diagnostics": {"mlir"},
+    "targets": {"errors"},
+    "codeobject": {"errors"},
     "dialect": {"targets", *COMMON, *MLIR},
     "lang": {"dialect", "targets", *COMMON, *MLIR},
     "passes": {"dialect", "targets", *COMMON, *MLIR},

@@ -1,7 +1,7 @@
 """Reading an AMDGPU code object: target, kernels, memory image, source lines."""
 
 import os
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 
@@ -11,7 +11,6 @@ from ckmlir.codeobject.errors import CodeObjectError
 from ckmlir.codeobject.image import Image, make_image
 from ckmlir.codeobject.lines import LineTable, read_line_table
 from ckmlir.codeobject.metadata import Argument, KernelMetadata, chip_in_metadata, kernels_metadata, unpack_metadata
-from ckmlir.data_classes import dataclass
 
 _METADATA_NOTE = ("AMDGPU", 32)
 _ABI_VERSIONS = {1: 3, 2: 4, 3: 5, 4: 6}

@@ -4,8 +4,7 @@ Source: LLVM's AMDGPUUsage, "Kernel Descriptor" and the tables of COMPUTE_PGM_RS
 """
 
 import struct
-
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
 
 DESCRIPTOR_SIZE = 64
 

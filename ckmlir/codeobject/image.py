@@ -3,9 +3,10 @@
 Source: LLVM's AMDGPUUsage, "Relocation Records".
 """
 
+from dataclasses import dataclass
+
 from ckmlir.codeobject.elf import ET_DYN, PT_LOAD, SHF_ALLOC, ElfFile, Relocation, Symbol
 from ckmlir.codeobject.errors import CodeObjectError
-from ckmlir.data_classes import dataclass
 
 MAXIMUM_SIZE = 1 << 28
 """Largest image accepted, bytes; a larger one is a damaged header."""

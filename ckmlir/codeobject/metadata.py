@@ -4,13 +4,12 @@ Source: LLVM's AMDGPUUsage, "Code Object V3 Metadata" to "Code Object V5 Metadat
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
 
 from ckmlir.codeobject.errors import CodeObjectError
-from ckmlir.data_classes import dataclass
 
 NOTE = "ckmlir."
 """What the keys of this package's own entries begin with."""

@@ -5,8 +5,7 @@ parameters.
 """
 
 import math
-
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
 
 # Scalar registers are allocated in blocks from a file of each SIMD (LLVM AMDGPUBaseInfo, getTotalNumSGPRs and
 # getSGPRAllocGranule for gfx9). VCC, FLAT_SCRATCH and XNACK_MASK, 6 registers, come on top of those a kernel names.

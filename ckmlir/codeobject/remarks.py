@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.codeobject.errors import CodeObjectError
-from ckmlir.data_classes import dataclass
 
 
 @dataclass(frozen=True)

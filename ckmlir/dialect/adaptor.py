@@ -8,13 +8,12 @@ bottom one. Adaptors are values: frozen, hashable, and every method that changes
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import fields, replace
+from dataclasses import dataclass, fields, replace
 from functools import reduce
 from math import lcm
 from operator import and_
 from typing import Any, TypeVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.padding import Pad, RightPad
 from ckmlir.dialect.symbols import Expression, Size, Symbol
 from ckmlir.dialect.transform_base import Index, Transform

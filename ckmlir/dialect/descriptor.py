@@ -14,11 +14,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from dataclasses import MISSING, fields
+from dataclasses import MISSING, dataclass, fields
 from functools import cached_property, lru_cache
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.adaptor import Adaptor, Step
 from ckmlir.dialect.progression import Progression
 from ckmlir.dialect.symbols import Size, Symbol, combine, divisor, parse_size, product, resolve, round_up

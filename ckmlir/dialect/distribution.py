@@ -22,6 +22,7 @@ Source: CK Tile, include/ck_tile/core/tensor/tile_distribution_encoding.hpp.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
 from typing import NamedTuple
@@ -29,7 +30,6 @@ from typing import NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution_encoding import Encoding, encoding_of, rows_of, verify_encoding
 from ckmlir.dialect.distribution_factors import LANE, OWNERS, REGISTER, WAVE, Factor, Row, canonical, renumber
 from ckmlir.dialect.distribution_text import parse, write

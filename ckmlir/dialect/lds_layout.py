@@ -19,10 +19,9 @@ Notation: `lengths 128x64 order 0,1 pitch 64`, then where they are used
 import math
 import re
 from collections.abc import Sequence
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from typing import Any
-
-from ckmlir.data_classes import dataclass
 
 _NOTATION = re.compile(
     r"lengths (\d+(?:x\d+)*) order (\d+(?:,\d+)*) pitch (\d+)"

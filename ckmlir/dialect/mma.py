@@ -33,10 +33,9 @@ registers. Iteration i of wave w covers tile i * waves + w of its dimension (CK'
 from __future__ import annotations
 
 import re
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import LANE, REGISTER, WAVE, Distribution, Factor
 from ckmlir.dialect.distribution_factors import Row
 from ckmlir.dialect.mma_fragments import Fragment, match

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import Coordinates, Distribution
 from ckmlir.dialect.packing import PACKED, elements_over
 from ckmlir.targets.mfma import LANES

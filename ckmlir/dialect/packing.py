@@ -7,9 +7,9 @@ Tile's pk_int4 of quantised products). Elements follow each other along the last
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import REGISTER, Distribution
 
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.symbols import Size, combine, resolve, round_up, total
 from ckmlir.dialect.transform_base import Index, OneDimension, plus
 

@@ -8,9 +8,8 @@ says whether its outcome is the same for all elements, so that no vector straddl
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import gcd
-
-from ckmlir.data_classes import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,7 +7,8 @@ lanes have 16 rows of a 32x32 product each, in order: a vector of the next produ
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.dialect.distribution import LANE, REGISTER, Distribution, Factor
 from ckmlir.dialect.distribution_factors import Row
 from ckmlir.targets import MfmaInstruction

@@ -24,10 +24,10 @@ Statements that are left out have the values of `Schedule`'s defaults. docs/sche
 """
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule_items import Fragments, Item, parse_item
 from ckmlir.dialect.schedule_problems import HOT_LOOP, LEAD, problems
 from ckmlir.errors import CkmlirError

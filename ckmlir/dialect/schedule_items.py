@@ -11,8 +11,7 @@
 """
 
 import re
-
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
 
 MASKS = (
     "non_mem_non_sideeffect", "valu", "salu", "mfma_wmma", "all_vmem", "vmem_read", "vmem_write",

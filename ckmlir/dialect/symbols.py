@@ -11,10 +11,9 @@ from __future__ import annotations
 import operator
 import re
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import Any
-
-from ckmlir.data_classes import dataclass
 
 OPERATORS: dict[str, Callable[[Any, Any], Any]] = {
     "+": operator.add,

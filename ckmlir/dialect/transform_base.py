@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.symbols import Size, resolve
 from ckmlir.errors import CkmlirError
 

@@ -29,9 +29,9 @@ Source: Composable Kernel, CK Tile coordinate transforms (include/ck_tile/core/a
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.padding import LeftPad, Pad, RightPad
 from ckmlir.dialect.symbols import Size, Symbol, combine, product, resolve, total
 from ckmlir.dialect.transform_base import (

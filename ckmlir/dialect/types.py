@@ -12,9 +12,9 @@ that printed IR can be read. A tile whose distribution is still to be inferred c
 """
 
 import threading
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.dialect import Ck
 from ckmlir.dialect.distribution import Distribution

@@ -12,11 +12,10 @@ import contextlib
 import json
 import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from ckmlir.compiler import CompiledKernel, toolchain
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import write_library
 from ckmlir.errors import CkmlirError

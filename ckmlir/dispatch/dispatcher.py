@@ -19,9 +19,9 @@ import dataclasses
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.misses import MissLog, log_of_environment

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from contextlib import closing
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import resources_of
 from ckmlir.dispatch.misses import Asked

@@ -11,9 +11,9 @@ import heapq
 import itertools
 import threading
 from collections.abc import Callable, Hashable, Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, SupportsIndex, overload
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.watching import watched
 

@@ -16,10 +16,10 @@ import hashlib
 import json
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 from functools import cached_property
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of
 from ckmlir.errors import as_json
 from ckmlir.ops import find_operator

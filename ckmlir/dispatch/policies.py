@@ -9,9 +9,9 @@ are data, so that they can be printed, compared and sent to other processes.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.errors import suggest

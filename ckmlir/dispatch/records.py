@@ -8,11 +8,11 @@ the table knows nothing of the model's times for it: they rank, they do not meas
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ckmlir import __version__
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.json_lines import append, read
 from ckmlir.dispatch.misses import Asked

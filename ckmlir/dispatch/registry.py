@@ -14,10 +14,9 @@ from __future__ import annotations
 import threading
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.fitting import Candidates, Entry, Fitting
 from ckmlir.dispatch.identity import Find, Identifier, Kernel
 from ckmlir.dispatch.reading import SCHEMA, check_schema, fields_of

@@ -18,11 +18,10 @@ import itertools
 import math
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.identity import Find, Kernel
 from ckmlir.dispatch.reading import check_schema, fields_of, of_file, read_json
 from ckmlir.errors import suggest

@@ -15,11 +15,10 @@ import math
 import time
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import ExitStack
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.examining import Examined, Wanted, examine
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.misses import Asked

@@ -11,10 +11,9 @@ import inspect
 import numbers
 import typing
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import NoneType, UnionType
 from typing import Any
-
-from ckmlir.data_classes import dataclass
 
 NOUNS = {
     "Tile": "a tile", "Scalar": "a scalar", "Pointer": "a pointer", "View": "a view", "Window": "a window",

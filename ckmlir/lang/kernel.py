@@ -3,10 +3,10 @@
 import inspect
 import re
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import fragment_compute
 from ckmlir.dialect.build import create, integer
 from ckmlir.dialect.context import exclusive, shared_context

@@ -11,14 +11,13 @@ import sys
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import lru_cache, wraps
 from itertools import islice
 from traceback import walk_tb
 from types import FrameType
 from typing import Any, ParamSpec, TypeVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import Diagnostic, Position
 from ckmlir.dialect.control import BRANCH
 from ckmlir.dialect.divisors import Divisors

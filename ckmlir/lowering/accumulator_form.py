@@ -14,9 +14,8 @@ The rule holds for every kernel: of at most 4 waves (more have no second kind to
 that go round a loop and that only matrix instructions touch there, whose operands come from memory as they are.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.branches import BRANCHES, received

@@ -8,8 +8,8 @@ Sources: CDNA2, CDNA3 and CDNA4 ISA, "MUBUF instructions" and "FLAT, scratch and
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import integer, text_of, value
 from ckmlir.dialect.types import WindowType

@@ -13,11 +13,10 @@ import re
 import sys
 import time
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import collect
 from ckmlir.dialect.build import integer_of
 from ckmlir.dialect.notes import take_notes

@@ -9,8 +9,8 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import attributes_of, integer_of, producer, value
 from ckmlir.dialect.scalars import bits

@@ -1,10 +1,9 @@
 """What lowering knows of the kernel: its target, its threads, its LDS, and how to make address arithmetic."""
 
 from collections.abc import Callable, Hashable
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any, TypeVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import producer, value
 from ckmlir.dialect.distribution import LANE, WAVE, Digit, Distribution
 from ckmlir.dialect.distribution_builders import is_in_quads

@@ -21,9 +21,9 @@ import os
 import re
 import shutil
 from collections.abc import Iterator
+from dataclasses import dataclass
 from pathlib import Path
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 
 HOW_TO_GET_ONE = (

@@ -5,9 +5,9 @@ arith, math, vector and cf, for which upstream passes exist; the pipeline runs t
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import integer, integer_of
 from ckmlir.dialect.notes import notes_of
 from ckmlir.lowering import (

@@ -9,14 +9,13 @@ from __future__ import annotations
 
 import struct
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import msgpack
 
 from ckmlir.codeobject.elf import FILE_HEADER, SECTION_HEADER, SHT_NOTE, ElfFile
 from ckmlir.codeobject.metadata import unpack_metadata
-from ckmlir.data_classes import dataclass
 
 NOTE = struct.Struct("<III")
 OWNER, METADATA = b"AMDGPU\0", 32

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from dataclasses import dataclass
 from enum import IntEnum
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import producer, value
 from ckmlir.lowering.dpp import from_quad

@@ -9,7 +9,8 @@ A view that says so (`Embed.few`) has 31 places at most; one more bit stands for
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import value
 from ckmlir.dialect.padding import LeftPad, RightPad

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.nn.calls import Call
 from ckmlir.nn.given import Given
 from ckmlir.nn.gradients import differentiable

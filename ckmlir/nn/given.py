@@ -16,11 +16,11 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.nn.array import Array, empty, reshaped_strides
 from ckmlir.ops.dtypes import DTYPES, PACKED_TYPES, POWER, find_dtype, numpy_dtype
 from ckmlir.ops.request import RequestError

@@ -8,13 +8,12 @@ not compared.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 import numpy.typing as npt
-
-from ckmlir.data_classes import dataclass
 
 Array = npt.NDArray[Any]
 

@@ -9,12 +9,12 @@ documents, "8-bit floating point"). So their NumPy type depends on the target; t
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import ml_dtypes
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.errors import suggest
 from ckmlir.ops.request import RequestError, show

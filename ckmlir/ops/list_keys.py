@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, SupportsFloat
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops import sampling
 from ckmlir.ops.request import Integer, Key, Real, RequestError, show, whole
 

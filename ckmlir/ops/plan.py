@@ -7,10 +7,9 @@ A plan is what devices run, and what `ckmlir list`, `compile`, `time`, `bench` a
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, Run, require_valid
 from ckmlir.ops.spec import Spec

@@ -9,12 +9,12 @@ import math
 import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar, SupportsFloat, SupportsIndex
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops import sampling
 from ckmlir.ops.scalars import index

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.ops.spec import Reason
 from ckmlir.targets import Target
 

@@ -10,7 +10,6 @@ import typing
 from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Annotated, Any, TypeVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import as_json
 from ckmlir.ops.request import RequestError, show
 
@@ -24,7 +23,7 @@ Algorithm = Annotated[T, _HOW]
 one signature compute the same and differ in what they are good at."""
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Counts:
     """In the annotation of a field of the signature that also says what the kernel relies on: `of` takes from its value
     what is part of the signature.
@@ -33,7 +32,7 @@ class Counts:
     of: Callable[[Any], object]
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Reason:
     """Why a specification cannot be compiled for a chip: the field, its value, what is wrong, what would be right."""
 
@@ -46,7 +45,7 @@ class Reason:
         return f"{self.field}={show(self.value)}: {self.why}; {self.right}"
 
 
-@dataclass(frozen=True)
+@dataclasses.dataclass(frozen=True)
 class Spec(abc.ABC):
     """What has to be compiled: everything that the kernel's code depends on, and nothing else.
 

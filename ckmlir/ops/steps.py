@@ -9,8 +9,8 @@ captured into graphs, which host functions cannot be part of on every version of
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 
 

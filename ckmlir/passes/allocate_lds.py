@@ -5,9 +5,9 @@ Layouts come first, by the accesses that a tensor sees (`lds_layouts`). Then ten
 waves then meet more often in every step. `lds_report` tells what came of it.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import integer, registers_of, string, text_of
 from ckmlir.dialect.fragment_lds import room_bytes, rooms_of, tensor_bytes
 from ckmlir.dialect.lds_layout import LdsLayout

@@ -18,10 +18,10 @@ the few places of a window it goes on, since it is by these numbers that places 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
 from math import gcd
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import arith
 from ckmlir.dialect.adaptor import Step
 from ckmlir.dialect.build import (

@@ -5,10 +5,10 @@ alone answers for LDS, waits, barriers and budgets. That every value comes from 
 two programs, so it needs the fragments from before ck-pipeline-loops too: the `reference`.
 """
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, PassFailure, fail

@@ -8,9 +8,9 @@ hold what memory has until then.
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import build, memory
 from ckmlir.dialect.build import producer, text_of
 from ckmlir.dialect.control import LOOPS

@@ -23,9 +23,9 @@ import re
 import types
 import typing
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, NoReturn
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import Diagnostic, position_of
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.mlir import ir, passmanager

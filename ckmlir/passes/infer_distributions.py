@@ -6,11 +6,10 @@ only loaded to be put into LDS or stored again: it gets the distribution whose m
 stretched from another, and meets none, repeats in registers.
 """
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import integer_of, producer, registers_of
 from ckmlir.dialect.control import STRUCTURED, same_values
 from ckmlir.dialect.distribution import Distribution

@@ -4,11 +4,10 @@ The descriptor of a view decides how wide accesses may be, and tracing knows mos
 loop is known only once the loop has its end: so what divides scalars is found once more, for whole kernels.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import lcm
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.divisors import Divisors
 from ckmlir.dialect.scalars import bits

@@ -17,9 +17,9 @@ itself (CDNA3 ISA, SOPP S_ENDPGM).
 What may be under way at a point, also where groups of waves are out of phase, is in `pending_accesses`.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar, NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import synchronization
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass

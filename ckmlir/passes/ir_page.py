@@ -9,9 +9,8 @@ import difflib
 import html
 import re
 import time
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.ir_printing import CONTEXT, IrPrinter

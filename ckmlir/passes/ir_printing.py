@@ -5,10 +5,9 @@ from __future__ import annotations
 import difflib
 import sys
 from collections.abc import Collection
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import TextIO
 
-from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass
 

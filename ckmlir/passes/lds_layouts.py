@@ -3,10 +3,9 @@ it sees.
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout

@@ -7,10 +7,9 @@ Sets of tensors are the bits of integers: unrolled loops have thousands of acces
 """
 
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.fragment_lds import BEGINS
 from ckmlir.mlir import ir
 from ckmlir.passes.innermost_loops import innermost_loops

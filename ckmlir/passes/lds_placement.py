@@ -6,10 +6,9 @@ those it is live with.
 
 from collections.abc import Hashable, Iterator, Mapping
 from collections.abc import Set as AbstractSet
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TypeVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.fragment_lds import ALIGNMENT
 
 SMALLEST_PART = 64

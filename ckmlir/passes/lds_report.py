@@ -1,10 +1,9 @@
 """What LDS allocation made of a kernel: bytes, place, layout and neighbours of every buffer, and what accesses cost."""
 
 from collections import Counter
-from dataclasses import asdict, replace
+from dataclasses import asdict, dataclass, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.fragment_lds import tensor_bytes

@@ -1,8 +1,8 @@
 """The body of a loop of stages: what its operations are to a schedule, and how values travel between iterations."""
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.control import LOOPS, WHILE
 from ckmlir.dialect.loop import LOOP, STAGE

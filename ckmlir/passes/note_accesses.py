@@ -10,10 +10,10 @@ object (`dialect/notes.py`), one row for each kind of access of a line:
 Atomic updates and copies to LDS have widths of their own, and are not looked at.
 """
 
+from dataclasses import dataclass
 from math import gcd
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.descriptor import Descriptor

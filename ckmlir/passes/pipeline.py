@@ -7,12 +7,11 @@ import shlex
 import time
 import traceback
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple, TextIO
 
 from ckmlir import plug_ins
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import Diagnostic, collect
 from ckmlir.dialect.context import exclusive
 from ckmlir.errors import CkmlirError

@@ -6,9 +6,9 @@ a whole, and what stands inside has no place of its own in an order.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import string, text_of
 from ckmlir.dialect.control import BRANCH, STRUCTURED
 from ckmlir.dialect.fragment_lds import BEGINS

@@ -5,9 +5,9 @@ nothing may cross. The order of a steady loop is then the order of the machine c
 LLVM.
 """
 
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import synchronization
 from ckmlir.dialect.build import text_of
 from ckmlir.mlir import ir

@@ -23,11 +23,10 @@ that the kernel may write.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from math import lcm
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import integer, integer_of, producer
 from ckmlir.dialect.divisors import ARGUMENT_DIVISOR, constant_of

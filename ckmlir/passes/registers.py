@@ -1,8 +1,8 @@
 """A tile as one thread sees it: its registers, held in vectors."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.scalars import bits
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors

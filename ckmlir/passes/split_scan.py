@@ -11,9 +11,8 @@ the digit.
 """
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import arith, fragment_compute, fragment_lds
 from ckmlir.dialect import distribution_parts as parts
 from ckmlir.dialect.build import integer_of, value

@@ -2,9 +2,8 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect import build
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
 from ckmlir.dialect.types import tile_of

@@ -6,9 +6,9 @@ source line.
 """
 
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.mlir import ir
 from ckmlir.passes import split_compute, split_indexed, split_memory, split_packed, split_reduce, split_scan

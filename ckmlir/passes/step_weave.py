@@ -7,8 +7,8 @@ memory units their accesses. Places are counted in matrix instructions from the 
 """
 
 from collections.abc import Collection
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import producer
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Fragments

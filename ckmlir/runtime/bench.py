@@ -7,9 +7,9 @@ import statistics
 from collections import Counter
 from collections.abc import Mapping
 from contextlib import ExitStack
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import KernelStep, PlanStep

@@ -13,13 +13,12 @@ bytes whatever was written.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.runtime.arguments import as_host_array, packed_strides, reach_of
 from ckmlir.runtime.device import Array, Device, DeviceError, Memory, MemoryPart, Stream
 

@@ -7,9 +7,9 @@ that is read is looked at, not consumed: it keeps the tensor alive, and frees it
 from __future__ import annotations
 
 import ctypes
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.runtime.device import DeviceError
 
 HOST_DEVICE, ROCM_DEVICE = 1, 10

@@ -13,8 +13,8 @@ import math
 import random
 import time
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.runtime.bench import Times
 from ckmlir.runtime.device import Device, Stream
 

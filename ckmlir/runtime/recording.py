@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
@@ -12,7 +12,6 @@ import numpy as np
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.compiler import CompiledKernel
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Operator, require_valid
 from ckmlir.ops.plan import KernelStep, Plan, make_plan

@@ -11,8 +11,8 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import suggest
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.targets import Target, get_target

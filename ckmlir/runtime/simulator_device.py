@@ -5,12 +5,12 @@ from __future__ import annotations
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from functools import partial
 
 import numpy as np
 
 from ckmlir.codeobject import CodeObject, CodeObjectError
-from ckmlir.data_classes import dataclass
 from ckmlir.runtime.device import (
     Allocation,
     Argument,

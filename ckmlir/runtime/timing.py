@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import Launch, Operator, require_valid
 from ckmlir.ops.plan import KernelStep, make_plan

@@ -6,9 +6,8 @@ of time has too: transcendentals at each chip's rate, LDS and L1 by bytes a cycl
 By the model no schedule takes less than its bound; a test holds that for all named ones.
 """
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ckmlir.data_classes import dataclass
 from ckmlir.scheduling.problem import Node, Problem
 
 

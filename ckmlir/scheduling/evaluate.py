@@ -1,11 +1,10 @@
 """What a schedule is worth, as far as can be told without running it."""
 
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from math import prod
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lowering.occupancy import kernel_occupancy
 from ckmlir.mlir import ir

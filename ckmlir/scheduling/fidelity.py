@@ -8,10 +8,10 @@ are alike, changes of place among them are not seen. The longest common subseque
 
 from collections import Counter
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import PurePath
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import position_of
 from ckmlir.mlir import ir
 from ckmlir.passes.walk import functions

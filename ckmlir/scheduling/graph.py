@@ -2,8 +2,8 @@
 
 import heapq
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.scheduling.problem import Node, Problem

@@ -1,9 +1,9 @@
 """Scheduling problems of loops in fragment IR (after ck-split-tiles)."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from math import prod
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import producer, registers_of, text_of
 from ckmlir.dialect.fragment_lds import tensor_bytes

@@ -1,9 +1,9 @@
 """The steady loop in machine code: where it is, and what it consists of."""
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.decode import CATEGORIES, Instruction, disassemble, instruction_mix
 from ckmlir.sim.decode.mix import category
 

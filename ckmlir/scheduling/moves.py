@@ -5,10 +5,9 @@ between fragments moves like them: in a schedule for groups of waves out of phas
 """
 
 from collections.abc import Iterator
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import MOST_AHEAD, Barrier
 from ckmlir.dialect.schedule_problems import MOST_GROUPS

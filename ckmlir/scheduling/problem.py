@@ -9,12 +9,11 @@ iterations ahead and v for b it holds exactly if `d + a - b > 0`, or `d + a - b 
 
 import json
 from collections.abc import Mapping
-from dataclasses import MISSING, asdict, fields, replace
+from dataclasses import MISSING, asdict, dataclass, fields, replace
 from functools import cached_property
 from operator import is_
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.scheduling.steps import WHOLE
 

@@ -2,11 +2,10 @@
 
 import importlib
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
 from ckmlir import plug_ins
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.scheduling.phases import in_groups

@@ -12,11 +12,10 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dispatch import json_lines
 from ckmlir.dispatch.reading import SCHEMA, fields_of

@@ -9,11 +9,11 @@ schedules: docs/schedules.md says how well.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.walk import functions, waves_of
 from ckmlir.scheduling.step_stream import Issued, StepStream, stream_of

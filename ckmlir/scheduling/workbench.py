@@ -9,11 +9,10 @@ bench.compile(schedule)             # scheduled IR, findings of the checker, cod
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 from ckmlir.compiler import CompiledKernel, finish
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import string
 from ckmlir.dialect.loop import SCHEDULE, schedule_of
 from ckmlir.dialect.schedule import Schedule

@@ -7,9 +7,9 @@ checked before, in `memory_access.py`. Helpers are IR text; a module includes th
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from functools import cache
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import state
 from ckmlir.sim.ir_text import FIND_ENTRY, each_lane, field
 

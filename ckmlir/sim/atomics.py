@@ -9,8 +9,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import state
 from ckmlir.sim.buffer_access import BufferLanes
 from ckmlir.sim.builder import Builder, Value

@@ -6,9 +6,9 @@ python -m ckmlir.sim.coverage      # the table, and what is refused with the rea
 from __future__ import annotations
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from functools import cache
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import semantics
 from ckmlir.sim.decode import Instruction, UnknownInstruction, decode
 from ckmlir.sim.decode.encodings import ENCODINGS, encoding_of_prefix

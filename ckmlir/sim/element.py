@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True)

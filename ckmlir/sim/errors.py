@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 
 if TYPE_CHECKING:

@@ -9,12 +9,12 @@ for ever is given up like one that does not end: when none has begun or ended fo
 from __future__ import annotations
 
 from collections import deque
+from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import state
 
 TURNS = 1 << 30

@@ -16,8 +16,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import state
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import F16, F32, F64, I32, U16, U32, ElementType

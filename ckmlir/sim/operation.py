@@ -13,10 +13,10 @@ A mask operand is a pair of scalar registers, one bit a lane.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import cast
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.builder import Value
 from ckmlir.sim.element import TYPES, ElementType
 

@@ -9,11 +9,11 @@ for all that it has, and compare bits (`test/sim/test_processors.py`).
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from functools import lru_cache
 
 import llvmlite.binding as llvm
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError, suggest
 
 VARIABLE = "CKMLIR_SIMULATOR_PROCESSOR"

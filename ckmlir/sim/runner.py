@@ -5,13 +5,13 @@ from __future__ import annotations
 import ctypes
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.codeobject import Kernel
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import launch as abi
 from ckmlir.sim import state
 from ckmlir.sim.checks.finding import Finding

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.decode.instruction import Operand
 from ckmlir.sim.handler import HandlerKey
 from ckmlir.sim.state import register_offset, scalar_offset

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import field, fields, replace
+from dataclasses import dataclass, field, fields, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.control import NO_OPERATION
 from ckmlir.sim.decode.instruction import Instruction
 

@@ -8,8 +8,8 @@ whole element. Slots as for other buffer instructions.
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim import state
 from ckmlir.sim.access import Access
 from ckmlir.sim.buffer_access import DATA, OFFSET, REMEMBERED, BufferLanes

@@ -4,7 +4,7 @@ Source of the words and of who has what: LLVM, llvm/lib/Target/AMDGPU (AMDGPU.td
 assembler for each. The chips' modules say who has what.
 """
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)

@@ -18,7 +18,7 @@ instruction calculator (github.com/ROCm/amd_matrix_instruction_calculator); the 
 blockwise_gemm_mx_pipeline_xdlops_base.hpp, KThreadChunk; the chunks of SMFMAC: test/sim/test_sparse_exactly.py says.
 """
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
 
 LANES = 64
 SCALED_BLOCK = 32

@@ -6,9 +6,8 @@ instead.
 """
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.targets.features import FEATURES
 from ckmlir.targets.mfma import INSTRUCTIONS, NARROW, MfmaInstruction

@@ -5,9 +5,9 @@ They rank schedules and bound them from below; they do not predict run times. Th
 files of its own (`sim/timing/parameters`), since it knows nothing of compilers; a test holds both equal.
 """
 
+from dataclasses import dataclass
 from math import ceil
 
-from ckmlir.data_classes import dataclass
 from ckmlir.targets.target import Target
 
 

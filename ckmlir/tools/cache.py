@@ -6,9 +6,9 @@ import argparse
 import json
 import shutil
 import time
+from dataclasses import dataclass
 from pathlib import Path
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.files import CACHE_SWITCH, cache_directory, keeps_files
 from ckmlir.runtime import compile_cache

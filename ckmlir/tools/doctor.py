@@ -9,10 +9,9 @@ import argparse
 import json
 import platform
 from collections.abc import Callable, Iterator
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 
 from ckmlir import __version__
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.tools.output import BAD_REQUEST
 

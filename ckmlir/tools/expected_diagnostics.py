@@ -12,8 +12,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.diagnostics import Diagnostic
 
 _EXPECTATION = re.compile(

@@ -3,10 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from html import escape
-
-from ckmlir.data_classes import dataclass
 
 CHARACTER, LINE = 7, 20
 """Pixels of a character and a row."""

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import field
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from ckmlir.codeobject.metadata import Argument
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.files import write_file
 from ckmlir.ops.comparison import Array

@@ -12,12 +12,12 @@ has all fields. Every error names the file and the field.
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 from ckmlir.codeobject import CodeObject, CodeObjectError, Kernel
 from ckmlir.codeobject.metadata import Argument
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.reading import fields_of, read_json
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops.request import show

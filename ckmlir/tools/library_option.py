@@ -5,10 +5,10 @@ from __future__ import annotations
 import argparse
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dispatch.dispatcher import JUST_IN_TIME, NOTHING_TO_LAUNCH, Dispatcher
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.library import Library

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable
+from dataclasses import dataclass
 from pathlib import Path
-
-from ckmlir.data_classes import dataclass
 
 
 @dataclass(frozen=True)

@@ -7,9 +7,9 @@ what the loader writes, each from a page of its own; the file keeps only the dis
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
 from ckmlir.codeobject.elf import FILE_HEADER, PROGRAM_HEADER, PT_LOAD, PT_NOTE, SECTION_HEADER
-from ckmlir.data_classes import dataclass
 from ckmlir.lowering.linking.tables import Strings
 
 PAGE = 0x1000  # lld's ELF/Arch/AMDGPU.cpp, as for all targets whose pages are no larger

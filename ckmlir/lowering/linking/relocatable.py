@@ -6,6 +6,8 @@ sections. Whatever else an object holds is for a real linker: `NotCovered` says 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from ckmlir.codeobject.elf import (
     ET_REL,
     FILE_HEADER,
@@ -17,7 +19,6 @@ from ckmlir.codeobject.elf import (
     Section,
 )
 from ckmlir.codeobject.errors import CodeObjectError
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 
 SHT_NULL, SHT_PROGBITS, SHT_STRTAB = 0, 1, 3

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, cast, permute_axes, store, view
 from ckmlir.ops.attention.backward_loop_kernel import Amount, Form, wide
 from ckmlir.ops.attention.work_kernel import Work

@@ -8,8 +8,8 @@ dQ stays until the last block. So nothing is added in memory but the dQ of workg
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.lang import (

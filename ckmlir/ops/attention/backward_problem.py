@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_bwd_spec import KEPT, most_kept
 from ckmlir.ops.attention.part import weight_parts
 from ckmlir.ops.attention.parts.bias_gradient import BiasGradient

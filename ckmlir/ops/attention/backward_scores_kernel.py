@@ -5,10 +5,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, View, absolute, cast, coordinates, load, permute_axes, view
 from ckmlir.ops.attention.backward_loop_kernel import Amount, ExponentPart, Form
 from ckmlir.ops.attention.work_kernel import Work

@@ -7,10 +7,9 @@ and stores one block, where a workgroup has one to do: once, or in turns.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Protocol
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, Window, cast, exit_unless, i32, i64, store
 from ckmlir.ops.attention.backward_loop_kernel import Form, Sink, Span
 from ckmlir.ops.attention.backward_parts_kernel import Atomic, Slot

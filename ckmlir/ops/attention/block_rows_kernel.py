@@ -8,10 +8,9 @@ with one head.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, View, full, load, view
 from ckmlir.ops.attention.loop_kernel import Amount, Form
 

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, View, cast, load, store
 from ckmlir.ops.attention.loop_kernel import Sums, Weights
 

@@ -12,11 +12,11 @@ arrays; sequences, heads, the most queries and keys of a sequence, workgroups, t
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, SEQUENCES, lists_of
 from ckmlir.ops.attention.masks import Mask, MaskKey
 from ckmlir.ops.attention.sequences import KEYS, read_sequences

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, head_tile, lists_of
 from ckmlir.ops.attention.head_strides import VECTOR_BYTES
 from ckmlir.ops.attention.orders import ORDERS

@@ -24,13 +24,12 @@ those of where the cache lies. Grid: (blocks of rows, heads, sequences).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, channel_multiple
 from ckmlir.ops.attention.fmha_fwd_splitkv import OPERATOR as ATTENTION
 from ckmlir.ops.attention.head_strides import HeadStrides, checked_head_strides

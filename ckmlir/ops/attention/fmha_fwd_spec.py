@@ -9,9 +9,9 @@ from __future__ import annotations
 import itertools
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Annotated
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.schedule_items import Fence
 from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.row_choice import FEW_ROWS, few_rows, packs

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Lengths
 from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec, ceil_div

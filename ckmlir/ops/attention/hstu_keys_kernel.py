@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
 from ckmlir.ops.attention.loop_kernel import Form, Score
 from ckmlir.ops.attention.spans_kernel import Reach, rounded_up, whole

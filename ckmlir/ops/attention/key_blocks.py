@@ -8,11 +8,10 @@ arrays, whatever the mask.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from ckmlir.data_classes import dataclass
 
 BESIDE = 10
 """Steps that loading a block's K and V and leaving its dK and dV are worth by the model of time; they stand in

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import Scalar, Tile, View, load, view
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, row_multiple

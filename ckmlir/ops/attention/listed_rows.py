@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.sequences import PAGES, Rows
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.operator import ArraySpec, array_spec, ceil_div

@@ -21,12 +21,12 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, RequestError, show
 
 UNBOUNDED = -1

@@ -5,7 +5,8 @@ One comparison an element, whatever the mask: a query attends to a run of keys (
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
 from ckmlir.ops.attention.loop_kernel import Form, Score
 from ckmlir.ops.attention.work_kernel import Work

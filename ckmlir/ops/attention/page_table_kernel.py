@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.lang import Pointer, Scalar, Tile, coordinates, load, view, where
 
 KEY_BITS = 32

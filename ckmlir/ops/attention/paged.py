@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.attention.source import Source

@@ -5,10 +5,9 @@ A page that does not exist reads as zeros, whatever the table holds, and so do k
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, row_multiple
 from ckmlir.ops.attention.loop_kernel import Form, Keys

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any, Protocol
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, View, scatter, store
 from ckmlir.ops.attention.fmha_fwd_appendkv import ROWS, AppendSpec
 from ckmlir.ops.attention.heads_kernel import rows_of_head

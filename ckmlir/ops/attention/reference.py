@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import kept_keys, score_parts, weight_parts
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array

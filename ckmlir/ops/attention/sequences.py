@@ -11,12 +11,12 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import ArraySpec, array_spec

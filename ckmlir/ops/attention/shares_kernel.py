@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, where
 from ckmlir.ops.attention.loop_kernel import Span
 

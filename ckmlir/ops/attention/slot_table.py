@@ -23,11 +23,11 @@ rest is `KeyBlocks`, the same arithmetic on integers and on scalars of a kernel.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.key_blocks import BESIDE, Bounds, KeyBlocks, blocks_of, boundary, steps_of
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar, TypeVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_bwd_costs import BLOCKS, SEQUENCE_KEYS, read_shares, unknown_places
 from ckmlir.ops.attention.fmha_bwd_spec import block_of
 from ckmlir.ops.attention.fmha_fwd_spec import FORWARD_MASKS, HEAD_TILES, lists_of

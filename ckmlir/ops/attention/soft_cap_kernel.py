@@ -3,7 +3,8 @@ arithmetic."""
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.lang import Scalar, Tile, exp2, reciprocal
 from ckmlir.ops.attention.loop_kernel import Score
 from ckmlir.ops.attention.units_kernel import LN_2, LOG2_E, Units

@@ -7,9 +7,9 @@ Blocks of keys that every query attends to need no mask. Where a specification h
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from types import SimpleNamespace
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.loop_kernel import Amount, Form, Parted, Score, Span

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import Tile, Window, load, permute_axes, redistribute, unpack

@@ -25,11 +25,10 @@ under a window (blocks of all sequences times splits, heads of K and V, 1).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from random import Random
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv import FmhaFwdSplitkv
 from ckmlir.ops.attention.masks import Mask, MaskKey

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, maximum, reduce_max, reduce_sum
 
 LOG2_E, LN_2 = math.log2(math.e), math.log(2)

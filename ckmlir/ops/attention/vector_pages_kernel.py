@@ -6,9 +6,8 @@ registers. Else pages are what they are in `pages_kernel.py`.
 
 from __future__ import annotations
 
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, View, coordinates, gather, join_axes, load, view, where
 from ckmlir.ops.attention.loop_kernel import Form
 from ckmlir.ops.attention.page_table_kernel import Pages

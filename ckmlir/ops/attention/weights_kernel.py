@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, Tile, exp2, full, log2, maximum, rescale, where, zeros
 from ckmlir.ops.attention.loop_kernel import Form, Sums, Weights
 from ckmlir.ops.attention.units_kernel import Units

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Protocol
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Scalar, exit_unless, while_loop
 from ckmlir.ops.attention.block_rows_kernel import BlockRows, HeadsTogether, OneHead
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec

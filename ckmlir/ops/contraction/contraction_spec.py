@@ -5,10 +5,9 @@ from __future__ import annotations
 import functools
 import hashlib
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Annotated
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.side import NAMES
 from ckmlir.ops.contraction.sparsity import BY_ROWS

@@ -11,9 +11,9 @@ Source of the semantics: CK Tile's grouped convolution (example/ck_tile/20_group
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, PARAMETERS, Sliding, image_steps
 

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import (
     Scalar,

@@ -8,8 +8,8 @@ each other, `s` for a run-time stride.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.operator import ArraySpec, alignment
 from ckmlir.ops.tensors.folding import Folded, fold
 from ckmlir.ops.tensors.tiling import STRIDED, UNIT

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.lang import Pointer, Scalar, Tile, View, dequantize, join_axes, load, stretch, view
 from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
 from ckmlir.ops.contraction.scaling import TILED, ScaleSpec

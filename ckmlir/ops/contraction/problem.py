@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 from typing import TYPE_CHECKING
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.contraction_spec import (
     accumulator_names,
     accumulator_type,

@@ -14,10 +14,10 @@ Source of the decomposition: CK's backward data by implicit GEMM, whose kernels 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import gcd, prod
 from operator import floordiv, mod
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.tensors.sliding import MOST_SPATIAL, Sliding
 
 GEOMETRY = (

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.reach import NEAR
 from ckmlir.lang import Scalar, Tile, View, Window, atomic_add, gather, load, scatter, scatter_add, store

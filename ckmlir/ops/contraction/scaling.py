@@ -7,11 +7,10 @@ example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bqu
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.scale_tiles import tiled_shape, untile_scales
 from ckmlir.ops.operator import ceil_div

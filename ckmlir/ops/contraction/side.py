@@ -6,7 +6,8 @@ accumulators element by element.
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import alignment
 

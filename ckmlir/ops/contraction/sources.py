@@ -7,11 +7,11 @@ layout and strides of its own, are combined element by element as they are loade
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffled_shape, unshuffle_b
 from ckmlir.ops.dtypes import PACKED_INTEGERS, find_dtype, numpy_dtype

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from types import SimpleNamespace
 
-from ckmlir.data_classes import dataclass
 from ckmlir.lang import Pointer, Scalar, Tile, View, cast, coordinates, dequantize, load, stretch, view, where
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec, computing_type
 from ckmlir.ops.contraction.shuffle_kernel import shuffled_view

@@ -10,8 +10,8 @@ Source of the semantics: CK Tile's transforms of convolutions to GEMM (example/c
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.contraction_spec import DEPTHWISE
 from ckmlir.ops.contraction.depthwise import DepthwiseSpec
 from ckmlir.ops.contraction.residues import CHANNELS, ResiduesSpec, known_channels

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import Protocol
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.compute import splat
 from ckmlir.lang import Pointer, Scalar, Tile, when
 from ckmlir.lang.carried import Carried

@@ -7,11 +7,11 @@ way are taken as they are: of one channel, or of one place.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from math import prod
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.layout.permute import OPERATOR as PERMUTE

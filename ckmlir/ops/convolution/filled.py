@@ -11,10 +11,9 @@ filled, of which 5.5 fill the images.
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from math import prod
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.windows import Windows
 from ckmlir.ops.convolution.geometry import Geometry
 from ckmlir.ops.dtypes import find_dtype

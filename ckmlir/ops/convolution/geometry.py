@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.depthwise import MOST_CHANNELS, MULTIPLIERS, Depthwise, counts_places
 from ckmlir.ops.contraction.keys import PAIR_KEYS, PLAN_KEYS, SPLIT_KEYS
 from ckmlir.ops.contraction.windows import Windows

@@ -9,12 +9,12 @@ Kernel arguments: x, y, bytes of x (i32). Grid: one dimension, tiles of bytes.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import PACKED_INTEGERS

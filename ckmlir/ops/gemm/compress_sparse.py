@@ -15,11 +15,11 @@ Kernel arguments: the arrays; m, k, the distances of their rows (i32). Grid: til
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.sparsity import (
     BY_ROWS,

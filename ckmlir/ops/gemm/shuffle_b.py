@@ -12,12 +12,12 @@ Kernel arguments: b, shuffled; n, k, ldb (i32). Grid: one dimension, blocks of B
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from math import prod
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.shuffle import COLUMNS, shuffle_b, shuffled_shape
 from ckmlir.ops.dtypes import find_dtype

@@ -12,11 +12,11 @@ rounded up (i32). Grid: the rows.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import WAVES, read_stride, some_values
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div

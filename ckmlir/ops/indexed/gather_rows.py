@@ -11,11 +11,11 @@ Arrays: table (rows, n), ids (m) i32, y (m, n). Kernel arguments: these, then ro
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import DTYPES, TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div

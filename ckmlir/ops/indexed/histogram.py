@@ -11,11 +11,11 @@ counts in LDS, a piece at a time, and adds up pieces in registers.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, RequestError

@@ -7,11 +7,11 @@ Kernel arguments: these, then n and the stride of x (i32). Grid: rows, each of o
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.indexed.rows import DTYPES, read_stride
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, array_spec

@@ -13,11 +13,11 @@ Grid: tiles of x, those of a row next to each other; y is filled with zeros befo
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import TILE_ROWS, RowsSpec, column_tiles, read_stride, rows_spec, some_values

@@ -12,12 +12,12 @@ of x and y (i32). Grid: segments, column tiles.
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
 from itertools import pairwise
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.indexed.rows import RowsSpec, column_tiles, read_stride, rows_spec, some_values

@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.contraction.contraction_spec import PRESHUFFLE, SCALARS, accumulator_type
 from ckmlir.ops.contraction.keys import read_problem
 from ckmlir.ops.contraction.problem import Batch, Problem

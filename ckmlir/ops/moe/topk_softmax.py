@@ -15,12 +15,11 @@ and row strides. n is the number of experts, m that of tokens.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.precision import UNIT, fold_steps
 from ckmlir.ops.request import Choice, Flag, Integer, RequestError

@@ -12,11 +12,11 @@ Each is a kernel argument in this order where there is it; then m, n, row stride
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.normalization.norm import Norm, Normalized, NormOptions, NormSpec, norm_keys
 from ckmlir.ops.precision import DENORMAL, LEAST_NORMAL, UNIT, fold_steps, rows_of_numbers

@@ -13,12 +13,12 @@ in this order where there is it; then m, n, row strides and eps.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from functools import partial
 from typing import ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.normalization.norm import Norm, Normalized, NormOptions, NormSpec, norm_keys

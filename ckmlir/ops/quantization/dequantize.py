@@ -15,11 +15,11 @@ row to row of blocks, or of tiles, and from block to block in a row (i32). Grid:
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scale_tiles import untile_scales
 from ckmlir.ops.contraction.scaling import POWERS, TILED

@@ -19,12 +19,11 @@ scale to the next (i32). Grid: tiles across, tiles down.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.scale_tiles import GROUPS, tile_scales

@@ -12,11 +12,11 @@ arguments in this order; then m, n and row strides.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from typing import Any, ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.ops.request import Choice, Integer

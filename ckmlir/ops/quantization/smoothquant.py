@@ -7,11 +7,11 @@ and row strides. The kernel is that of `quantize_rows`.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.precision import UNIT, in_f32
 from ckmlir.ops.request import Choice, Integer

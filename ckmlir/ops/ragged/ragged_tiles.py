@@ -13,11 +13,11 @@ Arrays: offsets (rows + 1) i32, table (total // tile + rows, 4) i32. Kernel argu
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import ArraySpec, Launch, Operator, array_spec

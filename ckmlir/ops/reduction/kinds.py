@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
-
-from ckmlir.data_classes import dataclass
 
 
 @dataclass(frozen=True)

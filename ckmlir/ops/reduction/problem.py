@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from math import prod
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.reduction.kinds import KINDS
 from ckmlir.ops.spec import Algorithm, by
 from ckmlir.ops.tensors.arrays import Operand, packed

@@ -9,10 +9,9 @@ Longer rows pass through registers in steps of 2048, once for everything that ha
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from dataclasses import fields
+from dataclasses import dataclass, fields
 from typing import Any, ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.request import show
 from ckmlir.ops.rows.arrays import RowArray, RowOptions

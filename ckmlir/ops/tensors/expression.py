@@ -13,12 +13,12 @@ from __future__ import annotations
 import ast
 import math
 from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
 from functools import lru_cache
 from typing import Any, TypeVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.precision import F32, Precision
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.tensors.expression_tree import (

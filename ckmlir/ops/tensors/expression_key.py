@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import ClassVar
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.request import Key, RequestError
 from ckmlir.ops.tensors.expression import read_expression
 from ckmlir.ops.tensors.functions import function_names, sample_expression

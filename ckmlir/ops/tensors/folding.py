@@ -7,8 +7,8 @@ are ordered by how far apart their neighbours lie in the first array: so its fas
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.request import MAXIMUM_SIZE
 
 

@@ -17,12 +17,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from random import Random
 from typing import Any
 
 import numpy as np
-
-from ckmlir.data_classes import dataclass
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
 

@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from random import Random
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops import sampling
 from ckmlir.ops.list_keys import Numbers
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import dataclass
 from math import prod
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.spec import Algorithm, by
 from ckmlir.ops.tensors.tiling import TileSpec

@@ -7,13 +7,13 @@ Window position o and place f inside it meet image position o * stride + f * dil
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import partial
 from math import prod
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.transforms import MOST_APART, MOST_PLACES
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Numbers

@@ -8,12 +8,12 @@ arrays have different fastest dimensions a tile takes a square of those, which g
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from math import prod
 from typing import Annotated, TypedDict
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError

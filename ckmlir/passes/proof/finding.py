@@ -1,6 +1,7 @@
 """What a check has to say: the operation that is wrong, why, and what else plays a part in it."""
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.diagnostics import position_of
 from ckmlir.dialect.build import text_of
 from ckmlir.mlir import ir

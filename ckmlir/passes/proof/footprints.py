@@ -4,13 +4,13 @@ Bytes are the bits of a Python integer, so that two accesses meet exactly where 
 """
 
 import math
+from dataclasses import dataclass
 from functools import lru_cache, reduce
 from operator import or_
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import integer_of, producer, registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout

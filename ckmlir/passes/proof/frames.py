@@ -6,10 +6,10 @@ included, are still to come.
 """
 
 from collections.abc import Hashable, Sequence
+from dataclasses import dataclass
 from math import inf
 from typing import NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.polynomial import (
     Polynomial,

@@ -5,10 +5,9 @@ front of the loop that comes next, whose first iteration may have begun.
 """
 
 from collections.abc import Callable, Hashable, Iterable, Sequence
-from dataclasses import field, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.frames import Arm, Fact, Frame, Stack, opened
 from ckmlir.passes.proof.polynomial import Polynomial, add, constant, multiply, substitute, symbol, symbols_of

@@ -6,10 +6,9 @@ the loop at that depth, seen from an iteration of each loop around.
 """
 
 from collections.abc import Iterator
-from dataclasses import field
+from dataclasses import dataclass, field
 from functools import cached_property
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.loop import LOOP
 from ckmlir.mlir import ir
 from ckmlir.passes.proof.polynomial import Polynomial

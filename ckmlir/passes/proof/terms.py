@@ -10,12 +10,11 @@ together, all in one iteration. So a name proves that the value is right, whatev
 """
 
 from collections.abc import Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import product
 from math import prod
 from typing import Any, NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.dialect.build import producer
 from ckmlir.mlir import ir
 

@@ -11,9 +11,9 @@
 from __future__ import annotations
 
 import os
+from dataclasses import dataclass
 from pathlib import Path
 
-from ckmlir.data_classes import dataclass
 from ckmlir.runtime.device import DeviceProperties
 from ckmlir.runtime.hip.binding import Binding, binding
 from ckmlir.runtime.hip.errors import HipError, InvalidRequest, LibraryTooOld, NoDevice, NoPermission

@@ -6,7 +6,8 @@ to: kernels fail after their launch.
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.runtime.device import DeviceError, KernelFault
 
 

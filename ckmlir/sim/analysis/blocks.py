@@ -2,9 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.analysis.effects import Effects
 from ckmlir.sim.decode import Instruction
 

@@ -7,10 +7,8 @@ lanes; checkers that read the code alone (`wait`, `hazard`) leave those out.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
-
-from ckmlir.data_classes import dataclass
 
 GRADES = ("required", "advisory", "cleared")
 """How much findings weigh: what is wrong; what is unusual, and harmless under an assumption that the finding states;

@@ -10,12 +10,11 @@ from __future__ import annotations
 
 import ctypes
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import field
+from dataclasses import dataclass, field
 from itertools import product
 from typing import Any
 
 from ckmlir.codeobject import CodeObjectError, Kernel
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.checks.finding import Finding
 from ckmlir.sim.memory import MemoryTable
 

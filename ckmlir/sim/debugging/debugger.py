@@ -6,6 +6,7 @@ import queue
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
+from dataclasses import dataclass
 from functools import partial
 from typing import Any
 
@@ -13,7 +14,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.debugging.places import Place, instructions_at
 from ckmlir.sim.debugging.stepper import Stepper
 from ckmlir.sim.debugging.wave import Wave

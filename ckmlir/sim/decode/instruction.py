@@ -1,9 +1,8 @@
 """What the decoder delivers: instructions, their operands, and the error for words that are none."""
 
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 
 if TYPE_CHECKING:

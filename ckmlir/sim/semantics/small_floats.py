@@ -7,7 +7,8 @@ Microscaling Formats 1.0).
 
 from __future__ import annotations
 
-from ckmlir.data_classes import dataclass
+from dataclasses import dataclass
+
 from ckmlir.sim.builder import Builder, Value
 from ckmlir.sim.element import F16, F32, I32, U16, U32
 from ckmlir.sim.semantics.floating import with_sign_of

@@ -10,12 +10,12 @@ from __future__ import annotations
 import csv
 import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.parameters import Parameters
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.timing.activity import matrix_share
 from ckmlir.sim.timing.critical_path import CriticalPath
 from ckmlir.sim.timing.edits import Case, Edit, apply_edits

@@ -9,13 +9,13 @@ shortening what is not on it does not shorten the run at once.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from enum import Enum
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.analysis.effects import effects_of
 from ckmlir.sim.timing.activity import in_wave_order, stalls_in_wave_order
 from ckmlir.sim.timing.events import UNIT_BUSY, Reason, Timeline, Unit

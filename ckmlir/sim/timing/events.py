@@ -2,14 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import field
+from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
-
-from ckmlir.data_classes import dataclass
 
 if TYPE_CHECKING:
     from ckmlir.sim.timing.parameters import Parameters

@@ -15,9 +15,9 @@ Either way, a main loop lets the time be carried over to another number of itera
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 from typing import Literal
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.events import Timeline
 from ckmlir.sim.timing.memory_shares import device_units, hbm_bytes_per_cycle

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.timing.events import Reason, Timeline
 from ckmlir.sim.timing.steady_loop import words_of
 

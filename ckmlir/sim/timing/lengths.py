@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from itertools import product
 from typing import TYPE_CHECKING, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.memory import DeviceMemory
 from ckmlir.sim.parallel import watch
 

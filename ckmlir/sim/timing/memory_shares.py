@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import math
+from dataclasses import dataclass
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.sim.timing.cache import Cache, new_cache
 from ckmlir.sim.timing.memory_hierarchy import REQUEST_BYTES, TICKS, Counter, Memory

@@ -13,12 +13,11 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, TypeAlias
 
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError, suggest
 
 if sys.version_info >= (3, 11):

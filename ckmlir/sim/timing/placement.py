@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.checks.layout import Use
 from ckmlir.sim.step_recording import NO_ADDRESS
 from ckmlir.sim.timing.access_patterns import ACCESS, AccessKind, Lanes, set_lanes

@@ -7,6 +7,7 @@ A recording is a functional run of those workgroups alone, through handlers that
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from functools import cached_property
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 from weakref import WeakKeyDictionary
@@ -15,7 +16,6 @@ import numpy as np
 import numpy.typing as npt
 
 from ckmlir.codeobject import CodeObject
-from ckmlir.data_classes import dataclass
 from ckmlir.errors import CkmlirError
 from ckmlir.sim import state
 from ckmlir.sim.decode import Instruction

@@ -7,11 +7,10 @@ import math
 import os
 from collections import Counter
 from collections.abc import Iterator, Mapping
-from dataclasses import asdict
+from dataclasses import asdict, dataclass
 from typing import Any
 
 from ckmlir.codeobject.occupancy import Occupancy
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.timing.events import Timeline, Unit
 from ckmlir.sim.timing.grid import GridEstimate, estimate_grid
 from ckmlir.sim.timing.hot_spots import HotSpot, by_instruction, by_line, stall_cycles

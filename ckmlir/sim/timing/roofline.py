@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.timing.classes import describe
 from ckmlir.sim.timing.events import Unit
 from ckmlir.sim.timing.memory_shares import device_units, hbm_bytes_per_cycle

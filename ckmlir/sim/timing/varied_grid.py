@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
-from ckmlir.data_classes import dataclass
 from ckmlir.sim.timing.dealing import deal
 from ckmlir.sim.timing.events import Timeline
 from ckmlir.sim.timing.grid import GridEstimate, Spread, WorkgroupEstimate, estimate_workgroup, within_peaks

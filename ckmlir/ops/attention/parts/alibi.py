@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import AddedPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.request_checks import check_apart

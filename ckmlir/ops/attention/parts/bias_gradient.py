@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import Part
 from ckmlir.ops.attention.parts.bias import Bias
 from ckmlir.ops.attention.problem import Problem

@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.parts.scales import Scales
 from ckmlir.ops.attention.problem import LEAST_SCALE, Place, Problem
 from ckmlir.ops.attention.sequences import Rows

@@ -9,11 +9,11 @@ the head's number plus the lane, then the block's row and column; the key is the
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import WeightPart, kept_keys
 from ckmlir.ops.attention.philox import random_bytes
 from ckmlir.ops.attention.problem import Place, Problem

@@ -18,11 +18,11 @@ al., "Actions Speak Louder than Words", 2024.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import KeyPart
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.comparison import Array

@@ -9,11 +9,11 @@ scale_start_k (b + 1) in i32 says where a sequence's blocks of keys begin.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.fmha_fwd_spec import BY_INSTRUCTION
 from ckmlir.ops.attention.part import ScalePart
 from ckmlir.ops.attention.parts.dense import Dense

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.paged import Paged
 from ckmlir.ops.attention.parts.scales import Scales
 from ckmlir.ops.attention.problem import Place, Problem

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.paged import PAGE_KEYS, Paged, page_counts, pool_of_request, random_pages
 from ckmlir.ops.attention.paged_spec import page_size
 from ckmlir.ops.attention.problem import Problem

@@ -7,9 +7,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument

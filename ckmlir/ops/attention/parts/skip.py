@@ -8,10 +8,9 @@ become zeros and are multiplied nevertheless.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import WeightPart
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.operator import Argument

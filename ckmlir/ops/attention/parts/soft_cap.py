@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from ckmlir.data_classes import dataclass
 from ckmlir.ops.attention.part import ScorePart, product_scales
 from ckmlir.ops.attention.problem import Place, Problem
 from ckmlir.ops.attention.request_checks import check_apart
