@@ -31,7 +31,7 @@ class Phases:
         matrix: the matrix instructions in program order.
         of: the phase of each.
         starts: the number of every phase's first matrix instruction, and of one past the last.
-        reads: LDS reads by phase, in the order of need.
+        reads: LDS reads by phase, in the order of need; `others`: those that no matrix instruction needs.
         straight: loads from memory that matrix instructions use without LDS, by the last phase that does.
         loads: all other loads from memory; `fills`: what fills LDS.
     """
@@ -53,6 +53,7 @@ class Phases:
                 last[need] = max(self.of[op], last.get(need, 0))
         self.reads = [[op for op in first if op.name == READ and first[op] == phase] for phase in range(self.count)]
         self.straight = [[op for op in last if op.name in LOADS and last[op] == phase] for phase in range(self.count)]
+        self.others = [op for op in body if op.name == READ and op not in first]
         direct = {op for group in self.straight for op in group}
         self.loads = [op for op in body if op.name in LOADS and op not in direct]
         self.fills = [op for op in body if op.name in FILLS]
@@ -185,7 +186,8 @@ def _chunks(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: 
         clusters.append(phases.straight[phase])
     clusters.append(_transfers(phases.loads, phases.fills, ahead))
     filled = [cluster for cluster in clusters if cluster]
-    return Step(with_rest(body, [(op, number) for number, ops in enumerate(filled) for op in ops], ahead))
+    order = [(op, number) for number, ops in enumerate(filled) for op in ops]
+    return Step(with_rest(body, _with_takers(body, order, ahead), ahead))
 
 
 def _interwave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, target: Target | None) -> Step:
@@ -206,10 +208,11 @@ def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targe
     """Turns of memory fragments, then matrix instructions, with a barrier behind each of both: for two groups of waves,
     one of which moves data while the other multiplies.
 
-    Each turn reads the operands of its phase. What fills tensors with several LDS buffers, and global loads, are shared
-    out among the turns, copies among all but the last, so that they have time to end. With one buffer the last turn
-    fills it, and what it would read is read by the turn before. A load follows the write that empties its registers;
-    one that matrix instructions use without LDS follows the last of them.
+    Each turn reads the operands of its phase; what takes sums, such as the scales of groups, has its reads shared out
+    among all turns but the last. What fills tensors with several LDS buffers, and global loads, are shared out among
+    the turns, copies among all but the last, so that they have time to end. With one buffer the last turn fills it, and
+    what it would read is read by the turn before. A load follows the write that empties its registers; one that matrix
+    instructions use without LDS follows the last of them.
     """
     phases = Phases(body)
     count = max(2, phases.count)
@@ -219,6 +222,8 @@ def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targe
     rotating = [op for op in phases.fills if op not in single]
     for phase, group in enumerate(phases.reads):
         turns[min(phase, count - 2) if single else phase] += group
+    for number, op in enumerate(phases.others):
+        turns[number * (count - 1) // len(phases.others)].append(op)
     for phase, group in enumerate(phases.straight):
         turns[phase + 1 if phases.count > 1 else count] += group
     late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in single)]
@@ -232,7 +237,7 @@ def _ping_pong(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targe
         order += [(op, 2 * turn) for op in ops]
         if turn < count:
             order += [(op, 2 * turn + 1) for op in phases.matrix[starts[turn] : starts[turn + 1]]]
-    return _with_barriers(with_rest(body, order, ahead))
+    return _with_barriers(with_rest(body, _with_takers(body, order, ahead), ahead))
 
 
 def _with_barriers(placed: list[Placed]) -> Step:

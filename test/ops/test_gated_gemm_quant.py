@@ -61,3 +61,12 @@ def test_no_listed_kernel_spills(chip: str) -> None:
         kernel = compile_kernel(GATED, spec, target)
         found = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (found.vgpr_spill_count, found.private_segment_size) == (0, 0), spec.name
+
+
+@pytest.mark.parametrize(("align", "depth"), [(16, 128), (1, 64)])
+def test_what_waits_for_steps_to_come_takes_registers_as_it_was_loaded(align: int, depth: int) -> None:
+    """Elements that are loaded one by one wait one by one: with three sets of them blocks are half as deep."""
+    n = 256 if align == 16 else 257
+    keys = {"m": 2, "n": n, "k": n, "b_dtype": "bf8", "b_scale": "1x32", "b_major": "rows", "a_major": "rows"}
+    problem = GATED.problem(**keys, a_scale="tensor", schedule="mem4", lda=n, ldb=n)
+    assert GATED.spec(problem, get_target("gfx950")).block[2] == depth

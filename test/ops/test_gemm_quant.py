@@ -67,6 +67,16 @@ def test_products(chip: str, keys: dict[str, Any]) -> None:
     agree("gemm_quant", chip, **{**RAGGED, **keys})
 
 
+@pytest.mark.parametrize(("chip", "keys"), [
+    ("gfx942", {"a_scale": "1x32", "b_scale": "1x32"}),
+    pytest.param("gfx90a", {"dtype": "i8", "a_scale": "row", "b_scale": "1x64"}, marks=pytest.mark.full),
+    pytest.param("gfx950", {"a_scale": "tensor", "b_scale": "1x64", "b_major": "rows"}, marks=pytest.mark.full),
+])  # fmt: skip
+def test_waves_that_take_turns_read_scales_of_columns_before_others_write_them(chip: str, keys: dict[str, Any]) -> None:
+    """No matrix instruction needs these reads, which an order of matrix instructions and their operands leaves out."""
+    agree("gemm_quant", chip, **RAGGED, **keys, schedule="ping_pong")
+
+
 @pytest.mark.one_in(4)
 @pytest.mark.parametrize("sizes", [(0, 5, 7), (5, 0, 7), (5, 7, 0), (1, 1, 1), (1, 130, 129)])
 def test_sizes_at_the_ends(sizes: tuple[int, int, int]) -> None:

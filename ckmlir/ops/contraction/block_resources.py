@@ -63,8 +63,9 @@ def block_resources(spec: ContractionSpec) -> Resources:
         if path == "through":
             for width, align in _loaded(spec, tensor):
                 elements = share // spec.in_lds[place].bytes
-                moving += sets * elements * width // 4
-                loads += elements * width // min(16, align * width)
+                own, few = elements * width // 4, elements * width // min(16, align * width)
+                moving += own + (sets - 1) * max(own, few)  # what waits is as it was loaded, in registers of its own
+                loads += few
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
             operands += own * depth * (spec.in_memory[place] != spec.in_lds[place])  # what they are converted to
@@ -75,9 +76,13 @@ def block_resources(spec: ContractionSpec) -> Resources:
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
     loop += sum(through) * n * SCALE_BYTES * (k // spec.piece)
+    if schedule.groups > 1:  # waves that take turns read those of columns in turns before the last
+        columns = m * n // threads // max(m // (spec.waves[0] * spec.mfma[0]), 1)
+        moving += len(through) * columns * (k // spec.piece)
     if any(one.operand == "a" for one in scales):  # a number for each row of a lane: of every piece, and one at hand
         rows = m * n // threads // max(n // (spec.waves[1] * spec.mfma[1]), 1)
-        moving += rows * (1 + k // spec.piece)
+        sets = max(1, schedule.ahead_of("load") - schedule.ahead_of("to_lds"))
+        moving += rows * (1 + sets * (k // spec.piece))
     # What an instruction gives of a group, and the same scaled, on its way to the sums of each matrix.
     moving += 2 * partial * spec.products * spec.mfma[0] * spec.mfma[1] // WAVE_SIZE
     sums = (1 + partial) * spec.products * m * n
