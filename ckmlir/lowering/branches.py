@@ -26,7 +26,7 @@ def only_where(op: ir.Operation, condition: ir.Value, build: Callable[[], object
         build()
         return []
 
-    _branch_around(op, condition, nothing_left, [])
+    where_all(op, condition, nothing_left, [])
 
 
 def where(op: ir.Operation, condition: ir.Value, build: Callable[[], ir.Value], otherwise: ir.Value) -> ir.Value:
@@ -34,14 +34,14 @@ def where(op: ir.Operation, condition: ir.Value, build: Callable[[], ir.Value], 
 
     `op` and what follows it moves behind.
     """
-    (joined,) = _branch_around(op, condition, lambda: [build()], [otherwise])
+    (joined,) = where_all(op, condition, lambda: [build()], [otherwise])
     return joined
 
 
-def _branch_around(
+def where_all(
     op: ir.Operation, condition: ir.Value, build: Callable[[], list[ir.Value]], otherwise: list[ir.Value]
 ) -> list[ir.Value]:
-    """The values that `build` makes, or `otherwise`, where the two ways meet."""
+    """As `where`, of several values."""
     block = op.block
     rest = block.create_after(*(one.type for one in otherwise))
     inner = rest.create_before()
