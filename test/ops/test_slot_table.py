@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from ckmlir.ops.attention.key_blocks import BESIDE
+from ckmlir.ops.attention.key_blocks import BESIDE, SHORT
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.attention.slot_table import Shares
@@ -47,7 +47,13 @@ def attending(mask: Mask, sq: int, sk: int, block: tuple[int, int], place: int) 
 def brute_force(
     queries: list[int], keys: list[int], heads: int, workgroups: int, block: tuple[int, int], mask: Mask, share: int
 ) -> list[list[Step]]:
-    """The steps of every workgroup: one step after the other, each goes to the workgroup in whose range it stands."""
+    """The steps of every workgroup: one step after the other, each goes to the workgroup in whose range it stands.
+
+    Ranges are as long as the dearest block without what loading it costs, or longer."""
+
+    def least(cost: int) -> int:
+        return max(cost - BESIDE, min(cost, SHORT))
+
     steps: list[Step | None] = []
     ends = [0]
     dearest, most = 0, 0
@@ -59,15 +65,18 @@ def brute_force(
                 most = max(most, BESIDE + len(range(0, sq, block[0])))
                 steps += [*[None] * BESIDE, *((number, head, place, one) for one in found)]
                 ends.append(len(steps))
-    mean = (len(steps) + workgroups - 1) // workgroups
-    assert max(mean, dearest) <= share <= max(mean, most)
-    assert mask.kind in ("window", "sinks") or share == max(mean, dearest)
+    working = max(min(workgroups, len(queries) * heads * len(range(0, max(keys, default=0), block[1]))), 1)
+    mean = (len(steps) + working - 1) // working
+    assert max(mean, least(dearest)) <= share <= max(mean, least(most))
+    assert mask.kind in ("window", "sinks") or share == max(mean, least(dearest))
     places = [min(one * share, len(steps)) for one in range(workgroups + 1)]
     for number, one in enumerate(places):
         if 0 < one < len(steps):
             end = bisect.bisect_right(ends, one)
             if not any(steps[ends[end - 1] : one]):  # no workgroup has nothing but what is beside steps
                 places[number] = ends[end - 1]
+            elif ends[end] - ends[end - 1] <= SHORT:
+                places[number] = ends[end]
     ranges = [steps[low:high] for low, high in itertools.pairwise(places)]
     return [[one for one in own if one is not None] for own in ranges]
 
@@ -102,10 +111,14 @@ def check(
                for one in places)  # fmt: skip
     for (number, head), slots in used.items():
         assert shares.slots(costs, arrays, number, head) == slots
-        assert len(slots) <= len(range(0, keys[number], block[1])) + 1
+        width, share = int(shares.blocks(costs, arrays, number).width), max(int(costs[-1]), 1)
+        assert len(slots) <= (width + share - 1) // share + 1 <= 3 * len(range(0, keys[number], block[1])) // 2 + 2
     for index, (low, high) in enumerate(written.tolist()):
         own = rows.get(index, set())
         assert (low, high) == ((min(own) * block[0], (max(own) + 1) * block[0]) if own else (0, 0))
+    cut = [one[1:] for one in shares.cut(arrays)]
+    assert cut == [block for block, workgroups in sorted(sharing.items()) if len(workgroups) == 2]
+    assert shares.pieces or not cut
     most = len(range(0, shares.keys.longest, block[1])) * heads * len(queries)
     assert shares.elements(1) == heads * sum(queries) + min(most, workgroups) * shares.queries.longest
     return shares

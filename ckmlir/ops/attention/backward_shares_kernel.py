@@ -63,16 +63,16 @@ class Gathered(Atomic):
 @dataclass(frozen=True)
 class Piece(Turn):
     """The part of a block that has queries from `low`, a whole number of blocks of them, to before `high`. The piece
-    that is a `whole` block stores its dK and dV; two pieces of a block add them, to zeros.
+    that is a `whole` block stores its dK and dV; others leave them in f32, to be added.
 
     Attributes:
-        shared: where pieces add, by what they have.
+        apart: where others leave them, by what they are.
     """
 
     low: Scalar
     high: Scalar
     whole: Scalar
-    shared: Mapping[str, View]
+    apart: Mapping[str, View]
 
     def narrowed(self, span: Span) -> Span:
         """See `Turn`."""
@@ -83,7 +83,7 @@ class Piece(Turn):
         with when(self.whole) as alone:
             store(cast(tile, dtype), window)
         with alone.otherwise():
-            atomic_add(tile, self.shared[name].pad(*tile.lengths).window(tile.lengths, (0, 0)))
+            store(tile, self.apart[name].pad(*tile.lengths).window(tile.lengths, (0, 0)))
 
 
 class Shared:
@@ -100,14 +100,15 @@ class Shared:
         costs, own = given.costs, workgroup_id(0)
         total, share = costs.scalar(given.sequences), costs.scalar(given.sequences + 1)
         exit_unless(own * share < total)
-        low, high = (_boundary(spec, given, (own + one) * share, total) for one in (0, 1))
+        begun = last(lambda sequence: costs.scalar(sequence) <= own * share, given.sequences)
+        low, until = _boundary(spec, given, begun, own * share), (own + 1) * share
+        with when(until < total, otherwise=[total]) as within:
+            within.give(_boundary(spec, given, _following(given, begun, until), until))
+        (high,) = within.results
         _note(given.written, given.sequences * given.h + own, Written(0, 0))
-        begun = last(lambda sequence: costs.scalar(sequence) <= low, given.sequences)
         with while_loop(lambda sequence, cost, *_: cost < high, carry=[begun, low, 0, 0]) as turn:
             sequence, cost, *rows = turn.carried
-            with while_loop(lambda one: costs.scalar(one + 1) <= cost, carry=[sequence]) as following:
-                following.carry(following.carried[0] + 1)
-            (batch,) = following.results
+            batch = _following(given, sequence, cost)
             q, k = sides(spec, given, batch)
             at = block_at(spec, given, batch, cost, varied=spec.varied)
             until = at.end.minimum(high)
@@ -118,13 +119,13 @@ class Shared:
             sink = Gathered(form, slot.begin, q.length, spec.d, *before)
             after = _joined(form, sink, queries[0], queries[1])
             begins = cost.equals(at.begin)
-            whole, behind = begins & until.equals(at.end), begins.select(own + 1, own)
-            shared = {
-                name: slot_of_block(pointer, behind, form.keys, channels)
+            whole, place = begins & until.equals(at.end), begins.select(own * 2 + 1, own * 2)
+            apart = {
+                name: slot_of_piece(pointer, place, form.keys, channels)
                 for name, pointer, channels in (("dk", given.dk_slots, spec.d), ("dv", given.dv_slots, spec.dv))
             }
             work = Work(at.place * form.keys, OneHead(at.head), at.head // given.ratio, batch, q, k)
-            body(Piece(work, sink, queries[0], queries[1], whole, shared))
+            body(Piece(work, sink, queries[0], queries[1], whole, apart))
             _note(given.written, slot.place, after)
             turn.carry(batch, until, *after)
 
@@ -140,13 +141,18 @@ class Found(NamedTuple):
     low: Scalar | int
 
 
-def _boundary(spec: FmhaBwdSpec, given: Any, cost: Scalar, total: Scalar) -> Scalar:
-    """Where two workgroups meet that would do so at a cost."""
-    with when(cost < total, otherwise=[total]) as within:
-        batch = last(lambda sequence: given.costs.scalar(sequence) <= cost, given.sequences)
-        at = block_at(spec, given, batch, cost, varied=spec.varied)
-        within.give(boundary(cost, at.begin))
-    found: Scalar = within.results[0]
+def _following(given: Any, sequence: Scalar, cost: Scalar) -> Scalar:
+    """The sequence that a cost lies in, from one at or in front of it on."""
+    with while_loop(lambda one: given.costs.scalar(one + 1) <= cost, carry=[sequence]) as following:
+        following.carry(following.carried[0] + 1)
+    found: Scalar = following.results[0]
+    return found
+
+
+def _boundary(spec: FmhaBwdSpec, given: Any, batch: Scalar, cost: Scalar) -> Scalar:
+    """Where two workgroups meet that would do so at a cost in a sequence."""
+    at = block_at(spec, given, batch, cost, varied=spec.varied)
+    found: Scalar = boundary(cost, at.begin, at.end)
     return found
 
 
@@ -182,9 +188,10 @@ def block_at(spec: Any, given: Any, batch: Scalar, cost: Scalar, *, varied: bool
     return Found(head, first, place, begin, end, blocks.low(place))
 
 
-def slot_of_block(slots: Pointer, workgroup: Scalar, keys: int, channels: int) -> View:
-    """What is shared of the block that a workgroup begins within (keys, channels)."""
-    begin = slots.offset(workgroup.to("i64") * (keys * channels))
+def slot_of_piece(slots: Pointer, place: Scalar, keys: int, channels: int) -> View:
+    """What a piece of a block has (keys, channels): a workgroup's first, of the block that it begins within, at twice
+    its number, and its last, of that which it ends within, behind that."""
+    begin = slots.offset(place.to("i64") * (keys * channels))
     return view(begin, (keys, channels), (channels, 1))
 
 

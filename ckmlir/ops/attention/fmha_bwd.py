@@ -20,12 +20,11 @@ which adds the slots in their order, multiplies and rounds. So with deterministi
 Where the queries of every sequence are one block of 16 or 32 rows (`most_kept`), a workgroup keeps them all, and their
 dQ, and walks over keys, which several workgroups share: dK and dV leave as they are found, and `sum_parts` adds a slot
 for each of these workgroups, in order, without atomics whatever the request says. keeps= decides for one or the other.
-With persistent=1, as many workgroups as the device holds stay and take equal shares of the steps, one behind the
-other (`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share
-a block of keys: they add to a slot for its dK and dV, in f32, by atomics, and a + b is b + a, which `fmha_bwd_join`
-copies; others store theirs. Where shares begin depends on lengths in memory: `fmha_bwd_costs` finds it out, a kernel,
-or with pack=host a function on the host, in the stream's order. Where heads share keys, dK and dV of each head of Q are
-workspaces in f32, which `sum_parts` adds.
+With persistent=1, as many workgroups as the device holds stay and take equal shares of the steps, one behind the other
+(`slot_table`); each has a slot in every head that it has work in, which `fmha_bwd_convert_dq` adds. Two may share a
+block of keys: each leaves its dK and dV in a slot, in f32, and `fmha_bwd_join` adds these. Where shares begin depends
+on lengths in memory: `fmha_bwd_costs` finds it out, a kernel, or with pack=host a function on the host, in the stream's
+order. Where heads share keys, dK and dV of each head of Q are workspaces in f32, which `sum_parts` adds.
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
@@ -114,7 +113,7 @@ WRITTEN = "written"
 PARTS = {"dk": "dk_parts", "dv": "dv_parts"}
 """Workspaces of dK and dV before they are added."""
 SHARED = {"dk": "dk_slots", "dv": "dv_slots"}
-"""Those of dK and dV of the blocks of keys that two workgroups share."""
+"""Those of dK and dV of pieces of the blocks of keys that two workgroups share."""
 ROUNDED = {"f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32}
 
 
@@ -301,7 +300,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
         clear: list[Step] = [] if shared or complete or not whole.rows("q") else [Fill("dq_parts", 0)]
         totals = [Run(SUM_PARTS, sum_of_slots(problem, spec, target), {"acc_parts": "dq_parts", "c": "dq"})]
         if shared:
-            clear = [self._packed_costs(problem, spec, target), *(Fill(slots, 0) for slots in SHARED.values())]
+            clear = [self._packed_costs(problem, spec, target)]
             totals = [self._sum_of_shares(problem, spec, target)]
             totals += [self._join_of_blocks(problem, spec, target, name) for name in SHARED]
         if problem.parted:
@@ -368,7 +367,7 @@ class FmhaBwd(Operator[BackwardProblem, FmhaBwdSpec]):
             found.append(Workspace(WRITTEN, shares.count * 8))
             for name, slots_of in SHARED.items():
                 block = spec.block[1] * problem.sizes(name)[-1]
-                found.append(Workspace(slots_of, shares.own_slots * block * 4))
+                found.append(Workspace(slots_of, shares.pieces * block * 4))
         else:
             found.append(Workspace("dq_parts", slots(problem, spec, target) * slot_elements(problem) * 4))
         if problem.parted:

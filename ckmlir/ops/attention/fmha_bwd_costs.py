@@ -116,7 +116,7 @@ class Costs(Operator[Shares, CostsSpec]):
         return {"costs": Tolerance(0.0, 0.0, "integers are exact")}
 
     def launch(self, problem: Shares, spec: CostsSpec, target: Target) -> Launch:
-        numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.workgroups)
+        numbers = (problem.sequences, problem.heads, problem.queries.longest, problem.keys.longest, problem.working)
         arguments = (*spec.lists, "costs", *map(i32, numbers), *problem.bounding)
         return Launch((1, 1, 1), (WAVE_SIZE, 1, 1), arguments)
 

@@ -66,16 +66,16 @@ def build(spec: CostsSpec, target: Target) -> Kernel:
             return found
 
         with loop(0, given.count + 1, TILE, carry=[0, 0]) as step:
-            (before, dearest), first = step.carried, step.index
+            (before, shortest), first = step.carried, step.index
             sq, sk = (lengths(side, word, first) for side, word in zip("qk", spec.sequences, strict=True))
             sk = where(coordinates(sk, 0) < given.count - first, sk, 0)
             blocks = KeyBlocks.of(0, sq, sk, spec.block, bounds_of(spec.mask, given, sq, sk))
             costs = blocks.width * given.heads
             found = view(given.costs, (given.count + 1,), (1,)).pad(TILE).window((TILE,), (first,))
             store(scan_sum(costs, 0, exclusive=True) + before, found)
-            step.carry(before + whole(reduce_sum, costs), dearest.maximum(whole(reduce_max, blocks.dearest)))
-        total, dearest = step.results
-        share = full((1,), share_of(total, given.workgroups).maximum(dearest), "i32", ONE)
+            step.carry(before + whole(reduce_sum, costs), shortest.maximum(whole(reduce_max, blocks.shortest)))
+        total, shortest = step.results
+        share = full((1,), share_of(total, given.workgroups).maximum(shortest), "i32", ONE)
         store(share, view(given.costs.offset(given.count + 1), (1,), (1,)).window((1,), (0,)))
 
     return fmha_bwd_costs

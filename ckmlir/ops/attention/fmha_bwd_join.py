@@ -1,14 +1,15 @@
 """fmha_bwd_join: dK or dV of the blocks of keys that two workgroups share, of those that stay; behind the main kernel.
 
-A workgroup that begins within a block has a slot, to which it and the one before have added what they have of the
-block's dK or dV. Here the slot takes its type, and the block's place; other blocks are left as they are. Which blocks
-are shared follows from costs, by the arithmetic of `slot_table`. Nothing is promised of rows of no sequence.
+Each workgroup has two slots: for what it has of dK or dV of the block that it begins within, and of the one that it
+ends within. Here the second of a workgroup and the first of the next are added, and the sum takes its type, and the
+block's place; other blocks are left as they are. Which blocks are shared follows from costs, by the arithmetic of
+`slot_table`. Nothing is promised of rows of no sequence.
 
-Arrays: slots (workgroups that may have one, keys of a block, d) f32, those of the sequences' places and lengths as
-`sequences.py` has them, costs (b + 2) i32 as `fmha_bwd_costs` makes it, dk (b, h, sk, d) with layout bhsd or (b, sk, h,
-d) with bshd. Kernel arguments: the arrays; the most queries and keys of a sequence, sequences (i32); the numbers of
-`Shares.bounding`; the strides of dk along the sequence (i32), the head and the batch (i64). Grid: (slots but the first,
-which nobody has).
+Arrays: slots (twice the workgroups that may have some, keys of a block, d) f32, those of the sequences' places and
+lengths as `sequences.py` has them, costs (b + 2) i32 as `fmha_bwd_costs` makes it, dk (b, h, sk, d) with layout bhsd or
+(b, sk, h, d) with bshd. Kernel arguments: the arrays; the most queries and keys of a sequence, sequences (i32); the
+numbers of `Shares.bounding`; the strides of dk along the sequence (i32), the head and the batch (i64). Grid:
+(workgroups but the first, which begins with a block).
 """
 
 from __future__ import annotations
@@ -53,7 +54,7 @@ class Join(SlotsOperator[Problem, JoinSpec]):
     def arrays(self, problem: Problem) -> tuple[ArraySpec, ...]:
         shares = problem.shares
         return (
-            array_spec("slots", (shares.own_slots, shares.block[1], problem.d), "f32", "in", limited=False),
+            array_spec("slots", (shares.pieces, shares.block[1], problem.d), "f32", "in", limited=False),
             *self.lists(problem),
             self.result(problem),
         )
@@ -76,11 +77,11 @@ class Join(SlotsOperator[Problem, JoinSpec]):
         for place, _ in _joined(problem, arrays):
             problem.by_head(free)[place] = False
         kind = find_dtype(problem.dtype)
-        return {"dk": Tolerance(kind.unit_roundoff, kind.underflow, "a number rounded once", free)}
+        return {"dk": Tolerance(kind.unit_roundoff, kind.underflow, "a sum in f32, rounded once", free)}
 
     def launch(self, problem: Problem, spec: JoinSpec, target: Target) -> Launch:
         shares, (batch, head, row) = problem.shares, problem.strides
-        if shares.own_slots < 2 or self.writes_nothing(problem):
+        if shares.own_slots < 2 or not shares.pieces or self.writes_nothing(problem):
             return NOTHING
         sizes = (shares.queries.longest, shares.keys.longest, shares.sequences)
         arguments = ("slots", *spec.lists, "costs", "dk", *map(i32, sizes), *shares.bounding)
@@ -97,7 +98,9 @@ def _joined(problem: Problem, arrays: Mapping[str, Array]) -> Iterator[tuple[Any
         count = min(shares.block[1], length - first)
         batch = 0 if shares.keys.slots else number
         where = batch, head, slice(start + first, start + first + count)
-        yield where, arrays["slots"][workgroup, :count].astype(np.float64)
+        with np.errstate(over="ignore", invalid="ignore"):
+            pieces = arrays["slots"][2 * workgroup - 1, :count] + arrays["slots"][2 * workgroup, :count]
+        yield where, pieces.astype(np.float64)
 
 
 OPERATOR = Join()

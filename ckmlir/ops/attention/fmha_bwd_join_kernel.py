@@ -1,4 +1,4 @@
-"""The kernel of `fmha_bwd_join`: a workgroup copies the block that another begins within out of its slot."""
+"""The kernel of `fmha_bwd_join`: a workgroup adds both pieces of the block that another begins within."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.lang import Kernel, cast, exit_unless, i32, i64, kernel, load, ptr, store, workgroup_id
-from ckmlir.ops.attention.backward_shares_kernel import block_at, bounding, last, slot_of_block
+from ckmlir.ops.attention.backward_shares_kernel import block_at, bounding, last, slot_of_piece
 from ckmlir.ops.attention.backward_walks_kernel import sides
 from ckmlir.ops.attention.fmha_bwd_convert_dq_kernel import VECTOR
 from ckmlir.ops.attention.fmha_bwd_join import JoinSpec
@@ -30,11 +30,12 @@ def build(spec: JoinSpec, target: Target) -> Kernel:
         exit_unless(cost < costs.scalar(given.sequences))
         batch = last(lambda sequence: costs.scalar(sequence) <= cost, given.sequences)
         at = block_at(spec, given, batch, cost, varied=True)
-        exit_unless(boundary(cost, at.begin) > at.begin)
+        exit_unless(boundary(cost, at.begin, at.end).equals(cost))
+        exit_unless(cost > at.begin)
         _, k = sides(spec, given, batch)
-        slot = slot_of_block(given.slots, own, spec.block[1], spec.d).pad(*tile)
-        rows = load(slot.window(tile, (0, 0)), coalesced(tile, WAVES, 1, VECTOR))
+        pieces = [slot_of_piece(given.slots, one, spec.block[1], spec.d).pad(*tile) for one in (own * 2 - 1, own * 2)]
+        front, back = (load(one.window(tile, (0, 0)), coalesced(tile, WAVES, 1, VECTOR)) for one in pieces)
         dk = rows_of_head(given, "dk", at.head, k, spec.d, spec.row_multiple).pad(*tile)
-        store(cast(rows, spec.dtype), dk.window(tile, (at.place * spec.block[1], 0)))
+        store(cast(front + back, spec.dtype), dk.window(tile, (at.place * spec.block[1], 0)))
 
     return join

@@ -37,10 +37,14 @@ def chosen(condition: Any, holds: Any, otherwise: Any) -> Any:
     return condition.select(holds, otherwise) if hasattr(condition, "select") else holds if condition else otherwise
 
 
-def boundary(cost: Any, begin: Any) -> Any:
-    """Where two workgroups meet that would do so at a cost in a block that begins at another: there, if the first would
-    have no step of the block."""
-    return chosen(cost - begin <= BESIDE, begin, cost)
+SHORT = 2 * BESIDE
+"""What a block costs at most that is not cut: one of its workgroups would have less of it than it takes to load it."""
+
+
+def boundary(cost: Any, begin: Any, end: Any) -> Any:
+    """Where two workgroups meet that would do so at a cost in a block from `begin` to `end`: at its begin, if the first
+    would have no step of it, at its end, if it is short, or there."""
+    return chosen(cost - begin <= BESIDE, begin, chosen(end - begin <= SHORT, end, cost))
 
 
 def steps_of(queries: Any, block: tuple[int, int]) -> Any:
@@ -142,6 +146,12 @@ class KeyBlocks:
         if self.highest is not None and self.wide is None:
             steps = smaller(self.highest - self.lowest, steps)
         return (steps + BESIDE) * smaller(self.count, 1)
+
+    @property
+    def shortest(self) -> Any:
+        """How long ranges are at least, so that no block lies in more than two: where a range begins within a block it
+        loads that again, and so has no more to do than the dearest block."""
+        return larger(self.dearest - BESIDE, smaller(self.dearest, SHORT))
 
     def head_at(self, cost: Any) -> Any:
         """The head that a cost within the sequence lies in."""

@@ -2,16 +2,18 @@
 
 A block of keys costs as many steps as blocks of queries attend to it (`key_blocks`), and a few for what is done once.
 Blocks follow each other by sequence, head of Q and place in the head; what is in front of a step is where it stands.
-Each workgroup takes the steps in a range of its own, all ranges being as long as the dearest block, or longer, but for
-what would only load a block (`boundary`). What it adds to dQ of a head, step after step, goes into one slot, which is
-no other's; and a block's dK and dV are those of at most two workgroups, which may add them in any order, since two
-numbers have one sum. So sums have the same bits in every run, and a head has as many slots as workgroups have work in
-it. CK Tile's persistent schedule of group mode has such ranges of whole blocks.
+Each workgroup takes the steps in a range of its own. Where it begins within a block it loads that again, so ranges are
+as long as the dearest block's steps, or longer: then a block is in at most two, and where ranges are so short no
+workgroup has more to do than that block. Ends move to those of a block where a piece would hardly have steps
+(`boundary`). What a workgroup adds to dQ of a head, step after step, goes into one slot, which is no other's, and both
+pieces of a block leave dK and dV in slots of theirs. So sums have the same bits in every run, and a head has as many
+slots as workgroups have work in it. CK Tile's persistent schedule of group mode has such ranges of whole blocks.
 
 A head has a slot for the workgroup that has its first step, where dQ would lie by itself. A workgroup that begins
 behind the first step of a head has a slot of its own for that head, as long as the longest sequence. So where slots lie
 depends on no length, and their number is known before lengths are: the heads, and the workgroups or the blocks of keys,
-whichever are fewer. No workgroup is numbered beyond the blocks, since ranges are as long as these.
+whichever are fewer; the work is shared by no more workgroups than there are blocks. A workgroup has two slots for
+pieces, of the block that it begins within and of that which it ends within, where the longest block may be cut.
 
 The first piece that reaches a row of a slot stores it, others add. So a slot is defined in one run of rows (`Written`),
 and nothing is set to zero but rows between two pieces that do not meet.
@@ -28,7 +30,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from ckmlir.ops.attention.key_blocks import BESIDE, Bounds, KeyBlocks, blocks_of, boundary, steps_of
+from ckmlir.ops.attention.key_blocks import BESIDE, SHORT, Bounds, KeyBlocks, blocks_of, boundary, steps_of
 from ckmlir.ops.attention.masks import Mask
 from ckmlir.ops.attention.sequences import Rows
 from ckmlir.ops.comparison import Array
@@ -110,6 +112,16 @@ class Shares:
         return min(self.sequences * self.heads * int(blocks_of(self.keys.longest, self.block)), self.workgroups)
 
     @property
+    def working(self) -> int:
+        """How many workgroups the work is for: no more than there may be blocks."""
+        return max(self.own_slots, 1)
+
+    @property
+    def pieces(self) -> int:
+        """How many slots there are for dK, and for dV, of pieces of blocks."""
+        return 2 * self.own_slots if steps_of(self.queries.longest, self.block) > SHORT else 0
+
+    @property
     def count(self) -> int:
         """Of all slots: those of heads, then those of workgroups."""
         return self.sequences * self.heads + self.own_slots
@@ -158,7 +170,7 @@ class Shares:
         lengths = [[side.of(arrays, one)[1] for one in range(self.sequences)] for side in (self.queries, self.keys)]
         blocks = self._blocks(0, *np.array(lengths, np.int64))
         ends = np.cumsum(self.heads * blocks.width * np.ones(self.sequences, np.int64))
-        share = max(share_of(ends[-1] if len(ends) else 0, self.workgroups), blocks.dearest.max(initial=0))
+        share = max(share_of(ends[-1] if len(ends) else 0, self.working), blocks.shortest.max(initial=0))
         found: Array = np.concatenate([[0], ends, [share]]).astype(np.int64)
         return found
 
@@ -201,14 +213,14 @@ class Shares:
             cost = workgroup * share
             if cost >= total:
                 return
-            number, head, place, _, begin, _ = self._find(costs, arrays, cost)
-            if boundary(cost, begin) > begin:
+            number, head, place, _, begin, end = self._find(costs, arrays, cost)
+            if begin < boundary(cost, begin, end) < end:
                 yield workgroup, number, head, place
 
     def _boundary(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> int:
         if cost >= costs[-2]:
             return cost
-        found: int = boundary(cost, self._find(costs, arrays, cost)[-2])
+        found: int = boundary(cost, *self._find(costs, arrays, cost)[-2:])
         return found
 
     def _find(self, costs: Array, arrays: Mapping[str, Array], cost: int) -> tuple[int, int, int, int, int, int]:
