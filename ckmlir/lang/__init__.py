@@ -19,6 +19,7 @@ from ckmlir.lang.tiles import (
     ceil,
     coordinates,
     copy_to_lds,
+    cut,
     exp2,
     floor,
     full,
@@ -63,7 +64,7 @@ from ckmlir.lang.views import (
 __all__ = [
     "Kernel", "LdsTensor", "Pointer", "Scalar", "Tile", "TracingError", "View", "Window", "absolute", "atomic_add",
     "atomic_max", "bitcast", "cast", "ceil",
-    "coordinates", "copy_to_lds", "current", "dequantize",
+    "coordinates", "copy_to_lds", "current", "cut", "dequantize",
     "exit_unless", "exp2", "f32", "f64", "fetch_add", "fetch_max",
     "floor", "full", "gather",
     "i32", "i64", "insert_tile", "inside", "join_axes", "kernel", "load", "log2", "loop", "maximum", "minimum",

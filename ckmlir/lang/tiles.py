@@ -6,6 +6,7 @@ from typing import Any, TypeVar
 
 from ckmlir.dialect import compute, lds_indexed, memory
 from ckmlir.dialect.build import value
+from ckmlir.dialect.cut import cut as append_cut
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.rescale import rescale as append_rescale
@@ -302,6 +303,25 @@ def rescale(tile: Tile, factors: Tile) -> Tile:
         if str(one.element) != "f32":
             raise TracingError(f"rescale takes f32, not {one.element}: cast it")
     return Tile(append_rescale(tile.value, factors.value))
+
+
+@located
+def cut(tile: Tile, bounds: Tile, other: float, *, front: bool = False) -> Tile:
+    """Rows (f32) with a bound (i32) each, in columns of the tile: what lies at it and behind becomes `other`; with
+    `front` what lies before it. Waves of which nothing is cut branch around the selections, so that they cost next to
+    nothing where that is rare.
+
+    Raises:
+        TracingError: the tile has not two dimensions, there are not as many bounds as rows, or types are others.
+    """
+    shape, own = tile.type, bounds.type
+    if len(shape.lengths) != 2 or own.lengths != shape.lengths[:1]:
+        raise TracingError(
+            f"cut takes a tile of rows and a bound for each, not {list(shape.lengths)} and {list(own.lengths)}"
+        )
+    if (str(shape.element), str(own.element)) != ("f32", "i32"):
+        raise TracingError(f"cut takes f32 and bounds in i32, not {shape.element} and {own.element}: cast them")
+    return Tile(append_cut(tile.value, bounds.value, other, front=front))
 
 
 @located

@@ -14,6 +14,7 @@ from ckmlir.lowering import (
     atomics,
     convert,
     cross_lane,
+    cut,
     dequantize,
     flags,
     global_access,
@@ -43,6 +44,7 @@ from ckmlir.targets.cdna import SIMDS
 
 Lower = Callable[[Lowering, ir.Operation], list[ir.Value]]
 
+CUT = "ck.cut_vector"
 LOWERINGS: dict[str, Lower] = {
     "ck.load_fragment": global_access.lower_load,
     "ck.store_fragment": global_access.lower_store,
@@ -62,6 +64,7 @@ LOWERINGS: dict[str, Lower] = {
     "ck.exchange": cross_lane.lower_exchange,
     "ck.half": cross_lane.lower_half,
     "ck.convert": convert.lower_convert,
+    CUT: cut.lower_cut,
     "ck.rescale_vector": rescale.lower_rescale,
     "ck.unpack_fragment": packed.lower_unpack,
     "ck.dequantize_fragment": dequantize.lower_dequantize,
@@ -133,7 +136,7 @@ def lower_function(function: ir.Operation, named: dict[str, list[ir.Operation]])
         op.erase()
     if lds_bytes:
         _declare_lds(function, lds_bytes)
-    _finish_function(function, waves, accumulation, apart=fused)
+    _finish_function(function, waves, accumulation, apart=fused, branched=CUT in named)
 
 
 def _lower(state: Lowering, op: ir.Operation, finished: list[ir.Operation]) -> None:
@@ -173,8 +176,9 @@ def _declare_lds(function: ir.Operation, size: int) -> None:
         ir.Operation.create("llvm.mlir.global", regions=1, attributes=attributes)
 
 
-def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, apart: bool) -> None:
-    """The kernel as an llvm.func with the attributes of one; `apart`: with elements that are to stay single."""
+def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, apart: bool, branched: bool) -> None:
+    """The kernel as an llvm.func with the attributes of one; `apart`: with elements that are to stay single;
+    `branched`: with selections that waves branch around."""
     threads = waves * WAVE_SIZE
     types = ", ".join(
         str(type_).removeprefix("!llvm.")
@@ -207,6 +211,12 @@ def _finish_function(function: ir.Operation, waves: int, accumulation: bool, *, 
         # was taken to pieces they would join again, and move out of its place.
         attributes["passthrough"] = ir.ArrayAttr.get(
             [*attributes.get("passthrough", ()), ir.StringAttr.get("noimplicitfloat")]
+        )
+    if branched:
+        # LLVM knows that matrix instructions quiet NaN, but not of what comes by a branch, and would have each element
+        # quieted before a maximum, by one more instruction. Without IEEE mode maxima need not find quiet NaN.
+        attributes["passthrough"] = ir.ArrayAttr.get(
+            [*attributes.get("passthrough", ()), *_option("amdgpu-ieee", "false")]
         )
     if "arg_attrs" in function.attributes:
         attributes["arg_attrs"] = ir.ArrayAttr.get(

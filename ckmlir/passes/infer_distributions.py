@@ -29,6 +29,8 @@ from ckmlir.passes.window_vectors import Lengths, vector_lengths
 ACCESS_BYTES = 16
 MOST_REGISTERS = 4096
 """Eight times what a thread has: a tile that is used piece by piece need not be there as a whole."""
+BY_ROWS = ("ck.rescale", "ck.cut")
+"""What takes a tile's rows and an element for each."""
 INDEXED = {"ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2}
 """Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
@@ -104,7 +106,7 @@ class _Inference:
     def _unify(self, op: ir.Operation) -> None:
         if op.name == "ck.map":
             self._merge(op, [*op.results, *sources_of(op)])
-        elif op.name in ("ck.cast", "ck.rescale"):
+        elif op.name in ("ck.cast", *BY_ROWS):
             self._merge(op, [op.operands[0], op.results[0]])
         elif op.name == "ck.mma":
             self._merge(op, [op.operands[2], op.results[0]])
@@ -176,10 +178,10 @@ class _Inference:
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if result.distribution is not None and source.distribution is None:
                 return self._set(source, result.distribution.reduce(integer_of(op, "axis")), op)
-        elif op.name == "ck.rescale":
-            source, factors = self.group_of[op.operands[0]], self.group_of[op.operands[1]]
-            if source.distribution is not None and factors.distribution is None:
-                return self._set(factors, source.distribution.reduce(1), op)
+        elif op.name in BY_ROWS:
+            source, own = self.group_of[op.operands[0]], self.group_of[op.operands[1]]
+            if source.distribution is not None and own.distribution is None:
+                return self._set(own, source.distribution.reduce(1), op)
         elif op.name == "ck.join_axes":
             source, result = self.group_of[op.operands[0]], self.group_of[op.results[0]]
             if source.distribution is not None and result.distribution is None:

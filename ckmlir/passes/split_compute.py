@@ -10,7 +10,6 @@ from ckmlir.dialect.mma import INDEX_BYTES, Mma
 from ckmlir.dialect.mma_index import index_registers
 from ckmlir.dialect.mma_scales import SCALES_OF_A_REGISTER, scale_registers
 from ckmlir.dialect.regions import sources_of
-from ckmlir.dialect.rescale import rescale_vector
 from ckmlir.dialect.types import LdsType, TileType, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes import vectors
@@ -94,20 +93,6 @@ def split_broadcast(state: SplitState, op: ir.Operation) -> None:
             made[numbers] = registers.gather(numbers)
         chunks.append(made[numbers])
     state.bind(op.results[0], Registers(chunks, chunk, result.element))
-
-
-def split_rescale(state: SplitState, op: ir.Operation) -> None:
-    """One operation for all registers, so that a wave has one branch, with the factor that they have in common, or one
-    each."""
-    source, factors = (tile_of(operand) for operand in op.operands)
-    homes = broadcast_map(factors.placed, source.placed, 1)
-    if homes is None:
-        fail(op, f"factors lie as '{factors.placed}', not with the rows of '{source.placed}'; redistribute them first")
-    registers, own = (state.of(operand) for operand in op.operands)
-    (whole,) = registers.rechunked(registers.count).chunks
-    factor = own.gather(homes[:1] if len(set(homes)) == 1 else homes)
-    rescaled = rescale_vector(whole, factor)
-    state.bind(op.results[0], Registers([rescaled], registers.count, registers.element))
 
 
 def split_slice(state: SplitState, op: ir.Operation) -> None:

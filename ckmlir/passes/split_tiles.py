@@ -11,7 +11,15 @@ from typing import ClassVar
 
 from ckmlir.dialect.control import STRUCTURED
 from ckmlir.mlir import ir
-from ckmlir.passes import split_compute, split_indexed, split_memory, split_packed, split_reduce, split_scan
+from ckmlir.passes import (
+    split_compute,
+    split_indexed,
+    split_memory,
+    split_packed,
+    split_reduce,
+    split_rows,
+    split_scan,
+)
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.split_control import split_control
 from ckmlir.passes.split_state import SplitState
@@ -47,7 +55,8 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.permute_axes": split_compute.split_permute_axes,
     "ck.insert": split_compute.split_insert,
     "ck.redistribute": split_compute.split_redistribute,
-    "ck.rescale": split_compute.split_rescale,
+    "ck.cut": split_rows.split_cut,
+    "ck.rescale": split_rows.split_rescale,
     "ck.mma": split_compute.split_mma,
     "ck.uniform": split_compute.split_uniform,
     "ck.reduce": split_reduce.split_reduce,

@@ -82,7 +82,7 @@ TERNARY = frozenset({"arith.maxnumf", "arith.minnumf"})
 """Chains of them take two elements an instruction (V_MAX3_F32)."""
 CONVERSIONS = {"bf16": ("packed_bf16_convert", 7.0), "f16": ("packed_f16_convert", 1.5)}
 """f32 to these: the feature by which one instruction converts two elements, and instructions an element without it."""
-BRANCHED_AROUND = frozenset({"ck.rescale_vector"})
+BRANCHED_AROUND = frozenset({"ck.rescale_vector", "ck.cut_vector"})
 """What waves leave out nearly always: a comparison is left."""
 BOUNDED = 1.5
 """Instructions an element of a conversion to bf16 that may take its values for bounded."""

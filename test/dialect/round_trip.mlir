@@ -63,6 +63,11 @@ func.func @tiles(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %scale
   %again = "ck.broadcast"(%sum) {axis = 1 : i64} : (!ck.tile<[16], f32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
   // CHECK: "ck.rescale"(%{{.*}}, %{{.*}})
   %rescaled = "ck.rescale"(%again, %sum) : (!acc, !ck.tile<[16], f32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
+  %bound = arith.constant 3 : i32
+  // CHECK: "ck.cut"(%{{.*}}, %{{.*}}) {front, other = 0xFF800000 : f32}
+  %bounds = "ck.splat"(%bound) : (i32) -> !ck.tile<[16], i32, "r: 16@lane.1, d0: 4@lane.0 4@y0">
+  %cut = "ck.cut"(%again, %bounds) {front, other = 0xFF800000 : f32}
+    : (!acc, !ck.tile<[16], i32, "r: 16@lane.1, d0: 4@lane.0 4@y0">) -> !acc
   // CHECK: "ck.uniform"(%{{.*}}) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32
   %only = "ck.splat"(%scale) : (f32) -> !ck.tile<[1], f32, "r: 64@lane, d0: 1">
   %scalar = "ck.uniform"(%only) : (!ck.tile<[1], f32, "r: 64@lane, d0: 1">) -> f32
@@ -132,6 +137,11 @@ func.func @fragments(%pointer: !llvm.ptr<1>, %m: i32, %pitch: i32, %row: i32, %c
   %first = "ck.first_lane"(%e0) : (f32) -> f32
   // CHECK: "ck.rescale_vector"(%{{.*}}, %{{.*}}) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
   %rescaled = "ck.rescale_vector"(%d, %e) : (vector<4xf32>, vector<4xf32>) -> vector<4xf32>
+  // CHECK: "ck.cut_vector"(%{{.*}}, %{{.*}}, %{{.*}}) {columns = array<i32: 0, 1, 2, 3>, other = 0.000000e+00 : f32}
+  %at = arith.constant dense<2> : vector<1xi32>
+  %zero = arith.constant 0 : i32
+  %cut = "ck.cut_vector"(%d, %at, %zero) {columns = array<i32: 0, 1, 2, 3>, other = 0.0 : f32}
+    : (vector<4xf32>, vector<1xi32>, i32) -> vector<4xf32>
   // CHECK: "ck.convert"
   %f = "ck.convert"(%e) : (vector<4xf32>) -> vector<4xbf16>
   // CHECK: "ck.thread_coordinate"

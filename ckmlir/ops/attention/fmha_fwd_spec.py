@@ -214,6 +214,12 @@ class FmhaFwdSpec(Spec):
         return slack(self.schedule, max(self.d_tile, self.dv_tile))
 
     @property
+    def branches(self) -> bool:
+        """Whether waves branch around masks that change nothing: in one loop over all blocks of keys, few of which a
+        mask cuts, where they branch around rescaling too."""
+        return len(self.loops) == 1 and self.slack > 0
+
+    @property
     def schedule_text(self) -> str:
         """The schedule of the loop over keys in the language of `ckmlir.dialect.schedule`."""
         return SCHEDULES[self.schedule]
@@ -305,7 +311,7 @@ def proposed_specs(
     ]
     for name, rows in itertools.product(names, rows_of):
         waves = WAVES * _sharing(name)
-        own = choose_edge(name, tile, mask) if plain and not (mask == "none" and whole) else TOGETHER
+        own = choose_edge(name, tile, mask) if plain else TOGETHER
         candidates += [
             kernel(name, waves * rows, keys, waves, rows, own, 1)
             for keys in _key_blocks(name, max(d, dv), parts, source)

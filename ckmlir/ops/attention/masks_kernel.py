@@ -1,13 +1,14 @@
 """Masks as parts of the loop over keys: minus infinity where a query does not attend to a key.
 
-One comparison an element, whatever the mask: a query attends to a run of keys (`masks.py`).
+One comparison an element, whatever the mask: a query attends to a run of keys (`masks.py`). Where few blocks of keys
+are cut, waves may branch around it instead, for each end of the run.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from ckmlir.lang import Scalar, Tile, coordinates, maximum, minimum, where
+from ckmlir.lang import Scalar, Tile, coordinates, cut, full, maximum, minimum, where
 from ckmlir.ops.attention.loop_kernel import Form, Score
 from ckmlir.ops.attention.work_kernel import Work
 
@@ -16,13 +17,21 @@ INFINITY = float("inf")
 
 @dataclass(frozen=True)
 class Below(Score):
-    """Keys from `end` on do not exist."""
+    """Keys from `end` on do not exist.
+
+    Attributes:
+        branches: waves of which nothing is masked branch around.
+    """
 
     end: Scalar
+    branches: bool = False
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        return where(coordinates(scores, 1) < self.end - key, scores, -INFINITY)
+        end = self.end - key
+        if self.branches:
+            return cut(scores, full(scores.type.lengths[:1], end, "i32"), -INFINITY)
+        return where(coordinates(scores, 1) < end, scores, -INFINITY)
 
 
 @dataclass(frozen=True)
@@ -31,12 +40,14 @@ class Causal(Score):
 
     Attributes:
         end: of the keys, where a block may reach beyond them.
+        branches: as `Below` has it.
     """
 
     form: Form
     work: Work
     x: Scalar
     end: Scalar | None
+    branches: bool
 
     def ends(self) -> tuple[Tile, Tile]:
         """The queries' numbers, and the key behind the last of each."""
@@ -47,6 +58,8 @@ class Causal(Score):
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
         _, end = self.ends()
+        if self.branches:
+            return cut(scores, end - key, -INFINITY)
         return where(coordinates(scores, 1) < (end - key)[:, None], scores, -INFINITY)
 
 
@@ -58,7 +71,10 @@ class Window(Causal):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        return self.apart(scores, key, -INFINITY)
+        if not self.branches:
+            return self.apart(scores, key, -INFINITY)
+        row, _ = self.ends()
+        return cut(super().apply(scores, key), row - self.y + 1 - key, -INFINITY, front=True)
 
     def apart(self, scores: Tile, key: Scalar, others: Tile | float) -> Tile:
         """The scores inside the window, `others` outside."""

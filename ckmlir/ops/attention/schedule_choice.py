@@ -98,13 +98,11 @@ def turns(tile: int, rate: float) -> list[str]:
 
 
 def edge(schedule: str, tile: int, mask: str) -> str:
-    """The schedule of a loop of its own for blocks of keys that are cut, where that pays.
-
-    Under a window it does not: it cuts nearly as many blocks as it leaves whole. A chip without copies that transpose
-    hides what a mask takes with 128 channels, and has no registers left for another loop.
-    """
-    few = mask != "window" and (schedule == WOVEN_COPIES or tile < WOVEN_TILES[-1])
-    return EDGES[schedule] if schedule in EDGES and few else TOGETHER
+    """The schedule of a loop of its own for blocks of keys that are cut, where that pays: under a window with sink
+    tokens, since masks that cut off one side are branched around (`FmhaFwdSpec.branches`), or where arithmetic is not
+    woven, they hide; and as far as there are registers for another loop."""
+    fits = mask == "sinks" and (schedule == WOVEN_COPIES or tile < WOVEN_TILES[-1])
+    return EDGES[schedule] if schedule in EDGES and fits else TOGETHER
 
 
 RISING = "rising"

@@ -79,20 +79,20 @@ def coordinate(varied: bool, given: SimpleNamespace, work: Work) -> tuple[Scalar
 
 def _all(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     """Every query attends to every key, but the last block may have keys that do not exist."""
-    return Reach((0, work.sk), (0, whole(work.sk, form)), Below(work.sk))
+    return Reach((0, work.sk), (0, whole(work.sk, form)), Below(work.sk, spec.branches))
 
 
 def _causal(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     _, x = coordinate(spec.varied, given, work)
     end = work.sk if spec.pad_sk else None
-    return Reach((0, _high(work, form, x)), (0, _seen(work, form, x)), Causal(form, work, x, end))
+    return Reach((0, _high(work, form, x)), (0, _seen(work, form, x)), Causal(form, work, x, end, spec.branches))
 
 
 def _window(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
     y, x = coordinate(spec.varied, given, work)
     end = work.sk if spec.pad_sk else None
     low = whole((_first(work) - y + 1).maximum(0), form)
-    return _between(low, _high(work, form, x), work, form, (y, x), Window(form, work, x, end, y))
+    return _between(low, _high(work, form, x), work, form, (y, x), Window(form, work, x, end, spec.branches, y))
 
 
 def _sinks(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) -> Reach:
@@ -100,7 +100,7 @@ def _sinks(spec: FmhaFwdSpec, given: SimpleNamespace, work: Work, form: Form) ->
     high, end = _high(work, form, x), work.sk if spec.pad_sk else None
     behind = rounded_up(high.minimum(given.mask_sink).maximum(0), form)
     low = whole((_first(work) - y + 1).maximum(0), form).maximum(behind)
-    mask = Sinks(form, work, x, end, y, given.mask_sink)
+    mask = Sinks(form, work, x, end, spec.branches, y, given.mask_sink)
     return _between(low, high, work, form, (y, x), mask, [(0, behind)])
 
 
