@@ -31,10 +31,13 @@ MOE_GEMM = find_operator("moe_gemm")
 PARTS = ("sorting", "many", "few")
 GATED = {"op": "silu(gate) * up"}
 DOWN = {"a_rows": "entry", "c_rows": "token", "op": "acc * d0", "d": "f32", "d_kind": "place"}
+ADDED = {"reduction": "atomic"}
 MANY: tuple[tuple[str, dict[str, Any], str, dict[str, Any]], ...] = (
     ("plain, 8 experts of 2", {"e": 8, "topk": 2, "n": 1024, "k": 1024}, "gemm", {}),
     ("gate and up, 32 experts of 4", {"e": 32, "topk": 4, "n": 512, "k": 1024, **GATED}, "gated_gemm", {}),
     ("down, 32 experts of 4", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN}, "gemm", {}),
+    ("the same, added by memory", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ADDED}, "gemm", {}),
+    ("the same in f32", {"e": 32, "topk": 4, "n": 1024, "k": 512, **DOWN, **ADDED, "out": "f32"}, "gemm", {}),
 )
 """What it is, the request beside 4096 tokens and units of 128, and the dense operator."""
 

@@ -74,6 +74,13 @@ compute unit: nothing else runs beside its way into the loop and its stores. By 
 in us with compv4 and compv3: 8 experts of 2, n = 1024, k = 512 20.5 and 17.1, 1024 29.0 and 26.7, 2048 45.8 and 45.7,
 4096 79.5 and 83.8; down, 32 experts of 4, n = 1024, k = 512 47.8 and 36.7, 2048 98.4 and 96.4, 4096 165.8 and 172.2.
 """
+SHORTEST, NARROW_COLUMNS = 8, 16
+"""Steps of the loop at most for which the highest blocks of one product without scales, in at most 16 bits, take
+matrix instructions of so many columns: what lies behind the loop is shorter then. By the model, 4096 tokens, in us with
+32 columns and with 16: down, 32 experts of 4, n = 1024, k = 512 in bf16 36.7 and 35.7 on gfx942, 40.0 and 36.7 on
+gfx950, added by memory in f32 37.6 and 36.4, 40.0 and 38.7; 2048 tokens, n = 4096, k = 384 65.7 and 64.5, 50.8 and
+45.9. On gfx90a .985 to 1.011 of the time; on gfx950 with 16 steps 1.05. Blocks of 64 rows take 1.04 on gfx942.
+"""
 
 
 def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
@@ -100,7 +107,10 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
         if problem.unit % block.rows == 0:
             depth = 8 * DEPTH // bits
             shares = _shares_units(problem, block, target) and product.k <= SHORT * depth
-            yield from _plans(problem, block._replace(schedules=LOW) if shares else block, depth, named)
+            short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
+            narrow = short and bits <= 16 and not product.scaling
+            block = block._replace(schedules=LOW) if shares else block
+            yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else 0)
 
 
 def _shares_units(problem: ExpertsProblem, block: Block, target: Target) -> bool:
@@ -112,11 +122,14 @@ def _shares_units(problem: ExpertsProblem, block: Block, target: Target) -> bool
     return 2 * buffer <= target.lds_bytes < 4 * buffer and blocks > target.compute_units
 
 
-def _plans(problem: ExpertsProblem, block: Block, depth: int, named: str | None) -> Iterator[Plan]:
+def _plans(
+    problem: ExpertsProblem, block: Block, depth: int, named: str | None, columns: int = 0
+) -> Iterator[Plan]:
+    """A block under each schedule, by matrix instructions of so many columns; 0: of any."""
     product = problem.product
     for schedule in (named,) if named else block.schedules:
         lengths = (block.rows, block.columns[product.products - 1], depth)
-        yield Plan(schedule, lengths, product.waves or block.waves)
+        yield Plan(schedule, lengths, product.waves or block.waves, columns)
 
 
 def _few(problem: ExpertsProblem, target: Target) -> bool:

@@ -56,8 +56,7 @@ def choose_samples(lengths: Lengths, together: int) -> Samples:
     """The shortest, the longest, the length that most of the time goes to, and one between; of each `together`
     workgroups of about that length, as far as there are."""
     every = lengths.all()
-    low, high = float(every.min()), float(every.max())
-    weighted = float((every**2).sum() / every.sum())
+    low, high, weighted = float(every.min()), float(every.max()), _middle(every)
     samples: list[Sample] = []
     typical = 0
     for target in (low, (low + weighted) / 2, weighted, high):
@@ -69,6 +68,15 @@ def choose_samples(lengths: Lengths, together: int) -> Samples:
         if target == weighted:
             typical = len(samples) - 1
     return Samples(tuple(samples), typical)
+
+
+def _middle(every: npt.NDArray[np.float64]) -> float:
+    """The length below which half of all instructions are executed. A mean could be one that no workgroup has: beside
+    many full workgroups and some that have nothing to do, that of one that is cut off.
+    """
+    ascending = np.sort(every)
+    run = np.cumsum(ascending)
+    return float(ascending[np.searchsorted(run, run[-1] / 2)])
 
 
 @dataclass(frozen=True)

@@ -79,6 +79,14 @@ def test_causal_attention_keeps_below_the_peak(chip: str) -> None:
     assert "dealt out" not in report(launch.timeline, replace(grid, spread=None)).to_text()
 
 
+def test_the_typical_length_is_one_that_most_have() -> None:
+    """Not the mean, which lies nearest to workgroups that are exceptions."""
+    every = np.array([1000.0] * 60 + [800.0] * 20 + [976.0] * 20)
+    samples = choose_samples(Lengths((100,), (tuple(range(100)),), every), 2)
+    assert samples.samples[samples.typical].length == 1000
+    assert samples.base == 0
+
+
 def test_no_launch_is_faster_than_its_work() -> None:
     parameters = load("gfx942")
     cores, rate = 4 * parameters.integer("chip.compute_units"), hbm_bytes_per_cycle(parameters)
