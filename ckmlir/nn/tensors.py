@@ -13,6 +13,7 @@ from ckmlir.nn.given import WIDEST, Given, pitch_of
 from ckmlir.nn.gradients import differentiable
 from ckmlir.nn.plain import numbers
 from ckmlir.ops.dtypes import find_dtype
+from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
 NAMES = ("a", "b", "c", "d")
@@ -162,7 +163,8 @@ def reduce(
     """
     call = Call(stream)
     given = call.read("x", x).apart()
-    asked = (dims,) if isinstance(dims, int) else tuple(dims)
+    one = whole(dims)
+    asked = numbers("dims", dims) if one is None else (one,)
     order = tuple(dim + given.ndim if dim < 0 else dim for dim in asked)
     if not order or any(not 0 <= dim < given.ndim for dim in order):
         raise DeviceError(f"dims={asked}: expected some of {given.ndim} dimensions")

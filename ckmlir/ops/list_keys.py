@@ -56,7 +56,7 @@ class Words(Key):
         words = value.split(",") if isinstance(value, str) else value
         if not isinstance(words, Sequence) or not 1 <= len(words) <= self.most:
             raise self.refuse(value)
-        if any(word not in self.choices for word in words):
+        if any(not isinstance(word, str) or word not in self.choices for word in words):
             raise self.refuse(value)
         return tuple(words)
 

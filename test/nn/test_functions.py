@@ -215,7 +215,7 @@ def test_scales_that_do_not_go_with_what_is_quantised(session: nn.Session) -> No
         nn.quantize(x, scale=ones)
     with pytest.raises(DeviceError, match="scale: numbers lie 2 elements apart"):
         nn.dequantize(nn.asarray(x.astype(np.int8)), nn.asarray(ones)[:8:2], by="row")
-    with pytest.raises(RequestError, match="block=3x3: expected tensor"):
+    with pytest.raises(DeviceError, match="by=3x3: expected one of tensor, row, 1x32"):
         nn.dequantize(x.astype(np.int8), ones[:4].reshape(2, 2), by="3x3")
 
 
