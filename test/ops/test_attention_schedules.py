@@ -12,8 +12,10 @@ from typing import Any
 
 import pytest
 from checked_runs import compiled
+from operator_runner import outcome
 
 from ckmlir.codeobject import CodeObject
+from ckmlir.compiler import compile_kernel
 from ckmlir.dialect.schedule import Schedule, ScheduleError
 from ckmlir.mlir import ir
 from ckmlir.ops import find_operator
@@ -54,13 +56,42 @@ def test_copies_of_v_are_refused(chip: str, dtype: str, why: str) -> None:
     ("gfx942", {"schedule": "qr_woven", "dtype": "fp8"}, "it makes weights 2 at a time, which fill no register in fp8"),
     ("gfx950", {"schedule": "qr_woven_async", "d": 256}, "needs 262144 bytes of LDS"),
     ("gfx90a", {"schedule": "qr_woven_async"}, "gfx90a has no reads of LDS that transpose"),
-    ("gfx950", {"schedule": "qr_woven_async", "dropout": 0.2}, "dropout draws for the elements of 32 queries"),
+    ("gfx942", {"schedule": "qr_woven", "d": 256, "dropout": 0.2}, "bytes of LDS"),
 ])  # fmt: skip
 def test_woven_schedules_are_refused(chip: str, keys: dict[str, Any], why: str) -> None:
     """What has no registers, pairs or copies for them, in words."""
     target = get_target(chip)
     (reason, *_) = FMHA.validate(FMHA.spec(FMHA.problem(**keys), target), target)
     assert why in reason.why
+
+
+FOUR = [("gfx950", "sparse_attention", {"schedule": "qr_woven_async", "block_q": 64})]
+MORE_OF_FOUR = [
+    (chip, name, {"schedule": schedule, **keys})
+    for chip, schedule in (("gfx90a", "qr_woven"), ("gfx942", "qr_woven"), ("gfx950", "qr_woven"),
+                           ("gfx950", "qr_woven_async"))
+    for name, keys in (("sparse_attention", {"block_q": 64}), ("fmha_fwd", {"dropout": 0.2, "randval": 1}),
+                       ("fmha_fwd", {"dropout": 0.2, "bias": "one", "mask": "bottom_right", "dtype": "bf16"}))
+    if (chip, name, {"schedule": schedule, **keys}) not in FOUR
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("chip", "name", "keys"), [*FOUR, *(pytest.param(*one, marks=pytest.mark.full) for one in MORE_OF_FOUR)], ids=str
+)
+def test_four_waves_weave_where_eight_do_not_fit(chip: str, name: str, keys: dict[str, Any]) -> None:
+    """By name: for blocks of 64 queries, and with parts that leave two waves of a SIMD too few registers. They are
+    proved, spill no vector register and agree with the reference."""
+    operator, target = find_operator(name), get_target(chip)
+    request = {"h": 1, "sq": 100, "sk": 300, "d": 128, **keys}
+    spec = operator.spec(operator.problem(**request), target)
+    assert spec.waves == 4
+    bench = Workbench.of(operator, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+    kernel = compile_kernel(operator, spec, target)
+    metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
+    assert (metadata.vgpr_spill_count, metadata.private_segment_size) == (0, 0)
+    outcome(operator, chip, request)
 
 
 TILES = [(d, dv) for d in (32, 64, 96, 128) for dv in (32, 64, 96, 128)]

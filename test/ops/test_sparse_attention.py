@@ -193,7 +193,7 @@ def test_what_is_refused(keys: Keys, words: str) -> None:
 
 @pytest.mark.parametrize(("keys", "words"), [
     ({"edge": "qr", "mask": "top_left"}, "any block of a list may be one that the mask cuts; expected none"),
-    ({"schedule": "qr_woven", "block_q": 64}, "lists are of blocks of 64 queries; expected a part of them"),
+    ({"schedule": "qr_async_ping_pong", "block_q": 64}, "lists are of blocks of 64 queries; expected a part of them"),
 ])  # fmt: skip
 def test_kernels_that_are_refused(keys: Keys, words: str) -> None:
     spec = SPARSE.spec(SPARSE.problem(**{**FEW, **keys}), GFX942)

@@ -71,6 +71,8 @@ LEAST_SHARED = 16
 """Keys that share a scale, from which on a block has few enough scales for scalar registers."""
 BY_INSTRUCTION = "mxscales"
 """First word of the part whose scales, of 32 elements along K, matrix instructions apply."""
+DRAWING = "dropout"
+"""First word of the part that draws random numbers."""
 BY_INSTRUCTION_TILE = 64
 """Channels that tiles have at least then: those instructions are as deep with 32 rows. A block of 32 keys lies in
 whole registers of such an instruction's operand only where the accumulators before have 32 rows too."""
@@ -231,6 +233,11 @@ def lists_of(sequences: tuple[str, str]) -> tuple[str, ...]:
     return tuple(name.format(side) for side, word in words for name, short in LISTS if short in word)
 
 
+def draws(parts: Sequence[str]) -> bool:
+    """Whether a part draws for blocks of 32 x 32, of which a wave has one row."""
+    return any(word.partition("_")[0] == DRAWING for word in parts)
+
+
 def _scaled_by_instruction(parts: Sequence[str]) -> bool:
     return any(word.partition("_")[0] == BY_INSTRUCTION for word in parts)
 
@@ -288,7 +295,7 @@ def proposed_specs(
         names = [*woven_bytes(tile, reach, mask, able[0].k), *names]
     # The fastest of its rows comes first.
     own_tile = BY_INSTRUCTION_TILE if deep else _common_tile(d)
-    heights = QUERIES_PER_WAVE[:1] if deep else QUERIES_PER_WAVE
+    heights = QUERIES_PER_WAVE[:1] if deep or draws(parts) else QUERIES_PER_WAVE
     tried = [one for rows in heights for one in able if one.m == rows and one.scaled >= deep]
     shapes = [(one.m, one.n, one.k) for one in tried] or [(32, 32, 8)]
     rows_of = dict.fromkeys(rows for rows, *_ in shapes)
@@ -309,12 +316,13 @@ def proposed_specs(
         for one in few_rows(sq * together, max(d, dv), mask, schedule)
         if FEW_ROWS[0] in rows_of and one.keys in _key_blocks(one.schedule, max(d, dv), parts, source)
     ]
-    for name, rows in itertools.product(names, rows_of):
-        waves = WAVES * _sharing(name)
+    for name in names:
         own = choose_edge(name, tile, mask) if plain else TOGETHER
         candidates += [
             kernel(name, waves * rows, keys, waves, rows, own, 1)
-            for keys in _key_blocks(name, max(d, dv), parts, source)
+            for waves, rows, keys in itertools.product(
+                _waves(name, named=bool(schedule)), rows_of, _key_blocks(name, max(d, dv), parts, source)
+            )
         ]
     return candidates
 
@@ -343,11 +351,14 @@ def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
     return {"block": tuple(blocks), "waves": waves, "mfma": tuple(shapes), "schedule": tuple(SCHEDULES)}
 
 
-def _sharing(schedule: str) -> int:
-    """Waves of the workgroup that share a SIMD: groups that take turns, or two where arithmetic is woven between matrix
-    instructions, so that one of them fills what waits of the other leave."""
+def _waves(schedule: str, *, named: bool) -> list[int]:
+    """How many waves workgroups may have, the best first: one for every SIMD, in as many groups as take turns. Where
+    arithmetic is woven between matrix instructions two share a SIMD, so that one fills what waits of the other leave;
+    `named` by a request it takes one, too, which has twice the registers and half as many queries."""
     parsed = parse_schedule(SCHEDULES[schedule])
-    return 2 if parsed.order == "weave" else parsed.groups
+    if parsed.order == "weave":
+        return [2 * WAVES, WAVES] if named else [2 * WAVES]
+    return [parsed.groups * WAVES]
 
 
 def _key_blocks(schedule: str, channels: int, parts: tuple[str, ...], source: str) -> tuple[int, ...]:

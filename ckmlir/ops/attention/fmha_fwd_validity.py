@@ -17,6 +17,7 @@ from ckmlir.ops.attention.fmha_fwd_spec import (
     FmhaFwdSpec,
     channel_multiple,
     copying,
+    draws,
     shape_for_values,
 )
 from ckmlir.ops.attention.orders import FORWARD_ORDERS, IN_ONE_ROW
@@ -179,7 +180,7 @@ def _copied_columns(spec: FmhaFwdSpec) -> Iterator[Reason]:
 
 def _drawn(spec: FmhaFwdSpec) -> Iterator[Reason]:
     """Dropout draws for blocks of 32 x 32, of which a wave has one row."""
-    if not any(word.startswith("dropout") for word in spec.parts):
+    if not draws(spec.parts):
         return
     if spec.mfma[0] != DRAWN:
         yield Reason("mfma", spec.mfma, "dropout draws for the elements of 32 queries and 32 keys", "expected 32x32")
