@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
+from functools import cached_property, reduce
 from math import lcm
 from operator import and_
 from typing import Any, TypeVar
@@ -57,14 +57,14 @@ class Adaptor:
         """Number of top dimensions."""
         return len(self.tops)
 
-    @property
+    @cached_property
     def lengths(self) -> tuple[Size, ...]:
         """Lengths of the top dimensions.
 
         Raises:
             ValueError: a top dimension is an unbounded bottom one.
         """
-        all_lengths = self._lengths()
+        all_lengths = self._lengths
         lengths = []
         for top in self.tops:
             length = all_lengths[top]
@@ -73,14 +73,15 @@ class Adaptor:
             lengths.append(length)
         return tuple(lengths)
 
-    def _lengths(self) -> list[Size | None]:
+    @cached_property
+    def _lengths(self) -> tuple[Size | None, ...]:
         lengths: list[Size | None] = list(self.bottom_lengths)
         for step in self.steps:
             lengths.extend(step.transform.upper_lengths)
-        return lengths
+        return tuple(lengths)
 
-    @property
-    def symbol_multiples(self) -> dict[int, int]:
+    @cached_property
+    def symbol_multiples(self) -> Mapping[int, int]:
         """The run-time values in use, each with the number that it is known to be a multiple of."""
         found: dict[int, int] = {}
         for symbol in _symbols(self):
@@ -148,6 +149,10 @@ class Adaptor:
 
     def predicates(self) -> tuple[Step, ...]:
         """The steps whose transform is not valid everywhere; `evaluate` gives the values of their upper dimensions."""
+        return self._predicates
+
+    @cached_property
+    def _predicates(self) -> tuple[Step, ...]:
         return tuple(step for step in self.steps if not step.transform.always_valid)
 
     def valid(self, index: Sequence[Any], symbols: Sequence[Any] = ()) -> Any:
@@ -203,7 +208,7 @@ class Adaptor:
         _exactly_once([dim for ids in lower_ids for dim in ids], self.rank, "dimension")
         rank = sum(len(ids) for ids in upper_ids)
         _exactly_once([dim for ids in upper_ids for dim in ids], rank, "new dimension")
-        lengths, steps = self._lengths(), list(self.steps)
+        lengths, steps = list(self._lengths), list(self.steps)
         tops = [-1] * rank
         for transform, lowers, uppers in zip(transforms, lower_ids, upper_ids, strict=True):
             dims = tuple(self.tops[lower] for lower in lowers)
@@ -324,7 +329,7 @@ class Adaptor:
             raise ValueError(
                 f"an adaptor with {len(upper.bottom_lengths)} bottom dimensions on top of {self.rank} dimensions"
             )
-        lengths = self._lengths()
+        lengths = self._lengths
         for dim, (top, expected) in enumerate(zip(self.tops, upper.bottom_lengths, strict=True)):
             if _differ(lengths[top], expected):
                 raise ValueError(f"dimension {dim} has length {lengths[top]}, the adaptor on top expects {expected}")

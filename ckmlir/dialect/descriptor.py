@@ -60,7 +60,7 @@ class Descriptor(Adaptor):
         """The element offset of `index` from the pointer."""
         return self.lower(index, symbols)[0]
 
-    @property
+    @cached_property
     def extent(self) -> Size:
         """One more than the largest offset of a valid element, as a size."""
         for step in self.steps:
@@ -168,6 +168,7 @@ def _field_text(value: Any) -> str:
     return f"[{', '.join(map(str, value))}]" if isinstance(value, tuple) else str(value)
 
 
+@lru_cache(maxsize=4096)
 def _step_text(step: Step) -> str:
     arguments = [_name(dim) for dim in step.lowers]
     for field in fields(step.transform):

@@ -137,7 +137,11 @@ class Distribution:
 
     def digits(self, dim: int) -> tuple[Digit, ...]:
         """The digits that make up the coordinate along `dim`, most significant first: it is their weighted sum."""
-        return self._digits(self.dims[dim])
+        return self._digits_by_dim[dim]
+
+    @cached_property
+    def _digits_by_dim(self) -> tuple[tuple[Digit, ...], ...]:
+        return tuple(map(self._digits, self.dims))
 
     def replicated_digits(self) -> tuple[Digit, ...]:
         """The digits of the wave and lane index that tell holders of one element apart; their weights number them."""
@@ -158,6 +162,14 @@ class Distribution:
     def coordinates(self) -> Coordinates:
         """Where every element lies: an array [rank, waves, lanes, registers] of coordinates (read-only)."""
         return self._coordinates
+
+    def begins(self, register: int) -> tuple[int, ...]:
+        """Where a register of wave 0's lane 0 lies: what it adds to a coordinate in every thread."""
+        return self._begins[register]
+
+    @cached_property
+    def _begins(self) -> tuple[tuple[int, ...], ...]:
+        return tuple(map(tuple, self._coordinates[:, 0, 0].T.tolist()))
 
     @cached_property
     def _coordinates(self) -> Coordinates:

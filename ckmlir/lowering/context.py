@@ -95,13 +95,13 @@ class Lowering:
 
     def coordinates(self, distribution: Distribution, register: int) -> list[Index]:
         """Where a register of this thread lies in the tile."""
-        constants = distribution.coordinates()[:, 0, 0, register]
-        return [origin + int(step) for origin, step in zip(self._origin(distribution), constants, strict=True)]
+        constants = distribution.begins(register)
+        return [origin + step for origin, step in zip(self._origin(distribution), constants, strict=True)]
 
     def wave_coordinates(self, distribution: Distribution, register: int) -> list[Index]:
         """Where a register of this wave's lane 0 lies in the tile: the same for all lanes."""
-        constants = distribution.coordinates()[:, 0, 0, register]
-        return [self._weighted(distribution, dim, (WAVE,)) + int(step) for dim, step in enumerate(constants)]
+        constants = distribution.begins(register)
+        return [self._weighted(distribution, dim, (WAVE,)) + step for dim, step in enumerate(constants)]
 
     def _weighted(self, distribution: Distribution, dimension: int, owners: tuple[str, ...]) -> Index:
         """What the digits of these owners add to a coordinate."""

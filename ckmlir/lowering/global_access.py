@@ -16,6 +16,7 @@ lies below the size with the scalar offset added.
 """
 
 from collections.abc import Collection, Sequence
+from functools import lru_cache
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
@@ -162,6 +163,7 @@ def _moves_together(place: Place, shared: Collection[int]) -> bool:
     return all(step.uppers[0] in tops and is_moving(step, place) for step in paddings(place))
 
 
+@lru_cache(maxsize=4096)
 def _shared_by_loads(distribution: Distribution, count: int) -> tuple[int, ...]:
     """The dimensions along which all loads of so many registers begin at the same coordinate, unless there are too many
     loads.

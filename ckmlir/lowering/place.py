@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import InitVar, dataclass
-from functools import cached_property
+from functools import cached_property, lru_cache
 
 from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.digits import ORIGIN, THREAD, known_digits, merged_along
@@ -26,9 +26,14 @@ def inside_of(state: Lowering, op: ir.Operation) -> list[Index]:
 
 def differing(op: ir.Operation) -> Collection[int]:
     """The dimensions along which the accesses of a thread to its tile differ, of which a fragment is one."""
-    places = Distribution.parse(text_of(op, "distribution")).coordinates()[:, 0, 0]
-    own = places[:, list(registers_of(op))]
-    return [dim for dim, (all_, some) in enumerate(zip(places, own, strict=True)) if set(all_) != set(some)]
+    return _differing(Distribution.parse(text_of(op, "distribution")), registers_of(op))
+
+
+@lru_cache(maxsize=4096)
+def _differing(distribution: Distribution, registers: tuple[int, ...]) -> Collection[int]:
+    places = distribution.coordinates()[:, 0, 0]
+    own = places[:, list(registers)]
+    return tuple(dim for dim, (all_, some) in enumerate(zip(places, own, strict=True)) if set(all_) != set(some))
 
 
 @dataclass
