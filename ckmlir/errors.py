@@ -1,6 +1,5 @@
 """What every error meant for a user has in common."""
 
-import difflib
 from collections.abc import Iterable
 
 
@@ -18,6 +17,8 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     >>> suggest("gfx924", ["gfx90a", "gfx942"])
     'did you mean gfx942?'
     """
+    import difflib  # most processes meet no unknown name
+
     known = sorted(choices)
     lowered = {choice.lower(): choice for choice in known}
     near = difflib.get_close_matches(str(name).lower(), lowered, n=1)

@@ -25,16 +25,15 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from math import prod
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.dialect.distribution_encoding import Encoding, encoding_of, rows_of, verify_encoding
 from ckmlir.dialect.distribution_factors import LANE, OWNERS, REGISTER, WAVE, Factor, Row, canonical, renumber
 from ckmlir.dialect.distribution_text import parse, write
 
-Coordinates = npt.NDArray[np.int64]
+Coordinates = np.ndarray[tuple[Any, ...], np.dtype[np.int64]]
 
 
 class Digit(NamedTuple):

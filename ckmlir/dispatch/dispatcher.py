@@ -16,15 +16,16 @@ a stream is captured into a graph.
 from __future__ import annotations
 
 import dataclasses
+import os
 import threading
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ckmlir.dispatch.fitting import Fitting
 from ckmlir.dispatch.identity import Kernel
-from ckmlir.dispatch.misses import MissLog, log_of_environment
 from ckmlir.dispatch.policies import FirstFit, Policy, Query, Table, name_of, request_of
 from ckmlir.dispatch.registry import Registry
 from ckmlir.errors import CkmlirError
@@ -35,12 +36,14 @@ from ckmlir.ops.request import RequestError
 from ckmlir.targets import Target
 
 if TYPE_CHECKING:
+    from ckmlir.dispatch.misses import MissLog
     from ckmlir.runtime.device import Device
     from ckmlir.runtime.executable import Executable
 
 REMEMBERED = 1 << 16
 """Selections that are remembered; then all are forgotten."""
 JUST_IN_TIME = "the operator's choice, just in time"
+MISSES = "CKMLIR_MISSES"
 NOTHING_TO_LAUNCH = "nothing to launch"
 
 
@@ -127,7 +130,7 @@ class Dispatcher:
         asked = (policy,) if callable(policy) else tuple(policy)
         self.policies: tuple[Policy, ...] = (*asked, FirstFit())
         self.misses: Counter[tuple[object, ...]] = Counter()
-        self.log = log or log_of_environment()
+        self.log = log or _log_of_environment()
         self._selected: dict[Any, Selection] = {}
         self._version = registry.version
         self._lock = threading.Lock()
@@ -242,3 +245,13 @@ def _hashable(value: object) -> object:
     if isinstance(listed, (list, tuple)):
         return tuple(map(_hashable, listed))
     return listed if isinstance(listed, Hashable) else repr(listed)  # which no key takes
+
+
+def _log_of_environment() -> MissLog | None:
+    """The file that `CKMLIR_MISSES` names; None where it names none."""
+    path = os.environ.get(MISSES)
+    if not path:
+        return None
+    from ckmlir.dispatch.misses import MissLog
+
+    return MissLog(Path(path))

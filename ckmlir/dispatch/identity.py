@@ -31,6 +31,7 @@ from ckmlir.targets import Target, UnsupportedTarget, get_target
 DIGITS = 16
 """Of the digest, in hexadecimal: of a million kernels two have the same with a probability of 3e-8."""
 _FORM = re.compile(rf"(\w+)/(\w+)/(\w+)#([0-9a-f]{{{DIGITS}}})")
+_COMPACT = json.JSONEncoder(sort_keys=True, separators=(",", ":"))
 
 Find = Callable[[str], Operator[Any, Any]]
 """Finds operators by name."""
@@ -88,7 +89,7 @@ class Kernel:
     def identifier(self) -> str:
         """What the kernel is called: operator, chip, name for people, and a digest of its specification."""
         parts = {"op": self.operator.name, "arch": self.target.name, "spec": self.spec.distinctive()}
-        text = json.dumps(parts, sort_keys=True, separators=(",", ":"))
+        text = _COMPACT.encode(parts)
         digest = hashlib.sha256(text.encode()).hexdigest()[:DIGITS]
         return str(Identifier(self.operator.name, self.target.name, self.spec.name, digest))
 

@@ -8,7 +8,6 @@ Each request is a line of JSON, written once by each process that meets it (`ckm
 
 from __future__ import annotations
 
-import os
 import threading
 from collections import Counter
 from collections.abc import Mapping
@@ -22,8 +21,6 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import Target, UnsupportedTarget, get_target
-
-VARIABLE = "CKMLIR_MISSES"
 
 
 class Asked(NamedTuple):
@@ -78,12 +75,6 @@ class MissLog:
             if asked.request not in self._known:
                 append(self.path, [{"schema": SCHEMA, **asked.to_dict()}])
                 self._known.add(asked.request)
-
-
-def log_of_environment() -> MissLog | None:
-    """The file that `CKMLIR_MISSES` names; None where it names none."""
-    path = os.environ.get(VARIABLE)
-    return MissLog(Path(path)) if path else None
 
 
 def read_misses(path: Path) -> Counter[tuple[object, ...]]:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from ckmlir.dispatch.identity import Find
 from ckmlir.dispatch.reading import check_schema, fields_of, read_json
-from ckmlir.dispatch.space import Space
+from ckmlir.dispatch.spaces import Space
 from ckmlir.errors import suggest
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError

@@ -18,6 +18,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from ckmlir.ops.dtypes import named_dtype
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import Device, DeviceError, Stream
 from ckmlir.runtime.device_array import DeviceArray, download, typed, upload
@@ -53,7 +54,7 @@ class Array:
     @property
     def dtype(self) -> np.dtype[Any]:
         """The element type as NumPy or ml_dtypes have it."""
-        return np.dtype(self.data.dtype)
+        return named_dtype(self.data.dtype)
 
     @property
     def ndim(self) -> int:

@@ -11,11 +11,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-import ml_dtypes
 import numpy as np
-import numpy.typing as npt
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 
 
 @dataclass(frozen=True, eq=False)
@@ -94,6 +92,8 @@ def overflow(dtype: np.dtype[Any]) -> float:
     """The least number that a type rounds to infinity: half a step above its largest; infinite for integers."""
     if dtype.kind in "iub":
         return np.inf
+    import ml_dtypes
+
     limits: Any = ml_dtypes.finfo(dtype)  # type: ignore[no-untyped-call]
     return float(limits.max) * (1 + float(limits.eps) / (4 - 2 * float(limits.eps)))
 

@@ -10,9 +10,9 @@ documents, "8-bit floating point"). So their NumPy type depends on the target; t
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cache
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ckmlir.dialect.packing import PACKED, Packing
@@ -122,16 +122,15 @@ PACKED_TYPES = tuple(PACKED)
 """Elements of which several share bytes (`ckmlir.ops.packing`); what takes them says so."""
 
 _NUMPY: dict[str, Any] = {
-    "f16": np.float16, "bf16": ml_dtypes.bfloat16, "f32": np.float32, "f64": np.float64,
-    "i8": np.int8, "i32": np.int32, "i64": np.int64, "e8m0": ml_dtypes.float8_e8m0fnu,
+    "f16": np.float16, "f32": np.float32, "f64": np.float64, "i8": np.int8, "i32": np.int32, "i64": np.int64,
     **dict.fromkeys(PACKED, np.uint8),
 }  # fmt: skip
-_NUMPY_8_BIT: dict[tuple[str, str], Any] = {
-    ("fp8", "fnuz"): ml_dtypes.float8_e4m3fnuz,
-    ("bf8", "fnuz"): ml_dtypes.float8_e5m2fnuz,
-    ("fp8", "ocp"): ml_dtypes.float8_e4m3fn,
-    ("bf8", "ocp"): ml_dtypes.float8_e5m2,
-}
+_ELSEWHERE = {"bf16": "bfloat16", "e8m0": "float8_e8m0fnu"}
+_ELSEWHERE_8_BIT = {
+    ("fp8", "fnuz"): "float8_e4m3fnuz", ("bf8", "fnuz"): "float8_e5m2fnuz",
+    ("fp8", "ocp"): "float8_e4m3fn", ("bf8", "ocp"): "float8_e5m2",
+}  # fmt: skip
+"""What `ml_dtypes` calls the types that NumPy lacks."""
 
 
 def find_dtype(name: str) -> Dtype:
@@ -149,10 +148,33 @@ def numpy_dtype(name: str, target: Target) -> np.dtype[Any]:
     if name in _NUMPY:
         found: np.dtype[Any] = np.dtype(_NUMPY[name])
         return found
+    if name in _ELSEWHERE:
+        return _elsewhere(_ELSEWHERE[name])
     flavour = target.fp8
     if flavour is None:
         raise RequestError(f"dtype {name}: {target.name} has no 8-bit floating point; it starts with gfx942")
-    found = np.dtype(_NUMPY_8_BIT[name, flavour])
+    return _elsewhere(_ELSEWHERE_8_BIT[name, flavour])
+
+
+@cache
+def _elsewhere(name: str) -> np.dtype[Any]:
+    """A type of `ml_dtypes`, which is imported when one is asked for."""
+    import ml_dtypes
+
+    found: np.dtype[Any] = np.dtype(getattr(ml_dtypes, name))
+    return found
+
+
+def named_dtype(name: Any) -> np.dtype[Any]:
+    """What NumPy takes for a type: also the name of one of `ml_dtypes`, which it knows when that has been imported.
+    Raises TypeError."""
+    found: np.dtype[Any]
+    try:
+        found = np.dtype(name)
+    except TypeError:
+        import ml_dtypes  # noqa: F401
+
+        found = np.dtype(name)
     return found
 
 

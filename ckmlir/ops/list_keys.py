@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar, SupportsFloat
+from typing import TYPE_CHECKING, ClassVar, SupportsFloat
 
 from ckmlir.ops import sampling
 from ckmlir.ops.request import Integer, Key, Real, RequestError, show, whole
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 @dataclass(frozen=True)

@@ -15,7 +15,6 @@ from __future__ import annotations
 import importlib
 import itertools
 import math
-import zlib
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -218,7 +217,7 @@ class Operator(ABC, Generic[P, S]):
 
     def axes(self, spec: S, target: Target) -> Mapping[str, Sequence[object]]:
         """What fields of the algorithm may be for a specification's signature on a chip, by field, to be tried in all
-        combinations (`ckmlir.dispatch.space`); fields that are not there keep their values.
+        combinations (`ckmlir.dispatch.spaces`); fields that are not there keep their values.
         """
         return {}
 
@@ -254,11 +253,13 @@ class Operator(ABC, Generic[P, S]):
         """Input arrays made from the seed. Each depends on the seed and its own name and shape only, but for those that
         have to agree with each other (`_together`).
         """
+        from zlib import crc32
+
         together = self._together(problem, np.random.default_rng([seed]))
         made = {}
         for array in self.arrays(problem):
             if array.role == "in":
-                generator = np.random.default_rng([seed, zlib.crc32(array.name.encode())])
+                generator = np.random.default_rng([seed, crc32(array.name.encode())])
                 values = together.get(array.name)
                 if values is None:
                     values = self._values(problem, array, generator)

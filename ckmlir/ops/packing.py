@@ -9,20 +9,22 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import ml_dtypes
 import numpy as np
 
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array
 from ckmlir.ops.request import RequestError
 
-_ONE_A_BYTE: dict[str, Any] = {
-    "fp4": ml_dtypes.float4_e2m1fn,
-    "fp6": ml_dtypes.float6_e2m3fn,
-    "bf6": ml_dtypes.float6_e3m2fn,
-    "i4": ml_dtypes.int4,
-    "u4": ml_dtypes.uint4,
-}
+_ONE_A_BYTE = {
+    "fp4": "float4_e2m1fn", "fp6": "float6_e2m3fn", "bf6": "float6_e3m2fn", "i4": "int4", "u4": "uint4",
+}  # fmt: skip
+"""What `ml_dtypes` calls the formats; its arrays have a byte for each element."""
+
+
+def _one_a_byte(dtype: str) -> Any:
+    import ml_dtypes
+
+    return getattr(ml_dtypes, _ONE_A_BYTE[dtype])
 
 
 def pack_values(values: Array, dtype: str) -> Array:
@@ -37,7 +39,7 @@ def pack_values(values: Array, dtype: str) -> Array:
     with np.errstate(invalid="ignore"):
         if PACKED[dtype].is_integer:  # NumPy truncates and wraps around
             values = np.clip(np.nan_to_num(np.rint(values), nan=0.0), PACKED[dtype].least, PACKED[dtype].largest)
-        codes = values.astype(_ONE_A_BYTE[dtype]).view(np.uint8)
+        codes = values.astype(_one_a_byte(dtype)).view(np.uint8)
     return pack_codes(codes, dtype)
 
 
@@ -54,7 +56,7 @@ def unpack_values(bytes_: Array, dtype: str) -> Array:
     Raises:
         RequestError: bytes that hold some element in part.
     """
-    numbers: Array = unpack_codes(bytes_, dtype).view(_ONE_A_BYTE[dtype]).astype(np.float32)
+    numbers: Array = unpack_codes(bytes_, dtype).view(_one_a_byte(dtype)).astype(np.float32)
     return numbers
 
 

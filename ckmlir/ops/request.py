@@ -10,14 +10,16 @@ import re
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar, SupportsFloat, SupportsIndex
+from typing import TYPE_CHECKING, ClassVar, SupportsFloat, SupportsIndex
 
 import numpy as np
 
 from ckmlir.errors import CkmlirError, suggest
 from ckmlir.ops import sampling
 from ckmlir.ops.scalars import index
+
+if TYPE_CHECKING:
+    from random import Random
 
 MAXIMUM_SIZE = 2**31 - 1
 """Sizes and strides are passed to kernels as signed 32-bit integers."""

@@ -6,7 +6,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from math import prod
-from random import Random
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from random import Random
 
 PRIMES = (2, 3, 5, 7, 11, 13, 17, 31, 37, 61, 67, 127, 131, 257, 509, 1021)
 LARGE = (4095, 8192, 8193, 16385, 65535, 65536, 65537, 2**24, 2**30, 2**31 - 8, 2**31 - 1)

@@ -79,8 +79,8 @@ class Spec(abc.ABC):
 
     def to_dict(self) -> dict[str, Any]:
         """The fields by name, in JSON's types."""
-        fields = ((field.name, getattr(self, field.name)) for field in dataclasses.fields(self))
-        return {name: list(value) if isinstance(value, tuple) else value for name, value in fields}
+        values = ((name, getattr(self, name)) for name in _types(type(self)))
+        return {name: list(value) if isinstance(value, tuple) else value for name, value in values}
 
     def to_json(self) -> str:
         """One line of JSON; `from_json` gives back an equal specification."""
@@ -89,7 +89,11 @@ class Spec(abc.ABC):
     def distinctive(self) -> dict[str, Any]:
         """As `to_dict`, without fields that have their defaults: what says the same after further fields have come."""
         defaults = _defaults(type(self))
-        return {name: value for name, value in self.to_dict().items() if getattr(self, name) != defaults.get(name)}
+        values = ((name, getattr(self, name)) for name in _types(type(self)))
+        return {
+            name: list(value) if isinstance(value, tuple) else value
+            for name, value in values if value != defaults.get(name)
+        }  # fmt: skip
 
     @classmethod
     def from_dict(cls: type[S], values: object, *, older: bool = False) -> S:
@@ -104,14 +108,17 @@ class Spec(abc.ABC):
         if not isinstance(values, dict):
             raise RequestError(f"{cls.__name__}: expected an object of fields, got {as_json(values)}")
         types = _types(cls)
-        names = list(types)
         if older:
             values = {**_defaults(cls), **values}
-        missing, unknown = set(names) - set(values), set(values) - set(names)
-        if missing or unknown:
+        if values.keys() != types.keys():
+            names, missing, unknown = list(types), types.keys() - values.keys(), values.keys() - types.keys()
             which = f"{'no' if missing else 'unknown'} field {sorted(missing or map(str, unknown))[0]}"
             raise RequestError(f"{cls.__name__}: {which}; the fields are {', '.join(names)}")
-        return cls(**{name: _read(cls, name, types[name], values[name]) for name in names})
+        given = ((name, expected, values[name]) for name, expected in types.items())
+        return cls(**{
+            name: value if type(value) is expected else _read(cls, name, expected, value)
+            for name, expected, value in given
+        })  # fmt: skip
 
     @classmethod
     def from_json(cls: type[S], text: str) -> S:
@@ -126,7 +133,14 @@ class Spec(abc.ABC):
 @functools.cache
 def _types(cls: type[Spec]) -> Mapping[str, Any]:
     """The fields' types by name, without what annotations add to them."""
-    hints = typing.get_type_hints(cls)
+    annotated = {name: hint.__origin__ for name, hint in _hints(cls).items() if typing.get_origin(hint) is Annotated}
+    return {**_hints(cls), **annotated}
+
+
+@functools.cache
+def _hints(cls: type[Spec]) -> Mapping[str, Any]:
+    """The fields' annotations by name."""
+    hints = typing.get_type_hints(cls, include_extras=True)
     return {field.name: hints[field.name] for field in dataclasses.fields(cls)}
 
 
@@ -138,8 +152,7 @@ def _defaults(cls: type[Spec]) -> Mapping[str, Any]:
 
 @functools.cache
 def _roles(cls: type[Spec]) -> Mapping[str, Callable[[Any], object] | None]:
-    hints = typing.get_type_hints(cls, include_extras=True)
-    return {field.name: _role(getattr(hints[field.name], "__metadata__", ())) for field in dataclasses.fields(cls)}
+    return {name: _role(getattr(hint, "__metadata__", ())) for name, hint in _hints(cls).items()}
 
 
 def _role(annotations: tuple[object, ...]) -> Callable[[Any], object] | None:
@@ -191,16 +204,19 @@ def not_powers_of_two(spec: Spec, *fields: str) -> Iterator[Reason]:
                 break
 
 
+_arguments = functools.cache(typing.get_args)
+
+
 def _read(cls: type[Spec], name: str, expected: Any, value: object) -> object:
     """A field's value of its annotated type, from JSON's types."""
-    arguments = typing.get_args(expected)
+    if type(value) is expected:
+        return value
+    arguments = _arguments(expected)
     if len(arguments) == 2 and arguments[1] is Ellipsis and isinstance(value, (list, tuple)):
         arguments = arguments[:1] * len(value)  # any number of them
         if not arguments:
             return ()
     if arguments and isinstance(value, (list, tuple)) and len(value) == len(arguments):
         return tuple(_read(cls, name, part, item) for part, item in zip(arguments, value, strict=True))
-    if not arguments and type(value) is expected:
-        return value
     what = f"{len(arguments)} whole numbers" if arguments else expected.__name__
     raise RequestError(f"{cls.__name__}: {name}={as_json(value)}: expected {what}")

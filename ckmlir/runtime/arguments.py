@@ -21,7 +21,7 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.dtypes import numpy_dtype
+from ckmlir.ops.dtypes import named_dtype, numpy_dtype
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.device import DeviceError
 from ckmlir.targets import Target
@@ -122,9 +122,14 @@ def _of_dlpack(array: Any) -> ArrayView:
     return ArrayView(read.address, read.shape, strides, read.dtype, on_gpu, ordinal if on_gpu else None, read.owner)
 
 
+def is_masked(array: object) -> bool:
+    """Whether an array is one of `numpy.ma`, which is not imported for others: that takes 10 ms."""
+    return type(array) is not np.ndarray and isinstance(array, np.ndarray) and isinstance(array, np.ma.MaskedArray)
+
+
 def check_unmasked(array: object) -> None:
     """Raise DeviceError for a masked array."""
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise DeviceError("a masked array: the mask would be ignored; pass array.filled(value), or array.data")
 
 
@@ -139,7 +144,7 @@ def as_host_array(array: Any) -> Array:
     if isinstance(array, np.ndarray):
         return array.astype(array.dtype.newbyteorder("="), copy=False)
     try:
-        dtype = np.dtype(view.dtype)
+        dtype = named_dtype(view.dtype)
     except TypeError:
         raise DeviceError(f"{type(array).__name__}: NumPy has no elements of type {view.dtype}") from None
     return host_array(view, dtype)

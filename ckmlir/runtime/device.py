@@ -13,11 +13,10 @@ from dataclasses import dataclass
 from typing import Any, Protocol, TypeGuard, runtime_checkable
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
 
-Array = npt.NDArray[Any]
+Array = np.ndarray[tuple[Any, ...], np.dtype[Any]]
 Extent = tuple[int, int, int]
 """Along x, y and z."""
 

@@ -14,13 +14,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
+from ckmlir.ops.dtypes import named_dtype
 from ckmlir.runtime.arguments import as_host_array, packed_strides, reach_of
 from ckmlir.runtime.device import Array, Device, DeviceError, Memory, MemoryPart, Stream
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 
 @dataclass(frozen=True)
@@ -82,7 +85,7 @@ def download(device: Device, array: DeviceArray, stream: Stream | None = None) -
 
 def _kind(dtype: npt.DTypeLike) -> np.dtype[Any]:
     try:
-        found: np.dtype[Any] = np.dtype(dtype)
+        found = named_dtype(dtype)
     except TypeError:
         raise DeviceError(f"{dtype!r} is not an element type that NumPy or ml_dtypes know") from None
     if found.hasobject or found.itemsize == 0:

@@ -8,8 +8,6 @@ from contextlib import ExitStack, closing
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, TypeVar
 
-import numpy as np
-
 from ckmlir.ops.comparison import Array, Comparison, compare
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.operator import ArraySpec, Operator, require_valid
@@ -17,6 +15,7 @@ from ckmlir.ops.plan import Plan
 from ckmlir.ops.request import RequestError, show
 from ckmlir.ops.shared_places import from_shared_places
 from ckmlir.ops.spec import Spec
+from ckmlir.runtime.arguments import is_masked
 from ckmlir.runtime.device import Device, KernelFault
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.places import Place
@@ -143,7 +142,7 @@ def check_array(spec: ArraySpec, array: Array | None, target: Target) -> None:
     if array is None:
         raise RequestError(f"array {spec.name} is missing")
     dtype: Any = numpy_dtype(spec.dtype, target)
-    if isinstance(array, np.ma.MaskedArray):
+    if is_masked(array):
         raise RequestError(f"array {spec.name} is masked, and the mask would be ignored; pass its filled(value)")
     if array.shape != spec.shape:
         raise RequestError(f"array {spec.name} has shape {array.shape}; these keys ask for {spec.shape}")

@@ -149,7 +149,8 @@ def native_array(array: npt.ArrayLike) -> npt.NDArray[Any]:
 
     Raises LaunchError where it is masked, or of Python's objects.
     """
-    if isinstance(array, np.ma.MaskedArray):
+    subclass = type(array) is not np.ndarray and isinstance(array, np.ndarray)
+    if subclass and isinstance(array, np.ma.MaskedArray):  # `numpy.ma` takes 10 ms to import
         raise LaunchError("a masked array: the mask would be ignored; pass array.filled(value), or array.data")
     found = np.ascontiguousarray(array)
     if found.dtype.hasobject:

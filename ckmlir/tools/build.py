@@ -13,7 +13,7 @@ from pathlib import Path
 from ckmlir.dispatch.building import build
 from ckmlir.dispatch.profiles import profiles, read_profile
 from ckmlir.dispatch.reading import read_json
-from ckmlir.dispatch.space import Expansion, Space, expand, read_spaces
+from ckmlir.dispatch.spaces import Expansion, Space, expand, read_spaces
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
 from ckmlir.ops import find_operator

@@ -14,7 +14,7 @@ from ckmlir.dispatch.library import Library
 from ckmlir.dispatch.reading import of_file, read_json
 from ckmlir.dispatch.records import read_records, tuned_registry
 from ckmlir.dispatch.registry import Registry
-from ckmlir.dispatch.space import expand, read_spaces
+from ckmlir.dispatch.spaces import expand, read_spaces
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, write_file
 from ckmlir.ops import find_operator

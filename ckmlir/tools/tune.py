@@ -18,7 +18,7 @@ from typing import Any
 from ckmlir.dispatch.identity import Kernel
 from ckmlir.dispatch.misses import Asked, read_asked
 from ckmlir.dispatch.records import DEVICE, MODEL, Record, read_records
-from ckmlir.dispatch.space import expand, read_spaces, space
+from ckmlir.dispatch.spaces import expand, read_spaces, space
 from ckmlir.dispatch.tuning import FINALISTS, Tuned, Tuning, tunable
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable

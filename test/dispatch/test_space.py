@@ -13,7 +13,7 @@ sys.path.insert(0, str(Path(__file__).parent))
 
 from drawn import NAMES, problems
 
-from ckmlir.dispatch.space import Space, expand, read_spaces, space
+from ckmlir.dispatch.spaces import Space, expand, read_spaces, space
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError
 from ckmlir.targets import all_targets, get_target

@@ -25,8 +25,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -47,6 +46,9 @@ from ckmlir.ops.scalars import i32, i64
 from ckmlir.ops.spec import Reason, Spec, not_a_choice
 from ckmlir.targets import Target
 from ckmlir.targets.cdna import WAVE_SIZE
+
+if TYPE_CHECKING:
+    from random import Random
 
 DTYPES = ("f16", "bf16", "f32")
 CACHE_KEYS = ("page_size", "pages", "cache_batches", "layout", "k_strides", "v_strides")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
+from typing import TYPE_CHECKING
 
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.list_keys import Lengths
@@ -12,6 +12,9 @@ from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, array_spec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.spec import by
 from ckmlir.ops.tensors.arrays import checked_strides
+
+if TYPE_CHECKING:
+    from random import Random
 
 ROW_MULTIPLE = 16
 """Elements of which all distances are multiples for every type."""

@@ -22,12 +22,15 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
+from typing import TYPE_CHECKING
 
 import numpy as np
 import numpy.typing as npt
 
 from ckmlir.ops.request import MAXIMUM_SIZE, Key, RequestError, show
+
+if TYPE_CHECKING:
+    from random import Random
 
 UNBOUNDED = -1
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -19,6 +18,8 @@ from ckmlir.ops.operator import MAXIMUM_ARRAY_BYTES, ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, Integer, PowerOfTwo, RequestError
 
 if TYPE_CHECKING:
+    from random import Random
+
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
     from ckmlir.ops.attention.loop_kernel import Form, Keys
     from ckmlir.ops.attention.work_kernel import Work

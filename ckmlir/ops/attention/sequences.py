@@ -12,8 +12,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +20,9 @@ from ckmlir.ops.comparison import Array
 from ckmlir.ops.list_keys import Series
 from ckmlir.ops.operator import ArraySpec, array_spec
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, RequestError, show
+
+if TYPE_CHECKING:
+    from random import Random
 
 STARTS, LENGTHS, PAGES = "start", "length", "pages"
 """Words of a specification: memory holds where sequences begin, and how long they are, or how many pages they have."""

@@ -26,8 +26,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from random import Random
-from typing import Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar
 
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
 from ckmlir.ops.attention.fmha_fwd_splitkv import FmhaFwdSplitkv
@@ -45,6 +44,9 @@ from ckmlir.ops.attention.parts.soft_cap import SoftCap
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.request import Choice, Key, RequestError
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from random import Random
 
 DEFAULT_PAGE = 16
 DEFAULTS: dict[str, Any] = {"seqlens_q": (100, 1, 1), "seqlens_k": (300, 200, 77)}

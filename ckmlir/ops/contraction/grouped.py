@@ -4,8 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import Random
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -21,6 +20,9 @@ from ckmlir.ops.operator import ArraySpec, ceil_div
 from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
 from ckmlir.ops.scalars import gcd
 from ckmlir.targets import Target
+
+if TYPE_CHECKING:
+    from random import Random
 
 PRODUCTS, STEP = 4, 64
 """Of a request that says nothing of m: how many products, and rows that each has more than the one before."""

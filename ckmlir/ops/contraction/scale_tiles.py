@@ -10,12 +10,14 @@ Source of the order: CK Tile, example/ck_tile/42_mx_gemm, whose scales are packe
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.ops.operator import ceil_div
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 ROWS, GROUPS = 16, 4
 """Of a tile."""

@@ -12,13 +12,15 @@ hold 16 bytes; of 4-bit weights too, aiter's shuffle_weight with use_int4.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
-import numpy.typing as npt
 
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets.cdna import WAVE_SIZE
+
+if TYPE_CHECKING:
+    import numpy.typing as npt
 
 VECTOR_BYTES = 16
 COLUMNS = (16, 32)

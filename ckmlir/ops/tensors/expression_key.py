@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
-from typing import ClassVar
+from typing import TYPE_CHECKING, ClassVar
 
 from ckmlir.ops.request import Key, RequestError
 from ckmlir.ops.tensors.expression import read_expression
 from ckmlir.ops.tensors.functions import function_names, sample_expression
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 @dataclass(frozen=True)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from random import Random
+from typing import TYPE_CHECKING
 
 from ckmlir.ops import sampling
 from ckmlir.ops.list_keys import Numbers
+
+if TYPE_CHECKING:
+    from random import Random
 
 
 @dataclass(frozen=True)

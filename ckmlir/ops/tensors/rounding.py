@@ -9,19 +9,17 @@ which also flush denormals (CDNA3 ISA, 7.4), so that each adds the smallest norm
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
-import ml_dtypes
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.dtypes import DTYPES, find_dtype, numpy_dtype
 from ckmlir.ops.precision import F32, Precision
-from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded
+from ckmlir.ops.tensors.expression import Expression, evaluate_exactly, expanded, parse
 from ckmlir.ops.tensors.functions import FUNCTIONS
 from ckmlir.targets import Target
-
-_finfo: Any = ml_dtypes.finfo  # has no types
 
 
 class Bounded(NamedTuple):
@@ -82,7 +80,7 @@ class _Bounds:
 
     def compare(self, symbol: str, left: Bounded, right: Bounded) -> Bounded:
         """The condition; its "error" is whether it could come out the other way."""
-        expression = evaluate_exactly(_COMPARISONS[symbol], {"a": left.value, "b": right.value})
+        expression = evaluate_exactly(_comparison(symbol), {"a": left.value, "b": right.value})
         room = left.error + right.error
         known = _surely_nan(left) | _surely_nan(right) | (np.abs(left.value - right.value) > room)
         return Bounded(expression, (room > 0) & ~known)
@@ -127,13 +125,9 @@ def _same(one: Any, other: Any) -> Any:
     return (one == other) | (np.isnan(one) & np.isnan(other))
 
 
+@cache
 def _comparison(symbol: str) -> Expression:
-    from ckmlir.ops.tensors.expression import parse
-
     return parse(f"where(a {symbol} b, 1, 0)", ("a", "b"))
-
-
-_COMPARISONS = {symbol: _comparison(symbol) for symbol in ("<", "<=", ">", ">=", "==", "!=")}
 
 
 def expression_error(expression: Expression, variables: Mapping[str, Array]) -> Array:
@@ -170,7 +164,7 @@ def saturated(value: Array, dtype: str, target: Target) -> Array:
         whole = value if value.dtype.kind == "i" else np.rint(np.where(np.isnan(value), 0.0, value))
         return np.clip(whole, limits.min, limits.max)
     if find_dtype(dtype).bytes == 1:
-        most = float(_finfo(numpy_dtype(dtype, target)).max)
+        most = float(_limits(numpy_dtype(dtype, target)).max)
         return np.clip(value, -most, most)
     return value
 
@@ -179,7 +173,7 @@ def underflow(dtype: str, target: Target) -> float:
     """Half the smallest positive number of a dtype on a chip; 0 for integers."""
     if find_dtype(dtype).is_integer:
         return 0.0
-    return float(_finfo(numpy_dtype(dtype, target)).smallest_subnormal) / 2
+    return float(_limits(numpy_dtype(dtype, target)).smallest_subnormal) / 2
 
 
 def output_tolerance(error: Array, dtype: str, what: str, target: Target) -> Tolerance:
@@ -194,3 +188,9 @@ def output_tolerance(error: Array, dtype: str, what: str, target: Target) -> Tol
     rounding = f"{what}, then half an ulp of {dtype}"
     atol = np.where(free, 0.0, error) * (1 + 2 * found.unit_roundoff) + underflow(dtype, target)
     return Tolerance(found.unit_roundoff, atol, f"half an ulp of {dtype}" if exact else rounding, free)
+
+
+def _limits(dtype: np.dtype[Any]) -> Any:
+    from ml_dtypes import finfo  # has no types
+
+    return finfo(dtype)  # type: ignore[no-untyped-call]

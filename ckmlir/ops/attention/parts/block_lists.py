@@ -15,7 +15,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -29,6 +28,8 @@ from ckmlir.ops.scalars import i32
 from ckmlir.ops.spec import Reason
 
 if TYPE_CHECKING:
+    from random import Random
+
     from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec
     from ckmlir.ops.attention.loop_kernel import Form
     from ckmlir.ops.attention.spans_kernel import Reach

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
-from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -18,6 +17,8 @@ from ckmlir.ops.request import Key, PowerOfTwo, RequestError
 from ckmlir.ops.scalars import i32
 
 if TYPE_CHECKING:
+    from random import Random
+
     from ckmlir.lang import Pointer, Scalar, Tile
     from ckmlir.ops.attention.loop_kernel import Form
     from ckmlir.ops.attention.work_kernel import Work

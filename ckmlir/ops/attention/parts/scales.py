@@ -9,7 +9,6 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
-from random import Random
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
@@ -24,6 +23,8 @@ from ckmlir.ops.precision import UNIT
 from ckmlir.ops.request import Choice, Key, RequestError
 
 if TYPE_CHECKING:
+    from random import Random
+
     from ckmlir.ops.attention.loop_kernel import Form
     from ckmlir.ops.attention.work_kernel import Work
 
