@@ -2,11 +2,7 @@
 
 A view that merges dimensions of run-time lengths (the places of a window and its channels, or images and positions)
 divides a coordinate into digits. Along such a dimension an innermost loop walks in equal steps, so the digits of an
-iteration are those of the one before, plus those of the step, each with the carry of the one behind it:
-
-    total = digit + digit of the step + carry    less than twice the length, since both digits are below it
-    carry = total >= length
-    digit = min(total, total - length)           unsigned: where the total is less than the length this wraps around
+iteration are those of the one before, plus those of the step, each with the carry of the one behind it (`carries`).
 
 Digits are divided once, before the loop, and come to the accesses through `ck.with_digits`: those of the window's
 origin, in scalar registers, where all that the threads of a workgroup access lies in one unit of the last digit; else
@@ -28,11 +24,9 @@ from ckmlir.dialect.build import (
     attributes_of,
     create,
     default_attributes,
-    integer,
     producer,
     registers_of,
     text_of,
-    value,
 )  # fmt: skip
 from ckmlir.dialect.descriptor import Descriptor
 from ckmlir.dialect.digits import ORIGIN, QUAD, THREAD, merged_along, with_digits
@@ -47,6 +41,7 @@ from ckmlir.dialect.transforms import Embed, Merge
 from ckmlir.dialect.types import WindowType, describe
 from ckmlir.dialect.views import view_and_origins
 from ckmlir.mlir import ir
+from ckmlir.passes.carries import advanced, constant, prepared
 from ckmlir.passes.framework import Pass
 from ckmlir.passes.loop_body import COPY, holds_loop
 from ckmlir.passes.walk import functions, operations
@@ -182,7 +177,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
         with ir.InsertionPoint(loop):
             radices = {walk: [_at_least_one(length) for length in walk.lengths] for walk in walks}
             first = {walk: _divided(_start(walk, loop), radices[walk]) for walk in walks}
-            prepared = {walk: _prepared(loop.operands[2], radices[walk]) for walk in walks}
+            steps = {walk: prepared(_divided(loop.operands[2], radices[walk]), radices[walk]) for walk in walks}
         loop = _with_arguments(loop, [digit for digits in first.values() for digit in digits])
         body = loop.regions[0].blocks[0]
         arguments = list(body.arguments)[len(body.arguments) - sum(map(len, first.values())) :]
@@ -192,7 +187,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
             digits, arguments = arguments[: len(walk.lengths)], arguments[len(walk.lengths) :]
             _say(walk, users, digits)
             with ir.InsertionPoint(last), default_attributes(_stage_of(users[0])):
-                handed += _advanced(digits, *prepared[walk], stays=walk.stays, uniform=walk.kind == ORIGIN)
+                handed += advanced(digits, *steps[walk], stays=walk.stays, uniform=walk.kind == ORIGIN)
         with ir.InsertionPoint(last), last.location:
             create("scf.yield", [], handed)
         last.erase()
@@ -220,7 +215,7 @@ def _start(walk: Walk, loop: ir.Operation) -> ir.Value:
         return start
     start = arith.addi(start, thread_coordinate(Distribution.parse(walk.distribution), walk.axis))
     if walk.inside:
-        start = arith.addi(start, _constant(walk.inside))
+        start = arith.addi(start, constant(walk.inside))
     return arith.addi(start, thread_coordinate(LANE_OF_QUAD, 0)) if walk.kind == QUAD else start
 
 
@@ -236,7 +231,7 @@ def _in_first(origin: ir.Value, loop: ir.Operation) -> ir.Value:
 
 def _at_least_one(length: ir.Value | int) -> ir.Value:
     """A length to divide by: a dimension of length 0 is never accessed, but dividing by 0 has no defined result."""
-    return _constant(length) if isinstance(length, int) else arith.maxui(length, _constant(1))
+    return constant(length) if isinstance(length, int) else arith.maxui(length, constant(1))
 
 
 def _divided(item: ir.Value, radices: Sequence[ir.Value]) -> list[ir.Value]:
@@ -246,48 +241,6 @@ def _divided(item: ir.Value, radices: Sequence[ir.Value]) -> list[ir.Value]:
         digits.insert(0, arith.remui(item, length))
         item = arith.divui(item, length)
     return [item, *digits]
-
-
-def _prepared(step: ir.Value, radices: Sequence[ir.Value]) -> tuple[list[ir.Value], list[ir.Value]]:
-    """What does not change in a loop: the digits of its step, of all but the last -1 - digit, which is subtracted with
-    a borrow as the digit is added with a carry; and the lengths, instead of the first of which the last place there is.
-    """
-    *others, last = _divided(step, radices)
-    first, *lengths = radices
-    return [*(arith.subi(_constant(-1), one) for one in others), last], [arith.subi(first, _constant(1)), *lengths]
-
-
-def _advanced(
-    digits: Sequence[ir.Value], steps: Sequence[ir.Value], radices: Sequence[ir.Value], *, stays: bool, uniform: bool
-) -> list[ir.Value]:
-    """The digits of the next iteration, of what `_prepared` made of the step's digits and the lengths; the first
-    `stays`.
-    """
-    found: list[ir.Value] = []
-    borrow: ir.Value | None = None
-    for digit, step, length in reversed(list(zip(digits, steps, radices, strict=True))):
-        if borrow is None:
-            total = _made("addi", digit, step)
-        else:
-            total = _made("subi", _made("subi", digit, step), borrow)
-        if len(found) == len(digits) - 1:
-            found.insert(0, _made("minui", total, length) if stays else total)
-            break
-        less = _made("subi", total, length)
-        found.insert(0, _made("minui", total, less))
-        borrow = _made("shrui", less, _constant(31)) if uniform else _is_less(total, length)
-    return found
-
-
-def _is_less(left: ir.Value, right: ir.Value) -> ir.Value:
-    """1 where a number is less than another, else 0: the borrow of their difference, which the vector unit has."""
-    predicate = {"predicate": integer(arith.CmpIPredicate.ult)}
-    found = value("arith.cmpi", ir.IntegerType.get_signless(1), [left, right], predicate)
-    return value("arith.extui", left.type, [found])
-
-
-def _made(name: str, left: ir.Value, right: ir.Value) -> ir.Value:
-    return value(f"arith.{name}", left.type, [left, right])
 
 
 def _with_arguments(loop: ir.Operation, initial: Sequence[ir.Value]) -> ir.Operation:
@@ -305,8 +258,3 @@ def _with_arguments(loop: ir.Operation, initial: Sequence[ir.Value]) -> ir.Opera
         old.replace_all_uses_with(new)
     loop.erase()
     return wider
-
-
-def _constant(number: int) -> ir.Value:
-    i32 = ir.IntegerType.get_signless(32)
-    return value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, number)})

@@ -49,6 +49,7 @@ PIPELINE: tuple[Step, ...] = (
     Step("ck-allocate-lds"),
     Step("ck-insert-barriers"),
     Step("ck-place-sched-barriers", "scheduled"),
+    Step("ck-split-at-carries"),
     Step("ck-lower-fragments"),
     Step(TO_LLVM, "rocdl"),
 )
@@ -57,8 +58,8 @@ what rows behind it make, as it is, so that the whole chain may be run on IR of 
 
 _ROWS = [str(step.run) for step in PIPELINE]
 FRAGMENTING = PIPELINE[: _ROWS.index("ck-pipeline-loops")]
-SCHEDULING = PIPELINE[_ROWS.index("ck-pipeline-loops") : _ROWS.index("ck-lower-fragments")]
-LOWERING = PIPELINE[_ROWS.index("ck-lower-fragments") :]
+SCHEDULING = PIPELINE[_ROWS.index("ck-pipeline-loops") : _ROWS.index("ck-split-at-carries")]
+LOWERING = PIPELINE[_ROWS.index("ck-split-at-carries") :]
 """The pipeline in three: a schedule decides what the second does; the schedule checker reads what is between them."""
 
 

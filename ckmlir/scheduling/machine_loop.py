@@ -55,5 +55,18 @@ def _loops(code: Sequence[Instruction]) -> list[list[Instruction]]:
         target = instruction.branch_target
         if target is not None and target <= instruction.address and target in place:
             found.append((place[target], number))
+    found = _joined(found)
     inner = [one for one in found if not any(one != two and one[0] <= two[0] and two[1] <= one[1] for two in found)]
     return [list(code[first : last + 1]) for first, last in inner]
+
+
+def _joined(ranges: list[tuple[int, int]]) -> list[tuple[int, int]]:
+    """Ranges of which none overlaps another without holding it, or begins where another does: such are one loop that
+    goes back by several branches.
+    """
+    for one in ranges:
+        for other in ranges:
+            if one != other and one[0] <= other[0] <= one[1] and (one[0] == other[0] or one[1] < other[1]):
+                rest = [each for each in ranges if each not in (one, other)]
+                return _joined([*rest, (one[0], max(one[1], other[1]))])
+    return ranges

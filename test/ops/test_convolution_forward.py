@@ -135,14 +135,33 @@ def test_bits_of_places(keys: dict[str, Any]) -> None:
     run("gfx942", n=2, k=8, **keys)
 
 
-@pytest.mark.parametrize(("c", "valu", "salu"), [(64, 8, 24), (40, 31, 13), (36, 40, 13)])
+@pytest.mark.parametrize(("c", "valu", "salu"), [(128, 0, 10), (64, 8, 24), (40, 31, 13), (36, 40, 13)])
 def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
-    """For 32 matrix instructions so many others, where channels are whole steps, and where they are not."""
+    """For 32 matrix instructions so many others, where channels are whole turns of the steady loop, whole steps, and
+    where they are not.
+    """
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=c, k=256), GFX942)
     kernel = compile_kernel(OPERATOR, spec, GFX942)
     mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
     assert 32 * mix["valu"] <= valu * mix["mfma"]
     assert 32 * mix["salu"] <= salu * mix["mfma"]
+
+
+SMALL = {"block": (32, 32, 32), "wave": (1, 1)}
+TURNS = (
+    ("conv_fwd", "gfx942", {"c": 192, "schedule": "compv3", **SMALL}),  # six turns a place
+    ("conv_fwd", "gfx950", {"c": 128, "g": 2, "schedule": "compv4", **SMALL}),  # two, of two steps
+    ("conv_fwd", "gfx90a", {"c": 256, "image": (2, 3, 2), "window": 2, "strides": (1, 2, 1), "dtype": "bf16"}),
+    ("conv_bwd_data", "gfx942", {"k": 192, "c": 8, "strides": 2, "schedule": "compv3", **SMALL}),
+    ("conv_bwd_data", "gfx950", {"k": 256, "c": 8, "image": (7,), "window": 3, "dilations": 2}),
+)
+
+
+@pytest.mark.one_in(5)
+@pytest.mark.parametrize(("operator", "chip", "keys"), TURNS)
+def test_turns_without_carries(operator: str, chip: str, keys: dict[str, Any]) -> None:
+    """Several turns of the steady loop at each place of a window, some of which lie in the padding."""
+    agree(operator, chip, **{"n": 2, "k": 8, "image": (3, 4), "window": (3, 2), "pads": 1, "right_pads": 0, **keys})
 
 
 TALL = {"wave": (4, 1), "schedule": "compv3"}
