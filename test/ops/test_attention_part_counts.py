@@ -13,7 +13,7 @@ from ckmlir.targets import get_target
 
 PARTS: dict[str, tuple[dict[str, Any], int]] = {
     "soft cap": ({"soft_cap": 30}, 107),
-    "ALiBi": ({"alibi": "head"}, 70),
+    "ALiBi": ({"alibi": "head"}, 63),
     "bias": ({"bias": "head"}, 52),
     "dropout": ({"dropout": 0.2}, 142),
 }

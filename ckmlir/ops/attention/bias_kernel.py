@@ -23,9 +23,10 @@ from ckmlir.ops.attention.loop_kernel import Form, Score
 from ckmlir.ops.attention.scales_kernel import ACCUMULATOR_GROUP
 from ckmlir.ops.attention.units_kernel import LN_2, Units
 from ckmlir.ops.attention.work_kernel import Work
+from ckmlir.targets.cdna import WAVE_SIZE
 
 
-def along_keys(form: Form, first: Tile, slope: Scalar | float) -> Tile:
+def along_keys(form: Form, first: Tile, slope: Scalar) -> Tile:
     """A number a query for the block's first key, and `slope` more for each key behind it: (queries, keys).
 
     A sum of what four neighbours have in common and of what each has among them: all that a loop keeps of them is one
@@ -37,6 +38,22 @@ def along_keys(form: Form, first: Tile, slope: Scalar | float) -> Tile:
     common = common + (cast(groups * ACCUMULATOR_GROUP, "f32") * slope)[None, :]
     each = stretch(common, 2, ACCUMULATOR_GROUP, lies)
     return join_axes(each + cast(coordinates(each, 2), "f32") * slope, 1)
+
+
+def numbered(form: Form, first: Tile) -> Tile:
+    """A whole number a query (i32) for the block's first key, and one more for each key behind it, in f32: (queries,
+    keys).
+
+    What differs between lanes is in one number for each; constants, which scalar registers hold, lead to its keys.
+    """
+    lanes = WAVE_SIZE // form.scores.instruction.n
+    blocks = form.keys // (ACCUMULATOR_GROUP * lanes)
+    lies = form.score_layout.split(1, ACCUMULATOR_GROUP * lanes).split(2, ACCUMULATOR_GROUP)
+    own = stretch(first, 1, lanes, lies.reduce(3).reduce(1))
+    own = cast(own + coordinates(own, 1) * ACCUMULATOR_GROUP, "f32")
+    each = stretch(stretch(own, 1, blocks, lies.reduce(3)), 3, ACCUMULATOR_GROUP, lies)
+    place = coordinates(each, 1) * (ACCUMULATOR_GROUP * lanes) + coordinates(each, 3)
+    return join_axes(join_axes(each + cast(place, "f32"), 2), 1)
 
 
 @dataclass(frozen=True)
@@ -69,8 +86,7 @@ class Falling(Rising):
 
     def apply(self, scores: Tile, key: Scalar) -> Tile:
         """See `loop_kernel.Score`."""
-        first = cast((key - self.diagonal) - self.form.rows(), "f32")
-        fallen: Tile = scores - absolute(along_keys(self.form, first, 1.0)) * self.slope
+        fallen: Tile = scores - absolute(numbered(self.form, (key - self.diagonal) - self.form.rows())) * self.slope
         return fallen
 
 
