@@ -25,11 +25,16 @@ class Recorded:
         self._fixed: frozenset[str] = frozenset()
         self._ways: list[_Way] = []
         self._trees: tuple[Callable[[Any], Any], ...] = ()
+        self._latest: Callable[[Any], Any] = _nothing
 
     def __call__(self, problem: Any) -> Any:
+        latest = self._latest  # sizes that come behind each other mostly take ways of one tree
+        found = latest(problem)
+        if found is not None:
+            return found
         for tree in self._trees:
-            found = tree(problem)
-            if found is not None:
+            if tree is not latest and (found := tree(problem)) is not None:
+                self._latest = tree
                 return found
         return None
 
@@ -66,6 +71,10 @@ class Recorded:
         first = number // MOST_WAYS
         self._trees = (*self._trees[:first], _compiled(self._ways[first * MOST_WAYS :]))
         return number
+
+
+def _nothing(problem: Any) -> None:
+    """No tree has been found right yet."""
 
 
 class _Way:

@@ -15,7 +15,7 @@ import pytest
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import Plan, make_plan
-from ckmlir.ops.recorded import Recorded
+from ckmlir.ops.recorded import MOST_WAYS, Recorded
 from ckmlir.ops.request import Integer, Key, PowerOfTwo, RequestError
 from ckmlir.ops.scalars import f32, gcd, i32, index
 from ckmlir.ops.spec import Spec
@@ -79,6 +79,23 @@ def test_other_ways_are_not_taken_for_one_that_is_known() -> None:
     assert recorded.add(function, Toy(9, 3), lambda found: found) == 1
     assert recorded.add(function, Toy(12, 9), lambda found: found) == 2
     assert [recorded(Toy(m, n)) for m, n in ((7, 2), (4, 9), (4, 1))] == [(1, (2,)), (2, (4, 5)), (0, (4, 1))]
+
+
+def test_the_tree_that_was_right_is_tried_first() -> None:
+    """Sizes that come behind each other mostly take ways of one tree, of several that there are."""
+    count = 2 * MOST_WAYS + 1
+    recorded = known(lambda p: p.m if p.n == 100 else next(p.m + n for n in range(count) if p.n == n),
+                     *(Toy(n=n) for n in range(count)))  # fmt: skip
+    tried: list[int] = []
+
+    def counted(number: int, tree: Callable[[Any], Any]) -> Callable[[Any], Any]:
+        return lambda problem: (tried.append(number), tree(problem))[1]
+
+    recorded._trees = tuple(counted(number, tree) for number, tree in enumerate(recorded._trees))
+    assert len(recorded._trees) == 3
+    for n in (count - 1, count - 1, 1, 1, count - 1):
+        assert recorded(Toy(m=70, n=n)) == (n, 70 + n)
+    assert tried == [0, 1, 2, 2, 2, 0, 0, 0, 1, 2]
 
 
 def test_what_is_no_number_is_a_condition() -> None:
