@@ -182,17 +182,34 @@ def test_every_listed_kernel_is_proved(chip: str) -> None:
 def test_blocks_follow_how_many_there_are() -> None:
     """As high as a unit; low ones small and many, and smaller where they are fewer than two a compute unit."""
     large = {"e": 64, "topk": 4, "n": 1024, "k": 2048, "dtype": "bf16"}
-    requests = {"high": {"unit": 128, "t": 999}, "low": {"unit": 16, "t": 16}, "few": {"unit": 16, "t": 1},
+    requests = {"high": {"unit": 128, "t": 999, "k": 8192}, "low": {"unit": 16, "t": 16}, "few": {"unit": 16, "t": 1},
                 "fewest": {"unit": 16, "t": 1, "n": 256, "k": 7168, **FIRST},
-                "short": {"unit": 128, "t": 4096, "k": 512}, "alone": {"unit": 16, "t": 4}}  # fmt: skip
+                "short": {"unit": 128, "t": 4096, "k": 512}, "padded": {"unit": 128, "t": 999},
+                "alone": {"unit": 16, "t": 4}}  # fmt: skip
     found = {}
     for name, keys in requests.items():
         spec = MOE_GEMM.spec(MOE_GEMM.problem(**{**large, **keys}), GFX942)
         found[name] = (spec.block, spec.schedule)
     assert found == {
         "high": ((128, 128, 64), "compv4"), "low": ((16, 64, 64), "compv3"), "few": ((16, 16, 128), "mem4"),
-        "fewest": ((16, 16, 128), "v4"), "short": ((128, 128, 64), "compv3"), "alone": ((16, 64, 64), "mem4"),
+        "fewest": ((16, 16, 128), "v4"), "short": ((128, 128, 64), "compv3"), "padded": ((128, 128, 64), "compv3"),
+        "alone": ((16, 64, 64), "mem4"),
     }  # fmt: skip
+
+
+def test_buffers_follow_turns() -> None:
+    """gfx950 runs three workgroups with one LDS buffer, and two with two: the way with fewer turns, one if equal."""
+    common = {"t": 4096, "e": 8, "n": 1024, "k": 1024, "unit": 128, "dtype": "bf16"}
+    requests: dict[str, dict[str, Any]] = {
+        "fewer with three": {"topk": 2}, "fewer with two": {"topk": 3},
+        "equal": {"topk": 2, "n": 896}, "equal and long": {"topk": 2, "n": 896, "k": 4096},
+    }  # fmt: skip
+    found = {
+        name: MOE_GEMM.spec(MOE_GEMM.problem(**{**common, **keys}), get_target("gfx950")).schedule
+        for name, keys in requests.items()
+    }
+    assert found == {"fewer with three": "compv3", "fewer with two": "compv4", "equal": "compv3",
+                     "equal and long": "compv4"}  # fmt: skip
 
 
 @pytest.mark.parametrize(

@@ -11,6 +11,7 @@ benchmarks/README.md has more of them.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator
 from typing import NamedTuple
 
@@ -72,8 +73,14 @@ SHORT = 32
 """Steps of the loop at most for which one LDS buffer is better than two, where two leave room for one workgroup on a
 compute unit: nothing else runs beside its way into the loop and its stores. By the model on gfx942, bf16, 4096 tokens,
 in us with compv4 and compv3: 8 experts of 2, n = 1024, k = 512 20.5 and 17.1, 1024 29.0 and 26.7, 2048 45.8 and 45.7,
-4096 79.5 and 83.8; down, 32 experts of 4, n = 1024, k = 512 47.8 and 36.7, 2048 98.4 and 96.4, 4096 165.8 and 172.2.
-"""
+4096 79.5 and 83.8; down, 32 experts of 4, n = 1024, k = 512 47.8 and 36.7, 2048 98.4 and 96.4, 4096 165.8 and 172.2;
+999 tokens, 64 experts of 4, which is one padded block each, n = 1024, k = 512 31.1 and 23.3, 2048 90.4 and 75.7.
+Where two leave room for more, as on gfx950, it is the better one if so many more workgroups at a time take fewer turns;
+likewise: 8 experts of 2, n = 1024, k = 1024 32.2 and 23.5, 4096 98.8 and 73.4; of 3, which take as many turns, 32.2 and
+46.0; with equal turns n = 896, k = 1024 17.1 and 16.5, 4096 50.4 and 52.8."""
+BESIDE = 70
+"""Registers of a lane beside accumulators with one buffer, about: blocks of 128 x 128 run three on a compute unit of
+gfx950, of 64 x 128 five."""
 SHORTEST, NARROW_COLUMNS = 8, 16
 """Steps of the loop at most for which the highest blocks of one product without scales, in at most 16 bits, take
 matrix instructions of so many columns: what lies behind the loop is shorter then. By the model, 4096 tokens, in us with
@@ -106,20 +113,30 @@ def plans(problem: ExpertsProblem, target: Target) -> Iterator[Plan]:
     for block in STRAIGHT if product.shuffled else BLOCKS:
         if problem.unit % block.rows == 0:
             depth = 8 * DEPTH // bits
-            shares = _shares_units(problem, block, target) and product.k <= SHORT * depth
             short = block == BLOCKS[0] and product.k <= SHORTEST * depth and product.products == 1
             narrow = short and bits <= 16 and not product.scaling
-            block = block._replace(schedules=LOW) if shares else block
+            block = block._replace(schedules=LOW) if _one_buffer(problem, block, depth, target) else block
             yield from _plans(problem, block, depth, named, NARROW_COLUMNS if narrow else 0)
 
 
-def _shares_units(problem: ExpertsProblem, block: Block, target: Target) -> bool:
-    """Whether more workgroups than one run on a compute unit with one LDS buffer, and one with two."""
-    columns = block.columns[problem.product.products - 1]
-    buffer = (block.rows + problem.product.products * columns) * DEPTH
-    across = ceil_div(problem.product.n, columns)
-    blocks = ceil_div(problem.entries, block.rows) * across
-    return 2 * buffer <= target.lds_bytes < 4 * buffer and blocks > target.compute_units
+def _one_buffer(problem: ExpertsProblem, block: Block, depth: int, target: Target) -> bool:
+    """Whether one LDS buffer is better than two, since more workgroups run on a compute unit at a time; see `SHORT`."""
+    products = problem.product.products
+    columns = block.columns[products - 1]
+    buffer = (block.rows + products * columns) * DEPTH
+    registers = block.rows * columns * products // (math.prod(block.waves) * target.wave_size) + BESIDE
+    most = target.registers.vector_total // registers
+    one, two = (min(target.lds_bytes // (buffers * buffer), most) for buffers in (1, 2))
+    # On average half of an expert's last block is padding.
+    rows = ceil_div(problem.entries, block.rows) + min(problem.e, problem.entries) // 2
+    each = ceil_div(rows * ceil_div(problem.product.n, columns), target.compute_units)
+    if not 0 < two < one or each <= 1:
+        return False
+    short = problem.product.k <= SHORT * depth
+    if two == 1:
+        return short
+    with_one, with_two = (ceil_div(each, count) * min(each, count) for count in (one, two))
+    return with_one < with_two or (with_one == with_two and short)
 
 
 def _plans(
