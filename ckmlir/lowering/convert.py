@@ -10,6 +10,7 @@ from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
 from ckmlir.dialect.scalars import bits, element_type, is_float, name_of
 from ckmlir.lowering.context import Lowering
+from ckmlir.lowering.halves import number, permuted
 from ckmlir.lowering.short_vectors import choose
 from ckmlir.lowering.storage import as_fragment, as_integers, bitcast
 from ckmlir.mlir import ir
@@ -23,6 +24,8 @@ EIGHT_BIT = {
     "f8E5M2": ("bf8", 57344.0),
 }
 """(name in instructions, largest finite value) of the 8-bit floats."""
+UPPER_HALVES = 0x07060302
+"""Bytes that v_perm_b32 takes of two words: the upper two of each."""
 
 
 def lower_convert(state: Lowering, op: ir.Operation) -> list[ir.Value]:
@@ -160,7 +163,21 @@ def _bounded_to_bf16(source: ir.Value) -> ir.Value:
         many = _splat_float(65536.0, x.type)
         down = value("math.fma", x.type, [x, many, value("arith.negf", x.type, [x])])
         parts.append(value("math.fma", x.type, [x, many, value("arith.negf", x.type, [down])]))
-    return upper_halves(parts)
+    return _pairs_of_halves(parts) if size == 2 else upper_halves(parts)
+
+
+def _pairs_of_halves(pairs: Sequence[ir.Value]) -> ir.Value:
+    """The upper halves of f32 in vectors of two, as bf16, by an instruction a pair.
+
+    LLVM would make the same of a shuffle, but shift every element down that is stored alone besides: the DAG's
+    truncating stores, of which the one for upper halves is, want values that nothing else uses.
+    """
+    i32 = ir.IntegerType.get_signless(32)
+    words = []
+    for pair in pairs:
+        low, high = (bitcast(vectors.element(pair, place), i32) for place in range(2))
+        words.append(permuted(high, low, number(UPPER_HALVES)))
+    return bitcast(vectors.from_elements(words), vectors.vector_type(2 * len(words), ir.BF16Type.get()))
 
 
 def upper_halves(parts: Sequence[ir.Value]) -> ir.Value:

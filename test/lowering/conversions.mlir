@@ -31,13 +31,15 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // What is promised to be bounded is rounded by two packed multiply-adds, where there is no instruction for bf16.
+  // What is promised to be bounded is rounded by two packed multiply-adds, where there is no instruction for bf16, and
+  // an instruction puts two elements together.
   // CHECK-LABEL: llvm.func @bounded
   // GFX950: arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>
   // GFX942-COUNT-4: math.fma %{{.*}} : vector<2xf32>
   // GFX942-NOT: arith.cmp
   // GFX942-NOT: arith.minui
-  // GFX942: vector.shuffle %{{.*}} [1, 3, 5, 7] : vector<8xbf16>
+  // GFX942-COUNT-2: llvm.call_intrinsic "llvm.amdgcn.perm"
+  // GFX942-NOT: vector.shuffle
   // CHECK: llvm.return
   func.func @bounded(%x: vector<4xf32>) attributes {ck.waves = 1 : i32} {
     %0 = "ck.convert"(%x) {bounded} : (vector<4xf32>) -> vector<4xbf16>

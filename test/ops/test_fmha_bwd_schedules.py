@@ -87,12 +87,13 @@ def test_what_is_not_woven(keys: dict[str, object], named: str, found: str | Non
 
 
 @pytest.mark.one_in(2)
+@pytest.mark.parametrize("dtype", ["f16", "bf16"])
 @pytest.mark.parametrize(("chip", "matrix", "vector"), [("gfx942", 80, 140), ("gfx950", 40, 120)])
-def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int) -> None:
+def test_a_step_is_mostly_products(chip: str, matrix: int, vector: int, dtype: str) -> None:
     """Vector instructions beside the products; nothing of it is spilled."""
     target = get_target(chip)
     for mask in ("none", "top_left"):
-        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask), target), target)
+        kernel = compile_kernel(FMHA, FMHA.spec(FMHA.problem(mask=mask, dtype=dtype), target), target)
         metadata = kernel.code_object.kernel(kernel.kernel_name).metadata
         assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
         if mask == "none":  # with a mask the loop that is found may be that of the masked queries

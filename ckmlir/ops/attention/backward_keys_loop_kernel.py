@@ -125,7 +125,7 @@ def differentiate_keys(
             for part in masks:
                 p = part.at(first).apply(p, query)
             p = counted.mark(p)
-            weights = cast(counted.counted(p), form.dtype)
+            weights = cast(counted.counted(p), form.dtype, bounded=True)
             weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("dv"):
             dv = mma(form.sums, weights, kept.do_across, nothing[1])
@@ -137,7 +137,7 @@ def differentiate_keys(
             slopes = counted.ds(p, dp, kept.delta)
             for one in queries.slopes:
                 one.at(first).put(slopes, query)
-            ds = cast(slopes, form.dtype)
+            ds = cast(slopes, form.dtype, bounded=True)
             by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("dk"):
             dk = mma(form.sums, by_keys, kept.q_across, nothing[0])

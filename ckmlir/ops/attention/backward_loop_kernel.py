@@ -254,7 +254,7 @@ def differentiate(
             for part in span.parts:
                 p = part.apply(p, query)
             p = kept.mark(p)
-            weights = cast(kept.counted(p), form.dtype)
+            weights = cast(kept.counted(p), form.dtype, bounded=True)
             weights = redistribute(weights, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("do_across_read"):
             rdo_across = across(do_across, form.sums.b_over(form.waves, form.dv, form.queries))
@@ -268,7 +268,7 @@ def differentiate(
             slopes = kept.ds(p, dp, delta)
             for one in queries.slopes:
                 one.put(slopes, query)
-            ds = cast(slopes, form.dtype)
+            ds = cast(slopes, form.dtype, bounded=True)
             by_keys = redistribute(ds, form.sums.a_over(form.waves, form.keys, form.queries))
         with stage("q_across_read"):
             rq_across = across(q_across, form.sums.b_over(form.waves, form.d, form.queries))

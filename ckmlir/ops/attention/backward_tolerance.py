@@ -23,6 +23,8 @@ BY_HEAD = ("dq", "dk", "dv")
 """Outputs that lie as Q, K and V do."""
 GREATEST = {"f16": 65504.0, "f32": OVERFLOW, "bf16": (2 - 2.0**-7) * 2.0**127}
 """Finite numbers of a dtype go so far."""
+SLOPES = {**GREATEST, "bf16": 2.0**100}
+"""And what is promised of dS, which `cast(…, bounded=True)` rounds."""
 
 
 def backward_tolerances(
@@ -38,7 +40,8 @@ def backward_tolerances(
         slope     eL = (dv + 18) u |do| (F |v| + |o|)            dP, and delta with which it begins
         dS        eS = eP |L| + (P + eP) eL
         rounded   rP = t P + smallest,  rS = t |dS| + smallest   where matrix instructions take denormals for zero,
-                                                                 the smallest is the dtype's smallest normal number
+                                                                 or multiply-adds round to bf16, the smallest is the
+                                                                 dtype's smallest normal number
         dV  F (sum (eP + rP + n u P) |do| + smallest sum P)      n additions in any order, and denormals of dO
         dK  scale (sum (eS + rS + n u |dS|) |q| + smallest sum |dS|)
         dQ  the same with |k|
@@ -101,7 +104,8 @@ def _bounds(
     """By output: its error from these queries, and the sum of magnitudes that it is made of."""
     attention = problem.attention
     dtype = find_dtype(attention.dtype)
-    smallest = dtype.underflow if target.has("mfma_denormals") else dtype.least_normal
+    rounds = dtype.name != "bf16" or target.has("packed_bf16_convert")
+    smallest = dtype.underflow if rounds and target.has("mfma_denormals") else dtype.least_normal
     with np.errstate(invalid="ignore", over="ignore"):
         q, k, do, v, o = (np.abs(part) for part in (one.q, one.k, one.do, one.v, one.o))
         lengths = [np.linalg.norm(part, axis=-1) for part in (q, k, do, v, o)]
@@ -156,4 +160,4 @@ def _unspecified(problem: BackwardProblem, one: Pairs) -> bool:
     rows = [np.linalg.norm(part, axis=-1).max(initial=0.0) for part in (one.do, one.v, one.o)]
     slopes = rows[0] * (problem.factor * rows[1] + rows[2])
     sums = attention.dv * do * max(v, o)
-    return bool(max(scores, sums) >= OVERFLOW or slopes >= GREATEST[attention.dtype])
+    return bool(max(scores, sums) >= OVERFLOW or slopes >= SLOPES[attention.dtype])

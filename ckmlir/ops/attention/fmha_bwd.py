@@ -28,7 +28,7 @@ order. Where heads share keys, dK and dV of each head of Q are workspaces in f32
 
 A query that attends to nothing has dQ = 0, and so has a key that no query attends to. Nothing is promised of rows of no
 sequence, nor of the gradients of a head where an input has NaN or infinities (but LSE = -inf, or a bias of -inf), or
-where something on the way does not fit f32, or dS the dtype.
+where something on the way does not fit f32, or dS the dtype (of bf16: is 2^100 or more).
 
 Kernel arguments: q, k, v, do, exponent, delta, dq_parts, dk, dv (f32 where heads share keys); seqstart_q, seqlen_q,
 seqstart_k, seqlen_k as the specification has them; the most queries and keys of a sequence, rows of a batch of Q, h, h
