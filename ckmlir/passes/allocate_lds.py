@@ -15,7 +15,7 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
-from ckmlir.passes.lds_layouts import access_of, choose_layout
+from ckmlir.passes.lds_layouts import access_of, choose_layout, is_known
 from ckmlir.passes.lds_liveness import interferences
 from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy
 from ckmlir.passes.walk import Blocks, expanded_functions, target_of
@@ -47,7 +47,7 @@ class AllocateLds(Pass):
         assert isinstance(lds, LdsType)
         users = [use.owner.operation for use in op.results[0].uses]
         copies = [user for user in users if user.name == "ck.copy_fragment"]
-        known = [user for user in users if user.name in ("ck.lds_read", "ck.lds_write")]  # others go by indices
+        known = [user for user in users if is_known(user)]
         accesses = tuple(dict.fromkeys(map(access_of, known)))
         cell = max((len(registers_of(user)) for user in copies), default=0)
         choice = choose_layout(

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
 
-from ckmlir.dialect.build import registers_of, text_of
+from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.mlir import ir
@@ -29,9 +29,18 @@ class Access:
     transposed: bool = False
 
 
+def is_known(op: ir.Operation) -> bool:
+    """Whether it is known which banks an operation on LDS meets: a read or write, also a read at an index that all
+    lanes have in common. Copies have no choice, and other indices are not known.
+    """
+    if op.name == "ck.lds_gather_fragment":
+        return Distribution.parse(text_of(op, "distribution")).lengths[integer_of(op, "axis")] == 1
+    return op.name in ("ck.lds_read", "ck.lds_write")
+
+
 def access_of(op: ir.Operation) -> Access:
-    """What a ck.lds_read or ck.lds_write asks of the banks."""
-    kind = "read" if op.name == "ck.lds_read" else "write"
+    """What an operation of which `is_known` asks of the banks."""
+    kind = "write" if op.name == "ck.lds_write" else "read"
     distribution = Distribution.parse(text_of(op, "distribution"))
     return Access(kind, distribution, registers_of(op), "transposed" in op.attributes)
 

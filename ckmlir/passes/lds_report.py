@@ -14,7 +14,7 @@ from ckmlir.mlir import ir
 from ckmlir.passes.allocate_lds import LDS_BYTES
 from ckmlir.passes.bank_conflicts import access_cycles
 from ckmlir.passes.framework import fail
-from ckmlir.passes.lds_layouts import access_of
+from ckmlir.passes.lds_layouts import access_of, is_known
 from ckmlir.passes.lds_traffic import traffic_of
 from ckmlir.passes.loop_body import stage_of
 from ckmlir.passes.walk import functions, operations, target_of
@@ -177,7 +177,7 @@ def _costs(users: list[ir.Operation], layout: LdsLayout, element_bytes: int, tar
         traffic, place = traffic_of(op), position_of(op.location)
         assert traffic is not None
         registers, cycles, ideal = tuple(registers_of(op)), 0, 0
-        if op.name in ("ck.lds_read", "ck.lds_write"):  # copies have no choice, and indices are not known
+        if is_known(op):
             distribution = access_of(op).distribution
             cycles, ideal = access_cycles(layout, distribution, registers, element_bytes, traffic.kind, target)
         line = f"{place.file}:{place.line}" if place else ""

@@ -33,7 +33,7 @@ FILLS = frozenset({"ck.lds_write", COPY})
 """Operations that fill LDS."""
 STORES = frozenset({"ck.store_fragment", "ck.scatter_fragment", "ck.atomic_fragment", "ck.atomic_scatter_fragment"})
 """Operations that put registers into memory."""
-READ = "ck.lds_read"
+READ, GATHER = "ck.lds_read", "ck.lds_gather_fragment"
 MATRIX = "ck.mfma"
 FRAGMENTS = frozenset({
     "ck.load_fragment", "ck.store_fragment", "ck.gather_fragment", "ck.scatter_fragment", "ck.atomic_fragment",

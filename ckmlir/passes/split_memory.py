@@ -1,9 +1,10 @@
 """Splitting of loads, stores and LDS transfers into accesses of one vector a thread."""
 
 import math
+from collections.abc import Collection
 
 from ckmlir.dialect import fragment, fragment_lds
-from ckmlir.dialect.build import producer, string, text_of
+from ckmlir.dialect.build import integer_of, producer, string, text_of
 from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import LANES, lane_cells
 from ckmlir.dialect.fragment_checks import COPIES, COPY_BYTES
@@ -124,11 +125,12 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     """An allocation whose contiguous dimension suits the readers, and one lds_write an access."""
     tile = tile_of(op.operands[0])
     users = [use.owner.operation for use in op.results[0].uses]
-    readers = [tile_of(user.results[0]).placed for user in users if user.name == "ck.from_lds"]
+    readers = [tile_of(user.results[0]).placed for user in users if user.name in ("ck.from_lds", "ck.lds_gather")]
+    by_index = {integer_of(user, "axis") for user in users if user.name in ("ck.lds_gather", "ck.lds_update")}
     lds = describe(op.results[0].type)
     assert isinstance(lds, LdsType)
     transposing = has_transposed_read(state.named_target, bits(tile.element))
-    contiguous = _contiguous_dimension(readers, tile.placed, bits(tile.element), transposing)
+    contiguous = _contiguous_dimension(readers, by_index, tile.placed, bits(tile.element), transposing)
     rank = len(tile.lengths)
     order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
     buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op), tile.placed)
@@ -227,9 +229,10 @@ def read_lds(
 
 
 def _contiguous_dimension(
-    readers: list[Distribution], writer: Distribution, element_bits: int, transposing: bool
+    readers: list[Distribution], by_index: Collection[int], writer: Distribution, element_bits: int, transposing: bool
 ) -> int:
-    """The dimension along which readers, and after them the writer, move the longest vectors.
+    """The dimension along which readers, and after them the writer, move the longest vectors; not one whose coordinate
+    comes from indices, since accesses along it are of single elements.
 
     A reader that can transpose is served as well by rows along the other dimension as by those along its own vectors.
     """
@@ -239,8 +242,8 @@ def _contiguous_dimension(
         other = transposed_dimension(reader, dimension) if transposing else None
         return max(run_length(reader, one, widest) for one in (dimension, other) if one is not None)
 
-    def score(dimension: int) -> tuple[int, int, int]:
+    def score(dimension: int) -> tuple[bool, int, int, int]:
         read = min((reach(reader, dimension) for reader in readers), default=1)
-        return read, run_length(writer, dimension, widest), dimension
+        return dimension not in by_index, read, run_length(writer, dimension, widest), dimension
 
     return max(range(writer.rank), key=score)

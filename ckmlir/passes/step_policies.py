@@ -8,12 +8,24 @@ phase and multiplying, so that waves in different places of the step complement 
 from collections.abc import Callable
 from dataclasses import replace
 
-from ckmlir.dialect.build import producer
+from ckmlir.dialect.build import producer, registers_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.schedule_items import Barrier
 from ckmlir.mlir import ir
 from ckmlir.passes.lds_traffic import tensor_name
-from ckmlir.passes.loop_body import COPY, FILLS, LOADS, MATRIX, READ, Placed, Step, fed_by, operands_of, sources_of
+from ckmlir.passes.loop_body import (
+    COPY,
+    FILLS,
+    GATHER,
+    LOADS,
+    MATRIX,
+    READ,
+    Placed,
+    Step,
+    fed_by,
+    operands_of,
+    sources_of,
+)  # fmt: skip
 from ckmlir.passes.step_rest import Ahead, with_rest
 from ckmlir.passes.step_weave import weave
 from ckmlir.targets import Target
@@ -22,6 +34,12 @@ READS = frozenset({READ})
 BEHIND = 4
 """Matrix instructions between the one that completes a sum and what takes the sum: they hide its latency, and no more
 sums than these have wait."""
+
+
+MOST_BESIDE = 64
+"""Elements of a lane that are read from LDS for the sums of a step before its first product: behind the operands of the
+next step they would come last, and the sums wait for all. Of more, each is read where it is used: two matrices of fp8
+with scales of 1x32 would spill 28 registers on gfx942."""
 
 
 class Phases:
@@ -53,7 +71,7 @@ class Phases:
                 last[need] = max(self.of[op], last.get(need, 0))
         self.reads = [[op for op in first if op.name == READ and first[op] == phase] for phase in range(self.count)]
         self.straight = [[op for op in last if op.name in LOADS and last[op] == phase] for phase in range(self.count)]
-        self.others = [op for op in body if op.name == READ and op not in first]
+        self.others = [op for op in body if op.name in (READ, GATHER) and op not in first]
         direct = {op for group in self.straight for op in group}
         self.loads = [op for op in body if op.name in LOADS and op not in direct]
         self.fills = [op for op in body if op.name in FILLS]
@@ -117,6 +135,8 @@ def _interleave(body: list[ir.Operation], ahead: Ahead, schedule: Schedule, targ
         slots += _spread(group, starts[phase - 1] * rate, starts[phase] * rate)
     for op in phases.reads[0]:
         ahead[op] += 1
+    if sum(len(registers_of(op)) for op in phases.others) <= MOST_BESIDE:
+        slots += [(0, op) for op in phases.others]
     middle = (last + end) / 2 if found else last
     late = [op for op in phases.loads if any(_fed_before(op, fill, ahead) for fill in behind)]
     slots += _spread(_transfers([op for op in phases.loads if op not in late], before, ahead), 0, last)

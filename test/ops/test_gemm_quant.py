@@ -1,6 +1,7 @@
 """Quantised products: scales of every kind and order, ragged, on every chip; what is refused; and what steps cost."""
 
 import itertools
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -12,7 +13,8 @@ from ckmlir.ops import find_operator
 from ckmlir.ops.dtypes import numpy_dtype
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
-from ckmlir.runtime.run import run_operator
+from ckmlir.runtime.run import check_outputs, run_operator
+from ckmlir.scheduling import Workbench
 from ckmlir.scheduling.machine_loop import steady_loop
 from ckmlir.sim.analysis import check_hazards
 from ckmlir.targets import get_target
@@ -133,6 +135,14 @@ def test_results_of_long_instructions_are_waited_for(keys: dict[str, Any]) -> No
     assert check_hazards(one.kernel.code_object, one.kernel.kernel_name) == []
 
 
+def test_scales_of_rows_and_columns_spill_nothing() -> None:
+    """What sums meet is read before the products, and registers hold it."""
+    keys = (("m", 4096), ("n", 4096), ("k", 4096), ("a_scale", "1x128"), ("b_scale", "1x128"))
+    one = compiled("gemm_quant", keys, "gfx950")
+    metadata = one.kernel.code_object.kernel().metadata
+    assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
+
+
 @pytest.mark.parametrize(("chip", "products"), [("gfx942", 32), ("gfx950", 8)])
 def test_a_step_scales_in_pairs(chip: str, products: int) -> None:
     """Of 64 sums a lane: a packed instruction for every two, little beside them, and nothing spilled."""
@@ -249,3 +259,32 @@ def test_what_lies_beside_operands_has_registers(chip: str, name: str, keys: dic
     metadata = one.kernel.code_object.kernel().metadata
     assert (metadata.vgpr_spill_count, metadata.sgpr_spill_count, metadata.private_segment_size) == (0, 0, 0)
     agree(name, chip, **keys)
+
+
+KEPT: list[tuple[dict[str, Any], int]] = [
+    ({"m": 100, "n": 70, "k": 4300}, 4096),  # a stretch of all steps but two, groups that are not a multiple of four
+    ({"m": 100, "n": 130, "k": 8256, "dtype": "bf8", "a_scale": "1x64", "b_scale": "tensor", "ld_scale_a": 132}, 4096),
+    ({"m": 128, "n": 128, "k": 8320, "schedule": "compv4"}, 8192),
+    ({"m": 130, "n": 20, "k": 0, "lda": 128, "ldb": 128}, 4096),
+    ({"m": 72, "n": 200, "k": 300, "ldb": 304, "layout": "CCR", "out": "f32"}, 8192),
+]
+
+
+@pytest.mark.parametrize(
+    ("keys", "kept"), [KEPT[0], *(pytest.param(*case, marks=pytest.mark.full) for case in KEPT[1:])]
+)
+def test_scales_of_many_steps_are_kept_in_lds(keys: dict[str, Any], kept: int) -> None:
+    """Under all checkers and proved, also where K is several stretches, or none."""
+    target = get_target("gfx950")
+    problem = QUANT.problem(**{"block": "128x128x128", **keys})
+    spec = QUANT.spec(problem, target)
+    scaling = (problem.scaling[0].described, *spec.scaling[1:])
+    spec = replace(spec, kept=kept, scaling=scaling)
+    assert spec.kept and QUANT.validate(spec, target) == [] and QUANT.mismatches(problem, spec, target) == []
+    bench = Workbench.of(QUANT, spec, target)
+    assert bench.compile(bench.schedule, code=False).findings == ()
+    arrays = QUANT.inputs(problem, target, seed=7)
+    device = open_device("sim", target, seed=11, checks="all")
+    result = run_operator(QUANT, problem, arrays, target, device, spec=spec, guarded=True)
+    comparisons = check_outputs(QUANT, problem, arrays, result.outputs, target)
+    assert comparisons and all(one.ok for one in comparisons), "; ".join(map(str, comparisons))

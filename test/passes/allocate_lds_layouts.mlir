@@ -49,3 +49,18 @@ func.func @columns(%v: vector<1xf32>) attributes {ck.waves = 1 : i32} {
   return
 }
 }
+
+// -----
+
+module attributes {ck.target = "gfx950"} {
+// A column at an index that all lanes have in common is read as any is: plain rows would put it into one bank.
+// CHECK-LABEL: func.func @column_at_an_index
+// CHECK: conflict_cycles = 0
+// CHECK-SAME: pitch 129
+func.func @column_at_an_index(%v: vector<1xf32>, %i: i32) attributes {ck.waves = 1 : i32} {
+  %t = "ck.lds_alloc"() {layout = "lengths 64x128 order 0,1 pitch 128"} : () -> !ck.lds<[64, 128], f32>
+  "ck.lds_write"(%v, %t) {distribution = "d0: 64@y0, d1: 2@y1 64@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[64, 128], f32>) -> ()
+  "ck.lds_gather_fragment"(%t, %i) {axis = 1 : i64, distribution = "d0: 64@lane, d1: 1", registers = array<i32: 0>} : (!ck.lds<[64, 128], f32>, i32) -> vector<1xf32>
+  return
+}
+}

@@ -41,3 +41,19 @@ func.func @rows(%x: f32, %i: i32) attributes {ck.waves = 1 : i32} {
   %again = "ck.lds_gather"(%lds, %which) {axis = 0 : i64} : (!ck.lds<[16, 8], f32>, !which) -> !rows
   return
 }
+
+!numbers = !ck.tile<[4, 64], f32, "d0: 4@y0, d1: 64@lane">
+!row = !ck.tile<[1, 64], f32, "d0: 1, d1: 64@lane">
+!number = !ck.tile<[1], i32, "r: 64@lane, d0: 1">
+
+// The writer's vectors lie along the axis of the indices; the other one is contiguous in LDS.
+// CHECK-LABEL: func.func @row
+// CHECK: "ck.lds_alloc"() {layout = "lengths 4x64 order 0,1 pitch 64"
+// CHECK: "ck.lds_write"{{.*}}registers = array<i32: 0>} : (vector<1xf32>
+func.func @row(%x: f32, %i: i32) attributes {ck.waves = 1 : i32} {
+  %0 = "ck.splat"(%x) : (f32) -> !numbers
+  %number = "ck.splat"(%i) : (i32) -> !number
+  %lds = "ck.to_lds"(%0) : (!numbers) -> !ck.lds<[4, 64], f32>
+  %row = "ck.lds_gather"(%lds, %number) {axis = 0 : i64} : (!ck.lds<[4, 64], f32>, !number) -> !row
+  return
+}

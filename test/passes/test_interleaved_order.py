@@ -15,10 +15,10 @@ BARRIER = ("barrier", 0)
 BLOCK = {"block": (256, 256, 64), "wave": (2, 2)}
 
 
-def listed(text: str) -> list[tuple[str, int]]:
+def listed(text: str, name: str = "gemm", **keys: object) -> list[tuple[str, int]]:
     """The stages of the steady step's fragments in order, each with how far ahead it runs, and its barriers."""
-    operator, target = find_operator("gemm"), get_target("gfx950")
-    problem = operator.problem(m=256, n=256, k=640, schedule="async_late", **BLOCK)
+    operator, target = find_operator(name), get_target("gfx950")
+    problem = operator.problem(m=256, n=256, k=640, **(keys or {"schedule": "async_late", **BLOCK}))
     bench = Workbench.of(operator, operator.spec(problem, target), target)
     found: list[tuple[str, int]] = []
     for one in bench.listed(Schedule.parse(text)).step:
@@ -49,3 +49,10 @@ def test_reads_end_before_the_barrier_by_the_lead() -> None:
         until = step.index(BARRIER)
         behind = step[max(number for number in range(until) if step[number] == ("from_lds", 0)) : until]
         assert least <= behind.count(("math", 0)) <= least + 1
+
+
+def test_what_takes_sums_is_read_before_the_first_product() -> None:
+    """Scales of columns, of which a lane reads 32 of its sums', so that what is read for the next step waits behind."""
+    step = listed(GEMM["compv3"], "gemm_quant", b_scale="1x128", a_scale="tensor")
+    first = step.index(("math", 0))
+    assert step[:first] == [("from_lds", 0)] * 8 and ("from_lds", 0) in step[first:]

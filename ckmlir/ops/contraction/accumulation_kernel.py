@@ -19,6 +19,11 @@ class Accumulation(Protocol):
     product: Mma
     waves: tuple[int, int]
     block: tuple[int, int, int]
+    stretch: int
+    """Elements along K for which `keep` puts something into LDS; 0: it puts nothing there."""
+
+    def keep(self, k: Scalar) -> None:
+        """Put what the steps from k on need beside A and B into LDS, before the first of them."""
 
     def start(self) -> list[Tile]:
         """What the loop begins with: a block of accumulators for every matrix B."""
@@ -42,11 +47,14 @@ class Sums:
     def __init__(self, product: Mma, waves: tuple[int, int], block: tuple[int, int, int], count: int) -> None:
         """`count` matrices B."""
         self.product, self.waves, self.block, self.count = product, waves, block, count
-        self.lies = product.c_over(waves, *block[:2])
+        self.lies, self.stretch = product.c_over(waves, *block[:2]), 0
 
     def zeros(self, dtype: str) -> Tile:
         """A block of accumulators."""
         return zeros(self.block[:2], dtype, self.lies)
+
+    def keep(self, k: Scalar) -> None:
+        """See `Accumulation`."""
 
     def start(self) -> list[Tile]:
         """See `Accumulation`."""

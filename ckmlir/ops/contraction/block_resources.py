@@ -76,6 +76,7 @@ def block_resources(spec: ContractionSpec) -> Resources:
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
     loop += sum(through) * n * SCALE_BYTES * (k // spec.piece)
+    loop += m * SCALE_BYTES * (spec.kept // scales[0].group) if spec.kept else 0
     if schedule.groups > 1:  # waves that take turns read those of columns in turns before the last
         columns = m * n // threads // max(m // (spec.waves[0] * spec.mfma[0]), 1)
         moving += len(through) * columns * (k // spec.piece)

@@ -64,7 +64,8 @@ class Block:
         self.spec, self.target = spec, target
         self.array_of = SEEN.get(spec.windows.partition(":")[0], (operands, array))[1]
         self.products = None if spec.is_depthwise else Products(spec, target)
-        self.is_early = self.products is not None and is_early(self.products.schedule) and not _compares(spec)
+        able = self.products is not None and is_early(self.products.schedule)
+        self.is_early = able and not spec.kept and not _compares(spec)
 
     def __call__(self, work: Work) -> None:
         """See `Body`."""

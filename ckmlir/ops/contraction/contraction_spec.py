@@ -117,6 +117,8 @@ class ContractionSpec(Spec):
         chain: (0, 0) where C is stored. Else C is multiplied by a second matrix, `down`, before anything of it gets to
             memory (`ckmlir.ops.contraction.chain_kernel`): columns of that product that a step computes, and elements
             of which the length and the distance of rows of `down` are multiples.
+        kept: elements along K of which LDS keeps the scales of A's rows (`ckmlir.ops.contraction.kept_scales`); 0: each
+            step brings its own.
     """
 
     operator: str
@@ -149,6 +151,7 @@ class ContractionSpec(Spec):
     b_dtype: str = ""
     taken: str = ""
     chain: Annotated[tuple[int, int], Counts(any)] = (0, 0)
+    kept: Algorithm[int] = 0
 
     @property
     def name(self) -> str:
@@ -170,6 +173,7 @@ class ContractionSpec(Spec):
         if self.op:
             parts += [f"op{digest(self.op)}", *(text.replace(":", "") for text in self.side)]
         parts += [f"chain{by(self.chain)}"] * any(self.chain)
+        parts += [f"kept{self.kept}"] * (self.kept > 0)
         parts += [f"slices{by(self.slices)}"] * (math.prod(self.slices) > 1)
         return "_".join(parts + ([f"pad_{self.pad}"] if self.pad else []))
 

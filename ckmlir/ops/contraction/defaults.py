@@ -34,7 +34,7 @@ PREFERRED_PARTIAL = ("compv3",)
 """The same for partial sums that have accumulators of their own: with another buffer there is one workgroup a compute
 unit, and nothing multiplies while it scales. By the model, fp8 of 4096 x 4096 x 4096 with scales of 1x128 and 128x128
 takes 62.5 µs instead of 96.2 on gfx942, 42.8 instead of 77.7 on gfx950, one workgroup carried over to all (all sampled,
-60.3 on gfx950)."""
+60.3 on gfx950, and 53.7 since LDS keeps scales)."""
 COPIED = "async_late"
 """What large blocks have where both operands go straight to LDS as they lie: four waves read half as much of LDS as
 eight, and copies need no registers. By the model on gfx950, 4096 x 4096 x 4096 in cycles of eight waves with

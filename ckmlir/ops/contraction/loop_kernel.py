@@ -31,27 +31,55 @@ def contract(
     a: Operand,
     matrices: Sequence[Operand],
     begin: Amount,
-    end: Amount,
+    end: Scalar,
     schedule: Schedule,
     begun: Sequence[Carried] = (),
 ) -> list[Tile]:
     """A · Bᵀ for every matrix B, summed over [begin, end) of K: one block of accumulators each.
 
-    Stages: load, to_lds, from_lds, math. Operands lie in LDS under their names. Where the first step has `begun`
-    (`first_loads`), each loads for the one behind it, and the schedule has them run ahead an iteration less.
+    Where LDS keeps something of stretches of K, which begin at 0, that is put there before their steps. Where the first
+    step has `begun` (`first_loads`), each loads for the one behind it, and the schedule has them run ahead an iteration
+    less; then nothing is kept.
+    """
+    start, length = accumulation.start(), accumulation.stretch
+    if not length:
+        return _steps(accumulation, a, matrices, (begin, end), schedule, start, begun)
+    with loop(0, end, length, carry=start) as stretch:
+        accumulation.keep(stretch.index)
+        left = (end - stretch.index).minimum(length)
+        stretch.carry(*_steps(accumulation, a, matrices, (0, left), schedule, stretch.carried, behind=stretch.index))
+    results: list[Tile] = stretch.results
+    return results
+
+
+def _steps(
+    accumulation: Accumulation,
+    a: Operand,
+    matrices: Sequence[Operand],
+    between: tuple[Amount, Amount],
+    schedule: Schedule,
+    start: Sequence[Tile],
+    begun: Sequence[Carried] = (),
+    *,
+    behind: Scalar | None = None,
+) -> list[Tile]:
+    """The steps of `contract` from sums on; `between` is counted from `behind` on, if that is given.
+
+    Stages: load, to_lds, from_lds, math. Operands lie in LDS under their names.
     """
     product, waves, (bm, bn, bk) = accumulation.product, accumulation.waves, accumulation.block
-    start = accumulation.start()
+    begin, end = between
     last = begin + (end - begin - 1) // bk * bk if begun else end
     schedule = _one_later(schedule) if begun else schedule
     with loop(begin, end, bk, carry=[*start, *begun], schedule=schedule) as step:
         sums, there = step.carried[: len(start)], step.carried[len(start) :]
+        k = step.index if behind is None else step.index + behind
         with stage("load"):
-            found = _loads(accumulation, a, matrices, (step.index + bk).minimum(last) if begun else step.index)
+            found = _loads(accumulation, a, matrices, (k + bk).minimum(last) if begun else k)
         loaded, scales = _rebuilt(found, iter(there)) if begun else found
         with stage("to_lds"):
             held = [
-                to_lds(operand.prepared(tile, step.index), operand.name)
+                to_lds(operand.prepared(tile, k), operand.name)
                 for operand, tile in zip((a, *matrices), loaded, strict=True)
             ]
             scales = accumulation.hold(scales)

@@ -15,6 +15,7 @@ from ckmlir.ops.comparison import Array, Tolerance
 from ckmlir.ops.contraction.axes import axes_of
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
 from ckmlir.ops.contraction.defaults import default_mfma, other_blocks, plans
+from ckmlir.ops.contraction.kept_scales import with_kept_scales
 from ckmlir.ops.contraction.keys import PLAN_FIELDS, RENAMED
 from ckmlir.ops.contraction.parts import part_length, parts_of, parts_that_pay
 from ckmlir.ops.contraction.problem import REDUCTIONS, Problem
@@ -86,7 +87,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
         epilogue = problem.epilogue or default_epilogue(block, computed=problem.op not in ("", "acc"))
         computed = bool(problem.op) or problem.dtype == "f64"
         element = find_dtype(problem.computing if computed else problem.out).bytes
-        return ContractionSpec(
+        found = ContractionSpec(
             operator=self.name,
             dtype=problem.dtype,
             b_dtype=problem.b_dtype, taken=taken,
@@ -100,7 +101,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             windows=problem.windows_word,
             sources=problem.described_sources(),
             combine=problem.combine,
-            scaling=tuple(one.described for one in problem.scaling),
+            scaling=tuple(one.loaded_by(block[2]).described for one in problem.scaling),
             walk="grid",
             rows=(),
             sink=sink,
@@ -117,6 +118,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
             sparse=problem.index_align,
             index_order=problem.index_order,
         )
+        return with_kept_scales(found, problem, target)
 
     def validate(self, spec: ContractionSpec, target: Target) -> list[Reason]:
         return invalid_fields(spec, target)

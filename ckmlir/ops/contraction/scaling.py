@@ -7,7 +7,7 @@ example/ck_tile/38_block_scale_gemm, whose modes are rowcol, tensor, aquant, bqu
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -86,9 +86,18 @@ class ScaleSpec:
         """Whether matrix instructions that scale their operands can take it."""
         return (self.dtype, self.rows, self.group) == (POWERS, 1, SCALED_BLOCK)
 
+    def loaded_by(self, depth: int) -> ScaleSpec:
+        """As a step of so many elements along K loads them: a lane takes several only of the groups that it has."""
+        return self if self.group < depth else replace(self, align=1)
+
     def is_of_columns(self, length: int) -> bool:
         """Whether a block of so many columns of B takes several scales of a group."""
         return self.group > 0 and self.operand != "a" and self.rows % length > 0
+
+    @property
+    def is_of_rows(self) -> bool:
+        """Whether there is one for each row of A and group, and those of a row follow each other in memory."""
+        return self.operand == "a" and self.group > 0 and (self.rows, self.major) == (1, "k")
 
     def shape(self, rows: int, k: int) -> tuple[int, ...]:
         """Of the array, for an operand (rows, k): a number for each row, or for each row and group."""

@@ -5,196 +5,18 @@ of K, applied at the end.
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
-from typing import Any, Protocol
+from typing import Any
 
-from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.mma import Mma
 from ckmlir.dialect.mma_scales import scales_over
-from ckmlir.lang import Scalar, Tile, View, cast, insert_tile, join_axes, mma, slice_tile, stretch, to_lds, view
+from ckmlir.lang import Scalar, Tile, cast, insert_tile, mma, slice_tile, stretch, view
 from ckmlir.ops.contraction.accumulation_kernel import Accumulation, Sums
 from ckmlir.ops.contraction.contraction_spec import ContractionSpec
-from ckmlir.ops.contraction.numbers_kernel import Numbers
-from ckmlir.ops.contraction.rows_kernel import Following, Listed
-from ckmlir.ops.contraction.rows_kernel import Rows as RowsOf
+from ckmlir.ops.contraction.scale_sources_kernel import Columns, Place, Source, source_of
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.sparse_kernel import Indexed, index_view
 from ckmlir.ops.contraction.work_kernel import Work
 from ckmlir.targets.mfma import SCALED_BLOCK
-
-
-@dataclass(frozen=True)
-class Place(Numbers):
-    """Scales of an operand of a workgroup's block.
-
-    Attributes:
-        origin, length: rows of the block.
-        along: the axis of the block of C that they lie along.
-        lies: how the accumulators lie, and over how many waves.
-        index: which rows they are where a list tells; None where they follow each other.
-    """
-
-    origin: Scalar
-    length: int
-    along: int
-    lies: Distribution
-    index: Tile | None = None
-
-    def rows(self, seen: View) -> RowsOf:
-        """The block's rows of a view of all."""
-        if self.index is None:
-            return Following(seen, self.origin, self.length)
-        return Listed(seen, self.index)
-
-    def group(self, k: Scalar, number: int) -> Scalar:
-        """A group of the step at k; the last one for what lies beyond it, where A and B are zero."""
-        found: Scalar = k // self.spec.group + number
-        return found.minimum(self.groups - 1) if number else found
-
-    def of_groups(self, k: Scalar, count: int, lies: Distribution) -> Tile:
-        """The scales of the block's rows and of the step's groups, which follow each other in memory, in as few loads
-        as their alignment allows; `lies`: rows. Beyond the last group there are zeros, as in A and B.
-        """
-        first = (k // self.spec.group).multiple_of(count)
-        return self.rows(self.matrix()).load((first,), (count,), lies.expand(1, count))
-
-    def across(self) -> Distribution:
-        """How a number for each row lies, so that it meets the accumulators."""
-        return self.lies.reduce(1 - self.along)
-
-    def stretched(self, numbers: Tile, like: Tile) -> Tile:
-        """A number for each row, as a block."""
-        return stretch(numbers, 1 - self.along, like.lengths[1 - self.along])
-
-
-class Source(Protocol):
-    """Scales of groups of an operand: brought to a step, and applied to its partial sums."""
-
-    def load(self, k: Scalar, depth: int) -> Any:
-        """Those of the step at k, from memory."""
-
-    def hold(self, loaded: Any) -> Any:
-        """The same, put into LDS where they go through it."""
-
-    def read(self, held: Any) -> Any:
-        """The same, in registers."""
-
-    def of_piece(self, scales: Any, piece: int) -> Any:
-        """Those of the elements so far behind the step's first."""
-
-    def fold(self, factor: Any, scales: Any) -> Any:
-        """A factor of fewer numbers than the sums, and these scales where they are no more."""
-
-    def apply(self, partial: Tile, scales: Any) -> Tile:
-        """Partial sums times what `fold` has left out."""
-
-
-class Absent:
-    """No scales of groups."""
-
-    def load(self, k: Scalar, depth: int) -> Any:
-        """See `Source`."""
-        return 1.0
-
-    def hold(self, loaded: Any) -> Any:
-        """See `Source`."""
-        return loaded
-
-    def read(self, held: Any) -> Any:
-        """See `Source`."""
-        return held
-
-    def of_piece(self, scales: Any, piece: int) -> Any:
-        """See `Source`."""
-        return scales
-
-    def fold(self, factor: Any, scales: Any) -> Any:
-        """See `Source`."""
-        return factor
-
-    def apply(self, partial: Tile, scales: Any) -> Tile:
-        """See `Source`."""
-        return partial
-
-
-class Uniform(Absent):
-    """One scale for all rows of the block."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-
-    def load(self, k: Scalar, depth: int) -> Any:
-        """See `Source`."""
-        place, found = self.place, []
-        row = place.origin // place.spec.rows
-        for number in range(depth // place.spec.group):
-            group = place.group(k, number)
-            index = row * place.pitch + group if place.spec.major == "k" else group * place.pitch + row
-            found.append(place.pointer.scalar(index))
-        return found
-
-    def of_piece(self, scales: Any, piece: int) -> Any:
-        """See `Source`."""
-        return scales[piece // self.place.spec.group]
-
-    def fold(self, factor: Any, scales: Any) -> Any:
-        """See `Source`."""
-        return factor * scales
-
-
-class Rows(Absent):
-    """A scale for each row of A, from memory to the lanes that have the row's sums."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-
-    def load(self, k: Scalar, depth: int) -> Any:
-        """See `Source`."""
-        return self.place.of_groups(k, depth // self.place.spec.group, self.place.across())
-
-    def of_piece(self, scales: Any, piece: int) -> Any:
-        """See `Source`."""
-        return _of_group(scales, piece // self.place.spec.group)
-
-    def fold(self, factor: Any, scales: Any) -> Any:
-        """See `Source`."""
-        return cast(scales, "f32") * factor
-
-
-class Columns(Absent):
-    """A scale for each column of B: a lane has sums of many, so that all waves share them through LDS."""
-
-    def __init__(self, place: Place) -> None:
-        self.place = place
-
-    def load(self, k: Scalar, depth: int) -> Any:
-        """See `Source`."""
-        dealt_out = coalesced((self.place.length,), self.place.lies.waves, 0, 1)
-        return self.place.of_groups(k, depth // self.place.spec.group, dealt_out)
-
-    def hold(self, loaded: Any) -> Any:
-        """See `Source`."""
-        groups = (_of_group(loaded, number) for number in range(loaded.lengths[1]))
-        return [to_lds(cast(one, "f32"), self.place.spec.name) for one in groups]
-
-    def read(self, held: Any) -> Any:
-        """See `Source`."""
-        return [one.read(self.place.across()) for one in held]
-
-    def of_piece(self, scales: Any, piece: int) -> Any:
-        """See `Source`."""
-        return scales[piece // self.place.spec.group]
-
-    def apply(self, partial: Tile, scales: Any) -> Tile:
-        """See `Source`."""
-        found: Tile = partial * self.place.stretched(scales, partial)
-        return found
-
-
-def _of_group(scales: Tile, number: int) -> Tile:
-    """Of the scales of rows and groups those of a group."""
-    return join_axes(slice_tile(scales, 1, number, 1), 0)
 
 
 class GroupSums(Sums):
@@ -210,14 +32,22 @@ class GroupSums(Sums):
         b: Sequence[Source],
         *,
         halves: bool,
+        stretch: int,
     ) -> None:
         """`group`: elements along K of a partial sum; scales of A, and of each matrix B; `halves`: whether there are
-        partial sums of half the columns at a time, if there are so many.
+        partial sums of half the columns at a time, if there are so many; `stretch`: elements along K whose scales LDS
+        keeps, 0 for none.
         """
         super().__init__(product, waves, block, len(b))
+        self.stretch = stretch
         self.group, self.sources = group, [a, *b]
         self.columns = block[1] // 2 if halves and 2 * waves[1] * product.n <= block[1] else block[1]
         self.pieces = range(0, block[2], group)
+
+    def keep(self, k: Scalar) -> None:
+        """See `Accumulation`."""
+        for source in self.sources:
+            source.keep(k)
 
     def start(self) -> list[Tile]:
         """See `Accumulation`."""
@@ -305,12 +135,12 @@ def accumulation_of(spec: ContractionSpec, product: Mma, work: Work) -> Accumula
     if spec.scaled_by_instruction:
         first, *others = (places[operand] for operand in spec.tensors)
         return BlockScales(product, spec.waves, spec.block, first, others)
-    a, *b = (_source(places.get(operand)) for operand in spec.tensors)
+    a, *b = (source_of(places.get(operand), spec.kept) for operand in spec.tensors)
     # Scales of several groups that come as vectors, or of columns from LDS, are there at once: registers have room for
     # half the partial sums.
     vectors = all(one.spec.align * one.spec.group >= spec.block[2] for one in places.values())
     halves = spec.piece < spec.block[2] and (vectors or any(isinstance(one, Columns) for one in b))
-    return GroupSums(product, spec.waves, spec.block, spec.piece, a, b, halves=halves)
+    return GroupSums(product, spec.waves, spec.block, spec.piece, a, b, halves=halves, stretch=spec.kept)
 
 
 def scaled_totals(spec: ContractionSpec, product: Mma, work: Work, totals: Sequence[Tile]) -> list[Tile]:
@@ -334,14 +164,6 @@ def _whole(place: Place, like: Tile) -> Any:
         return place.pointer.scalar(0)
     numbers = place.rows(view(place.pointer, (place.size,), (1,))).load(lies=place.across())
     return place.stretched(numbers, like)
-
-
-def _source(place: Place | None) -> Source:
-    if place is None:
-        return Absent()
-    if place.spec.is_of_columns(place.length):
-        return Columns(place)
-    return Rows(place) if place.spec.rows % place.length else Uniform(place)
 
 
 def _places(spec: ContractionSpec, product: Mma, work: Work, chosen: Any) -> Mapping[str, Place]:

@@ -22,6 +22,7 @@ from ckmlir.ops.contraction.contraction_spec import (
     accumulator_type,
     computing_type,
 )
+from ckmlir.ops.contraction.kept_scales import LENGTHS
 from ckmlir.ops.contraction.scaling import ScaleSpec
 from ckmlir.ops.contraction.shuffle import COLUMNS
 from ckmlir.ops.contraction.side import NAMES, SideSpec
@@ -181,6 +182,8 @@ def _sources(spec: ContractionSpec) -> Iterator[Reason]:
 def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     """Whether scales are such, and steps of the loop and matrix instructions are of whole groups."""
     if not spec.scaling:
+        if spec.kept:
+            yield Reason("kept", spec.kept, "there are no scales", "expected 0")
         return
     try:
         scales = [ScaleSpec.parse(text) for text in spec.scaling]
@@ -190,6 +193,9 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     whole = spec.sink == "store" or spec.walk == "experts"  # there each part that memory adds is a result
     if spec.walk not in SCALED_WALKS or not whole or spec.merged or spec.sources or any(spec.chain):
         yield Reason("scaling", spec.scaling, "scales are of whole products of matrices", "expected split_k=1")
+    able = scales[0].is_of_rows and not spec.scaled_by_instruction and spec.sink == "store"
+    if spec.kept and (not able or spec.kept not in LENGTHS):
+        yield Reason("kept", spec.kept, "LDS keeps no such scales of A for so much of K", "expected 0")
     for group in sorted({one.group for one in scales if one.group}):
         if group > spec.block[2]:
             why = f"steps of {spec.block[2]} along K are less than a group of scales"

@@ -56,8 +56,6 @@ from ckmlir.targets import Target
 
 DTYPES = ("fp8", "bf8", "i8")
 B_TYPES = ("fp8", "bf8", *PACKED_INTEGERS)
-LONGEST_GROUP = 128
-"""Elements along K of the longest: those of a step."""
 GROUPS = {f"1x{length}": (1, length) for length in (32, 64, 128)}
 A_SCALES = {"tensor": (0, 0), "row": (1, 0), **GROUPS}
 B_SCALES = {"tensor": (0, 0), "column": (1, 0), **GROUPS, "128x128": (128, 128)}
@@ -177,8 +175,8 @@ def scale_of(
     pitch = least if values[key] is None else values[key]
     if pitch < least:
         raise RequestError(f"{key}={pitch}: rows of array {bare.name} have {least} elements; expected at least that")
-    # A lane takes several scales only of a row's groups, of which a step has several, and that follow each other.
-    wide = bare.rows == 1 and 0 < bare.group < LONGEST_GROUP and bare.major != "rows"
+    # A lane takes several scales only of a row's groups, where they follow each other.
+    wide = bare.rows == 1 and bare.group > 0 and bare.major != "rows"
     return replace(bare, pitch=pitch, align=alignment(find_dtype(dtype).bytes, pitch, least) if wide else 1)
 
 

@@ -1,0 +1,60 @@
+"""For how much of K a block keeps the scales of A's rows in LDS.
+
+Where the groups of a row follow each other in memory, a step takes 4 bytes of a cache line of every row, and the lines
+of the rows of two workgroups are all of L1: by the model, as much comes from L2 for scales as for an operand. So LDS
+takes those of many steps at a time, in whole lines.
+
+By the model on gfx950, fp8 with scales of 1x128 and 128x128, in cycles without this and with it: 4096 x 4096 x 4096
+144629, 128899; K of 7168 239913, 215879; 8192 x 8192 x 4096 571213, 505743. With K of 2048 it would be 72884, 74411,
+and with one workgroup a compute unit (1024 x 1024 x 4096) 41608, 43698; with scales of columns of B too, whose
+registers leave room for one workgroup, 212373, 215541. Where vector arithmetic converts sums, or elements of B, it
+would lose: 4096 x 4096 x 4096 in i8 153753, 166777, with B of i4 159349, 164933.
+"""
+
+from __future__ import annotations
+
+import math
+from dataclasses import replace
+
+from ckmlir.ops.contraction.block_resources import MOST_RESIDENT, block_resources
+from ckmlir.ops.contraction.contraction_spec import ContractionSpec, accumulator_type
+from ckmlir.ops.contraction.problem import Problem
+from ckmlir.ops.operator import ceil_div
+from ckmlir.targets import Target
+from ckmlir.targets.cdna import WAVE_SIZE
+
+LENGTHS = (4096, 8192)
+"""Elements along K: each stretch is a way into the loop and out of it."""
+LEAST_ROWS, LEAST_STEPS = 128, 32
+"""Of a block and of its loop, for which it pays to load scales before the first step."""
+MOST_LOADS = 16
+"""Of a lane for a stretch. Each has an offset, which stays in a register through the steps."""
+
+
+def with_kept_scales(spec: ContractionSpec, problem: Problem, target: Target) -> ContractionSpec:
+    """The kernel with a stretch that is all of K, or the longest, for which LDS has room beside another workgroup of
+    the compute unit; the kernel as it is where that does not pay.
+    """
+    if not _pays(spec, problem, target):
+        return spec
+    rows, of_a = spec.block[0], problem.scaling[0]
+    aligned = (of_a.described, *spec.scaling[1:])
+    whole = [length for length in LENGTHS if length >= problem.k]
+    for length in (*whole, *reversed(LENGTHS)):
+        loads = rows * length // of_a.group // (spec.wave_count * WAVE_SIZE) // of_a.align
+        found = replace(spec, kept=length, scaling=aligned)
+        if loads <= MOST_LOADS and MOST_RESIDENT * block_resources(found).lds <= target.lds_bytes:
+            return found
+    return spec
+
+
+def _pays(spec: ContractionSpec, problem: Problem, target: Target) -> bool:
+    """Whether there are such scales, steps enough, two workgroups a compute unit, and no other vector arithmetic."""
+    (rows, columns, depth), scaling = spec.block, problem.scaling
+    if not scaling or not scaling[0].is_of_rows or spec.scaled_by_instruction:
+        return False
+    converts = bool(spec.taken) or accumulator_type(spec.dtype) != "f32"
+    if converts or any(one.is_of_columns(columns) for one in scaling):
+        return False
+    blocks = ceil_div(problem.m, rows) * ceil_div(problem.n, columns) * math.prod(problem.batch)
+    return rows >= LEAST_ROWS and problem.k >= LEAST_STEPS * depth and blocks > target.compute_units
