@@ -34,8 +34,6 @@ READS = frozenset({READ})
 BEHIND = 4
 """Matrix instructions between the one that completes a sum and what takes the sum: they hide its latency, and no more
 sums than these have wait."""
-
-
 MOST_BESIDE = 64
 """Elements of a lane that are read from LDS for the sums of a step before its first product: behind the operands of the
 next step they would come last, and the sums wait for all. Of more, each is read where it is used: two matrices of fp8
