@@ -27,6 +27,14 @@ def suggest(name: object, choices: Iterable[str]) -> str:
     return f"known: {', '.join(known)}" if known else "none is known"
 
 
+def absent(error: ModuleNotFoundError) -> str:
+    """What is said of a package that is not installed. Raises the error where it is a module of ours."""
+    package = (error.name or "ckmlir").partition(".")[0]
+    if package == "ckmlir":
+        raise error
+    return f"{package} is not installed; `pip install {package}` provides it"
+
+
 def as_json(value: object) -> str:
     """What a file or a caller gave, for messages, as JSON writes it: text in quotes, nothing as null; shortened."""
     import json  # most commands meet no such error

@@ -13,7 +13,7 @@ import os
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from ckmlir.errors import suggest
+from ckmlir.errors import absent, suggest
 from ckmlir.runtime.device import Device, DeviceError
 from ckmlir.targets import Target, get_target
 
@@ -86,8 +86,10 @@ def _named(checks: str | Iterable[str]) -> frozenset[str]:
 
 
 def _simulator(target: Target, seed: int, checks: frozenset[str], jobs: int) -> Device:
-    from ckmlir.runtime.simulator_device import SimulatorDevice
-
+    try:
+        from ckmlir.runtime.simulator_device import SimulatorDevice
+    except ModuleNotFoundError as error:
+        raise DeviceError(f"the simulator: {absent(error)}") from None
     return SimulatorDevice(target, seed=seed, checks=checks, jobs=jobs)
 
 

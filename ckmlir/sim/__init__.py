@@ -14,11 +14,15 @@ Knows nothing of MLIR. `operation.py` and `semantics/` say what instructions com
 instruction's handler; `library.py` compiles handlers; `program.py`, `launch.py` and `scheduler.py` run kernels.
 """
 
-from ckmlir.sim.checks import Finding, parse_checks
-from ckmlir.sim.errors import CheckFailure, LaunchError, MissingInstruction, SimulationError, UnsupportedInstruction
-from ckmlir.sim.memory import DeviceMemory
-from ckmlir.sim.simulator import Simulator
-from ckmlir.sim.statistics import RunStatistics
+import importlib
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from ckmlir.sim.checks import Finding, parse_checks
+    from ckmlir.sim.errors import CheckFailure, LaunchError, MissingInstruction, SimulationError, UnsupportedInstruction
+    from ckmlir.sim.memory import DeviceMemory
+    from ckmlir.sim.simulator import Simulator
+    from ckmlir.sim.statistics import RunStatistics
 
 __all__ = [
     "CheckFailure",
@@ -32,3 +36,24 @@ __all__ = [
     "UnsupportedInstruction",
     "parse_checks",
 ]
+
+_PLACES = {
+    "CheckFailure": "errors",
+    "DeviceMemory": "memory",
+    "Finding": "checks",
+    "LaunchError": "errors",
+    "MissingInstruction": "errors",
+    "RunStatistics": "statistics",
+    "SimulationError": "errors",
+    "Simulator": "simulator",
+    "UnsupportedInstruction": "errors",
+    "parse_checks": "checks",
+}
+"""Name -> module, which is imported when the name is first asked for: decoding and static checks need no LLVM."""
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PLACES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
+    return found

@@ -13,7 +13,7 @@ from collections.abc import Sequence
 from typing import NoReturn, Protocol
 
 from ckmlir import __version__
-from ckmlir.errors import CkmlirError, suggest
+from ckmlir.errors import CkmlirError, absent, suggest
 from ckmlir.tools.interrupts import INTERRUPTED, prompt_interrupts
 from ckmlir.tools.output import BAD_REQUEST, PrintingParser, with_standard_output
 from ckmlir.tools.progress import begin_silence
@@ -90,6 +90,9 @@ def _status(words: list[str]) -> int:
 
         print(f"ckmlir: error: {str(error).removeprefix('error: ')}", file=sys.stderr)
         return DISAGREES if isinstance(error, KernelFault) else BAD_REQUEST
+    except ModuleNotFoundError as error:
+        print(f"ckmlir: error: {absent(error)}", file=sys.stderr)
+        return BAD_REQUEST
     except MemoryError:
         print("ckmlir: error: not enough memory for arrays of this size", file=sys.stderr)
         return BAD_REQUEST

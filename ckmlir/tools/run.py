@@ -20,7 +20,6 @@ from ckmlir.ops.plan import described
 from ckmlir.ops.special_values import KINDS, special_values
 from ckmlir.runtime import Device, FindingsFault, RunResult, check_outputs, open_device, run_operator
 from ckmlir.runtime.selection import DEVICES
-from ckmlir.runtime.simulator_device import SimulatorDevice
 from ckmlir.sim.checks import CHECKERS, Finding, parse_checks
 from ckmlir.tools.arrays import npy_bytes, read_array, read_assignments
 from ckmlir.tools.cli import DISAGREES, Parser
@@ -87,7 +86,10 @@ def _run(options: argparse.Namespace, request: Request, taken: Taken) -> int:
         raise CkmlirError("--trace: the trace is the simulator's; a GPU has none")
     chosen = "sim" if options.check or tracer else options.device
     device = open_device(chosen, target, seed=options.seed, checks=options.check, jobs=options.jobs)
-    if tracer and isinstance(device, SimulatorDevice):
+    if tracer:
+        from ckmlir.runtime.simulator_device import SimulatorDevice  # needs LLVM, which a GPU does without
+
+        assert isinstance(device, SimulatorDevice)
         device.observe(tracer)
 
     arrays = {name: read_array(path, specs[name], target) for name, path in given.items()}

@@ -5,12 +5,15 @@ from __future__ import annotations
 import argparse
 import re
 import sys
+from typing import TYPE_CHECKING
 
 import ml_dtypes
 import numpy.typing as npt
 
 from ckmlir.errors import CkmlirError
-from ckmlir.sim.debugging import Tracer
+
+if TYPE_CHECKING:
+    from ckmlir.sim.debugging import Tracer
 
 LIMIT = 200
 """Executions that are printed; the rest is counted."""
@@ -51,6 +54,8 @@ def make_tracer(options: argparse.Namespace) -> Tracer | None:
         )
     offset = int(place, 16) if re.fullmatch(r"0x[0-9a-fA-F]+", place) else place
     # Of several kernels that an operator launches only some may have the instruction.
+    from ckmlir.sim.debugging import Tracer
+
     read, written = _TYPES[dtypes[0]], _TYPES[dtypes[-1]]
     return Tracer(offset, read, waves=options.trace_waves, limit=LIMIT, required=False, result_dtype=written)
 

@@ -89,17 +89,35 @@ def test_the_same_kernels_make_the_same_bytes_in_any_order_by_any_number(file: P
     assert other.read_bytes() == file.read_bytes()
 
 
-def test_without_mlir_and_llvm(file: Path) -> None:
-    """Loading, choosing and making an executable; a device that only keeps account stands for a GPU."""
-    code = f"""
+BLOCKED = """
 import sys
 
 class Blocked:
     def find_spec(self, name, path=None, target=None):
         if name.partition(".")[0] in ("flydsl", "mlir", "llvmlite", "numba"):
-            raise ImportError(name)
+            raise ModuleNotFoundError(name, name=name)
 
 sys.meta_path.insert(0, Blocked())
+"""
+
+
+@pytest.mark.parametrize("device, message", [
+    ("hip", "device hip: no library: "), ("sim", "the simulator: llvmlite is not installed; `pip install llvmlite`"),
+])  # fmt: skip
+def test_commands_without_mlir_and_llvm(file: Path, tmp_path: Path, device: str, message: str) -> None:
+    """A GPU needs neither; of the simulator one line says what is missing."""
+    code = f"{BLOCKED}\nfrom ckmlir.tools.cli import main\nsys.exit(main(sys.argv[1:]))"
+    words = ["run", "softmax", "m=7", "n=100", "--arch", "gfx942", "--library", str(file), "--device", device]
+    environment = {**os.environ, "PYTHONPATH": str(ROOT), "CKMLIR_CACHE": "off", "ROCM_PATH": str(tmp_path)}
+    done = subprocess.run([sys.executable, "-c", code, *words], capture_output=True, text=True, env=environment)
+    assert done.returncode == 2 and done.stderr.startswith(f"ckmlir: error: {message}"), done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+def test_without_mlir_and_llvm(file: Path) -> None:
+    """Loading, choosing and making an executable; a device that only keeps account stands for a GPU."""
+    code = f"""
+{BLOCKED}
 from types import SimpleNamespace
 from ckmlir.dispatch import Dispatcher
 from ckmlir.dispatch.library import Library
