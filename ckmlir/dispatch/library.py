@@ -14,6 +14,7 @@ Code objects run as they are: neither MLIR nor LLVM is asked, nor are this packa
 from __future__ import annotations
 
 import contextlib
+import gc
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping
@@ -87,7 +88,8 @@ class Library:
         if hashlib.sha256(manifest).hexdigest() != header["sha256"]:
             raise LibraryError(f"{path} is damaged: its manifest has another digest than it says")
         try:
-            found = fields_of(json.loads(manifest), "manifest", {"toolchain": dict, "kernels": list})
+            with _nothing_collected():
+                found = fields_of(json.loads(manifest), "manifest", {"toolchain": dict, "kernels": list})
         except RequestError as error:
             raise LibraryError(f"{path}: {error}") from None
         return Library(path, found, start)
@@ -164,6 +166,19 @@ class Library:
     @cached_property
     def _found(self) -> Any:
         return self.find  # the same object each time
+
+
+@contextlib.contextmanager
+def _nothing_collected() -> Iterator[None]:
+    """No search for garbage in a `with` block: there is none in what a file is read to, and looking through the objects
+    of ten thousand kernels again and again takes longer than making them."""
+    was_on = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if was_on:
+            gc.enable()
 
 
 def _header(path: Path, line: bytes) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import hashlib
 import json
 import os
@@ -330,3 +331,32 @@ def test_a_library_is_read_without_making_kernels(tmp_path: Path, monkeypatch: p
     monkeypatch.setattr(Kernel, "from_dict", no_kernels)
     library = Library.load(path)
     assert len(library) == 1
+
+
+def test_nothing_is_collected_while_a_manifest_is_read(file: Path, tmp_path: Path) -> None:
+    """There is no garbage in it, and looking for some takes longer than reading ten thousand kernels."""
+    line, _, rest = file.read_bytes().partition(b"\n")
+    header = json.loads(line)
+    manifest, content = json.loads(rest[: header["manifest"]]), rest[header["manifest"] :]
+    row = json.dumps(manifest["kernels"][0])
+    names = (row.replace("#", f"#{number}", 1) for number in range(3000))
+    manifest["kernels"] = [json.loads(one) for one in names]
+    text = json.dumps(manifest).encode()
+    header |= {"manifest": len(text), "sha256": hashlib.sha256(text).hexdigest()}
+    (tmp_path / "many.ckl").write_bytes(json.dumps(header).encode() + b"\n" + text + content)
+    collections: list[str] = []
+
+    def note(phase: str, details: dict[str, int]) -> None:
+        collections.append(phase)
+
+    gc.collect()
+    gc.callbacks.append(note)
+    try:
+        library = Library.load(tmp_path / "many.ckl")
+    finally:
+        gc.callbacks.remove(note)
+    assert len(library) == 3000 and len(collections) <= 4 and gc.isenabled()
+    (tmp_path / "torn.ckl").write_bytes((tmp_path / "many.ckl").read_bytes()[:-1])
+    with pytest.raises(LibraryError, match="cut off"):
+        Library.load(tmp_path / "torn.ckl")
+    assert gc.isenabled()
