@@ -26,6 +26,7 @@ CASES: tuple[tuple[str, dict[str, Any]], ...] = (
     ("gfx942", {"n": 2, "c": 3, "k": 8, "image": (6, 9), "window": (2, 3), "pads": 0, "dtype": "i8", "split_k": 2}),
     ("gfx90a", {"n": 2, "c": 7, "k": 12, "image": (5, 6), "window": 3, "channels": "first", "dtype": "f32",
                 "op": "relu(acc + d0) + d1", "d_kind": "row,full"}),
+    ("gfx950", {"n": 1, "c": 10, "k": 256, "image": (4, 5), "window": 3, "pads": 1, "dtype": "bf16"}),
 )  # fmt: skip
 FEW = (0,)
 
@@ -68,6 +69,21 @@ def test_many_positions_of_odd_channels_are_filled() -> None:
     }  # fmt: skip
     for other in ({"n": 2}, {"c": 4}, {"c": 1}, {"g": 2}, {"window": 1, "pads": 0}, {"dilations": 2}):
         assert FORWARD.problem(**{**stem, **other}).multiplied is None
+
+
+def test_pairs_of_channels_are_filled_for_many_columns() -> None:
+    """Where that is faster by the model; then a lane loads four channels, or eight."""
+    target = get_target("gfx942")
+
+    def is_filled(c: int, k: int, dtype: str = "f16", **others: int) -> bool:
+        problem = FORWARD.problem(n=32, c=c, k=k, image=(112, 112), dtype=dtype, **others)
+        filled = problem.multiplied is not None
+        assert not filled or min(FORWARD.spec(problem, target).align[:2]) >= 4
+        return filled
+
+    assert is_filled(10, 256) and is_filled(62, 512, "bf16") and is_filled(26, 256)
+    assert not any(is_filled(*one) for one in ((10, 255), (34, 512), (70, 256), (6, 256), (12, 256), (10, 256, "f32")))
+    assert not is_filled(10, 256, strides=2) and is_filled(10, 256, window=2)
 
 
 @pytest.mark.parametrize(("operator", "keys", "block"), [

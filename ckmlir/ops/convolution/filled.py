@@ -1,12 +1,15 @@
-"""Images of an odd number of channels, filled up with zeros so that rows of a window are vectors.
+"""Images whose channels are no multiple of four, filled up with zeros so that rows of a window are vectors.
 
-Elements of such images can only be loaded one by one. Where windows of many positions meet them, they are copied first,
-to as many channels as a multiple of four, with the padding along the last dimension around them; weights alike. A row
-of a window is then contiguous, and the kernel takes it as channels of one place: of a convolution whose last dimension
-has a place for each position, as far apart as positions are, and windows of length 1.
+Elements of such images can only be loaded one by one, or in pairs. Where windows of many positions meet them, they are
+copied first, to as many channels as a multiple of four, with the padding along the last dimension around them; weights
+alike. A row of a window is then contiguous, and the kernel takes it as channels of one place: of a convolution whose
+last dimension has a place for each position, as far apart as positions are, and windows of length 1.
 
 By the model on gfx942, in us: 32 images of 224 x 224, 3 channels to 64 by 7 x 7 with strides, 42.4 as they are, 22.9
-filled, of which 5.5 fill the images.
+filled, of which 5.5 fill the images. Pairs of 16 bits pay for that where many columns are computed of few channels: 32
+images of 56 x 56 by 3 x 3, 10 to 256 channels 35.7 instead of 39.2 (gfx950 21.0 and 22.3, gfx90a 118.0 and 130.8), 26
+to 256 44.7 and 47.9, 62 to 256 58.9 and 65.9, but 34 to 256 52.6 and 51.1, 6 to 256 31.7 and 31.3, 18 to 128 22.5 and
+22.2; with strides of 2, 10 to 256 39.9 and 39.2; by 2 x 2 29.7 and 31.8.
 """
 
 from __future__ import annotations
@@ -24,6 +27,12 @@ from ckmlir.ops.steps import Workspace
 MULTIPLE = 4
 """Of channels: what a lane loads at a time."""
 LEAST_CHANNELS = 3
+LEAST_PAIRED = 10
+MOST_PAIRED = {0: 62, 4: 26}
+"""Channels in pairs for which it pays, by what is left of the filled ones by eight."""
+LEAST_COLUMNS = 256
+FEWEST = 4
+"""Places of a window of which channels are copied in pairs."""
 LEAST_POSITIONS = 1 << 15
 """Fewer do not make up for two launches more: 128 blocks of 256."""
 
@@ -39,10 +48,22 @@ class Filled:
     def of(shapes: Geometry, dtypes: tuple[str, str]) -> Filled | None:
         """Those that pay, if they are no larger than kernels address; None: a kernel takes arrays as they are."""
         found = Filled(shapes, dtypes)
-        single = shapes.g > 1 or shapes.c % 2 == 0 or shapes.c < LEAST_CHANNELS
-        if single or shapes.places == 1 or shapes.sliding.dilation[-1] > 1 or shapes.positions < LEAST_POSITIONS:
+        if shapes.g > 1 or shapes.positions < LEAST_POSITIONS or not found._is_worth_it:
+            return None
+        if shapes.places == 1 or shapes.sliding.dilation[-1] > 1:
             return None
         return found if "f64" not in dtypes and found.nbytes <= MAXIMUM_ARRAY_BYTES else None
+
+    @property
+    def _is_worth_it(self) -> bool:
+        """Whether loads that are longer save more than the copy takes, with as many positions as there have to be."""
+        channels, columns = self.shapes.c, self.shapes.k
+        if channels % 2:
+            return channels >= LEAST_CHANNELS
+        strided = any(stride > 1 for stride in self.shapes.sliding.stride)  # a copy of more than there are positions
+        if channels % MULTIPLE == 0 or find_dtype(self.dtypes[0]).bytes != 2 or strided or self.shapes.places < FEWEST:
+            return False
+        return LEAST_PAIRED <= channels <= MOST_PAIRED[self.channels % 8] and columns >= LEAST_COLUMNS
 
     @property
     def channels(self) -> int:
