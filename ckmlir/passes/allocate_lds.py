@@ -1,10 +1,12 @@
 """Give every LDS tensor a layout and a byte offset.
 
-Layouts come first, by the accesses that a tensor sees (`lds_layouts`). Then tensors that are never live together
-(`lds_liveness`) share bytes (`lds_placement`); those of one innermost loop only where there is no room otherwise, since
-waves then meet more often in every step. `lds_report` tells what came of it.
+Layouts come first, by the accesses that a tensor sees (`lds_layouts`); rows are padded only where LDS has room for it.
+Then tensors that are never live together (`lds_liveness`) share bytes (`lds_placement`); those of one innermost loop
+only where there is no room otherwise, since waves then meet more often in every step. `lds_report` tells what came of
+it.
 """
 
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -16,9 +18,9 @@ from ckmlir.dialect.types import LdsType, describe
 from ckmlir.mlir import ir
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.lds_layouts import access_of, choose_layout, is_known
-from ckmlir.passes.lds_liveness import interferences
-from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy
-from ckmlir.passes.walk import Blocks, expanded_functions, target_of
+from ckmlir.passes.lds_liveness import Together, interferences
+from ckmlir.passes.lds_placement import Buffer, aligned, extent, place, remedy, without_padding
+from ckmlir.passes.walk import expanded_functions, target_of
 from ckmlir.targets import Target
 
 LDS_BYTES = "ck.lds_bytes"
@@ -38,11 +40,19 @@ class AllocateLds(Pass):
         for function, blocks in expanded_functions(module, self.name):
             allocations = [op for block in blocks for op in block if op.name == "ck.lds_alloc"]
             target = target_of(function)
-            for op in allocations:
-                self._choose_layout(op, target)
-            self._place(function, blocks, allocations, target)
+            plain = {op: LdsLayout.parse(text_of(op, "layout")) for op in allocations}
+            buffers = _laid_out(plain, target, padding=self.padding)
+            live = interferences(function, blocks, buffers)
+            if not _fits(buffers, live, target) and _fits(without_padding(buffers), live, target):
+                buffers = _laid_out(plain, target, padding=False)
+            _place(function, allocations, buffers, live, target)
 
-    def _choose_layout(self, op: ir.Operation, target: Target) -> None:
+
+def _laid_out(
+    allocations: Mapping[ir.Operation, LdsLayout], target: Target, *, padding: bool
+) -> dict[ir.Value, Buffer]:
+    """What tensors take under the best layouts found for them, which they get; each has its plain one here."""
+    for op, plain in allocations.items():
         lds = describe(op.results[0].type)
         assert isinstance(lds, LdsType)
         users = [use.owner.operation for use in op.results[0].uses]
@@ -50,33 +60,40 @@ class AllocateLds(Pass):
         known = [user for user in users if is_known(user)]
         accesses = tuple(dict.fromkeys(map(access_of, known)))
         cell = max((len(registers_of(user)) for user in copies), default=0)
-        choice = choose_layout(
-            LdsLayout.parse(text_of(op, "layout")), accesses, bits(lds.element) // 8, target, self.padding, cell
-        )
+        choice = choose_layout(plain, accesses, bits(lds.element) // 8, target, padding, cell)
         op.attributes["layout"] = string(str(choice.layout))
         op.attributes[CONFLICTS] = integer(choice.conflicts)
+    return {op.results[0]: _buffer(op) for op in allocations}
 
-    def _place(self, function: ir.Operation, blocks: Blocks, allocations: list[ir.Operation], target: Target) -> None:
-        buffers = {op.results[0]: _buffer(op) for op in allocations}
-        together, apart = interferences(function, blocks, buffers)
-        placed = place(buffers, apart)
-        if extent(buffers, placed) > target.lds_bytes:
-            placed = place(buffers, together)
-        for op in allocations:
-            op.attributes["offset"] = integer(placed[op.results[0]])
-        total = extent(buffers, placed)
-        function.attributes[LDS_BYTES] = integer(total)
-        if total > target.lds_bytes:
-            notes = [
-                (f"{name_of(op)} takes {one.bytes} bytes at {placed[op.results[0]]}{_copies(op)}", op)
-                for op, one in zip(allocations, buffers.values(), strict=True)
-            ]
-            fail(
-                function,
-                f"needs {total} bytes of LDS, {target.name} has {target.lds_bytes}; "
-                + remedy(buffers, together, target.lds_bytes),
-                notes,
-            )
+
+def _fits(buffers: Mapping[ir.Value, Buffer], live: tuple[Together, Together], target: Target) -> bool:
+    return extent(buffers, place(buffers, live[0])) <= target.lds_bytes
+
+
+def _place(
+    function: ir.Operation, allocations: Sequence[ir.Operation], buffers: Mapping[ir.Value, Buffer],
+    live: tuple[Together, Together], target: Target,
+) -> None:  # fmt: skip
+    """Give every allocation an offset. PassFailure where LDS has no room."""
+    together, apart = live
+    placed = place(buffers, apart)
+    if extent(buffers, placed) > target.lds_bytes:
+        placed = place(buffers, together)
+    for op in allocations:
+        op.attributes["offset"] = integer(placed[op.results[0]])
+    total = extent(buffers, placed)
+    function.attributes[LDS_BYTES] = integer(total)
+    if total > target.lds_bytes:
+        notes = [
+            (f"{name_of(op)} takes {one.bytes} bytes at {placed[op.results[0]]}{_copies(op)}", op)
+            for op, one in zip(allocations, buffers.values(), strict=True)
+        ]
+        fail(
+            function,
+            f"needs {total} bytes of LDS, {target.name} has {target.lds_bytes}; "
+            + remedy(buffers, together, target.lds_bytes),
+            notes,
+        )
 
 
 def name_of(op: ir.Operation) -> str:

@@ -61,12 +61,17 @@ def _first_gap(taken: list[tuple[int, int]], size: int) -> int:
     return start
 
 
+def without_padding(buffers: Mapping[K, Buffer]) -> dict[K, Buffer]:
+    """The same buffers in rows without padding."""
+    return {key: replace(one, bytes=one.unpadded) for key, one in buffers.items()}
+
+
 def remedy(buffers: Mapping[K, Buffer], together: Mapping[K, AbstractSet[K]], limit: int) -> str:
     """The smallest change found after which buffers that take more than `limit` bytes would fit, in words.
 
-    In this order: no padding, fewer rotating buffers, smaller tensors with the buffers they have.
+    In this order: fewer rotating buffers, smaller tensors with the buffers they have.
     """
-    changes = (_without_padding(buffers), _with_fewer(buffers), _smaller(buffers))
+    changes = (_with_fewer(buffers), _smaller(buffers))
     for words, changed in (change for kind in changes for change in kind):
         needed = extent(changed, place(changed, together))
         if needed <= limit:
@@ -75,12 +80,6 @@ def remedy(buffers: Mapping[K, Buffer], together: Mapping[K, AbstractSet[K]], li
 
 
 Change = tuple[str, dict[K, Buffer]]
-
-
-def _without_padding(buffers: Mapping[K, Buffer]) -> Iterator[Change[K]]:
-    if any(one.bytes > one.unpadded for one in buffers.values()):
-        bare = {key: replace(one, bytes=one.unpadded) for key, one in buffers.items()}
-        yield "rows without padding (ck-allocate-lds{padding=false}), at the price of bank conflicts,", bare
 
 
 def _with_fewer(buffers: Mapping[K, Buffer]) -> Iterator[Change[K]]:

@@ -21,6 +21,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx942", {"b_dtype": "i4", "shuffled": 32, "zeros": 1}),
     ("gfx90a", {"dtype": "i8", "a_scale": "1x64", "b_scale": "1x128", "b_major": "rows", "op": "relu(gate) * up + d0"}),
     ("gfx942", {"m": 1, "n": 33, "k": 0, "a_scale": "tensor", "b_scale": "tensor"}),
+    ("gfx942", {"a_scale": "1x64", "b_scale": "1x32", "layout": "RRR", "schedule": "compv5"}),  # no LDS for padding
 ]  # fmt: skip
 
 

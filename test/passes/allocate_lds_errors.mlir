@@ -65,20 +65,6 @@ func.func @one_large(%v: vector<4xf32>) attributes {ck.waves = 1 : i32} {
 
 // -----
 
-!lds = !ck.lds<[512, 32], f32>
-module attributes {ck.target = "gfx942"} {
-// expected-error@+1 {{needs 67584 bytes of LDS, gfx942 has 65536; rows without padding (ck-allocate-lds{padding=false}), at the price of bank conflicts, would take 65536}}
-func.func @padded(%v: vector<1xf32>) attributes {ck.waves = 1 : i32} {
-  // expected-note@+1 {{'t' takes 67584 bytes at 0}}
-  %t = "ck.lds_alloc"() {layout = "lengths 512x32 order 0,1 pitch 32", name = "t"} : () -> !lds
-  "ck.lds_write"(%v, %t) {distribution = "d0: 256@y0 2@lane, d1: 32@lane", registers = array<i32: 0>} : (vector<1xf32>, !lds) -> ()
-  "ck.lds_read"(%t) {distribution = "d0: 8@y0 64@lane, d1: 32@y1", registers = array<i32: 0>} : (!lds) -> vector<1xf32>
-  return
-}
-}
-
-// -----
-
 module attributes {ck.target = "gfx942"} {
 // expected-error@+1 {{holds loops of stages; run ck-pipeline-loops before ck-allocate-lds}}
 func.func @loop(%n: i32) attributes {ck.waves = 1 : i32} {

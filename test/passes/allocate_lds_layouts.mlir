@@ -64,3 +64,20 @@ func.func @column_at_an_index(%v: vector<1xf32>, %i: i32) attributes {ck.waves =
   return
 }
 }
+
+// -----
+
+module attributes {ck.target = "gfx942"} {
+// Rows that padding would make too long for the chip's LDS are not padded.
+// CHECK-LABEL: func.func @no_room
+// CHECK-SAME: ck.lds_bytes = 65536
+// CHECK: conflict_cycles = {{[1-9]}}
+// CHECK-SAME: layout = "lengths 512x32 order 0,1 pitch 32
+// CHECK-NOT: pitch 33
+func.func @no_room(%v: vector<1xf32>) attributes {ck.waves = 1 : i32} {
+  %t = "ck.lds_alloc"() {layout = "lengths 512x32 order 0,1 pitch 32", name = "t"} : () -> !ck.lds<[512, 32], f32>
+  "ck.lds_write"(%v, %t) {distribution = "d0: 256@y0 2@lane, d1: 32@lane", registers = array<i32: 0>} : (vector<1xf32>, !ck.lds<[512, 32], f32>) -> ()
+  "ck.lds_read"(%t) {distribution = "d0: 8@y0 64@lane, d1: 32@y1", registers = array<i32: 0>} : (!ck.lds<[512, 32], f32>) -> vector<1xf32>
+  return
+}
+}

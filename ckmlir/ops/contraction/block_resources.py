@@ -63,8 +63,8 @@ def block_resources(spec: ContractionSpec) -> Resources:
         if path == "through":
             for width, align in _loaded(spec, tensor):
                 elements = share // spec.in_lds[place].bytes
-                own, few = elements * width // 4, elements * width // min(16, align * width)
-                moving += own + (sets - 1) * max(own, few)  # what waits is as it was loaded, in registers of its own
+                packed, few = elements * width // 4, elements * width // min(16, align * width)
+                moving += packed + (sets - 1) * max(packed, few)  # what waits is as it was loaded, in its own registers
                 loads += few
         elif path == "straight":
             moving += schedule.ahead_of("load") * own * k * spec.in_memory[place].bits / spec.in_lds[place].bits
@@ -75,7 +75,8 @@ def block_resources(spec: ContractionSpec) -> Resources:
     scales = [one for one in map(ScaleSpec.parse, spec.scaling) if one.group and not spec.scaled_by_instruction]
     partial = len(scales) > 0  # sums of a group beside those of all
     through = [schedule.buffers_of(one.name) for one in scales if one.is_of_columns(n)]
-    loop += sum(through) * n * SCALE_BYTES * (k // spec.piece)
+    copied = max(n, threads)  # waves that hold the same write a copy each
+    loop += sum(through) * copied * SCALE_BYTES * (k // spec.piece)
     loop += m * SCALE_BYTES * (spec.kept // scales[0].group) if spec.kept else 0
     if schedule.groups > 1:  # waves that take turns read those of columns in turns before the last
         columns = m * n // threads // max(m // (spec.waves[0] * spec.mfma[0]), 1)
