@@ -81,26 +81,44 @@ def paddings(place: Place) -> list[Step]:
 
 def before_the_end(place: Place, differing: Collection[int]) -> ir.Value | None:
     """A number that is negative where the element does not exist: how many elements are left behind it. None where
-    that does not say it alone, where no loop changes it, or not along a dimension where a thread's accesses differ.
+    that does not say it, where no loop changes it, or several dimensions, or not along a dimension where a thread's
+    accesses differ.
 
     Conditions of all these would be pairs of scalar registers, which LLVM makes all before the first is used. What a
-    loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest.
+    loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
+    dimensions leave is the same for the whole loop, and one sign says it of both.
     """
-    descriptor, symbols = place.ground.descriptor, place.ground.symbols
+    descriptor = place.ground.descriptor
     steps = [one for one in descriptor.predicates() if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
+    left = {step: found for step in steps if (found := _left_behind(step, place)) is not None}
+    changing = [step for step, (_, coordinate) in left.items() if coordinate.part(Rate.STEP).terms]
     along = {descriptor.tops[dim] for dim in differing}
-    if len(steps) != 1 or not isinstance(steps[0].transform, RightPad) or steps[0].uppers[0] not in along:
+    if len(left) < len(steps) or len(changing) != 1 or changing[0].uppers[0] not in along:
         return None
-    (coordinate,) = _compared(steps[0], place)
-    if not isinstance(coordinate, Index) or coordinate.negative.terms or not coordinate.part(Rate.STEP).terms:
-        return None
+    whole, coordinate = left.pop(changing[0])
     emit, moving = place.ground.state.emit, coordinate.part(Rate.STEP)
-    left = resolve(steps[0].transform.length, symbols) - 1 - (coordinate - moving)
     # What a loop changes comes apart, so that lanes keep the rest.
-    changed, constant = left.part(Rate.STEP), left.constant
+    rest = whole - coordinate + moving
+    changed, constant = rest.part(Rate.STEP), rest.constant
     come_to = emit.binary("minui", moving.emit(), emit.constant(LARGEST))
-    found = emit.binary("addi", (left - changed - constant).emit(), emit.binary("subi", changed.emit(), come_to))
-    return emit.binary("addi", found, emit.constant(constant)) if constant else found
+    found = emit.binary("addi", (rest - changed - constant).emit(), emit.binary("subi", changed.emit(), come_to))
+    if constant:
+        found = emit.binary("addi", found, emit.constant(constant))
+    for end, other in left.values():
+        found = emit.binary("ori", found, (end - other).emit())
+    return found
+
+
+def _left_behind(step: Step, place: Place) -> tuple[Index, Index] | None:
+    """The last number along a padding on the right, and an element's; None for other paddings, or where the element's
+    may be negative."""
+    if not isinstance(step.transform, RightPad):
+        return None
+    (coordinate,) = _compared(step, place)
+    if not isinstance(coordinate, Index) or coordinate.negative.terms:
+        return None
+    last = resolve(step.transform.length, place.ground.symbols) - 1
+    return (place.ground.state.emit.number(last) if isinstance(last, int) else last), coordinate
 
 
 def _compared(step: Step, place: Place) -> tuple[Index | int, ...]:

@@ -164,6 +164,40 @@ module attributes {ck.target = "gfx942"} {
 
 // -----
 
+// Rows that end behind 24 of 32 columns leave columns too, of which the loop changes nothing: both numbers have one sign.
+// CHECK-LABEL: llvm.func @rows_that_are_short
+// CHECK: ^bb1(%[[I:.*]]: i32):
+// CHECK: arith.minui %[[I]], %{{.*}} : i32
+// CHECK: %[[ROWS:.*]] = arith.addi %{{.*}}, %{{.*}} : i32
+// CHECK: %[[COLUMNS:.*]] = arith.subi
+// CHECK: %[[BOTH:.*]] = arith.ori %{{.*}}, %{{.*}} : i32
+// CHECK: %[[SIGN:.*]] = arith.andi %[[BOTH]], %{{.*}} : i32
+// CHECK: arith.ori %{{.*}}, %[[SIGN]] : i32
+// CHECK: rocdl.raw.ptr.buffer.load
+// CHECK-NOT: arith.cmpi
+// CHECK: arith.ori
+// CHECK: rocdl.raw.ptr.buffer.load
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 24], strides=[?1%8, 1]); d2 = right_pad(d0, length=?0, multiple=32); d3 = right_pad(d1, length=24, multiple=32); view(d2, d3) align 8">
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, 24], strides=[?1%8, 1]); d2 = right_pad(d0, length=?0, multiple=32); d3 = right_pad(d1, length=24, multiple=32); view(d2, d3) align 8", [32, 32]>
+module attributes {ck.target = "gfx942"} {
+  func.func @rows_that_are_short(%p: !llvm.ptr<1>, %m: i32, %pitch: i32, %c: i1) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %k = arith.constant 32 : i32
+    cf.br ^bb1(%zero : i32) {ck.advances = array<i32: 0>}
+  ^bb1(%i: i32):
+    %v = "ck.make_view"(%p, %m, %pitch) : (!llvm.ptr<1>, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %i, %zero) : (!view, i32, i32) -> !window
+    %t = "ck.load_fragment"(%w) {distribution = "d0: 2@y0 16@lane, d1: 4@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    %u = "ck.load_fragment"(%w) {distribution = "d0: 2@y0 16@lane, d1: 4@lane 8@y1", registers = array<i32: 8, 9, 10, 11, 12, 13, 14, 15>} : (!window) -> vector<8xf16>
+    %next = arith.addi %i, %k : i32
+    cf.cond_br %c, ^bb1(%next : i32), ^bb2 {ck.advances = array<i32: 0>}
+  ^bb2:
+    return
+  }
+}
+
+// -----
+
 // Where several lanes hold an element, only the first of them stores it.
 // CHECK-LABEL: llvm.func @copies
 // CHECK: arith.cmpi ult

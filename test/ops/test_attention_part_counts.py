@@ -79,6 +79,8 @@ SCALARS: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx90a", "fmha_fwd", {"b": 17, "h": 1, "sq": 1, "d": 256, "dropout": 0.1, "randval": 1}),
     ("gfx942", "fmha_fwd", {"seqlens_q": (100, 200), "seqlens_k": (100, 200), "mode": "group", "mask": "window:30,5,4",
                             "bias": "head", "sink": 1, "dropout": 0.2}),
+    ("gfx950", "fmha_fwd_splitkv", {"sq": 1, "sk": 512, "seqlens_k": (189,), "d": 136, "dtype": "f32",
+                                    "mask": "window:20,16,5"}),
     ("gfx90a", "hstu_attention", {"h": 16, "sq": 1, "d": 144, "dtype": "bf16", "context": 16, "dropout": 0.1,
                                   "randval": 1}),
 ]
