@@ -261,30 +261,53 @@ def test_what_lies_beside_operands_has_registers(chip: str, name: str, keys: dic
     agree(name, chip, **keys)
 
 
-KEPT: list[tuple[dict[str, Any], int]] = [
-    ({"m": 100, "n": 70, "k": 4300}, 4096),  # a stretch of all steps but two, groups that are not a multiple of four
-    ({"m": 100, "n": 130, "k": 8256, "dtype": "bf8", "a_scale": "1x64", "b_scale": "tensor", "ld_scale_a": 132}, 4096),
-    ({"m": 128, "n": 128, "k": 8320, "schedule": "compv4"}, 8192),
-    ({"m": 130, "n": 20, "k": 0, "lda": 128, "ldb": 128}, 4096),
-    ({"m": 72, "n": 200, "k": 300, "ldb": 304, "layout": "CCR", "out": "f32"}, 8192),
-]
+LARGE = {"m": 4096, "n": 4096, "k": 4096}
+
+
+@pytest.mark.parametrize(("chip", "keys", "kept"), [
+    ("gfx950", {}, 4096), ("gfx950", {"k": 7168, "dtype": "bf8"}, 8192),
+    ("gfx950", {"k": 16384, "layout": "RRR"}, 8192), ("gfx950", {"k": 4301}, 0), ("gfx950", {"k": 2048}, 0),
+    ("gfx950", {"m": 1024, "n": 1024}, 0), ("gfx942", {}, 0), ("gfx950", {"a_major": "rows"}, 0),
+    ("gfx950", {"b_scale": "1x128"}, 0), ("gfx950", {"a_scale": "1x64"}, 0), ("gfx950", {"dtype": "i8"}, 0),
+    ("gfx950", {"b_dtype": "i4"}, 0), ("gfx950", {"layout": "CRR"}, 0),
+])  # fmt: skip
+def test_which_scales_are_kept(chip: str, keys: dict[str, Any], kept: int) -> None:
+    """Where that pays, and LDS has room for two workgroups."""
+    target = get_target(chip)
+    assert QUANT.spec(QUANT.problem(**{**LARGE, **keys}), target).kept == kept
+
+
+KEPT: list[tuple[str, dict[str, Any], int]] = [
+    ("gemm_quant", {"m": 100, "n": 70, "k": 4300}, 4096),  # all steps but two, and groups not in fours
+    ("gemm_quant", {"m": 100, "n": 130, "k": 8256, "dtype": "bf8", "a_scale": "1x64", "ld_scale_a": 132}, 4096),
+    ("gemm_quant", {"m": 128, "n": 128, "k": 8320, "schedule": "compv4", "b_scale": "tensor"}, 8192),
+    ("gemm_quant", {"m": 130, "n": 20, "k": 0, "lda": 128, "ldb": 128}, 4096),
+    ("gemm_quant", {"m": 72, "n": 200, "k": 300, "ldb": 304, "layout": "CCR", "out": "f32"}, 8192),
+    ("gemm_quant", {"m": 100, "n": 70, "k": 4300, "shuffled": 32}, 4096),
+    ("gated_gemm_quant", {"m": 100, "n": 60, "k": 4300, "block": "128x64x128"}, 4096),
+    ("batched_gemm_quant", {"batch": 2, "m": 100, "n": 70, "k": 4300}, 4096),
+    ("grouped_gemm_quant", {"m": "100,130,20", "n": 140, "k": "4300,300,8320", "persistent": 1}, 4096),
+    ("grouped_gemm_quant", {"m": "100,130", "n": 70, "k": 4300, "persistent": 0}, 4096),
+    ("moe_gemm", {"t": 200, "e": 2, "topk": 1, "unit": 128, "n": 128, "k": 4300, "dtype": "fp8", "a_scale": "1x128",
+                  "b_scale": "128x128"}, 4096),
+]  # fmt: skip
 
 
 @pytest.mark.parametrize(
-    ("keys", "kept"), [KEPT[0], *(pytest.param(*case, marks=pytest.mark.full) for case in KEPT[1:])]
+    ("name", "keys", "kept"), [KEPT[0], *(pytest.param(*case, marks=pytest.mark.full) for case in KEPT[1:])]
 )
-def test_scales_of_many_steps_are_kept_in_lds(keys: dict[str, Any], kept: int) -> None:
+def test_scales_of_many_steps_are_kept_in_lds(name: str, keys: dict[str, Any], kept: int) -> None:
     """Under all checkers and proved, also where K is several stretches, or none."""
-    target = get_target("gfx950")
-    problem = QUANT.problem(**{"block": "128x128x128", **keys})
-    spec = QUANT.spec(problem, target)
-    scaling = (problem.scaling[0].described, *spec.scaling[1:])
-    spec = replace(spec, kept=kept, scaling=scaling)
-    assert spec.kept and QUANT.validate(spec, target) == [] and QUANT.mismatches(problem, spec, target) == []
-    bench = Workbench.of(QUANT, spec, target)
+    operator, target = find_operator(name), get_target("gfx950")
+    problem = operator.problem(**{"block": "128x128x128", **keys})
+    spec = replace(operator.spec(problem, target), kept=kept)
+    if name == "gemm_quant":
+        spec = replace(spec, scaling=(problem.scaling[0].described, *spec.scaling[1:]))
+    assert operator.validate(spec, target) == [] and operator.mismatches(problem, spec, target) == []
+    bench = Workbench.of(operator, spec, target)
     assert bench.compile(bench.schedule, code=False).findings == ()
-    arrays = QUANT.inputs(problem, target, seed=7)
+    arrays = operator.inputs(problem, target, seed=7)
     device = open_device("sim", target, seed=11, checks="all")
-    result = run_operator(QUANT, problem, arrays, target, device, spec=spec, guarded=True)
-    comparisons = check_outputs(QUANT, problem, arrays, result.outputs, target)
+    result = run_operator(operator, problem, arrays, target, device, spec=spec, guarded=True)
+    comparisons = check_outputs(operator, problem, arrays, result.outputs, target)
     assert comparisons and all(one.ok for one in comparisons), "; ".join(map(str, comparisons))
