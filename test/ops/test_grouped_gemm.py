@@ -173,10 +173,10 @@ def test_the_steady_loop_is_that_of_one_product(chip: str) -> None:
     assert names.index("ds_write_b128") < names.index("buffer_load_dwordx4")
 
 
-@pytest.mark.parametrize("persistent", [0, 1])
-def test_the_kernels_are_proved(persistent: int) -> None:
+@pytest.mark.parametrize("keys", [{"persistent": 0}, {"persistent": 1}, {"persistent": 1, "schedule": "v1"}])
+def test_the_kernels_are_proved(keys: dict[str, Any]) -> None:
     """The schedule of the loop in the loop over blocks, whose bounds come from memory."""
-    spec = GROUPED.spec(GROUPED.problem(m="64,300", persistent=persistent), GFX942)
+    spec = GROUPED.spec(GROUPED.problem(m="64,300", **keys), GFX942)
     bench = Workbench.of(GROUPED, spec, GFX942)
     assert bench.compile(bench.schedule, code=False).findings == ()
 

@@ -96,10 +96,13 @@ def _steps(
 
 def is_early(schedule: Schedule) -> bool:
     """Whether the loads of the first step can be on their way before the loop: they are in registers until they go to
-    LDS, and those of a step run ahead of it.
+    LDS, and those of a step run ahead of it; where the program orders the step, which joins what loads hand on behind
+    all that is listed, ahead of the writes to LDS too.
     """
+    least = schedule.ahead_of("to_lds") if schedule.order == "source" else 0
     aheads = [ahead for name, ahead in schedule.ahead if name.partition(".")[0] == "load"]
-    return {schedule.path, *dict(schedule.paths).values()} == {"through"} and bool(aheads) and all(aheads)
+    through = {schedule.path, *dict(schedule.paths).values()} == {"through"}
+    return through and bool(aheads) and min(aheads) > least
 
 
 def first_loads(
