@@ -11,7 +11,6 @@ from ckmlir.nn.calls import Call, constant, dtype_name
 from ckmlir.nn.dimensions import along, is_last
 from ckmlir.nn.given import Given, elements_in, pitch_of
 from ckmlir.nn.plain import checked, numbers, word
-from ckmlir.ops.quantization.blocks import BLOCKS
 from ckmlir.ops.request import whole
 from ckmlir.runtime.device import DeviceError
 
@@ -200,7 +199,7 @@ def quantize(
     """
     call = Call(stream)
     given = call.read("x", x)
-    rows, out, by = given.rows(), dtype_name("dtype", dtype), word("by", by, SHARED)
+    rows, out, by = given.rows(), dtype_name("dtype", dtype), word("by", by, _shared())
     if (smooth is not None and by != "row") or (scale is not None and (smooth is not None or by not in WHOLE)):
         raise DeviceError(f"by={by}: columns are scaled of rows only, scales given of rows and tensors; not both")
     if powers and by in WHOLE:
@@ -249,7 +248,7 @@ def dequantize(
     """
     call = Call(stream)
     given = call.read("q", q, packed)
-    rows, by = given.rows(), word("by", by, SHARED)
+    rows, by = given.rows(), word("by", by, _shared())
     n, stride = (elements_in(rows.dtype, one) for one in (rows.shape[1], pitch_of(rows)))
     keys = _sizes(rows) | {"n": n, "out": dtype_name("dtype", dtype), "block": by, "stride": stride}
     scales = call.read("scale", scale)
@@ -266,8 +265,13 @@ def dequantize(
 
 WHOLE = ("tensor", "row")
 """What scales that are given are of."""
-SHARED = (*WHOLE, *BLOCKS)
-"""What has a scale of its own."""
+
+
+def _shared() -> tuple[str, ...]:
+    """What may have a scale of its own."""
+    from ckmlir.ops.quantization.blocks import BLOCKS
+
+    return (*WHOLE, *BLOCKS)
 
 
 def _scales(call: Call, scale: Any, shape: tuple[int, ...]) -> Given | None:
