@@ -30,7 +30,7 @@ BLOCKS = (
     ((32, 64), (2, 2)), ((32, 64), (1, 4)), ((32, 128), (1, 4)), ((64, 64), (2, 2)), ((64, 128), (2, 2)),
 )  # fmt: skip
 """Rows and columns, and waves along them; with 128 and 256 bytes along K."""
-SCHEDULES = ("compv4", "mem3")
+SCHEDULES = ("compv4", "mem3", "v4", "compv3")
 SHAPES = "384x1536,1024x8192,2048x2048,4096x4096,8192x1536,8192x8192"
 
 

@@ -73,7 +73,14 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     # Few rows: blocks that share sums are as narrow as parts allow; others leave few compute units idle.
     ("gfx942", {"m": 28, "n": 384, "k": 1536}, "mem3", (16, 32, 128), (1, 2)),
     ("gfx942", {"m": 64, "n": 384, "k": 1536}, "compv4", (32, 32, 128), (2, 2)),
-    ("gfx942", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "mem3", (16, 16, 256), (1, 1)),
+    # Waves alone on their SIMDs: reads before products, or woven into long ones; several of a compute unit, and those
+    # that load two bytes: as others.
+    ("gfx942", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "v4", (16, 16, 256), (1, 1)),
+    ("gfx90a", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "compv3", (16, 16, 256), (1, 1)),
+    ("gfx90a", {"m": 16, "n": 4096, "k": 1536, "dtype": "i8"}, "mem3", (16, 64, 256), (1, 4)),
+    ("gfx942", {"m": 64, "n": 1024, "k": 1024}, "v4", (16, 16, 128), (1, 1)),
+    ("gfx942", {"m": 64, "n": 2048, "k": 1024}, "mem3", (16, 16, 128), (1, 1)),
+    ("gfx942", {"m": 64, "n": 1023, "k": 1023}, "mem3", (16, 16, 128), (1, 1)),
     ("gfx942", {"m": 1, "n": 8192, "k": 1536}, "mem3", (16, 16, 128), (1, 1)),
     ("gfx90a", {"m": 64, "n": 8192, "k": 1536}, "mem3", (16, 32, 64), (1, 2)),
     ("gfx90a", {"m": 16, "n": 4096, "k": 4096}, "mem3", (16, 64, 128), (1, 4)),
@@ -123,7 +130,7 @@ def test_an_open_schedule_is_never_worse_than_a_named_one(
     if not GEMM.validate(default(chip, **keys, schedule="compv3"), target):
         chosen = default(chip, **keys)
         assert GEMM.validate(chosen, target) == [] and block in (None, chosen.block)
-        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", "async_late", "mem3")
+        assert chosen.schedule in ("compv4", "compv3", "ping_pong", "ping_pong_async", "async_late", "mem3", "v4")
 
 
 def test_what_was_chosen_can_be_asked_and_named() -> None:

@@ -6,7 +6,7 @@ import itertools
 from collections.abc import Iterator
 
 from ckmlir.ops.contraction.parts import default_parts
-from ckmlir.ops.contraction.wishes import Plan, Wish, bits_of, elements_in
+from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
 
@@ -25,6 +25,13 @@ AHEAD = "mem3"
 schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192 x 1536 on gfx950 17066, 11309. Blocks
 of 32 rows whose sums workgroups share are alone on a compute unit, where two buffers are better: 64 x 1024 x 8192 on
 gfx90a 30595, 35500."""
+ALONE, PRODUCTS_HIDE, LONG_PRODUCTS = "v4", "compv3", 512
+"""What blocks of one wave or two take that are one for a compute unit at most: a wave is alone on its SIMD then, and
+waits for LDS and matrix instructions in turns where reads are woven in between, as `AHEAD` has it. So all of a step's
+reads come before its products, with four steps on their way; where the products of a step take so many cycles or more,
+reads are woven into these. By the model, cycles with `AHEAD`, `ALONE` and `PRODUCTS_HIDE`: i8 16 x 384 x 1536 on gfx942
+7279, 5759, 7179, on gfx950 7275, 5759, 7975, on gfx90a (512 cycles) 9035, 8571, 7023; f16 16 x 384 x 1024 on gfx942
+8447, 6327, 9019, on gfx90a 9023, 7587, 7815. By four waves i8 16 x 4096 x 1536 takes 12287, 12067, 12539 on gfx90a."""
 ONE_ROUND = 5 / 6
 """What a single round of blocks for half of the compute units or more is worth as a share of rounds that are full: it
 keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
@@ -49,7 +56,7 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as narrow as leaves so many, or
     `PARTS_TO_SPARE` of them and as many workgroups.
     Else each has all of K. Then as few compute units as possible idle in the last round; of such blocks those are
-    taken that are most, as far as LDS holds all of a compute unit's.
+    taken that are most, as far as LDS holds all of a compute unit's; waves alone on their SIMDs have `ALONE`.
     """
     if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
         return
@@ -69,7 +76,18 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
         able or [(_rows(wish), COLUMNS[-1], _depths(wish)[-1])],
         key=lambda one: (_worth(wish, one[0], one[1], target), _blocks(wish, one[0], one[1]), one[2]),
     )
-    yield from _plans(best, ahead)
+    yield from _plans(best, (*_alone(wish, best, target), *ahead))
+
+
+def _alone(wish: Wish, block: tuple[int, int, int], target: Target) -> tuple[str, ...]:
+    """The schedule of waves that are alone on their SIMDs, if those of such blocks are."""
+    rows, columns, depth = block
+    narrow = wish.partial or wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows
+    if narrow or columns > 2 * LOW or _blocks(wish, rows, columns) > target.compute_units:
+        return ()
+    able = target.mfmas(wish.dtype)
+    cycles = 2 * LOW * LOW * depth * target.simds / target.mfma_rate(able[0]) if able else 0
+    return (PRODUCTS_HIDE if cycles >= LONG_PRODUCTS else ALONE,)
 
 
 def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
