@@ -46,6 +46,9 @@ TURNS = "qr_async_ping_pong"
     ("gfx942", {**MANY, "mask": "top_left", "d": 64}, "qr_woven"),
     ("gfx950", {**MANY, "mask": "window:600,0"}, "qr_woven_async"),
     ("gfx950", {**MANY, "mask": "window:128,0"}, "qr"),
+    ("gfx950", {**MANY, "mask": "window:255,0", "d": 64}, "qr_woven_async"),
+    ("gfx950", {**MANY, "mask": "window:255,0,4", "d": 64}, "qr"),
+    ("gfx950", {**MANY, "mask": "window:255,0"}, "qr"),
     ("gfx942", {**MANY, "mask": "window:600,0"}, "qr"),
     ("gfx942", {**MANY, "sq": 2432}, "qr"),  # 304 workgroups of four waves, one for every compute unit
     ("gfx942", {**MANY, "sq": 2433, "sk": 4096}, "qr_woven"),

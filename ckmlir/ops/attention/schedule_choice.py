@@ -19,6 +19,8 @@ WOVEN_TILES = (64, 128)
 WOVEN_KEYS, WOVEN_WINDOW = 128, {WOVEN: 1024, WOVEN_COPIES: 512}
 """Keys from which on it is the faster one, its long prologue included; and the width of a window from which on, of
 which a workgroup's queries attend to a part each."""
+WINDOW_OF_CHANNELS = 4
+"""Such a width for each channel, where copies to LDS weave and waves branch around all of the mask."""
 WOVEN_BYTES_KEYS, DEEP = 512, 64
 """Keys from which on weaving pays for 8-bit types."""
 SLACK = 8.0
@@ -52,11 +54,18 @@ def woven(tile: int, reach: int, mask: str, *, whole: bool, plain: int, target: 
         plain: workgroups of half as many queries.
     """
     name = WOVEN_COPIES if target.has("lds_transpose_read") else WOVEN
-    if tile not in WOVEN_TILES or reach < (WOVEN_KEYS if mask in ("none", "causal") else WOVEN_WINDOW[name]):
+    if tile not in WOVEN_TILES or reach < _least_reach(name, tile, mask):
         return []
     several = whole and ceil_div(plain, 2) > target.compute_units
     fits = name == WOVEN_COPIES or tile < WOVEN_TILES[-1] or mask == "none" or (mask == "causal" and several)
     return [name] if fits else []
+
+
+def _least_reach(name: str, tile: int, mask: str) -> int:
+    """Keys that a query has to attend to at most for the schedule to pay."""
+    if mask in ("none", "causal"):
+        return WOVEN_KEYS
+    return WINDOW_OF_CHANNELS * tile if (name, mask) == (WOVEN_COPIES, "window") else WOVEN_WINDOW[name]
 
 
 def woven_bytes(tile: int, reach: int, mask: str, depth: int) -> list[str]:
