@@ -120,6 +120,7 @@ def test_help_shows_the_arrays_of_the_keys_given(capsys: pytest.CaptureFixture[s
         ("run gemm m=2000000000 --arch gfx942", "kernels address at most"),
         ("run gemm dtype=f8 --arch gfx942", "dtype=f8: expected f16|bf16|fp8|bf8|i8"),
         ("run gemm dtype=fp8 --arch gfx90a", "gfx90a has no fp8 MFMA"),
+        ("run fmha_fwd dtype=fp8 --arch gfx90a", "dtype=fp8: gfx90a has no fp8 MFMA (fp8 matrix"),
         ("run gemm mfma=32x32x16 --arch gfx942", "gfx942 has no 32x32x16 MFMA for f16"),
         ("run gemm block=512x256x64 --arch gfx942", "needs 98304 bytes of LDS; gfx942 has 65536"),
         ("run gemm block=512x256x8 wave=4x2 epilogue=direct --arch gfx942", "registers a work-item"),

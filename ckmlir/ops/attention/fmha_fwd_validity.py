@@ -136,7 +136,10 @@ def _matrix_instruction(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
         target.find_mfma(by(spec.mfma), spec.dtype)
     except TargetError as error:
         why, _, right = str(error).partition("; ")
-        yield Reason("mfma", spec.mfma, why, right)
+        if target.mfmas(spec.dtype):
+            yield Reason("mfma", spec.mfma, why, right)
+        else:
+            yield Reason("dtype", spec.stored or spec.dtype, why, "expected a dtype that the chip multiplies")
         return
     try:
         _, _, deep = shape_for_values(spec.mfma, spec.dtype, spec.values, target)
