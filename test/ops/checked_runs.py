@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
 from typing import Any
@@ -73,3 +73,19 @@ def findings(
     except FindingsFault as fault:
         return fault.findings
     return ()
+
+
+def usual_way(loop: Sequence[Instruction]) -> list[Instruction]:
+    """What a wave comes by in a turn of a steady loop where it branches around all that it may, such as rescaling."""
+    found: list[Instruction] = []
+    beyond = 0
+    for one in loop:
+        if one.address < beyond:
+            continue
+        found.append(one)
+        if one.mnemonic == "s_cbranch_vccz":
+            assert one.branch_target is not None
+            if one.branch_target <= one.address:
+                break
+            beyond = one.branch_target
+    return found

@@ -11,7 +11,7 @@ from functools import lru_cache
 from typing import Any
 
 import pytest
-from checked_runs import compiled
+from checked_runs import compiled, usual_way
 from operator_runner import outcome
 
 from ckmlir.codeobject import CodeObject
@@ -155,13 +155,13 @@ def test_machine_code_of_direct_copies(chip: str, schedule: str, copies: int, wi
 
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("chip", "schedule", "vector", "barriers", "waits"), [
-    ("gfx942", "qr_woven", 230, 1, 52), ("gfx950", "qr_woven_async", 335, 2, 62),
+    ("gfx942", "qr_woven", 230, 1, 52), ("gfx950", "qr_woven_async", 280, 2, 62),
 ])  # fmt: skip
 def test_machine_code_of_woven_loops(chip: str, schedule: str, vector: int, barriers: int, waits: int) -> None:
-    """For 64 matrix instructions at most so much of the others; and the exponentials stand between them, a few behind
-    each, not in one block.
+    """For 64 matrix instructions at most so much of the others, without what waves branch around; and the exponentials
+    stand between them, a few behind each, not in one block.
     """
-    code = instructions(chip, schedule, "bf16")
+    code = usual_way(instructions(chip, schedule, "bf16"))
     names = [one.mnemonic for one in code]
     matrix = [place for place, name in enumerate(names) if name.startswith("v_mfma")]
     tiles = len(matrix) // 64
