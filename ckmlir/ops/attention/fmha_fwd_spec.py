@@ -321,7 +321,7 @@ def proposed_specs(
         candidates += [
             kernel(name, waves * rows, keys, waves, rows, own, 1)
             for waves, rows, keys in itertools.product(
-                _waves(name, named=bool(schedule)), rows_of, _key_blocks(name, max(d, dv), parts, source)
+                _waves(name, alone=bool(schedule) and not deep), rows_of, _key_blocks(name, max(d, dv), parts, source)
             )
         ]
     return candidates
@@ -351,13 +351,14 @@ def axes_of(dtype: str, target: Target) -> dict[str, Sequence[object]]:
     return {"block": tuple(blocks), "waves": waves, "mfma": tuple(shapes), "schedule": tuple(SCHEDULES)}
 
 
-def _waves(schedule: str, *, named: bool) -> list[int]:
+def _waves(schedule: str, *, alone: bool) -> list[int]:
     """How many waves workgroups may have, the best first: one for every SIMD, in as many groups as take turns. Where
     arithmetic is woven between matrix instructions two share a SIMD, so that one fills what waits of the other leave;
-    `named` by a request it takes one, too, which has twice the registers and half as many queries."""
+    `alone`, as a request that names the schedule may have it, one takes a SIMD, too, which has twice the registers and
+    half as many queries. (Not with instructions that scale: with 256 channels 111 registers were spilled.)"""
     parsed = parse_schedule(SCHEDULES[schedule])
     if parsed.order == "weave":
-        return [2 * WAVES, WAVES] if named else [2 * WAVES]
+        return [2 * WAVES, WAVES] if alone else [2 * WAVES]
     return [parsed.groups * WAVES]
 
 
