@@ -178,16 +178,17 @@ def test_parts_by_default() -> None:
         assert isinstance(spec, ContractionSpec)
         return spec.sink, GEMM.launch(problem, spec, GFX942).grid[2]
 
-    assert sink(m=28, n=384, k=1536) == ("partial", 12)
+    assert sink(m=28, n=384, k=4096) == ("partial", 16)
+    assert sink(m=28, n=384, k=1536) == ("store", 1)
     assert sink(m=16, n=1024, k=8192)[0] == "partial"
-    assert sink(m=28, n=384, k=1536, split_k=1) == ("store", 1)
-    assert sink(m=28, n=384, k=1536, reduction="atomic")[0] == "atomic"
+    assert sink(m=28, n=384, k=4096, split_k=1) == ("store", 1)
+    assert sink(m=28, n=384, k=4096, reduction="atomic")[0] == "atomic"
     for keys in ({"m": 1024, "n": 1024, "k": 1024}, {"m": 64, "n": 64, "k": 512}, {"m": 4096, "n": 4096, "k": 8192}):
         assert sink(**keys) == ("store", 1)
     block = (64, 64)
     assert default_parts(block, 0, 1000, GFX942) > 1
     assert default_parts(block, 304, 1000, GFX942) == default_parts(block, 1, 0, GFX942) == 1
-    problem = GEMM.problem(m=28, n=384, k=1536)
+    problem = GEMM.problem(m=28, n=384, k=4096)
     assert GEMM.chosen(problem, GEMM.spec(problem, GFX942))["reduction"] == "workspace"
 
 

@@ -71,8 +71,11 @@ def default(chip: str, **keys: Any) -> ContractionSpec:
     ("gfx950", {**LARGE, "schedule": "straight"}, "straight", (128, 128, 64), (2, 2)),  # B does not go through LDS
     ("gfx950", {**LARGE, "schedule": "async"}, "async", (128, 128, 64), (2, 2)),  # three large buffers do not fit
     # Few rows: blocks that share sums are as narrow as parts allow; others leave few compute units idle.
-    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "mem3", (16, 32, 128), (1, 2)),
-    ("gfx942", {"m": 64, "n": 384, "k": 1536}, "compv4", (32, 32, 128), (2, 2)),
+    ("gfx942", {"m": 16, "n": 1024, "k": 8192}, "mem3", (16, 32, 128), (1, 2)),
+    ("gfx942", {"m": 28, "n": 384, "k": 4096}, "mem3", (16, 64, 128), (1, 4)),
+    ("gfx942", {"m": 64, "n": 384, "k": 4096}, "compv4", (32, 64, 128), (2, 2)),
+    ("gfx942", {"m": 28, "n": 384, "k": 1536}, "v4", (16, 16, 128), (1, 1)),  # sums are too short to share
+    ("gfx90a", {"m": 28, "n": 384, "k": 1536}, "mem3", (16, 64, 128), (1, 4)),
     # Waves alone on their SIMDs: reads before products, or woven into long ones; several of a compute unit, and those
     # that load two bytes: as others.
     ("gfx942", {"m": 28, "n": 384, "k": 1536, "dtype": "i8"}, "v4", (16, 16, 256), (1, 1)),

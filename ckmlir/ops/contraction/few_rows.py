@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.parts import default_parts
+from ckmlir.ops.contraction.parts import READS_FIRST, READS_FIRST_TO_SAVE, default_parts
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
@@ -25,13 +25,14 @@ AHEAD = "mem3"
 schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192 x 1536 on gfx950 17066, 11309. Blocks
 of 32 rows whose sums workgroups share are alone on a compute unit, where two buffers are better: 64 x 1024 x 8192 on
 gfx90a 30595, 35500."""
-ALONE, PRODUCTS_HIDE, LONG_PRODUCTS = "v4", "compv3", 512
+ALONE, PRODUCTS_HIDE, LONG_PRODUCTS, SHORT_PRODUCTS = READS_FIRST, "compv3", 512, 128
 """What blocks of one wave or two take that are one for a compute unit at most: a wave is alone on its SIMD then, and
 waits for LDS and matrix instructions in turns where reads are woven in between, as `AHEAD` has it. So all of a step's
 reads come before its products, with four steps on their way; where the products of a step take so many cycles or more,
 reads are woven into these. By the model, cycles with `AHEAD`, `ALONE` and `PRODUCTS_HIDE`: i8 16 x 384 x 1536 on gfx942
 7279, 5759, 7179, on gfx950 7275, 5759, 7975, on gfx90a (512 cycles) 9035, 8571, 7023; f16 16 x 384 x 1024 on gfx942
-8447, 6327, 9019, on gfx90a 9023, 7587, 7815. By four waves i8 16 x 4096 x 1536 takes 12287, 12067, 12539 on gfx90a."""
+8447, 6327, 9019, on gfx90a 9023, 7587, 7815. By four waves i8 16 x 4096 x 1536 takes 12287, 12067, 12539 on gfx90a.
+Where a step's products are short, parts of K have to save more."""
 ONE_ROUND = 5 / 6
 """What a single round of blocks for half of the compute units or more is worth as a share of rounds that are full: it
 keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
@@ -61,10 +62,18 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
     if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
         return
     ahead = schedules if wish.partial or wish.compares_rows else (AHEAD, *schedules)
-    shared = _shared(wish, target)
+    own = _own_sums(wish, target)
+    cycles = _alone(wish, own, target)
+    shared = _shared(wish, target, READS_FIRST_TO_SAVE if 0 < cycles <= SHORT_PRODUCTS else STEPS_TO_SAVE)
     if shared is not None:
         yield from _plans(shared, ahead if shared[0] == LOW else schedules)
         return
+    alone = (PRODUCTS_HIDE if cycles >= LONG_PRODUCTS else ALONE,) if cycles else ()
+    yield from _plans(own, (*alone, *ahead))
+
+
+def _own_sums(wish: Wish, target: Target) -> tuple[int, int, int]:
+    """The block that has all of K."""
     able = [
         (rows, columns, depth)
         for rows, columns in itertools.product((LOW, HIGH) if wish.m > HIGH else (LOW,), COLUMNS)
@@ -72,32 +81,30 @@ def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator
         if ceil_div(_blocks(wish, rows, columns), target.compute_units) * (rows + columns) * depth * bits_of(wish.dtype)
         <= target.lds_bytes * 8
     ]
-    best = max(
+    return max(
         able or [(_rows(wish), COLUMNS[-1], _depths(wish)[-1])],
         key=lambda one: (_worth(wish, one[0], one[1], target), _blocks(wish, one[0], one[1]), one[2]),
     )
-    yield from _plans(best, (*_alone(wish, best, target), *ahead))
 
 
-def _alone(wish: Wish, block: tuple[int, int, int], target: Target) -> tuple[str, ...]:
-    """The schedule of waves that are alone on their SIMDs, if those of such blocks are."""
+def _alone(wish: Wish, block: tuple[int, int, int], target: Target) -> float:
+    """Cycles of the matrix instructions of a step, where waves of such blocks are alone on their SIMDs; else 0."""
     rows, columns, depth = block
     narrow = wish.partial or wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows
-    if narrow or columns > 2 * LOW or _blocks(wish, rows, columns) > target.compute_units:
-        return ()
     able = target.mfmas(wish.dtype)
-    cycles = 2 * LOW * LOW * depth * target.simds / target.mfma_rate(able[0]) if able else 0
-    return (PRODUCTS_HIDE if cycles >= LONG_PRODUCTS else ALONE,)
+    if narrow or not able or columns > 2 * LOW or _blocks(wish, rows, columns) > target.compute_units:
+        return 0
+    return 2 * LOW * LOW * depth * target.simds / target.mfma_rate(able[0])
 
 
-def _shared(wish: Wish, target: Target) -> tuple[int, int, int] | None:
-    """The block where workgroups share its sums; None where that does not pay."""
+def _shared(wish: Wish, target: Target, to_save: int) -> tuple[int, int, int] | None:
+    """The block where workgroups share its sums; None where that does not pay, by so many steps of 128 bytes."""
     rows, depth = _rows(wish), _depths(wish)[0]
     steps, bytes_ = ceil_div(wish.k, depth), depth * bits_of(wish.dtype) // 8
     blocks = {one: _blocks(wish, rows, one) for one in COLUMNS}
     parts = {one: default_parts((rows, one), blocks[one], steps, target, bytes_) for one in COLUMNS}
     most = parts[COLUMNS[-1]]
-    if (steps - ceil_div(steps, most)) * bytes_ < STEPS_TO_SAVE * 128:
+    if (steps - ceil_div(steps, most)) * bytes_ < to_save * 128:
         return None
 
     def pays(columns: int) -> bool:

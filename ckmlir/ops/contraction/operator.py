@@ -63,7 +63,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         for plan in plans(wish_of(problem, target), target):
-            for sink in _sinks(problem, plan.block, target):
+            for sink in _sinks(problem, plan.block, plan.schedule, target):
                 yield self.planned(problem, plan, sink, target)
 
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
@@ -348,12 +348,12 @@ def real_type(problem: Problem) -> Callable[[float], np.float32 | np.float64]:
     return f64 if problem.computing == "f64" else f32
 
 
-def _sinks(problem: Problem, block: tuple[int, int, int], target: Target) -> Iterator[str]:
+def _sinks(problem: Problem, block: tuple[int, int, int], schedule: str, target: Target) -> Iterator[str]:
     """What may become of the sums, the best first: parts where they are asked for, or pay."""
     if 0 in (problem.m, problem.n):
         yield "store"
         return
-    split = problem.split_k or parts_that_pay(problem, block, target)
+    split = problem.split_k or parts_that_pay(problem, block, schedule, target)
     if split > 1:
         yield REDUCTIONS[problem.reduction or "workspace"]
     if split == 1 or (problem.split_k is None and problem.longest_part is None):
