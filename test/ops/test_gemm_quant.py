@@ -243,6 +243,7 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx942", "gemm_quant", {"m": 144, "n": 150, "k": 320, "layout": "CCR", "shuffled": 32}),
     ("gfx942", "mx_gemm", {"m": 144, "n": 160, "k": 300, "layout": "CRR", "b_major": "rows", "dtype": "bf8"}),
     ("gfx950", "mx_gemm", {"m": 131, "n": 127, "k": 201, "layout": "RRR"}),
+    ("gfx942", "gemm_quant", {"m": 150, "n": 130, "k": 333, "layout": "CCR", "b_scale": "1x128"}),
     ("gfx950", "gated_gemm_quant", {"m": 70, "n": 130, "k": 147, "a_scale": "1x128"}),
     ("gfx942", "gemm_multi_abd", {"m": 140, "n": 70, "k": 135, "dtype": "i8", "layout": "RRR", "a_types": "f16,i32"}),
 ]

@@ -259,7 +259,7 @@ def _crowded(wish: Wish, size: int, schedule: str, target: Target) -> Iterator[P
     elif groups or narrow or (wish.partial and straight and wish.layout[0] == "C"):
         columns = NARROW if groups and wish.layout[:2] == "RC" and wish.column_scales else 0
         yield Plan(schedule, (size, size, depth), TALL_WAVES, columns)
-        if groups and wish.column_scales:
+        if (groups or narrow) and wish.column_scales:
             yield small
 
 
