@@ -79,14 +79,14 @@ def paddings(place: Place) -> list[Step]:
     return [step for step in place.ground.descriptor.predicates() if not _holds_nothing(step, place)]
 
 
-def before_the_end(place: Place, differing: Collection[int]) -> ir.Value | None:
-    """A number that is negative where the element does not exist: how many elements are left behind it. None where
-    that does not say it, where no loop changes it, or several dimensions, or not along a dimension where a thread's
-    accesses differ.
+def before_the_end(place: Place, differing: Collection[int]) -> list[ir.Value] | None:
+    """Numbers of which one is negative where the element does not exist: how many elements are left behind it along
+    each dimension. None where that does not say it, where no loop changes any, or several, or not along a dimension
+    where a thread's accesses differ.
 
     Conditions of all these would be pairs of scalar registers, which LLVM makes all before the first is used. What a
     loop has come to is a number of 31 bits at most, as lengths are; a negative one counts as the largest. What other
-    dimensions leave is the same for the whole loop, and one sign says it of both.
+    dimensions leave comes first: it is the same for the whole loop, before which it joins what else is.
     """
     descriptor = place.ground.descriptor
     steps = [one for one in descriptor.predicates() if not (_holds_nothing(one, place) or _refused_by_size(one, place))]
@@ -104,9 +104,7 @@ def before_the_end(place: Place, differing: Collection[int]) -> ir.Value | None:
     found = emit.binary("addi", (rest - changed - constant).emit(), emit.binary("subi", changed.emit(), come_to))
     if constant:
         found = emit.binary("addi", found, emit.constant(constant))
-    for end, other in left.values():
-        found = emit.binary("ori", found, (end - other).emit())
-    return found
+    return [*((end - other).emit() for end, other in left.values()), found]
 
 
 def _left_behind(step: Step, place: Place) -> tuple[Index, Index] | None:

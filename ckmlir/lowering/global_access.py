@@ -16,7 +16,7 @@ lies below the size with the scalar offset added.
 """
 
 from collections.abc import Collection, Sequence
-from functools import lru_cache
+from functools import lru_cache, partial, reduce
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
@@ -149,8 +149,9 @@ def buffer_address(
     if few:
         return address._replace(vector=state.emit.binary("ori", address.vector, _missing(place, few, condition)))
     if left is not None:
-        sign = state.emit.binary("andi", left, state.emit.constant(OUT_OF_RANGE))
-        return address._replace(vector=state.emit.binary("ori", address.vector, sign))
+        sign = state.emit.constant(OUT_OF_RANGE)
+        signs = (state.emit.binary("andi", one, sign) for one in left)
+        return address._replace(vector=reduce(partial(state.emit.binary, "ori"), signs, address.vector))
     return address if valid is None else address.only_where(valid.value, state)
 
 

@@ -164,15 +164,16 @@ module attributes {ck.target = "gfx942"} {
 
 // -----
 
-// Rows that end behind 24 of 32 columns leave columns too, of which the loop changes nothing: both numbers have one sign.
+// Rows that end behind 24 of 32 columns leave columns too, of which the loop changes nothing: their sign joins the offset
+// first, which leaves one operation and the rows' sign to the loop.
 // CHECK-LABEL: llvm.func @rows_that_are_short
 // CHECK: ^bb1(%[[I:.*]]: i32):
 // CHECK: arith.minui %[[I]], %{{.*}} : i32
-// CHECK: %[[ROWS:.*]] = arith.addi %{{.*}}, %{{.*}} : i32
-// CHECK: %[[COLUMNS:.*]] = arith.subi
-// CHECK: %[[BOTH:.*]] = arith.ori %{{.*}}, %{{.*}} : i32
-// CHECK: %[[SIGN:.*]] = arith.andi %[[BOTH]], %{{.*}} : i32
-// CHECK: arith.ori %{{.*}}, %[[SIGN]] : i32
+// CHECK: %[[COLUMNS:.*]] = arith.addi %{{.*}}, %c23_i32 : i32
+// CHECK: %[[FIXED:.*]] = arith.andi %[[COLUMNS]], %[[BIT:.*]] : i32
+// CHECK: %[[JOINED:.*]] = arith.ori %{{.*}}, %[[FIXED]] : i32
+// CHECK: %[[MOVING:.*]] = arith.andi %{{.*}}, %[[BIT]] : i32
+// CHECK: arith.ori %[[JOINED]], %[[MOVING]] : i32
 // CHECK: rocdl.raw.ptr.buffer.load
 // CHECK-NOT: arith.cmpi
 // CHECK: arith.ori

@@ -39,9 +39,9 @@ SEQUENCE_KEYS = (
     Integer("sq", None, "queries, or the most of a sequence; by default 256, or the longest"),
     Integer("sk", None, "keys, or the most of a sequence; by default as sq, or the longest"),
     *KEYS,
-    Choice("block", "32x128", "queries and keys of a step", tuple(BLOCKS)),
+    Choice("block", "16x64", "queries and keys of a step", tuple(BLOCKS)),
     MaskKey("mask", Mask.parse("none"), "which keys a query attends to"),
-    Integer("workgroups", 64, "that share the work", minimum=1, maximum=1 << 16),
+    Integer("workgroups", 3, "that share the work", minimum=1, maximum=1 << 16),
 )
 """The keys of shares."""
 
