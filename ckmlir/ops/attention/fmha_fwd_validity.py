@@ -103,7 +103,7 @@ def _scaled(spec: FmhaFwdSpec, target: Target) -> Iterator[Reason]:
     able = [one for one in target.mfmas(spec.dtype) if one.scaled and one.m == QUERIES_PER_WAVE[0]]
     if not able:
         why = f"{target.name} has no matrix instructions that scale blocks of {spec.dtype}"
-        yield Reason("parts", BY_INSTRUCTION, why, "they start with gfx950")
+        yield Reason("scales", "mx", why, "they start with gfx950")
     elif spec.mfma not in [(one.m, one.n, one.k) for one in able]:
         yield Reason("mfma", spec.mfma, "it scales no blocks of 32 keys", f"expected {able[0].shape}")
 
