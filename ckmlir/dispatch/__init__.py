@@ -5,8 +5,9 @@ from ckmlir.dispatch import Dispatcher, Registry, Space, expand
 
 from __future__ import annotations
 
-import importlib
 from typing import TYPE_CHECKING
+
+from ckmlir.deferred import deferred
 
 if TYPE_CHECKING:
     from ckmlir.dispatch.dispatcher import JUST_IN_TIME, Dispatcher, NoKernel, Selection
@@ -51,42 +52,18 @@ __all__ = [
     "tuned_table",
 ]
 
-_PLACES = {
-    "JUST_IN_TIME": "dispatcher",
-    "Dispatcher": "dispatcher",
-    "Expansion": "spaces",
-    "Explanation": "registry",
-    "FastestByModel": "modelled",
-    "FirstFit": "policies",
-    "Identifier": "identity",
-    "Kernel": "identity",
-    "Library": "library",
-    "LibraryError": "library",
-    "MissLog": "misses",
-    "NoKernel": "dispatcher",
-    "OperatorsChoice": "policies",
-    "Policy": "policies",
-    "Query": "policies",
-    "Record": "records",
-    "Registry": "registry",
-    "Selection": "dispatcher",
-    "SizeBuckets": "policies",
-    "Space": "spaces",
-    "Table": "policies",
-    "expand": "spaces",
-    "read_misses": "misses",
-    "read_records": "records",
-    "read_spaces": "spaces",
-    "request_of": "policies",
-    "space": "spaces",
-    "tuned_registry": "records",
-    "tuned_table": "records",
-}
-"""Name -> module, which is imported when the name is first asked for: most processes do without most of them."""
-
-
-def __getattr__(name: str) -> object:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    value = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    return value
+# Most processes do without most of them.
+__getattr__ = deferred(
+    __name__,
+    {
+        "dispatcher": "Dispatcher JUST_IN_TIME NoKernel Selection",
+        "identity": "Identifier Kernel",
+        "library": "Library LibraryError",
+        "misses": "MissLog read_misses",
+        "modelled": "FastestByModel",
+        "policies": "FirstFit OperatorsChoice Policy Query SizeBuckets Table request_of",
+        "records": "Record read_records tuned_registry tuned_table",
+        "registry": "Explanation Registry",
+        "spaces": "Expansion Space expand read_spaces space",
+    },
+)

@@ -3,8 +3,9 @@
 from ckmlir.runtime import open_device, run_operator
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ckmlir.deferred import deferred
 
 if TYPE_CHECKING:
     from ckmlir.runtime.device import (
@@ -47,33 +48,14 @@ __all__ = [
     "upload",
 ]
 
-_PLACES = {
-    "Device": "ckmlir.runtime.device",
-    "DeviceArray": "ckmlir.runtime.device_array",
-    "DeviceError": "ckmlir.runtime.device",
-    "DeviceProperties": "ckmlir.runtime.device",
-    "Event": "ckmlir.runtime.device",
-    "FindingsFault": "ckmlir.runtime.findings",
-    "HostMemory": "ckmlir.runtime.device",
-    "KernelFault": "ckmlir.runtime.device",
-    "Memory": "ckmlir.runtime.device",
-    "MemoryPart": "ckmlir.runtime.device",
-    "Module": "ckmlir.runtime.device",
-    "RunResult": "ckmlir.runtime.run",
-    "Stream": "ckmlir.runtime.device",
-    "check_outputs": "ckmlir.runtime.run",
-    "download": "ckmlir.runtime.device_array",
-    "empty": "ckmlir.runtime.device_array",
-    "open_device": "ckmlir.runtime.selection",
-    "run_operator": "ckmlir.runtime.run",
-    "typed": "ckmlir.runtime.device_array",
-    "upload": "ckmlir.runtime.device_array",
-}
-"""Name -> module, which is imported when the name is first asked for: the cache of kernels needs none of them."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(_PLACES[name]), name)
-    return found
+# The cache of kernels needs none of them.
+__getattr__ = deferred(
+    __name__,
+    {
+        "device": "Device DeviceError DeviceProperties Event HostMemory KernelFault Memory MemoryPart Module Stream",
+        "device_array": "DeviceArray download empty typed upload",
+        "findings": "FindingsFault",
+        "run": "RunResult check_outputs run_operator",
+        "selection": "open_device",
+    },
+)

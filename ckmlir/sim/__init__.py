@@ -14,8 +14,9 @@ Knows nothing of MLIR. `operation.py` and `semantics/` say what instructions com
 instruction's handler; `library.py` compiles handlers; `program.py`, `launch.py` and `scheduler.py` run kernels.
 """
 
-import importlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
+
+from ckmlir.deferred import deferred
 
 if TYPE_CHECKING:
     from ckmlir.sim.checks import Finding, parse_checks
@@ -37,23 +38,14 @@ __all__ = [
     "parse_checks",
 ]
 
-_PLACES = {
-    "CheckFailure": "errors",
-    "DeviceMemory": "memory",
-    "Finding": "checks",
-    "LaunchError": "errors",
-    "MissingInstruction": "errors",
-    "RunStatistics": "statistics",
-    "SimulationError": "errors",
-    "Simulator": "simulator",
-    "UnsupportedInstruction": "errors",
-    "parse_checks": "checks",
-}
-"""Name -> module, which is imported when the name is first asked for: decoding and static checks need no LLVM."""
-
-
-def __getattr__(name: str) -> Any:
-    if name not in _PLACES:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    found = globals()[name] = getattr(importlib.import_module(f"{__name__}.{_PLACES[name]}"), name)
-    return found
+# Decoding and static checks need no LLVM.
+__getattr__ = deferred(
+    __name__,
+    {
+        "checks": "Finding parse_checks",
+        "errors": "CheckFailure LaunchError MissingInstruction SimulationError UnsupportedInstruction",
+        "memory": "DeviceMemory",
+        "simulator": "Simulator",
+        "statistics": "RunStatistics",
+    },
+)
