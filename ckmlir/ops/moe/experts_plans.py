@@ -130,13 +130,20 @@ def _one_buffer(problem: ExpertsProblem, block: Block, depth: int, target: Targe
     # On average half of an expert's last block is padding.
     rows = ceil_div(problem.entries, block.rows) + min(problem.e, problem.entries) // 2
     each = ceil_div(rows * ceil_div(problem.product.n, columns), target.compute_units)
-    if not 0 < two < one or each <= 1:
+    if not 0 < two < one:
         return False
     short = problem.product.k <= SHORT * depth
     if two == 1:
-        return short
-    with_one, with_two = (ceil_div(each, count) * min(each, count) for count in (one, two))
-    return with_one < with_two or (with_one == with_two and short)
+        return short and each > 1
+    with_one, with_two = (ceil_div(each, count) * _least(each, count) for count in (one, two))
+    # With as many turns one is better for short sums, unless each compute unit has one workgroup only.
+    return with_one < with_two + short * _least(each - 1, 1)
+
+
+def _least(one: int, other: int) -> int:
+    """The smaller number, by arithmetic: a comparison would be one more way to tell apart for each new number of tokens
+    (`ckmlir.ops.recorded`)."""
+    return (one + other - abs(one - other)) // 2
 
 
 def _plans(
