@@ -5,9 +5,8 @@ from typing import Any
 
 from ckmlir.dialect.build import attributes_of, registers, registers_of, value
 from ckmlir.dialect.dialect import Ck
-from ckmlir.dialect.types import TileType, tile_of
+from ckmlir.dialect.row_checks import expect_rows
 from ckmlir.dialect.verify import expect, verified
-from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
 FRONT = "front"
@@ -26,16 +25,7 @@ class CutOp(Ck.Operation, name="cut", traits=[ext.Pure]):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        source, bounds = (tile_of(operand) for operand in op.operation.operands)
-        result = described_as(op.operation.results[0].type, TileType)
-        expect(source.lengths == result.lengths and source.agrees(result), "rows keep their shape and distribution")
-        expect(len(source.lengths) == 2, f"rows are those of a tile with 2 dimensions, not {len(source.lengths)}")
-        expect(
-            bounds.lengths == source.lengths[:1],
-            f"{source.lengths[0]} rows have as many bounds, not {list(bounds.lengths)}",
-        )
-        for one, wanted, what in ((source, "f32", "rows"), (result, "f32", "rows"), (bounds, "i32", "bounds")):
-            expect(str(one.element) == wanted, f"{what} are {wanted}, not {one.element}")
+        expect_rows(op, "bounds", "i32")
         _expect_other(op)
 
 

@@ -4,9 +4,8 @@ from typing import Any
 
 from ckmlir.dialect.build import value
 from ckmlir.dialect.dialect import Ck
-from ckmlir.dialect.types import TileType, tile_of
+from ckmlir.dialect.row_checks import expect_rows
 from ckmlir.dialect.verify import expect, verified
-from ckmlir.dialect.views import described_as
 from ckmlir.mlir import ext, ir
 
 
@@ -22,16 +21,7 @@ class RescaleOp(Ck.Operation, name="rescale", traits=[ext.Pure]):
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        source, factors = (tile_of(operand) for operand in op.operation.operands)
-        result = described_as(op.operation.results[0].type, TileType)
-        expect(source.lengths == result.lengths and source.agrees(result), "rows keep their shape and distribution")
-        expect(len(source.lengths) == 2, f"rows are those of a tile with 2 dimensions, not {len(source.lengths)}")
-        expect(
-            factors.lengths == source.lengths[:1],
-            f"{source.lengths[0]} rows have as many factors, not {list(factors.lengths)}",
-        )
-        for one in (source, factors, result):
-            expect(str(one.element) == "f32", f"rows and factors are f32, not {one.element}")
+        expect_rows(op, "factors", "f32")
 
 
 class RescaleVectorOp(Ck.Operation, name="rescale_vector", traits=[ext.Pure]):

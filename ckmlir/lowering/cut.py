@@ -41,8 +41,8 @@ def _chosen(
     source: ir.Value, places: Sequence[tuple[int, ir.Value]], other: ir.Attribute, *, front: bool
 ) -> ir.Value:
     """Elements on the right side of their limits, and another number. A few comparisons stand before the selections by
-    them, so that none waits for its own (`short_vectors.AT_A_TIME`): the number comes through assembly of nothing that
-    takes them all."""
+    them, so that no selection waits for its comparison (`short_vectors.AT_A_TIME`): the number passes through empty
+    inline assembly that takes all of their masks."""
     kept = arith.CmpIPredicate.sle if front else arith.CmpIPredicate.sgt
     number = value("arith.constant", other.type, [], {"value": other})
     wave, made = ir.IntegerType.get_signless(WAVE_SIZE), list[ir.Value]()

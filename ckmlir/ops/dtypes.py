@@ -172,7 +172,7 @@ def named_dtype(name: Any) -> np.dtype[Any]:
     try:
         found = np.dtype(name)
     except TypeError:
-        import ml_dtypes  # noqa: F401
+        import ml_dtypes  # noqa: F401 - NumPy knows its names from then on
 
         found = np.dtype(name)
     return found

@@ -2,8 +2,7 @@
 
 Layouts come first, by the accesses that a tensor sees (`lds_layouts`); rows are padded only where LDS has room for it.
 Then tensors that are never live together (`lds_liveness`) share bytes (`lds_placement`); those of one innermost loop
-only where there is no room otherwise, since waves then meet more often in every step. `lds_report` tells what came of
-it.
+only where they do not fit otherwise, since waves then meet more often in every step. `lds_report` shows the outcome.
 """
 
 from collections.abc import Mapping, Sequence

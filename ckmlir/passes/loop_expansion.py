@@ -35,7 +35,7 @@ PINNED = "ck.pinned"
 
 FENCES = "ck.fences"
 """Set on an operation of a step before which its schedule asks for fences: these, and the barriers among them, in the
-words of the schedule. So a checker knows of a fence that is no longer there.
+words of the schedule. So a checker notices a fence that was removed.
 """
 
 PINNABLE = frozenset({

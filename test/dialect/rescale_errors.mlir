@@ -35,7 +35,7 @@ func.func @rank(%t: !rows, %f: !factors) {
 !rows = !ck.tile<[64, 32], f32, "?">
 !factors = !ck.tile<[64], f16, "?">
 func.func @element(%t: !rows, %f: !factors) {
-  // expected-error@+1 {{'ck.rescale' rows and factors are f32, not f16}}
+  // expected-error@+1 {{'ck.rescale' factors are f32, not f16}}
   %0 = "ck.rescale"(%t, %f) : (!rows, !factors) -> !rows
   return
 }

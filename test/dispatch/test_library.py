@@ -334,7 +334,7 @@ def test_a_library_is_read_without_making_kernels(tmp_path: Path, monkeypatch: p
 
 
 def test_nothing_is_collected_while_a_manifest_is_read(file: Path, tmp_path: Path) -> None:
-    """There is no garbage in it, and looking for some takes longer than reading ten thousand kernels."""
+    """The garbage collector would go through the kernels read so far again and again, and find nothing."""
     line, _, rest = file.read_bytes().partition(b"\n")
     header = json.loads(line)
     manifest, content = json.loads(rest[: header["manifest"]]), rest[header["manifest"] :]

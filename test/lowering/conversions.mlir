@@ -31,7 +31,7 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
-  // What is promised to be bounded is rounded by two packed multiply-adds, where there is no instruction for bf16, and
+  // What is promised to be bounded is rounded by two packed multiply-adds, where the chip has no instruction for bf16, and
   // an instruction puts two elements together.
   // CHECK-LABEL: llvm.func @bounded
   // GFX950: arith.truncf %{{.*}} : vector<4xf32> to vector<4xbf16>

@@ -14,11 +14,11 @@ WAYS, PLACES = 16, 4
 def table_of(depth: int) -> tuple[Table, list[list[Name]]]:
     """An operation that takes the last name of each place, all in one iteration; and the names that operands have."""
     table = Table()
-    numbers = [[table.fresh(None, depth) for _ in range(WAYS)] for _ in range(PLACES)]  # type: ignore[arg-type]
+    numbers = [[table.fresh(None, depth) for _ in range(WAYS)] for _ in range(PLACES)]
     shift = 0 if depth else None
     wanted = tuple(Name(row[-1], shift) for row in numbers)
     for other in (tuple(Name(row[0], shift) for row in numbers), wanted):
-        table.define(None, SIGNATURE, other)  # type: ignore[arg-type]
+        table.define(None, SIGNATURE, other)
     return table, [[Name(number, 3 if depth else None) for number in row] for row in numbers]
 
 
@@ -46,7 +46,7 @@ def test_combinations_of_different_iterations_are_no_operation() -> None:
 def test_what_is_read_from_memory_is_found_by_its_elements_too() -> None:
     table, choices = table_of(0)
     parts = tuple((row[-1], 1 << place) for place, row in enumerate(choices))
-    name = table.define(None, SIGNATURE, parts)  # type: ignore[arg-type]
+    name = table.define(None, SIGNATURE, parts)
     known = [[(one, 1 << place) for one in row] for place, row in enumerate(choices)]
     assert table.find(SIGNATURE, known) == {name}
     assert not table.find(SIGNATURE, [[(one, 3) for one, _ in row] for row in known])

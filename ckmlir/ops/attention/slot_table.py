@@ -5,7 +5,7 @@ Blocks follow each other by sequence, head of Q and place in the head; what is i
 Each workgroup takes the steps in a range of its own. Where it begins within a block it loads that again, so ranges are
 as long as the dearest block's steps, or longer: then a block is in at most two, and where ranges are so short no
 workgroup has more to do than that block. Ends move to those of a block where a piece would hardly have steps
-(`boundary`). What a workgroup adds to dQ of a head, step after step, goes into one slot, which is no other's, and both
+(`boundary`). What a workgroup adds to dQ of a head, step after step, goes into a slot of its own, and both
 pieces of a block leave dK and dV in slots of theirs. So sums have the same bits in every run, and a head has as many
 slots as workgroups have work in it. CK Tile's persistent schedule of group mode has such ranges of whole blocks.
 

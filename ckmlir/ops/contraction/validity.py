@@ -183,7 +183,7 @@ def _scaling(spec: ContractionSpec) -> Iterator[Reason]:
     """Whether scales are such, and steps of the loop and matrix instructions are of whole groups."""
     if not spec.scaling:
         if spec.kept:
-            yield Reason("kept", spec.kept, "there are no scales", "expected 0")
+            yield Reason("kept", spec.kept, "the kernel takes no scales", "expected 0")
         return
     try:
         scales = [ScaleSpec.parse(text) for text in spec.scaling]
