@@ -20,7 +20,8 @@ from typing import Any
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.runtime.compile_many import Request, compile_named
-from ckmlir.runtime.processes import SideBySide, Task
+from ckmlir.runtime.processes import SideBySide
+from ckmlir.runtime.workers import Task
 from ckmlir.targets import get_target
 
 KERNELS: list[tuple[str, dict[str, Any]]] = [

@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.runtime.processes import LOCAL, open_workers
+from ckmlir.runtime.calls import LOCAL, open_workers
 from ckmlir.scheduling.candidates import Subject, bench_of, confirm
 from ckmlir.scheduling.search import Search
 from ckmlir.scheduling.starts import starts

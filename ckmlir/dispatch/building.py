@@ -21,9 +21,9 @@ from ckmlir.dispatch.library import write_library
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable, is_stream, read_with_digest, write_with_digest
 from ckmlir.ops.request import RequestError
+from ckmlir.runtime.calls import LOCAL
 from ckmlir.runtime.compile_cache import key_of
 from ckmlir.runtime.compile_many import Request, compile_many
-from ckmlir.runtime.processes import LOCAL
 
 CHECKS = "checks"
 """The artifact of a kernel that says what static checks found."""

@@ -33,8 +33,8 @@ from ckmlir.runtime.compile_many import named
 from ckmlir.runtime.device import Device, KernelFault
 from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.interleaved import Candidate, Timing, time_interleaved
-from ckmlir.runtime.processes import Task, WorkerError, Workers
 from ckmlir.runtime.run import run_operator
+from ckmlir.runtime.workers import Task, WorkerError, Workers
 
 FINALISTS = 12
 """Kernels that are timed against each other on a GPU."""

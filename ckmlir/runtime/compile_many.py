@@ -1,4 +1,4 @@
-"""Many kernels compiled by several processes (`ckmlir.runtime.processes`), of this machine or of many."""
+"""Many kernels compiled by several processes (`ckmlir.runtime.calls`), of this machine or of many."""
 
 from __future__ import annotations
 
@@ -6,8 +6,9 @@ from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ckmlir.errors import CkmlirError
+from ckmlir.runtime.calls import LOCAL, call_many
 from ckmlir.runtime.compile_cache import compile_cached, lookup, remember
-from ckmlir.runtime.processes import LOCAL, Task, call_many
+from ckmlir.runtime.workers import Task
 from ckmlir.targets import Target, get_target
 
 if TYPE_CHECKING:

@@ -14,7 +14,7 @@ from typing import Any
 
 from ckmlir.errors import CkmlirError
 from ckmlir.runtime.compile_cache import sources_digest
-from ckmlir.runtime.processes import DASK, UNFIT, Report, Task, WorkerError, make_answer, read_answer
+from ckmlir.runtime.workers import DASK, UNFIT, Report, Task, WorkerError, make_answer, read_answer
 
 CONNECT_SECONDS = 10
 RETRIES = 2
@@ -22,7 +22,7 @@ RETRIES = 2
 
 
 class DaskWorkers:
-    """Those of a cluster (`ckmlir.runtime.processes.Workers`)."""
+    """Those of a cluster (`ckmlir.runtime.workers.Workers`)."""
 
     def __init__(self, on: str) -> None:
         """Raises CkmlirError: Dask is not installed, there is no cluster at this address, or it has no workers."""

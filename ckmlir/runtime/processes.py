@@ -1,9 +1,9 @@
-"""Calls done by other processes, of this machine or of many.
+"""Calls done by this process, or by several of this machine.
 
 A process compiles one kernel at a time, since Python's bindings of MLIR and LLVM hold Python's lock. So each worker is
 a process of its own, `python -m ckmlir.runtime.processes`, that takes calls from a pipe and answers through another;
 it shares the cache's files with this process, and ends with it, however that ends. What ends a worker ends one call
-only. `on="dask://host:port"` has a Dask cluster do the same (`ckmlir.runtime.machines`).
+only.
 """
 
 from __future__ import annotations
@@ -13,97 +13,15 @@ import pickle
 import subprocess
 import sys
 import threading
-import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import IO, Any, NamedTuple, Protocol
+from typing import IO, Any
 
 from ckmlir.errors import CkmlirError
+from ckmlir.runtime.workers import Report, Task, WorkerError, make_answer, read_answer
 
 LENGTH = 8
 """Bytes of the length that stands before each message."""
-DONE, REFUSED, DEFECT, UNFIT = "done", "refused", "defect", "unfit"
-LOCAL, DASK = "local", "dask://"
-
-
-class WorkerError(CkmlirError):
-    """Nobody did a call: its process ended, or was none that could. It says nothing of what was asked for."""
-
-
-class Task(NamedTuple):
-    """A call.
-
-    Attributes:
-        function: of a module; what it raises as CkmlirError is its answer.
-        arguments: that can be pickled.
-        what: what it does, for the message where its process ends: "gemm: compiling gemm_f16_…".
-    """
-
-    function: Callable[..., Any]
-    arguments: tuple[Any, ...]
-    what: str
-
-
-Report = Callable[[int, Any], None]
-"""Told the place of a task and its answer when that is there, in any order, on any thread but one after another."""
-
-
-def check_place(on: str) -> None:
-    """Raise CkmlirError unless `on` says where calls are done: `local` or `dask://…`."""
-    if on != LOCAL and (not on.startswith(DASK) or on == DASK):
-        raise CkmlirError(f"--on {on}: expected local, or dask://host:port, the scheduler of a Dask cluster")
-
-
-class Workers(Protocol):
-    """Who does calls, for as long as it is open: a context.
-
-    Attributes:
-        size: how many calls are done side by side.
-    """
-
-    size: int
-
-    def call(self, tasks: Sequence[Task], report: Report | None = None) -> list[Any]:
-        """The answers of calls, in order; in a refused call's place its CkmlirError. Raises RuntimeError for a defect
-        in a call; the text is its traceback.
-        """
-
-    def __enter__(self) -> Workers: ...
-
-    def __exit__(self, *raised: object) -> None: ...
-
-
-def open_workers(on: str = LOCAL, processes: int | None = None) -> Workers:
-    """Workers, to be closed.
-
-    Args:
-        on: where: "local", or "dask://host:port".
-        processes: how many here work side by side, by default one for each processor that this process may use; with 1
-            this process does all. Clusters have their own number.
-
-    Raises:
-        ValueError: processes below 1.
-        CkmlirError: no such place.
-    """
-    if processes is not None and processes < 1:
-        raise ValueError(f"processes={processes}: at least 1 works")
-    check_place(on)
-    if on != LOCAL:
-        from ckmlir.runtime.machines import DaskWorkers
-
-        return DaskWorkers(on)
-    most = processes or len(os.sched_getaffinity(0))
-    return SideBySide(most) if most > 1 else OneByOne()
-
-
-def call_many(
-    tasks: Sequence[Task], *, on: str = LOCAL, processes: int | None = None, report: Report | None = None
-) -> list[Any]:
-    """The answers of calls, as `Workers.call`, by workers of their own. Raises as `open_workers` too."""
-    if on == LOCAL and len(tasks) < 2 and (processes is None or processes > 0):
-        processes = 1  # one call is done sooner here
-    with open_workers(on, processes and min(processes, max(len(tasks), 1))) as workers:
-        return workers.call(tasks, report)
 
 
 class OneByOne:
@@ -216,26 +134,6 @@ def receive(pipe: IO[bytes]) -> Any:
     if not length or len(data) < length:
         raise EOFError
     return pickle.loads(data)  # from a process that was started here
-
-
-def make_answer(function: Callable[..., Any], arguments: tuple[Any, ...]) -> tuple[str, Any]:
-    """Do a call, and say how it went, in what can be pickled."""
-    try:
-        return DONE, function(*arguments)
-    except CkmlirError as error:
-        return REFUSED, str(error)
-    except Exception:  # told where the call was asked for
-        return DEFECT, traceback.format_exc()
-
-
-def read_answer(answer: tuple[str, Any]) -> Any:
-    """What a call returned, or its CkmlirError. Raises RuntimeError for a defect."""
-    kind, found = answer
-    if kind == DEFECT:
-        raise RuntimeError(found)
-    if kind == UNFIT:
-        return WorkerError(found)
-    return CkmlirError(found) if kind == REFUSED else found
 
 
 def main() -> None:

@@ -1,28 +1,15 @@
-"""What a scheduler is, and the built-in ones; `plug_in` wraps those of others."""
+"""What a scheduler is and gives back, and what those that work with start times share."""
 
-import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Protocol
 
-from ckmlir import plug_ins
 from ckmlir.dialect.schedule import Schedule
-from ckmlir.errors import CkmlirError, suggest
+from ckmlir.errors import CkmlirError
 from ckmlir.scheduling.phases import in_groups
 from ckmlir.scheduling.problem import Edge, Problem
 from ckmlir.scheduling.steps import Place, schedule_of_places
 from ckmlir.scheduling.turns import with_even_turns
-
-SCHEDULERS: dict[str, str] = {
-    "source": "ckmlir.scheduling.source_order:SourceOrder",
-    "list": "ckmlir.scheduling.list_scheduling:ListScheduling",
-    "modulo": "ckmlir.scheduling.modulo:ModuloScheduling",
-    "interleave": "ckmlir.scheduling.interleave:Interleave",
-    "four_waves": "ckmlir.scheduling.interleave:FourWaves",
-    "ping_pong": "ckmlir.scheduling.ping_pong:PingPong",
-    "exact": "ckmlir.scheduling.exact:Exact",
-}
-"""Name -> "module:Class"."""
 
 
 class SchedulingError(CkmlirError):
@@ -54,25 +41,6 @@ class Scheduler(Protocol):
             SchedulingError: none is found.
             ProblemError: the waves do not form such groups.
         """
-
-
-def find_scheduler(name: str) -> Scheduler:
-    """The scheduler called `name`, or at `module:Class`.
-
-    Raises:
-        SchedulingError: there is none.
-        PlugInError: it is somebody else's, and cannot be used.
-    """
-    others = plug_ins.installed(plug_ins.SCHEDULERS)
-    if name not in SCHEDULERS and (plug_ins.is_place(name) or name in others):
-        from ckmlir.scheduling.plug_in import PlugIn
-
-        return PlugIn(name, others.get(name, name))
-    if name not in SCHEDULERS:
-        raise SchedulingError(f"there is no scheduler '{name}'; {suggest(name, [*SCHEDULERS, *others])}")
-    module, _, cls = SCHEDULERS[name].partition(":")
-    scheduler: Scheduler = getattr(importlib.import_module(module), cls)()
-    return scheduler
 
 
 def in_one_step(problem: Problem) -> Problem:

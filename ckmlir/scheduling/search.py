@@ -21,7 +21,7 @@ from ckmlir.dispatch import json_lines
 from ckmlir.dispatch.reading import SCHEMA, fields_of
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime.processes import Task, WorkerError, Workers
+from ckmlir.runtime.workers import Task, WorkerError, Workers
 from ckmlir.scheduling.candidates import Judged, Looked, Subject, judge, look
 from ckmlir.scheduling.step_model import Surroundings
 

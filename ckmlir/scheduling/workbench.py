@@ -27,7 +27,8 @@ from ckmlir.passes.step_order import order_step
 from ckmlir.passes.walk import loops_of
 from ckmlir.scheduling.loops import problem_of
 from ckmlir.scheduling.problem import Problem, ProblemError
-from ckmlir.scheduling.scheduler import Solution, find_scheduler
+from ckmlir.scheduling.scheduler import Solution
+from ckmlir.scheduling.schedulers import find_scheduler
 from ckmlir.scheduling.steps import WHOLE, Entry, Place, step_of
 from ckmlir.targets import Target
 

@@ -17,7 +17,7 @@ from ckmlir.dispatch.spaces import Expansion, Space, expand, read_spaces
 from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
 from ckmlir.ops import find_operator
-from ckmlir.runtime.processes import LOCAL, check_place
+from ckmlir.runtime.calls import LOCAL, check_place
 from ckmlir.targets import Target
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.registry import RECORDS, open_registry

@@ -101,7 +101,7 @@ def _report(options: argparse.Namespace, bench: Workbench, request: tuple[Any, A
 
 def _schedulers() -> list[str]:
     from ckmlir import plug_ins
-    from ckmlir.scheduling.scheduler import SCHEDULERS
+    from ckmlir.scheduling.schedulers import SCHEDULERS
 
     return [*SCHEDULERS, *plug_ins.installed(plug_ins.SCHEDULERS)]
 

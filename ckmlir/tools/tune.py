@@ -24,8 +24,9 @@ from ckmlir.errors import CkmlirError
 from ckmlir.files import check_writable
 from ckmlir.ops import find_operator
 from ckmlir.ops.request import RequestError, parse_assignments
-from ckmlir.runtime.processes import LOCAL, Workers, check_place, open_workers
+from ckmlir.runtime.calls import LOCAL, check_place, open_workers
 from ckmlir.runtime.selection import open_device
+from ckmlir.runtime.workers import Workers
 from ckmlir.targets import TARGETS
 from ckmlir.tools.cli import Parser
 from ckmlir.tools.operator_help import operator_help

@@ -11,7 +11,7 @@ from ckmlir.dispatch import Dispatcher, Registry, Space, read_records, tuned_tab
 from ckmlir.dispatch.misses import Asked
 from ckmlir.dispatch.tuning import Tuning
 from ckmlir.ops import find_operator
-from ckmlir.runtime.processes import open_workers
+from ckmlir.runtime.calls import open_workers
 from ckmlir.targets import get_target
 
 

@@ -20,7 +20,8 @@ from ckmlir.dispatch.records import MODEL, read_records
 from ckmlir.dispatch.tuning import Tuned, Tuning, nearest
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
-from ckmlir.runtime.processes import OneByOne, WorkerError
+from ckmlir.runtime.processes import OneByOne
+from ckmlir.runtime.workers import WorkerError
 from ckmlir.targets import get_target
 
 ROOT = Path(__file__).resolve().parents[2]

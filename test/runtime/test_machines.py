@@ -18,7 +18,8 @@ from ckmlir.dispatch.tuning import Tuning
 from ckmlir.errors import CkmlirError
 from ckmlir.ops import find_operator
 from ckmlir.runtime import compile_cache, machines
-from ckmlir.runtime.processes import Task, call_many, open_workers
+from ckmlir.runtime.calls import call_many, open_workers
+from ckmlir.runtime.workers import Task
 from ckmlir.targets import get_target
 
 

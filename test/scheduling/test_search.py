@@ -9,7 +9,9 @@ import pytest
 
 from ckmlir.errors import CkmlirError
 from ckmlir.ops.request import RequestError
-from ckmlir.runtime.processes import OneByOne, Report, Task, open_workers
+from ckmlir.runtime.calls import open_workers
+from ckmlir.runtime.processes import OneByOne
+from ckmlir.runtime.workers import Report, Task
 from ckmlir.scheduling import search as searching
 from ckmlir.scheduling.candidates import Judged, Looked, Subject, bench_of, confirm, judge, listed, look, problem_under
 from ckmlir.scheduling.machine_loop import steady_loop
