@@ -155,7 +155,7 @@ def test_symbols_stand_where_integers_do() -> None:
 
 def test_sizes_that_other_operators_are_asked_with_are_not_fixed() -> None:
     """The steps of a layer are problems of other operators, whose keys read sizes of the layer's. Sizes that were met
-    say the ways of all others: each product chooses how many LDS buffers it has, and a sum its vectors."""
+    say the ways of all others: sorting chooses one kernel or several, and the sum its rows."""
     operator, recorded, ways = find_operator("fused_moe"), Recorded(), 0
     spec = operator.spec(operator.problem(t=1000), GFX942)
     problems = [operator.problem(t=tokens) for tokens in Random(1).sample(range(1, 4000), 200)]
@@ -164,7 +164,7 @@ def test_sizes_that_other_operators_are_asked_with_are_not_fixed() -> None:
         if recorded(problem) is None:
             outputs = partial(values_of, example=plan_of(operator, spec, problem))
             ways += recorded.add(partial(plan_of, operator, spec), problem, outputs) is not None
-    assert 1 <= ways <= 16
+    assert 1 <= ways <= 8
     assert len(covered) > 150 and all(recorded(problem) is not None for problem in covered[100:])
 
 

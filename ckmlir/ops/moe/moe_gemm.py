@@ -149,7 +149,7 @@ class MoeGemm(Operator[ExpertsProblem, ContractionSpec]):
         """
         *_, last = plans(_made(problem), target)
         others = other_blocks(last, _made(problem).product, target, highest=problem.unit & -problem.unit)
-        return self._planned(problem, others, target)
+        yield from self._planned(problem, others, target)
 
     def _planned(self, problem: ExpertsProblem, some: Iterable[Plan], target: Target) -> Iterator[ContractionSpec]:
         own = _made(problem)
