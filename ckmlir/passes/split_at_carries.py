@@ -2,13 +2,16 @@
 
 What a loop over a merged dimension loads lies at digits that `ck-carry-digits` hands round it. Of those of a window's
 origin only the last one advances with every step; the others, the place of a window for example, change where that one
-carries. Where the last dimension is known to be whole turns of the steady loop, digits carry between two turns only.
-So a turn advances them once, and all that follows from them, such as which rows exist at a place and where they begin,
-is computed in the first turn on a place only:
+carries. All that follows from them, such as which rows exist at a place and where they begin, is computed in the first
+turn on a place only:
 
-    first:   the steady loop's turn as it was; if no digit carries behind it, on to
-    turns:   the same turn, at the first one's digits, of which only the last advances, with the loop's index
-    behind:  from both, where a digit carries or no turn is left: back to the first, or out of the loop
+    first:   the steady loop's turn as it was; if none of the next one's steps is at another place, on to
+    turns:   the same turn, at the digits of the first one's last step, of which only the last advances, with the index
+    behind:  from both, where a digit carries in the next turn: back to the first; or where none is left out of the loop
+
+Where the last dimension is known to be whole turns of the steady loop, and the loop to begin with one, digits carry
+between two turns only, and a turn advances them once. Else, in parts of a sum for example, the first turn on a place
+may have begun on the one before, and each of its steps has digits of its own.
 
 The order of the instructions, registers and buffers are as they were, and nothing is drained or filled in between: what
 runs ahead in the last turn of a place already belongs to the next.
@@ -21,6 +24,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from math import gcd
 from typing import ClassVar, NamedTuple
 
 from ckmlir.dialect import arith
@@ -54,7 +58,7 @@ class SplitAtCarries(Pass):
                 loop = _loop(block, held) if walks else None
                 walk = _walk(loop, walks) if loop is not None else None
                 if loop is not None and walk is not None:
-                    _split(*_at_once(loop, walk))
+                    _split(*(_at_once(loop, walk) if _is_in_turns(walk, loop) else (loop, walk)))
 
 
 class Loop(NamedTuple):
@@ -91,11 +95,13 @@ class Walk(NamedTuple):
         numbers: of the block's arguments.
         digits: in the steps of a turn, and behind the last one.
         lengths: as `advanced` takes them.
+        divisor: what is known to divide the last of them.
     """
 
     numbers: tuple[int, ...]
     digits: list[Digits]
     lengths: Digits
+    divisor: int
 
 
 def _loop(block: ir.Block, held: Sequence[ir.Operation]) -> Loop | None:
@@ -127,7 +133,7 @@ def _is_outside(item: ir.Value, block: ir.Block) -> bool:
 
 
 def _walk(loop: Loop, accesses: Sequence[ir.Operation]) -> Walk | None:
-    """The digits of all accesses of a loop, if they are those of one walk that carries between turns only."""
+    """The digits of all accesses of a loop, if they are those of one walk whose last dimension is whole steps."""
     first = tuple(accesses[0].operands)[1:]
     while (advance := advance_of(first)) is not None:
         first = advance.before
@@ -143,10 +149,12 @@ def _walk(loop: Loop, accesses: Sequence[ir.Operation]) -> Walk | None:
         digits = advance.before
         chain.insert(0, digits)
         lengths.append(advance.lengths)
-    known = all(tuple(one.operands)[1:] in chain[:-1] and _last_length(one) % loop.turn == 0 for one in accesses)
+    known = all(tuple(one.operands)[1:] in chain[:-1] for one in accesses)
+    known_divisor = gcd(*map(_last_length, accesses))
     same = digits == first and all(one == lengths[0] and _is_outside(one[-1], loop.block) for one in lengths)
-    walk = Walk(numbers, chain, lengths[0])
-    return walk if known and same and _is_apart(walk, loop) and _begins_with_turns(walk, loop) else None
+    walk = Walk(numbers, chain, lengths[0], known_divisor)
+    whole_steps = known_divisor % (loop.turn // loop.steps) == 0
+    return walk if known and same and whole_steps and _is_apart(walk, loop) else None
 
 
 def _is_rest_of(step: ir.Value, stride: ir.Value, length: ir.Value) -> bool:
@@ -182,9 +190,11 @@ def _making(walk: Walk, loop: Loop) -> list[ir.Operation]:
     return [op for op in loop.body if op in found]
 
 
-def _begins_with_turns(walk: Walk, loop: Loop) -> bool:
-    """Whether the last digit is a multiple of a turn wherever the loop begins."""
+def _is_in_turns(walk: Walk, loop: Loop) -> bool:
+    """Whether the last dimension is whole turns, and the last digit a multiple of a turn wherever the loop begins."""
     divisors, length = Divisors(), walk.lengths[-1]
+    if walk.divisor % loop.turn:
+        return False
     for digits in _entries(walk, loop):
         steps = 0
         while (advance := advance_of(digits)) is not None and _is_rest_of(advance.step, loop.stride, length):
@@ -212,9 +222,7 @@ def _at_once(loop: Loop, walk: Walk) -> tuple[Loop, Walk]:
     making = _making(walk, loop)
     first, *others, last = walk.digits
     with end_of(loop.block).location, ir.InsertionPoint(making[0]):
-        later = advanced(
-            first, [*(constant(-1) for _ in first[1:]), constant(loop.turn)], walk.lengths, stays=True, uniform=True
-        )
+        later = _behind_turn(first, walk, loop)
         _replace(last, later, making)
         for number, digits in enumerate(others, 1):
             inside = arith.addi(first[-1], constant(number * loop.turn // loop.steps))
@@ -238,16 +246,19 @@ def _split(loop: Loop, walk: Walk) -> None:
     """Put a loop of turns without carries behind the block, and behind both what decides how it goes on."""
     first, end = loop.block, end_of(loop.block)
     moving = [number for number in range(len(first.arguments)) if number not in walk.numbers]
+    *before, last = walk.digits[:-1]
     with end.location:
         left = _left(loop)
         behind = _block(first, left)
         _lead_on(loop, behind, left)
         turns = _block(first, [first.arguments[number] for number in moving])
-        with ir.InsertionPoint.at_block_begin(first):
+        with _after(last[-1], first):
             start = first.arguments[loop.counter]
-            ahead = arith.subi(walk.lengths[-1], walk.digits[0][-1])
+            ahead = arith.subi(walk.lengths[-1], last[-1])
             limit = arith.addi(start, arith.minsi(ahead, arith.subi(loop.bound, start)))
-            shift = arith.subi(walk.digits[0][-1], start)
+            shift = arith.subi(last[-1], start)
+            if before:
+                shift = arith.subi(shift, constant(len(before) * loop.turn // loop.steps))
         _repeat(loop, walk, moving, turns, limit, shift, behind, left)
         with ir.InsertionPoint(end):
             _keep(walk.digits[-1])
@@ -299,13 +310,16 @@ def _repeat(
     behind: ir.Block,
     left: Sequence[ir.Value],
 ) -> None:
-    """Fill the loop of turns, up to a limit of its index, with what the first one does but for its digits; the last of
-    these is `shift` more than the index. Where the loop ends they advance.
+    """Fill the loop of turns, up to a limit of its index, with what the first one does but for its digits, which are
+    those of its last step; the last of these is `shift` more than the index. Where the loop ends they advance.
     """
-    making = _making(walk, loop)
+    making, others = _making(walk, loop), walk.digits[-2][:-1]
     now = {loop.block.arguments[number]: argument for number, argument in zip(moving, turns.arguments, strict=True)}
     with ir.InsertionPoint(turns):
-        now[walk.digits[0][-1]] = arith.addi(shift, now[loop.block.arguments[loop.counter]])
+        inside = arith.addi(shift, now[loop.block.arguments[loop.counter]])
+        for number, digits in enumerate(walk.digits[:-1]):
+            behind_first = constant(number * loop.turn // loop.steps)
+            now |= zip(digits, (*others, arith.addi(inside, behind_first) if number else inside), strict=True)
         for op in loop.body:
             if op not in making:
                 _copy(op, now)
@@ -314,9 +328,20 @@ def _repeat(
         given = [loop.again[number] for number in moving]
         cond_branch(stays, turns, [now.get(one, one) for one in given], carrying, [])
     with ir.InsertionPoint(carrying):
-        for op in making:
-            _copy(op, now)
+        now |= zip(walk.digits[-1], _behind_turn((*others, inside), walk, loop), strict=True)
         branch(behind, [now.get(one, one) for one in left])
+
+
+def _behind_turn(digits: Digits, walk: Walk, loop: Loop) -> list[ir.Value]:
+    """The digits behind a turn in which none carries."""
+    step = [*(constant(-1) for _ in digits[1:]), constant(loop.turn)]
+    return advanced(digits, step, walk.lengths, stays=True, uniform=True)
+
+
+def _after(item: ir.Value, block: ir.Block) -> ir.InsertionPoint:
+    """Behind what computes a value, or at the beginning of the block that has it as an argument."""
+    owner = producer(item)
+    return ir.InsertionPoint.at_block_begin(block) if owner is None else ir.InsertionPoint.after(owner)
 
 
 def _copy(op: ir.Operation, now: dict[ir.Value, ir.Value]) -> None:

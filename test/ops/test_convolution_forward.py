@@ -135,10 +135,10 @@ def test_bits_of_places(keys: dict[str, Any]) -> None:
     run("gfx942", n=2, k=8, **keys)
 
 
-@pytest.mark.parametrize(("c", "valu", "salu"), [(128, 0, 10), (64, 8, 24), (40, 31, 13), (36, 40, 13)])
+@pytest.mark.parametrize(("c", "valu", "salu"), [(128, 0, 10), (64, 0, 10), (40, 31, 13), (36, 40, 13)])
 def test_places_are_found_once(c: int, valu: int, salu: int) -> None:
-    """For 32 matrix instructions so many others, where channels are whole turns of the steady loop, whole steps, and
-    where they are not.
+    """For 32 matrix instructions so many others, in turns that stay at a place of a window, where channels are whole
+    turns of the steady loop and whole steps; and where they are not.
     """
     spec = OPERATOR.spec(OPERATOR.problem(n=32, c=c, k=256), GFX942)
     kernel = compile_kernel(OPERATOR, spec, GFX942)
@@ -154,6 +154,11 @@ TURNS = (
     ("conv_fwd", "gfx90a", {"c": 256, "image": (2, 3, 2), "window": 2, "strides": (1, 2, 1), "dtype": "bf16"}),
     ("conv_bwd_data", "gfx942", {"k": 192, "c": 8, "strides": 2, "schedule": "compv3", **SMALL}),
     ("conv_bwd_data", "gfx950", {"k": 256, "c": 8, "image": (7,), "window": 3, "dilations": 2}),
+    ("conv_fwd", "gfx942", {"c": 96, "schedule": "compv4", **SMALL}),  # three steps, and two a turn
+    ("conv_fwd", "gfx90a", {"c": 160, "schedule": "compv4", "split_k": 3, **SMALL}),  # a part begins within a turn
+    ("conv_fwd", "gfx950", {"c": 256, "schedule": "compv4", "split_k": 7, "reduction": "atomic", **SMALL}),
+    ("conv_bwd_data", "gfx942", {"k": 224, "c": 8, "strides": 2, "schedule": "mem3", **SMALL}),  # three a turn
+    ("conv_bwd_data", "gfx950", {"k": 192, "c": 8, "image": (7,), "window": 3, "dilations": 2, "split_k": 2}),
 )
 
 

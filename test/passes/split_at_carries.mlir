@@ -61,16 +61,38 @@ func.func @whole_turns(%p: !llvm.ptr<1>, %ys: i32, %xs: i32, %c: i32 {ck.divisor
 
 // -----
 
-// Where 64 divide the channels digits may carry within a turn of two steps: the loop stays as it is. So it does where it
-// begins within a turn, and where it is not known where it begins.
+// Where 64 divide the channels digits may carry within a turn of two steps, so each step of the first turn has digits of its
+// own. The other turns are at those of its last step.
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8">
 !window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8", [64, 64]>
 !views = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%128], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%128]); view(d0, d3) align 8">
 !windows = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%128], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%128]); view(d0, d3) align 8", [64, 64]>
 
 // CHECK-LABEL: func.func @parts_of_turns
-// CHECK-NOT:   llvm.inline_asm
-// CHECK:       return
+// CHECK:       ^[[FIRST:bb[0-9]+]](%[[I:[a-z0-9]+]]: i32, %[[PLACE:[a-z0-9]+]]: i32, %[[Z:[a-z0-9]+]]: i32)
+// CHECK:         "ck.with_digits"(%{{.*}}, %[[PLACE]], %[[Z]])
+// CHECK:         %[[SECOND:.*]] = arith.minui
+// CHECK:         %[[AHEAD:.*]] = arith.subi %{{.*}}, %[[SECOND]] : i32
+// CHECK:         %[[REST:.*]] = arith.subi %{{.*}}, %[[I]] : i32
+// CHECK:         %[[LEAST:.*]] = arith.minsi %[[AHEAD]], %[[REST]] : i32
+// CHECK:         %[[LIMIT:.*]] = arith.addi %[[I]], %[[LEAST]] : i32
+// CHECK:         %[[FROM:.*]] = arith.subi %[[SECOND]], %[[I]] : i32
+// CHECK:         %[[BEFORE:.*]] = arith.constant 64 : i32
+// CHECK:         %[[SHIFT:.*]] = arith.subi %[[FROM]], %[[BEFORE]] : i32
+// CHECK:         %[[THERE:.*]] = arith.minui
+// CHECK:         "ck.with_digits"(%{{.*}}, %[[THERE]], %[[SECOND]])
+// CHECK:         arith.cmpi slt, %{{.*}}, %[[LIMIT]] : i32
+// CHECK:         cf.cond_br %{{.*}} weights([1, 1000]), ^[[TURNS:bb[0-9]+]](
+// CHECK:       ^[[TURNS]](%[[J:[a-z0-9]+]]: i32
+// CHECK:         %[[LAST:.*]] = arith.addi %[[SHIFT]], %[[J]] : i32
+// CHECK-NOT:     arith.minui
+// CHECK:         "ck.with_digits"(%{{.*}}, %[[THERE]], %[[LAST]])
+// CHECK-NOT:     arith.minui
+// CHECK:         "ck.with_digits"(%{{.*}}, %[[THERE]], %{{.*}})
+// CHECK-NOT:     arith.minui
+// CHECK:         cf.cond_br %{{[0-9]+}}, ^[[TURNS]]({{.*}}), ^[[CARRYING:bb[0-9]+]] {ck.advances = array<i32: 0>}
+// CHECK:       ^[[CARRYING]]:
+// CHECK-COUNT-2: arith.minui
 func.func @parts_of_turns(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 64 : i64}, %row: i32, %place: i32, %n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
   %step = arith.constant 64 : i32
@@ -82,9 +104,12 @@ func.func @parts_of_turns(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 
   return
 }
 
+// So it is where 128 divide them and the loop begins within a turn, or may do so.
 // CHECK-LABEL: func.func @from_within
-// CHECK-NOT:   llvm.inline_asm
-// CHECK:       return
+// CHECK:         %[[SECOND:.*]] = arith.minui
+// CHECK:         %[[THERE:.*]] = arith.minui
+// CHECK:         "ck.with_digits"(%{{.*}}, %[[THERE]], %[[SECOND]])
+// CHECK:         weights([1, 1000])
 func.func @from_within(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 128 : i64}, %row: i32, %place: i32, %n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
   %step = arith.constant 64 : i32
@@ -97,12 +122,29 @@ func.func @from_within(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 128
 }
 
 // CHECK-LABEL: func.func @from_anywhere
-// CHECK-NOT:   llvm.inline_asm
-// CHECK:       return
+// CHECK:         %[[SECOND:.*]] = arith.minui
+// CHECK:         %[[THERE:.*]] = arith.minui
+// CHECK:         "ck.with_digits"(%{{.*}}, %[[THERE]], %[[SECOND]])
+// CHECK:         weights([1, 1000])
 func.func @from_anywhere(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 128 : i64}, %row: i32, %place: i32, %begin: i32 {ck.divisor = 64 : i64}, %n: i32) attributes {ck.waves = 1 : i32} {
   %zero = arith.constant 0 : i32
   %step = arith.constant 64 : i32
   scf.for %k = %begin to %n step %step : i32 {
+    %v = "ck.make_view"(%p, %places, %c, %row, %place) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !views
+    %w = "ck.make_window"(%v, %zero, %k) : (!views, i32, i32) -> !windows
+    %0 = "ck.load_fragment"(%w) {distribution = "d0: 8@y0 8@lane, d1: 8@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!windows) -> vector<8xf16>
+  } {ck.schedule = "schedule two 1; unroll 2"}
+  return
+}
+
+// The loop stays as it is where it is not known how far a turn advances.
+// CHECK-LABEL: func.func @unknown_steps
+// CHECK:       "ck.with_digits"(%{{.*}}) {axis = 1 : i64, inside = 0 : i64, of = "origin"}
+// CHECK-NOT:   weights
+// CHECK:       return
+func.func @unknown_steps(%p: !llvm.ptr<1>, %places: i32, %c: i32 {ck.divisor = 128 : i64}, %row: i32, %place: i32, %step: i32 {ck.divisor = 64 : i64}, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  scf.for %k = %zero to %n step %step : i32 {
     %v = "ck.make_view"(%p, %places, %c, %row, %place) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !views
     %w = "ck.make_window"(%v, %zero, %k) : (!views, i32, i32) -> !windows
     %0 = "ck.load_fragment"(%w) {distribution = "d0: 8@y0 8@lane, d1: 8@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!windows) -> vector<8xf16>
