@@ -31,7 +31,7 @@ from ckmlir.ops.dtypes import find_dtype, numpy_dtype
 from ckmlir.ops.operator import ArraySpec
 from ckmlir.runtime.arguments import packed_strides
 from ckmlir.runtime.device import Device, DeviceError
-from ckmlir.runtime.executable import Executable, GpuArray
+from ckmlir.runtime.executable import Executable
 from ckmlir.runtime.selection import open_device
 from ckmlir.targets import Target, get_target
 
@@ -137,8 +137,7 @@ class Session:
             return array.argument
         if spec.role == "out" and spec.elements > math.prod(spec.shape):
             array.require_start(spec.align)
-        memory = array.argument if isinstance(array.array, Array) else GpuArray(array.address, spec.nbytes)
-        return borrowed.enter_context(executable.aligned(name, memory, stream))
+        return borrowed.enter_context(executable.aligned(name, array.argument, stream))
 
     def _made(self, spec: ArraySpec, home: Home, like: Any) -> Given:
         array = home.empty(like, spec.shape, numpy_dtype(spec.dtype, self.target), self.device)

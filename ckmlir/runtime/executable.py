@@ -235,14 +235,21 @@ class Executable:
             allocation.dtype = kind
 
     @contextmanager
-    def aligned(self, name: str, memory: Memory, stream: object = None) -> Iterator[Memory]:
-        """A copy of an array's memory, elements and gaps, that begins where kernels take it; copies are queued. What is
-        written to that of an output is copied back when the `with` block is left.
+    def aligned(self, name: str, array: Any, stream: object = None) -> Iterator[Memory]:
+        """A copy of an array of the device, elements and gaps, that begins where kernels take it; copies are queued.
+        What is written to that of an output is copied back when the `with` block is left.
 
         Args:
             stream: that of the call inside the block.
+
+        Raises:
+            DeviceError: an array that the call would refuse wherever it began: by shape, type, strides or device.
         """
         spec, own = self.arrays[name], stream if stream is None else self._device.stream_of(stream)
+        view = self._own_view(array) if isinstance(array, DeviceArray) else view_of(array)
+        check_kind(view, spec, self._target)
+        check_place(view, spec, self._ordinal)
+        memory = array if isinstance(array, DeviceArray) else GpuArray(view.address, spec.nbytes)
         with self._kernels.workspaces.borrow(spec.nbytes, own) as block:
             copied = MemoryPart(block, 0, spec.nbytes)
             self._device.copy(copied, memory, spec.nbytes, own)
@@ -282,6 +289,7 @@ class Executable:
             return None
         self._check_there_is_a_gpu(spec)
         check_place(view, spec, self._ordinal)
+        check_alignment(view.address, spec)
         if hasattr(array, "data_ptr"):
             kind = array.dtype, array.device, array.shape, array.stride()
             self._remembered[spec.name] = (type(array), kind)
@@ -290,7 +298,7 @@ class Executable:
     def _own_memory(self, memory: Any, checked: _Checked) -> Memory:
         spec, size, accepted, address = checked.spec, checked.size, checked.accepted, memory.address
         if isinstance(memory, DeviceArray):
-            view = ArrayView(address, memory.shape, memory.strides, memory.dtype, True, self._ordinal, memory)
+            view = self._own_view(memory)
             check_kind(view, spec, self._target)
             check_place(view, spec, self._ordinal)
         elif accepted is not None and isinstance(memory, Allocation):
@@ -307,6 +315,9 @@ class Executable:
             raise DeviceError(f"array {spec.name} is {memory!r}, the kernel runs on GPU {self._ordinal}")
         own: Memory = memory
         return own
+
+    def _own_view(self, array: DeviceArray) -> ArrayView:
+        return ArrayView(array.address, array.shape, array.strides, array.dtype, True, self._ordinal, array)
 
     def _check_there_is_a_gpu(self, spec: ArraySpec) -> None:
         if self._ordinal is None:

@@ -186,6 +186,21 @@ def test_views_that_begin_within_a_vector(session: nn.Session) -> None:
         nn.linear(view, rows, out=wide[:, 3:35])
 
 
+@pytest.mark.parametrize("start", [0, 1])
+def test_strides_that_no_kernel_takes_are_refused_wherever_a_view_begins(session: nn.Session, start: int) -> None:
+    """A view that is copied, since it begins within a vector, is copied with its gaps: its strides have to be right."""
+    numbers = nn.asarray(np.arange(10, dtype=np.int32).reshape(5, 2))[:, start : start + 1]
+    image, weight = nn.asarray(normal(1, 3, 4, 9))[..., start : start + 4], nn.asarray(normal(5, 3, 3, 3))
+    for refused in (
+        lambda: nn.histogram(numbers, 8),
+        lambda: nn.conv2d(image, weight),
+        lambda: nn.conv2d(nn.asarray(normal(1, 3, 4, 4)), nn.asarray(normal(5, 3, 3, 9))[..., start : start + 3]),
+    ):
+        with pytest.raises(DeviceError, match=r"^array [xw] has strides .*; the problem asks for .* contiguous copy$"):
+            refused()
+    assert (nn.histogram(nn.contiguous(numbers), 8).numpy().sum(axis=1) == (exact(numbers)[:, 0] < 8)).all()
+
+
 @pytest.mark.parametrize(
     "make",
     [
