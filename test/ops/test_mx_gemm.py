@@ -11,7 +11,7 @@ from checked_runs import compiled
 from operator_runner import agree
 
 from ckmlir.ops import find_operator
-from ckmlir.ops.contraction.scale_tiles import tile_scales, tiled_shape, untile_scales
+from ckmlir.ops.contraction.scale_tiles import TILINGS, tile_scales, tiled_shape, untile_scales
 from ckmlir.ops.dtypes import PACKED_TYPES, find_dtype, numpy_dtype
 from ckmlir.ops.packing import pack_codes, unpack_values
 from ckmlir.ops.request import RequestError
@@ -43,6 +43,9 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx950", {"dtype": "fp6", "a_major": "tiles", "b_major": "tiles", "mfma": "16x16x128"}),
     ("gfx950", {"dtype": "fp6", "b_dtype": "fp4", "shuffled": 16, "k": 600}),
     ("gfx950", {"dtype": "fp4", "a_major": "tiles", "b_major": "tiles", "shuffled": 32, "k": 600}),
+    ("gfx950", {"dtype": "fp4", "a_major": "tiles2x2", "b_major": "tiles2x2", "shuffled": 16, "k": 600}),
+    ("gfx950", {"a_major": "tiles2x2", "b_major": "tiles2x2", "ld_scale_b": 1024}),
+    ("gfx942", {"a_major": "tiles", "b_major": "tiles2x2", "dtype": "bf8"}),
 ]
 
 
@@ -182,15 +185,29 @@ def test_tiles_of_scales_are_dwords() -> None:
 @pytest.mark.parametrize("shape", [(1, 1), (16, 4), (33, 9), (0, 3), (3, 0)])
 def test_tiles_hold_the_scales(shape: tuple[int, int]) -> None:
     codes = np.random.default_rng(1).integers(0, 255, shape).astype(np.uint8)
-    tiled = tile_scales(codes)
-    assert tiled.shape == tiled_shape(*shape)
-    whole = untile_scales(tiled)
-    np.testing.assert_array_equal(whole[: shape[0], : shape[1]], codes)
-    assert not whole[shape[0] :].any() and not whole[:, shape[1] :].any()
+    tiled = {order: tile_scales(codes, order) for order in TILINGS}
+    for order, one in tiled.items():
+        assert one.shape == tiled_shape(*shape, TILINGS[order])
+        whole = untile_scales(one, order)
+        np.testing.assert_array_equal(whole[: shape[0], : shape[1]], codes)
+        assert not whole[shape[0] :].any() and not whole[:, shape[1] :].any()
     for row, group in itertools.islice(np.ndindex(*shape), 0, None, 7):
-        across = tiled.shape[1] // 64  # CK Tile: (rows / 16, K / 128, 16) of four scales each
+        across = tiled["tiles"].shape[1] // 64  # CK Tile: (rows / 16, K / 128, 16) of four scales each
         dword = ((row // 16) * across + group // 4) * 16 + row % 16
-        assert tiled.reshape(-1)[4 * dword + group % 4] == codes[row, group]
+        assert tiled["tiles"].reshape(-1)[4 * dword + group % 4] == codes[row, group]
+
+
+def test_tiles_of_two_by_two_are_those_of_aiter() -> None:
+    """As `e8m0_shuffle` has them, and CK Tile's `preShuffleScale`, whose number of a scale this is."""
+    codes = np.random.default_rng(1).integers(0, 255, (256, 24)).astype(np.uint8)
+    tiled = tile_scales(codes, "tiles2x2")
+    aiter = codes.reshape(8, 2, 16, 3, 2, 4).transpose(0, 3, 5, 2, 4, 1)
+    np.testing.assert_array_equal(tiled.reshape(-1), aiter.reshape(-1))
+    for row, group in itertools.islice(np.ndindex(*codes.shape), 0, None, 7):
+        number = row // 32 * 32 * 24 + group // 8 * 256 + group % 4 * 64 + row % 16 * 4 + group % 8 // 4 * 2
+        assert tiled.reshape(-1)[number + row % 32 // 16] == codes[row, group]
+    with pytest.raises(ValueError, match="order='tile': scales lie in no such tiles; expected tiles or tiles2x2"):
+        tile_scales(codes, "tile")
 
 
 def test_not_a_number_in_the_last_tile_leaves_the_row_open() -> None:
@@ -227,13 +244,18 @@ def test_rows_that_copies_to_lds_do_not_fill_are_refused() -> None:
     [
         ({}, "async_wide", (256, 256, 256)),
         ({"a_major": "tiles", "b_major": "tiles"}, "async_wide", (256, 256, 256)),
+        ({"a_major": "rows"}, "compv4", (128, 128, 256)),
+        ({"b_major": "tiles2x2"}, "compv4", (128, 128, 256)),
+        ({"ld_scale_a": 129}, "compv4", (128, 128, 256)),
         ({"k": 1024}, "compv4", (128, 128, 256)),
         ({"b_dtype": "fp8"}, "compv4", (128, 128, 256)),
         ({"op": "gelu(acc)"}, "compv4", (128, 128, 256)),
     ],
 )
 def test_large_products_of_fp4_are_copied(keys: dict[str, Any], schedule: str, block: tuple[int, int, int]) -> None:
-    """Where K has steps enough and C is the sums."""
+    """Where K has steps enough, C is the sums, and scales are loaded four at once: of eight waves that load them one by
+    one 41 to 134 registers would be spilled.
+    """
     target = get_target("gfx950")
     spec = MX.spec(MX.problem(**{"m": 4096, "n": 4096, "k": 4096, "dtype": "fp4", **keys}), target)
     assert (spec.schedule, spec.block) == (schedule, block)

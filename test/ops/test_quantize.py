@@ -77,6 +77,7 @@ def test_tensors(chip: str, keys: dict[str, Any]) -> None:
     ("gfx942", {**MX, "dtype": "fp6", "major": "tiles", "out": "f32", "stride": 304, "ystride": 301}),
     *(pytest.param(chip, {**MX, **keys}, marks=pytest.mark.full) for chip, keys in (
         ("gfx90a", {"dtype": "bf6", "major": "rows", "m": 70}), ("gfx942", {"major": "tiles"}),
+        ("gfx950", {"major": "tiles2x2", "m": 70}),
         ("gfx950", {"dtype": "fp4", "major": "tiles", "n": 2, "m": 1, "align": 2}),
         ("gfx950", {"dtype": "fp6", "block": "128x128", "m": 140}), ("gfx950", {"dtype": "fp4", "n": 0}),
         ("gfx942", {"dtype": "fp4", "block": "row"}), ("gfx90a", {"dtype": "fp4", "n": 4096, "out": "bf16"}),

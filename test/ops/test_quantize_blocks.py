@@ -26,6 +26,7 @@ CASES: list[tuple[str, dict[str, Any]]] = [
     ("gfx90a", {"block": "1x64", "out": "i8", "dtype": "bf16", "qstride": 301}),
     ("gfx942", {"m": 1, "n": 1, "block": "128x128"}),
     ("gfx942", {"block": "1x32", "scales": "e8m0", "out": "fp4", "m": 17, "major": "tiles"}),
+    ("gfx950", {"block": "1x32", "scales": "e8m0", "out": "fp6", "m": 17, "major": "tiles2x2"}),
     ("gfx950", {"m": 0}),
     ("gfx950", {"n": 0}),
 ]

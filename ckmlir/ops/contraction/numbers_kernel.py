@@ -5,8 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from ckmlir.lang import Pointer, Scalar, Tile, View, dequantize, join_axes, load, stretch, view
+from ckmlir.ops.contraction.scale_tiles import TILINGS
 from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
-from ckmlir.ops.contraction.scaling import TILED, ScaleSpec
+from ckmlir.ops.contraction.scaling import ScaleSpec
 
 
 @dataclass(frozen=True)
@@ -34,8 +35,8 @@ class Numbers:
         """The scales of every row and group."""
         count = (self.size + (self.spec.rows - 1)) // self.spec.rows
         pitch = self.pitch.multiple_of(self.spec.align)
-        if self.spec.major == TILED:
-            return tiled_view(self.pointer, count, self.groups, pitch)
+        if self.spec.major in TILINGS:
+            return tiled_view(self.pointer, count, self.groups, pitch, TILINGS[self.spec.major])
         by_row, by_group = (pitch, 1) if self.spec.major == "k" else (1, pitch)
         if self.spec.rows == 1:
             return view(self.pointer, (count, self.groups), (by_row, by_group))

@@ -2,12 +2,19 @@
 
 from __future__ import annotations
 
+from math import prod
+
 from ckmlir.lang import Pointer, Scalar, View, view
-from ckmlir.ops.contraction.scale_tiles import GROUPS, ROWS
+from ckmlir.ops.contraction.scale_tiles import Tiling
 
 
-def tiled_view(pointer: Pointer, rows: Scalar, groups: Scalar, pitch: Scalar) -> View:
+def tiled_view(pointer: Pointer, rows: Scalar, groups: Scalar, pitch: Scalar, tiling: Tiling) -> View:
     """Scales (rows, groups), both rounded up to tiles; `pitch` elements from one row of tiles to the next."""
-    down, across = (rows + (ROWS - 1)) // ROWS, (groups + (GROUPS - 1)) // GROUPS
-    seen = view(pointer, (down, across * (ROWS * GROUPS)), (pitch, 1)).unmerge(1, (across, ROWS, GROUPS))
-    return seen.permute(0, 2, 1, 3).merge(0, 1).merge(1, 2)
+    high, wide = prod(tiling.rows), prod(tiling.groups)
+    down, across = (rows + (high - 1)) // high, (groups + (wide - 1)) // wide
+    lengths = (*tiling.rows, *tiling.groups)
+    seen = view(pointer, (down, across * tiling.size), (pitch, 1))
+    seen = seen.unmerge(1, (across, *(lengths[one] for one in tiling.order)))
+    digits, count = [2 + one for one in tiling.inverse], len(tiling.rows)
+    seen = seen.permute(0, *digits[:count], 1, *digits[count:])
+    return seen.merge(*range(1 + count)).merge(*range(1, 2 + len(tiling.groups)))

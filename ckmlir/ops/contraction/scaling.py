@@ -12,17 +12,19 @@ from dataclasses import dataclass, field, replace
 import numpy as np
 
 from ckmlir.ops.comparison import Array
-from ckmlir.ops.contraction.scale_tiles import tiled_shape, untile_scales
+from ckmlir.ops.contraction.scale_tiles import TILINGS, tiled_shape, untile_scales
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 MAJORS = ("k", "rows")
 """Along what the scales of groups follow each other in memory: along K; along rows of A (columns of B)."""
-TILED = "tiles"
-"""The same of powers of two for each row: in tiles (`ckmlir.ops.contraction.scale_tiles`)."""
+ORDERS = (*MAJORS, *TILINGS)
+"""The same of powers of two for each row, which may also lie in tiles (`ckmlir.ops.contraction.scale_tiles`)."""
 ROWS, GROUPS = (0, 1, 128), (0, 32, 64, 128)
 """Rows, and elements along K, that share a scale; 0: all."""
 POWERS = "e8m0"
+A_DWORD = 4
+"""Powers of two."""
 DTYPES = ("f32", POWERS)
 """Of scales; powers of two are those of the microscaling formats (OCP Microscaling Formats, 5.4.1)."""
 ZEROS = "i8"
@@ -37,7 +39,7 @@ class ScaleSpec:
     Attributes:
         operand: a, b, gate or up.
         rows, group: rows and elements along K that share a scale; 0: all.
-        major: of `MAJORS`, or `TILED`.
+        major: of `ORDERS`.
         dtype: of `DTYPES`.
         align: elements of which both the distance and the length of rows of the array are multiples.
         zeros: type of the zero points, one beside each scale in an array that lies as theirs; "": none.
@@ -59,7 +61,7 @@ class ScaleSpec:
         found = ScaleSpec(operand, int(rows), int(group), major, dtype, int(align), zeros=zeros)
         if operand not in NAMES or found.rows not in ROWS or found.group not in GROUPS:
             raise ValueError(text)
-        if major not in MAJORS and not (major == TILED and found.is_power):
+        if major not in (ORDERS if found.is_power else MAJORS):
             raise ValueError(text)
         if dtype not in DTYPES or zeros not in ("", ZEROS) or found.align < 1:
             raise ValueError(text)
@@ -86,6 +88,12 @@ class ScaleSpec:
         """Whether matrix instructions that scale their operands can take it."""
         return (self.dtype, self.rows, self.group) == (POWERS, 1, SCALED_BLOCK)
 
+    @property
+    def in_dwords(self) -> bool:
+        """Whether four groups of a row that follow each other along K are an aligned dword of powers of two."""
+        together = TILINGS[self.major].together if self.major in TILINGS else self.align * (self.major == "k")
+        return self.is_power and together % A_DWORD == 0 < together
+
     def loaded_by(self, depth: int) -> ScaleSpec:
         """As a step of so many elements along K loads them: a lane takes several only of the groups that it has."""
         return self if self.group < depth else replace(self, align=1)
@@ -105,8 +113,8 @@ class ScaleSpec:
         if not self.group:
             return (along_rows,)
         groups = ceil_div(k, self.group)
-        if self.major == TILED:
-            return tiled_shape(rows, groups)
+        if self.major in TILINGS:
+            return tiled_shape(rows, groups, TILINGS[self.major])
         return (along_rows, groups) if self.major == "k" else (groups, along_rows)
 
 
@@ -122,8 +130,8 @@ class Scale(ScaleSpec):
 
     def _by_row(self, array: Array, rows: int) -> Array:
         """The scales of every row, with those that fill tiles up."""
-        if self.major == TILED:
-            return untile_scales(array)[:rows].astype(np.float64)
+        if self.major in TILINGS:
+            return untile_scales(array, self.major)[:rows].astype(np.float64)
         found = array.reshape(-1, 1) if not self.group else array if self.major == "k" else array.T
         return np.repeat(found.astype(np.float64), self.rows or rows, axis=0)[:rows]
 
@@ -133,7 +141,7 @@ class Scale(ScaleSpec):
         """
         by_row = self._by_row(array, rows)
         found: Array = np.fmax.reduce(np.abs(by_row), axis=1, initial=0.0)
-        if self.major == TILED:
+        if self.major in TILINGS:
             return np.where(np.isfinite(by_row[:, ceil_div(k, self.group) :]).all(axis=1), found, np.inf)
         return found if k or self.group else np.where(np.isfinite(array).all(), found, np.inf)
 

@@ -50,7 +50,8 @@ class Wish(NamedTuple):
         arrays: that the loop loads: A, and matrices B with accumulators of their own; or what A and B are made of.
         plain: whether C is the sums as they are, stored two elements at a time or more.
         stays: whether workgroups stay, and keep what finds their blocks in scalar registers beside the loop.
-        powers: whether powers of two scale A and B of 4 bits in the matrix instruction, and C is the sums.
+        powers: whether powers of two, which lanes load four at once, scale A and B of 4 bits in the matrix instruction,
+            and C is the sums.
     """
 
     m: int
@@ -94,6 +95,7 @@ class Wish(NamedTuple):
 
 def wish_of(problem: Problem, target: Target) -> Wish:
     """What a problem says of its plan."""
+    dwords = all(one.in_dwords for one in problem.scaling)
     packed = problem.dtype == "fp4" and problem.b_dtype in ("", "fp4") and not problem.taken(target)
     return Wish(
         problem.m, problem.n, problem.k, problem.taken(target) or problem.dtype, problem.layout, problem.load_bytes,
@@ -101,7 +103,7 @@ def wish_of(problem: Problem, target: Target) -> Wish:
         len(problem.operands) + problem.grouped_scales, math.prod(problem.batch), problem.scaled_group(target),
         any(one.operand != "a" and one.rows == 1 for one in problem.scaling), problem.ld_index is not None,
         not problem.op and problem.aligned()[2] > 1,
-        packed and problem.op in ("", "acc") and problem.aligned()[2] > 1,
+        packed and problem.op in ("", "acc") and problem.aligned()[2] > 1 and dwords,
     )  # fmt: skip
 
 

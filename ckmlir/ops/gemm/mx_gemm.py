@@ -7,9 +7,10 @@ as exact; what the chip does not multiply, packed elements and on gfx942 two of 
 way to LDS, which holds all of them.
 
 Arrays: a, b as in `gemm`, of packed elements their bytes (`ckmlir.ops.packing`), which rows along K fill; lda and ldb
-count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one
-maybe less; with `a_major=rows` (groups, m); with `a_major=tiles` in tiles of 16 rows and 4 groups, which instructions
-load best (`ckmlir.ops.contraction.scale_tiles`): nothing is promised where NaN fills them up. Then D tensors, c.
+count elements; scale_a (m, groups), scale_b (n, groups), a group being 32 elements along K, the last one maybe
+less; with `a_major=rows` (groups, m); with `a_major=tiles` in tiles of 16 rows and 4 groups, which instructions load
+best; with `a_major=tiles2x2` in those of aiter, of 32 rows and 8 groups (`ckmlir.ops.contraction.scale_tiles`). Nothing
+is promised where NaN fills tiles up. Then D tensors, c.
 
 Kernel arguments: as in `gemm_quant`.
 """
@@ -35,7 +36,7 @@ from ckmlir.ops.contraction.keys import (
     read_problem,
 )
 from ckmlir.ops.contraction.problem import Problem
-from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
+from ckmlir.ops.contraction.scaling import ORDERS, POWERS
 from ckmlir.ops.dtypes import PACKED_FLOATS
 from ckmlir.ops.gemm.gemm_quant import RESULT_KEYS, SCALE_PITCHES, GemmQuant, scale_of
 from ckmlir.ops.operator import ArraySpec
@@ -44,7 +45,6 @@ from ckmlir.targets import Target
 from ckmlir.targets.mfma import SCALED_BLOCK
 
 DTYPES = ("fp8", "bf8", *PACKED_FLOATS)
-ORDERS = (*MAJORS, TILED)
 LARGEST_EXPONENT = 3
 LISTED = (("fp8", "fp8"), ("bf8", "bf8"), ("fp6", "fp6"), ("fp4", "fp4"), ("fp8", "fp4"))
 """Types of A and B whose kernels are listed."""
@@ -60,7 +60,7 @@ class MxGemm(GemmQuant):
         Choice("dtype", "fp8", "of A and, unless b_dtype says otherwise, B", DTYPES),
         Choice("b_dtype", None, "of B; default: dtype", DTYPES),
         *RESULT_KEYS,
-        Choice("a_major", "k", "along what scales of A follow each other, or in tiles of 16 rows x 128 of K", ORDERS),
+        Choice("a_major", "k", "along what scales of A follow each other, or in which tiles they lie", ORDERS),
         Choice("b_major", "k", "along what those of B do; rows: along its columns", ORDERS),
         *SCALE_PITCHES,
         *PLAN_KEYS,

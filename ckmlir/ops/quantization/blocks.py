@@ -5,24 +5,22 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ckmlir.ops.contraction.scale_tiles import tiled_shape
-from ckmlir.ops.contraction.scaling import MAJORS, POWERS, TILED
+from ckmlir.ops.contraction.scale_tiles import TILINGS, tiled_shape
+from ckmlir.ops.contraction.scaling import POWERS
 from ckmlir.ops.dtypes import find_dtype
 from ckmlir.ops.operator import ceil_div
 from ckmlir.ops.request import RequestError
 
 BLOCKS = {"1x32": (1, 32), "1x64": (1, 64), "1x128": (1, 128), "128x128": (128, 128)}
 """Words -> rows and columns of a block."""
-ORDERS = (*MAJORS, TILED)
-"""Along what scales of blocks follow each other, or that they lie in tiles."""
 
 
 def scale_shape(m: int, n: int, block: str, major: str) -> tuple[int, int]:
     """The array of a matrix's scales: blocks down and across, with `major=rows` the other way round, or in tiles."""
     rows, columns = BLOCKS[block]
     down, across = ceil_div(m, rows), ceil_div(n, columns)
-    if major == TILED:
-        return tiled_shape(down, across)
+    if major in TILINGS:
+        return tiled_shape(down, across, TILINGS[major])
     return (down, across) if major == "k" else (across, down)
 
 
@@ -39,8 +37,9 @@ def check_format(values: Mapping[str, Any], dtype: str, n: int, pitches: Mapping
     """Raise RequestError for scales in tiles that are none of mx formats; and for packed elements, of `dtype`, whose
     scales are not powers of two, or that do not fill the bytes of q's rows of n.
     """
-    if values["major"] == TILED and (values["scales"] != POWERS or values["block"] != "1x32"):
-        raise RequestError("major=tiles: powers of two of 1x32 lie in tiles; expected scales=e8m0 block=1x32")
+    major = values["major"]
+    if major in TILINGS and (values["scales"] != POWERS or values["block"] != "1x32"):
+        raise RequestError(f"major={major}: powers of two of 1x32 lie in tiles; expected scales=e8m0 block=1x32")
     packing = find_dtype(dtype).packing
     if packing is None:
         return

@@ -21,8 +21,8 @@ from typing import Any
 import numpy as np
 
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.scale_tiles import untile_scales
-from ckmlir.ops.contraction.scaling import POWERS, TILED
+from ckmlir.ops.contraction.scale_tiles import TILINGS, untile_scales
+from ckmlir.ops.contraction.scaling import ORDERS, POWERS
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype
 from ckmlir.ops.operator import (
     NOTHING,
@@ -36,7 +36,7 @@ from ckmlir.ops.operator import (
 )  # fmt: skip
 from ckmlir.ops.packing import elements, pack_values
 from ckmlir.ops.precision import DENORMAL, UNIT, in_f32
-from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, SCALES_TEXT, check_format, scale_shape, with_scales
+from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, scale_shape, with_scales
 from ckmlir.ops.request import MAXIMUM_SIZE, Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.scalars import i32
@@ -75,6 +75,11 @@ class Problem:
     align: int
 
     @property
+    def tiled(self) -> str:
+        """The tiles that scales lie in, "" for none."""
+        return self.major if self.major in TILINGS else ""
+
+    @property
     def scale_shape(self) -> tuple[int, ...]:
         """Of the array of scales."""
         if self.block in ("tensor", "row"):
@@ -87,7 +92,7 @@ class Problem:
         if self.block in ("tensor", "row"):
             return (int(self.block == "row"), 0)
         pitch = max(self.scale_shape[1], 1)
-        if self.major == TILED:
+        if self.major in TILINGS:
             return (pitch, 0)
         return (pitch, 1) if self.major == "k" else (1, pitch)
 
@@ -100,7 +105,7 @@ class DequantizeSpec(Spec):
         rows, columns: of a block.
         vector: what divides rows and strides, in elements.
         base: bytes that divide all addresses.
-        tiled: whether scales lie in tiles.
+        tiled: the tiles that scales lie in, "" for none.
     """
 
     dtype: str
@@ -110,13 +115,13 @@ class DequantizeSpec(Spec):
     columns: int
     vector: Algorithm[int]
     base: Algorithm[int]
-    tiled: bool = False
+    tiled: str = ""
 
     @property
     def name(self) -> str:
         block = f"{self.rows}x{self.columns}"
         parts = (self.dtype, self.out, self.scales, block, f"vector{self.vector}", f"base{self.base}")
-        return "_".join(("dequantize", *parts, *["tiles"] * self.tiled))
+        return "_".join(("dequantize", *parts, *[self.tiled] * bool(self.tiled)))
 
     @property
     def tile(self) -> tuple[int, int, int, int]:
@@ -173,11 +178,11 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
         size = find_dtype(problem.out).bytes
         vector = alignment(size, problem.n, problem.stride, problem.ystride, base // size)
         return DequantizeSpec(
-            problem.dtype, problem.out, problem.scales, *SHARED[problem.block], vector, base, problem.major == TILED
-        )  # fmt: skip
+            problem.dtype, problem.out, problem.scales, *SHARED[problem.block], vector, base, problem.tiled
+        )
 
     def validate(self, spec: DequantizeSpec, target: Target) -> list[Reason]:
-        reasons = list(not_a_choice(spec, dtype=DTYPES, out=FLOATS, scales=SCALES))
+        reasons = list(not_a_choice(spec, dtype=DTYPES, out=FLOATS, scales=SCALES, tiled=("", *TILINGS)))
         if spec.dtype in DTYPES[:2] and target.fp8 is None:
             why = f"{target.name} has no 8-bit floating point"
             reasons.append(Reason("dtype", spec.dtype, why, "expected i8, or a chip from gfx942 on"))
@@ -188,7 +193,7 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
     def mismatches(self, problem: Problem, spec: DequantizeSpec, target: Target) -> list[Reason]:
         rows, columns = SHARED[problem.block]
         code = {"dtype": problem.dtype, "out": problem.out, "scales": problem.scales, "rows": rows, "columns": columns,
-                "tiled": problem.major == TILED}  # fmt: skip
+                "tiled": problem.tiled}
         reasons, own = list(unlike(spec, **code)), self.spec(problem, target)
         for name, divides in (("vector", own.vector), ("base", own.base)):
             if divides % getattr(spec, name):
@@ -233,8 +238,8 @@ class Dequantize(Operator[Problem, DequantizeSpec]):
             every = scale[:, None]
         else:
             by_row = scale if problem.major == "k" else scale.T
-            if problem.major == TILED:
-                by_row = untile_scales(scale)[: problem.m]
+            if problem.tiled:
+                by_row = untile_scales(scale, problem.tiled)[: problem.m]
             every = np.repeat(np.repeat(by_row, rows, axis=0), columns, axis=1)[: problem.m, : problem.n]
         with np.errstate(invalid="ignore"):
             product = elements(arrays["q"], problem.dtype).astype(np.float64) * every

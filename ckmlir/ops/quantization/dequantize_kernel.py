@@ -8,6 +8,7 @@ from ckmlir.dialect.distribution import Distribution
 from ckmlir.dialect.distribution_builders import coalesced
 from ckmlir.dialect.packing import PACKED
 from ckmlir.lang import Kernel, cast, i32, kernel, load, ptr, store, stretch, unpack, view, workgroup_id
+from ckmlir.ops.contraction.scale_tiles import TILINGS
 from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
 from ckmlir.ops.quantization.dequantize import WAVES, DequantizeSpec
 from ckmlir.targets import Target
@@ -47,7 +48,7 @@ def build(spec: DequantizeSpec, target: Target) -> Kernel:
         q = unpack(q, spec.dtype) if packing else cast(q, "f32")
         count = ((given.m + (spec.rows - 1)) // spec.rows, (n + (columns - 1)) // columns)
         if spec.tiled:
-            scales = tiled_view(given.scale, *count, given.scale_row)
+            scales = tiled_view(given.scale, *count, given.scale_row, TILINGS[spec.tiled])
         else:
             scales = view(given.scale, count, (given.scale_row, given.scale_column))
         scale = cast(load(scales.pad(down, across).window((down, across), (place[0], place[2]))), "f32")

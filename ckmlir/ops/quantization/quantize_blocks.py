@@ -26,13 +26,13 @@ import numpy as np
 
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.comparison import Array, Tolerance
-from ckmlir.ops.contraction.scale_tiles import GROUPS, tile_scales
-from ckmlir.ops.contraction.scaling import POWERS, TILED
+from ckmlir.ops.contraction.scale_tiles import TILINGS, tile_scales
+from ckmlir.ops.contraction.scaling import ORDERS, POWERS
 from ckmlir.ops.dtypes import PACKED_FLOATS, find_dtype, numpy_dtype
 from ckmlir.ops.operator import NOTHING, ArraySpec, Launch, Operator, alignment, array_spec, ceil_div
 from ckmlir.ops.packing import bytes_of, pack_values
 from ckmlir.ops.precision import UNIT, in_f32
-from ckmlir.ops.quantization.blocks import BLOCKS, ORDERS, SCALES_TEXT, check_format, scale_shape, with_scales
+from ckmlir.ops.quantization.blocks import BLOCKS, SCALES_TEXT, check_format, scale_shape, with_scales
 from ckmlir.ops.request import Choice, Integer, Pitch, RequestError
 from ckmlir.ops.rows.arrays import FLOATS
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest, rounded, rounded_tolerance
@@ -177,8 +177,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         by_block = _scales(problem, arrays["x"], target)
         values = _divided(problem, arrays["x"], by_block)
         scale = by_block if problem.major == "k" else by_block.T
-        if problem.major == TILED:
-            scale = tile_scales(by_block.astype(numpy_dtype(POWERS, target)))
+        if problem.major in TILINGS:
+            scale = tile_scales(by_block.astype(numpy_dtype(POWERS, target)), problem.major)
         if problem.out in PACKED_FLOATS:
             return {"q": pack_values(values, problem.out), "scale": scale}
         return {"q": rounded(problem.out, target, values), "scale": scale}
@@ -209,8 +209,8 @@ class QuantizeBlocks(Operator[Problem, QuantizeBlocksSpec]):
         qstride = find_dtype(problem.out).size(problem.qstride)
         scalars = map(i32, (problem.m, problem.n, problem.stride, qstride, pitch))
         groups = ceil_div(problem.n, columns)
-        if problem.major == TILED:
-            groups = ceil_div(groups, GROUPS) * GROUPS  # what fills the last tile up is written as well
+        if problem.major in TILINGS:
+            groups = TILINGS[problem.major].whole_groups(groups)  # what fills the last tile up is written as well
         grid = (groups, ceil_div(problem.m, rows), 1)
         return Launch(grid, (WAVES * WAVE_SIZE, 1, 1), ("x", "q", "scale", *scalars))
 

@@ -26,8 +26,8 @@ from ckmlir.lang import (
     where,
     workgroup_id,
 )  # fmt: skip
+from ckmlir.ops.contraction.scale_tiles import TILINGS
 from ckmlir.ops.contraction.scale_tiles_kernel import tiled_view
-from ckmlir.ops.contraction.scaling import TILED
 from ckmlir.ops.quantization.blocks import BLOCKS
 from ckmlir.ops.quantization.quantize_blocks import WAVES, QuantizeBlocksSpec, largest_exponent
 from ckmlir.ops.rows.quantization import LEAST_SCALE, largest
@@ -73,8 +73,8 @@ def build(spec: QuantizeBlocksSpec, target: Target) -> Kernel:
         q = cast(x * factor, spec.out) if packing is None else pack(x * factor, spec.out)
         store(q, window(given.q, qstride, in_bytes))
         count, groups = (given.m + (shared - 1)) // shared, (n + (columns - 1)) // columns
-        if spec.major == TILED:
-            seen = tiled_view(given.scale, count, groups, given.pitch)
+        if spec.major in TILINGS:
+            seen = tiled_view(given.scale, count, groups, given.pitch, TILINGS[spec.major])
         else:
             strides = (given.pitch, 1) if spec.major == "k" else (1, given.pitch)
             seen = view(given.scale, (count, groups), strides)
