@@ -17,11 +17,14 @@ lies below the size with the scalar offset added.
 
 from collections.abc import Collection, Sequence
 from functools import lru_cache, partial, reduce
+from itertools import product
+from math import prod
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import create, integer, registers_of, text_of, value
 from ckmlir.dialect.distribution import Distribution
+from ckmlir.dialect.ranges import Range, range_of
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.existence import before_the_end, existence, paddings
@@ -41,6 +44,8 @@ MOST_DISTANCES = 8
 registers (`gemm` of i8 with odd k on gfx942), and with 16 in each short sums take longer by the model (401408 x 64 x
 147 in f16 on gfx950 55 us instead of 45).
 """
+MOST_PARTS = 6
+"""Run-time lengths and strides of which a view's size is looked at."""
 FLAGS = 0x27000
 """Word 3 of a gfx9 buffer resource: 32-bit data, raw addressing (CDNA3 ISA, table "Buffer resource descriptor")."""
 
@@ -209,17 +214,35 @@ def _resource(state: Lowering, pointer: ir.Value, base: Index, space: Index) -> 
     i16, i32, i64 = (ir.IntegerType.get_signless(width) for width in (16, 32, 64))
 
     def make() -> ir.Value:
-        moved, left = pointer, space.emit(64)
+        moved, size = pointer, Range(-LARGEST, LARGEST) if base.terms else _range(space)
+        near = size.least >= -LARGEST and size.most < LARGEST
+        left = space.emit(32 if near else 64)
         if base.terms:
             moved, start = further(pointer, base), base.emit(64)
             left = emit.binary("subi", left, start)
-        left = arith.minsi(arith.maxsi(left, emit.constant(0, 64)), emit.constant(LARGEST, 64))
+        if size.least < 0 or not near:
+            left = arith.maxsi(left, emit.constant(0, 32 if near else 64))
+        left = value("arith.extui", i64, [left]) if near else arith.minsi(left, emit.constant(LARGEST, 64))
         stride = value("arith.constant", i16, [], {"value": ir.IntegerAttr.get(i16, 0)})
         flags = value("arith.constant", i32, [], {"value": ir.IntegerAttr.get(i32, FLAGS)})
         assert left.type == i64
         return value("rocdl.make.buffer.rsrc", ir.Type.parse("!llvm.ptr<8>"), [moved, stride, left, flags])
 
     return emit.once(("resource", pointer, base.key, space.key), make)
+
+
+def _range(size: Index) -> Range:
+    """Where a view's size lies: where all of its parts are known to be small, 32 bits hold it."""
+    atoms = list({atom for monomial in size.terms for atom in monomial})
+    if len(atoms) > MOST_PARTS or any(len(set(monomial)) < len(monomial) for monomial in size.terms):
+        return Range(-LARGEST, LARGEST)
+    # It is linear in each part, so it is largest and smallest where each part is.
+    corners = [
+        sum(factor * prod(at[atom] for atom in monomial) for monomial, factor in size.terms.items())
+        for ends in product(*(range_of(atom.value) for atom in atoms))
+        for at in [dict(zip(atoms, ends, strict=True))]
+    ]
+    return Range(min(corners), max(corners))
 
 
 def further(pointer: ir.Value, distance: Index) -> ir.Value:

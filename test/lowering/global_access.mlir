@@ -215,3 +215,38 @@ module attributes {ck.target = "gfx942"} {
     return
   }
 }
+
+// -----
+
+// A size whose lengths and strides are known to be small is computed in 32 bits, and one that cannot be negative is not
+// asked for that; one number that is not known, and 64 bits and both ends are asked for.
+// CHECK-LABEL: llvm.func @known_to_be_small
+// CHECK: %[[ROWS:.*]] = arith.select
+// CHECK: %[[ALL:.*]] = arith.muli %[[ROWS]], %{{.*}} : i32
+// CHECK-NEXT: %[[BYTES:.*]] = arith.shli %[[ALL]], {{.*}} : i32
+// CHECK-NEXT: %[[SIZE:.*]] = arith.extui %[[BYTES]] : i32 to i64
+// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %[[SIZE]]
+// CHECK: %[[AT_LEAST:.*]] = arith.maxsi {{.*}} : i64
+// CHECK: %[[AT_MOST:.*]] = arith.minsi %[[AT_LEAST]], {{.*}} : i64
+// CHECK: rocdl.make.buffer.rsrc %{{.*}}, %{{.*}}, %[[AT_MOST]]
+!view = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1%8], strides=[?1%8, 1]); view(d0, d1) align 8">
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1%8], strides=[?1%8, 1]); view(d0, d1) align 8", [16, 32]>
+module attributes {ck.target = "gfx942"} {
+  func.func @known_to_be_small(%p: !llvm.ptr<1>, %c: i1, %end: i32, %key: i32, %given: i32) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %most = arith.constant 64 : i32
+    %short = arith.constant 16777208 : i32
+    %last = arith.maxsi %end, %key : i32
+    %left = arith.subi %last, %key : i32
+    %kept = arith.minsi %left, %most : i32
+    %rows = arith.select %c, %kept, %zero : i32
+    %pitch = arith.andi %given, %short : i32
+    %v = "ck.make_view"(%p, %rows, %pitch) : (!llvm.ptr<1>, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
+    %t = "ck.load_fragment"(%w) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    %v2 = "ck.make_view"(%p, %rows, %given) : (!llvm.ptr<1>, i32, i32) -> !view
+    %w2 = "ck.make_window"(%v2, %zero, %zero) : (!view, i32, i32) -> !window
+    %t2 = "ck.load_fragment"(%w2) {distribution = "d0: 16@lane, d1: 4@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    return
+  }
+}

@@ -68,7 +68,7 @@ def test_numbers(chip: str, operator: Any, keys: Keys) -> None:
     outcome(operator, chip, keys, prepared=poisoned, specified=True)
 
 
-@pytest.mark.parametrize("size", [16, 64])
+@pytest.mark.parametrize("size", [16, 64, 128])
 def test_pages_that_do_not_exist_read_as_zeros(size: int) -> None:
     """Whatever a table in device memory holds, and where a length goes beyond it."""
     problem = PAGED.problem(**{**FEW, "hk": 2}, page_size=size)
@@ -118,12 +118,18 @@ class Reserved:
         simulator.share(self.bytes, "reserved address space")
 
 
+LONGEST = 2**29
+"""Elements from page to page, above which rows are as far apart as pages have room for."""
+
+
 @pytest.mark.one_in(2)
 @pytest.mark.parametrize(("size", "pages", "distance", "word"), [
     (16, 4, 2**28 - 512, "pages_16_alike"),  # 2 GiB less a little
     (16, 11, 2**28, "pages_16_alike_far"),  # 5.5 GiB: pages begin at every half GiB, at 2 and at 4 too
     (1, 21, 2**27 + 64, "pages_1_alike_far"),
     (64, 11, 2**28, "pages_64_alike"),
+    (64, 2, 2**30 - 512, "pages_64_alike"),
+    (128, 2, 2**30 - 1024, "pages_128_alike"),
     (16, 11, 2**28, "pages_16_vectors_alike_far"),
 ])  # fmt: skip
 @pytest.mark.parametrize("chip", ["gfx942", pytest.param("gfx90a", marks=pytest.mark.full),
@@ -132,7 +138,8 @@ def test_pools_of_gigabytes(chip: str, size: int, pages: int, distance: int, wor
     """All pages are used, the first and the last among them; what is not touched of the pool takes no memory."""
     target, d = get_target(chip), 64
     keys = {"h": 1, "sq": 2, "seqlens_k": (pages * size,), "d": d, "page_size": size, "pages": pages, "lse": 1}
-    operator, strides = PAGED, (distance, size * d, d)
+    # A page of 2 GiB less a little holds rows that are as long as they may be.
+    operator, strides = PAGED, (distance, size * d, distance // size if distance > LONGEST else d)
     if "vectors" in word:
         operator, keys = PREFILL, {**keys, "sq": None, "seqlens_q": (2,), "kv_layout": "vectorised"}
     problem = operator.problem(**keys, k_strides=strides, v_strides=strides)

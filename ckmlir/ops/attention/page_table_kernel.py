@@ -30,18 +30,26 @@ class Pages:
         """The binary logarithm of the size: keys are never negative, which a division would not know."""
         return self.size.bit_length() - 1
 
-    def within(self, key: Scalar) -> Scalar:
-        """A key's place in its page."""
-        place: Scalar = key - (key >> self._digits) * self.size
-        return place
+    @property
+    def end(self) -> Scalar:
+        """The key behind the last one that the sequence has a page for."""
+        end: Scalar = self.length.minimum(self.count * self.size)
+        return end
 
     def number(self, key: Scalar) -> Scalar:
-        """The page of a key, less than 0 where the table has none."""
+        """What the table has for the page of a key; of keys behind its end, for the last."""
         # The mask says that it is not negative: so its entry lies 32 bits behind the table's start, for LLVM too.
         place = (key >> self._digits) & ((1 << (KEY_BITS - self._digits)) - 1)
-        found = self.numbers.scalar(place.minimum((self.count - 1).maximum(0)))
-        number: Scalar = (place < self.count).select(found, -1)
+        number: Scalar = self.numbers.scalar(place.minimum((self.count - 1).maximum(0)))
         return number
+
+    def rows(self, number: Scalar, key: Scalar, most: int) -> Scalar:
+        """How many keys from one on, at most so many, are the sequence's; none if there is no page of this number."""
+        # The larger less the key, not the difference's maximum with 0: LLVM puts a number between two constants, as it
+        # would be then, into a vector register.
+        left = (self.end.maximum(key) - key).minimum(most)
+        rows: Scalar = number.below(self.pool).select(left, 0)
+        return rows
 
     def of_keys(self, key: Scalar, keys: int) -> Tile:
         """What memory holds of the page of each key from one on, 0 behind the last page."""
@@ -59,4 +67,4 @@ class Pages:
         at = coordinates(numbers, 0)
         exists = numbers.below(self.pool)
         rows = where(exists, numbers * distance + ((at + within) & (self.size - 1)), -1)
-        return where(at < self.length.minimum(self.count * self.size) - key, rows, -1)
+        return where(at < self.end - key, rows, -1)

@@ -78,8 +78,8 @@ class Paged(Source):
         return self.pool, self.size
 
     def settled(self, problem: Problem) -> Paged:
-        """See `Source`: small pages lie a whole number of rows apart, and are reached by offsets or by addresses. Of
-        others each is reached by offsets from its start."""
+        """See `Source`: small pages lie a whole number of rows apart, and are reached by offsets or by addresses. Each
+        page is small enough for offsets from its start."""
         reach = 0
         for name in "kv":
             page, _, row = problem.strides(name)
@@ -94,7 +94,7 @@ class Paged(Source):
             if self.size < LARGE and self.pool * (page // row) > MAXIMUM_SIZE:
                 raise RequestError(f"pages={self.pool}: more than {MAXIMUM_SIZE} rows from the first to the last")
             most = self.size * row * find_dtype(problem.dtype).bytes
-            if self.size >= LARGE and most > MAXIMUM_ARRAY_BYTES:
+            if most > MAXIMUM_ARRAY_BYTES:
                 given = "x".join(map(str, problem.strides(name)))
                 right = f"kernels address at most {MAXIMUM_ARRAY_BYTES} from its start"
                 raise RequestError(f"{name}_strides={given}: a page of {self.size} keys takes {most} bytes; {right}")

@@ -8,11 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ckmlir.dialect.scalars import bits
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
 from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, row_multiple
 from ckmlir.ops.attention.loop_kernel import Form, Keys
 from ckmlir.ops.attention.page_table_kernel import Pages
 from ckmlir.ops.attention.work_kernel import Work
+
+UNSIGNED = (1 << 32) - 1
 
 
 @dataclass(frozen=True)
@@ -30,17 +33,21 @@ class Pool:
     row: Scalar
     channels: int
 
-    def start_of(self, pages: Pages, number: Scalar, key: Scalar) -> tuple[Pointer, Scalar]:
-        """Where the page that begins at a key does, and how many of its rows are the sequence's."""
-        exists = number.below(pages.pool)
-        # That it is not negative spares half of the product: LLVM does not know that pages are.
-        start = self.start.offset(exists.select(number, 0).maximum(0).to("i64") * self.page)
-        return start, exists.select((pages.length - key).minimum(pages.size), 0)
+    def start_of(self, number: Scalar) -> Pointer:
+        """Where a page begins; anywhere, if there is none of this number, of which no row may be read then."""
+        # Unsigned, which spares half of the product: LLVM does not know that it is not negative.
+        return self.start.offset((number.to("i64") & UNSIGNED) * self.page)
 
-    def view(self, pages: Pages, number: Scalar, key: Scalar) -> View:
-        """The rows (keys, channels) of the page that begins at a key, as far as the sequence goes."""
-        start, rows = self.start_of(pages, number, key)
-        return view(start, (rows, self.channels), (self.row, 1))
+    def view(self, number: Scalar, rows: Scalar) -> View:
+        """So many rows (keys, channels) of a page."""
+        # Behind a row's channels nothing is read. That the buffer ends with a whole row spares its size two terms.
+        return view(self.start_of(number), (rows, self.row), (self.row, 1)).slice(1, 0, self.channels)
+
+    def bounded(self, size: int) -> Pool:
+        """The same, whose rows are known to be no longer than pages of so many keys may be (`Paged.settled`): 32 bits
+        hold the bytes of a page then."""
+        most = (1 << 31) // (size * bits(self.start.element) // 8)
+        return replace(self, row=self.row & (most - 1))
 
     @property
     def distance(self) -> Scalar:
@@ -62,7 +69,7 @@ class PageViews:
     pages: Pages
     k: Pool
     v: Pool
-    found: list[Scalar] = field(default_factory=list)
+    found: list[Scalar] = field(init=False, default_factory=list)
 
     def prepare(self, key: Scalar) -> None:
         """See `loop_kernel.Keys`: which page it is, for K and for V, which are loaded at different times."""
@@ -70,15 +77,20 @@ class PageViews:
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within = self.pages.within(key)
-        rows = self.k.view(self.pages, self.found[0], key - within).pad(self.form.keys, self.form.d)
-        return load(rows.window((self.form.keys, self.form.d), (within, 0)))
+        within, rows = self.lies(self.found[0], key)
+        whole = self.k.view(self.found[0], rows).pad(self.form.keys, self.form.d)
+        return load(whole.window((self.form.keys, self.form.d), (within, 0)))
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within = self.pages.within(key)
-        rows = self.v.view(self.pages, self.found[1], key - within).permute(1, 0).pad(self.form.dv, self.form.keys)
-        return load(rows.window((self.form.dv, self.form.keys), (0, within)))
+        within, rows = self.lies(self.found[1], key)
+        whole = self.v.view(self.found[1], rows).permute(1, 0).pad(self.form.dv, self.form.keys)
+        return load(whole.window((self.form.dv, self.form.keys), (0, within)))
+
+    def lies(self, number: Scalar, key: Scalar) -> tuple[Scalar, Scalar]:
+        """A block's first row in its page, and how many rows of the page end with it or with the sequence."""
+        within = key & (self.pages.size - self.form.keys)
+        return within, within + self.pages.rows(number, key, self.form.keys)
 
 
 @dataclass
@@ -94,7 +106,7 @@ class PageRows:
     k: Pool
     v: Pool
     reach: str
-    found: list[Tile] = field(default_factory=list)
+    found: list[Tile] = field(init=False, default_factory=list)
 
     def prepare(self, key: Scalar) -> None:
         """See `loop_kernel.Keys`: the rows, for K and for V, which are loaded at different times."""
@@ -125,6 +137,8 @@ def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -
     if "alike" in how:  # so that what is computed of both is computed once
         v = replace(v, page=k.page, row=k.row)
     reach, whole = "far" if "far" in how else "near", form.keys <= pages.size
+    if whole:
+        k, v = k.bounded(pages.size), v.bounded(pages.size)
     if "vectors" in how:
         if whole:
             return VectorViews(form, pages, k, v, multiple, bool(copying(spec, "k")))

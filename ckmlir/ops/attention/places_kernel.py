@@ -66,7 +66,8 @@ class NextPages:
         within = self.first % self.pages.size
         for turn in (0, self.pages.size):
             key = self.first - within + turn
-            rows = self.pool.view(self.pages, self.pages.number(key), key).slice(1, begin, end)
+            number = self.pages.number(key)
+            rows = self.pool.view(number, self.pages.rows(number, key, self.pages.size)).slice(1, begin, end)
             rows = (rows.pad_left(0, turn) if turn else rows).pad(*tile.lengths)
             store(tile, rows.window(tile.lengths, (within, 0)))
 

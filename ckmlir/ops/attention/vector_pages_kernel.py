@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 
 from ckmlir.lang import Scalar, Tile, View, coordinates, gather, join_axes, load, view, where
-from ckmlir.ops.attention.loop_kernel import Form
-from ckmlir.ops.attention.page_table_kernel import Pages
-from ckmlir.ops.attention.pages_kernel import Pool
+from ckmlir.ops.attention.pages_kernel import PageViews, Pool
 
 
 @dataclass
-class VectorViews:
+class VectorViews(PageViews):
     """Blocks of keys that lie in one page each.
 
     Attributes:
@@ -24,22 +22,13 @@ class VectorViews:
             then. Loads are of neighbouring keys, whose vectors follow each other.
     """
 
-    form: Form
-    pages: Pages
-    k: Pool
-    v: Pool
     vector: int
     copied: bool
-    found: list[Scalar] = field(default_factory=list)
-
-    def prepare(self, key: Scalar) -> None:
-        """See `pages_kernel.PageViews`."""
-        self.found = [self.pages.number(key), self.pages.number(key)]
 
     def load_k(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within, x = self.pages.within(key), self.vector
-        start, rows = self.k.start_of(self.pages, self.found[0], key - within)
+        start, x = self.k.start_of(self.found[0]), self.vector
+        within, rows = self.lies(self.found[0], key)
         shape = (self.form.keys, self.form.d // x, x)
         vectors = view(start, (rows, self.k.channels // x, x), (x, self.pages.size * x, 1))
         if self.copied:
@@ -49,8 +38,8 @@ class VectorViews:
 
     def load_v(self, key: Scalar) -> Tile:
         """See `loop_kernel.Keys`."""
-        within, x = self.pages.within(key), self.vector
-        start, rows = self.v.start_of(self.pages, self.found[1], key - within)
+        start, x = self.v.start_of(self.found[1]), self.vector
+        within, rows = self.lies(self.found[1], key)
         shape = (self.form.dv, self.form.keys // x, x)
         vectors = view(start, (self.v.channels, (rows + (x - 1)) // x, x), (x, self.v.channels * x, 1)).pad(*shape)
         return self.existing(join_axes(load(vectors.window(shape, (0, within // x, 0))), 1), key)
