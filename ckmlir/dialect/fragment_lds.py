@@ -1,6 +1,6 @@
 """Fragments in LDS: room for tensors, and one access of every thread."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from math import prod
 from typing import Any
 
@@ -13,9 +13,11 @@ from ckmlir.dialect.fragment_checks import (
     check_contiguous,
     check_copyable,
     check_fragment,
+    check_indexed,
     check_registers,
 )
 from ckmlir.dialect.lds_layout import LdsLayout
+from ckmlir.dialect.reach import check_near
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, WindowType
 from ckmlir.dialect.verify import expect, verified
@@ -101,21 +103,24 @@ class LdsWriteOp(Ck.Operation, name="lds_write"):
 
 
 class CopyFragmentOp(Ck.Operation, name="copy_fragment"):
-    """`ck.copy_fragment %window, %lds {distribution, registers, begins?}`: one copy of every thread from memory to LDS.
+    """`ck.copy_fragment %window, %lds, %index? {axis?, distribution, registers, begins?}`: one copy of every thread
+    from memory to LDS.
 
     The distribution says where in LDS, taken for rows without swizzle, a thread's registers lie: one cell behind the
     other from lane to lane, because the instruction has one LDS address a wave. The thread copies there the elements
     that the tensor's layout has in that place. The copy ends some time after the operation; `ck.wait {copies}`. With
-    `begins` a value of the tensor begins here (`BEGINS`).
+    `begins` a value of the tensor begins here (`BEGINS`). With an index the coordinate along the axis is each thread's
+    own, as in `ck.gather_fragment`.
     """
 
     window: ext.Operand[Any]
     lds: ext.Operand[Any]
+    index: ext.Operand[Any] | None
 
     @staticmethod
     @verified
     def verify_invariants(op: ir.OpView) -> None:
-        window, lds = op.operation.operands
+        window, lds, *index = op.operation.operands
         source, described = described_as(window.type, WindowType), described_as(lds.type, LdsType)
         expect(
             (source.lengths, source.element) == (described.lengths, described.element),
@@ -128,6 +133,9 @@ class CopyFragmentOp(Ck.Operation, name="copy_fragment"):
         expect(size in COPY_BYTES, f"no copy moves {size} bytes a lane; it moves {', '.join(map(str, COPY_BYTES))}")
         check_contiguous(lds, along, len(numbers))
         check_copyable(op, lds)
+        for one in index:
+            check_near(op)
+            check_indexed(op, one, along)
         _check_begins(op)
 
 
@@ -184,10 +192,13 @@ def lds_write(
 
 
 def copy_fragment(
-    window: ir.Value, lds: ir.Value, distribution: ir.Attribute, numbers: Sequence[int], *, begins: bool = False
+    operands: Sequence[ir.Value], where: Mapping[str, ir.Attribute], numbers: Sequence[int], *, begins: bool = False
 ) -> None:
-    """One copy of every thread from memory to LDS; `begins`: the first of those that make a value of the tensor."""
-    create("ck.copy_fragment", [], [window, lds], _filling(distribution, numbers, begins))
+    """One copy of every thread from memory to LDS: of a window, to a tensor, it may be at an index. `where` has the
+    distribution, and with an index axis and reach; `begins`: the first of those that make a value of the tensor.
+    """
+    more = _filling(where["distribution"], numbers, begins)
+    create("ck.copy_fragment", [], operands, {**where, **more})
 
 
 def _filling(distribution: ir.Attribute, numbers: Sequence[int], begins: bool) -> dict[str, ir.Attribute]:

@@ -8,7 +8,7 @@ from typing import Any
 
 from ckmlir.dialect.build import create, integer, integer_of, string, text_of, value
 from ckmlir.dialect.dialect import Ck
-from ckmlir.dialect.reach import check_reach
+from ckmlir.dialect.reach import NEAR, check_near, check_reach
 from ckmlir.dialect.types import LdsType, TileType, WindowType
 from ckmlir.dialect.verify import expect, verified
 from ckmlir.dialect.views import described_as
@@ -158,12 +158,15 @@ class ToLdsOp(Ck.Operation, name="to_lds"):
 
 
 class CopyToLdsOp(Ck.Operation, name="copy_to_lds"):
-    """`ck.copy_to_lds %window -> !ck.lds`: the window's contents in LDS, without passing through registers.
+    """`ck.copy_to_lds %window, %indices? {axis?} -> !ck.lds`: the window's contents in LDS, without passing through
+    registers.
 
     Elements outside the view's validity are zero. The copy goes on while the wave does; what reads the tensor waits.
+    With indices entry i along the axis is read at `indices[i]`, as by `ck.gather`, whose `reach` is near.
     """
 
     window: ext.Operand[Any]
+    indices: ext.Operand[Any] | None
     lds: ext.Result[Any]
 
     @staticmethod
@@ -176,6 +179,9 @@ class CopyToLdsOp(Ck.Operation, name="copy_to_lds"):
             f"the window is {list(window.lengths)}, the LDS tensor {list(lds.lengths)}",
         )
         expect(window.element == lds.element, f"the window holds {window.element}, the LDS tensor {lds.element}")
+        for indices in list(op.operation.operands)[1:]:
+            check_near(op)
+            _check_indices(op, lds.lengths, described_as(indices.type, TileType))
 
 
 class FromLdsOp(Ck.Operation, name="from_lds"):
@@ -226,19 +232,25 @@ def _check_indexed(op: ir.OpView, window_type: ir.Type, tile_type: ir.Type, indi
     _check_pair(window_type, tile_type)
     check_reach(op)
     tile, indices = described_as(tile_type, TileType), described_as(indices_type, TileType)
-    axis = integer_of(op, "axis")
-    expect(0 <= axis < len(tile.lengths), f"axis {axis} is not one of the tile's {len(tile.lengths)} dimensions")
-    expect(
-        indices.lengths == (tile.lengths[axis],),
-        f"axis {axis} has {tile.lengths[axis]} entries and takes as many indices, not {list(indices.lengths)}",
-    )
-    expect(str(indices.element) == "i32", f"indices are i32, not {indices.element}")
+    axis = _check_indices(op, tile.lengths, indices)
     if tile.distribution is not None and indices.distribution is not None:
         wanted = tile.distribution.along(axis)
         expect(
             indices.distribution == wanted,
             f"indices for axis {axis} of '{tile.distribution}' lie as '{wanted}', not '{indices.distribution}'",
         )
+
+
+def _check_indices(op: ir.OpView, lengths: tuple[int, ...], indices: TileType) -> int:
+    """Check that there is an index for each entry along the axis of a tensor; the axis."""
+    axis = integer_of(op, "axis")
+    expect(0 <= axis < len(lengths), f"axis {axis} is not one of the tile's {len(lengths)} dimensions")
+    expect(
+        indices.lengths == (lengths[axis],),
+        f"axis {axis} has {lengths[axis]} entries and takes as many indices, not {list(indices.lengths)}",
+    )
+    expect(str(indices.element) == "i32", f"indices are i32, not {indices.element}")
+    return axis
 
 
 def _check_same_tensor(tile_type: ir.Type, lds_type: ir.Type) -> None:
@@ -308,10 +320,12 @@ def to_lds(tile: ir.Value, name: str = "") -> ir.Value:
     return value("ck.to_lds", LdsType(described.lengths, described.element).mlir(), [tile], _named(name))
 
 
-def copy_to_lds(window: ir.Value, name: str = "") -> ir.Value:
-    """Copy a window into LDS; `name` is what schedules call the tensor."""
+def copy_to_lds(window: ir.Value, name: str = "", indices: ir.Value | None = None, axis: int = 0) -> ir.Value:
+    """Copy a window into LDS, with indices at these along an axis; `name` is what schedules call the tensor."""
     described = described_as(window.type, WindowType)
-    return value("ck.copy_to_lds", LdsType(described.lengths, described.element).mlir(), [window], _named(name))
+    operands, where = ([window], {}) if indices is None else ([window, indices], _indexed(axis, NEAR))
+    type_ = LdsType(described.lengths, described.element).mlir()
+    return value("ck.copy_to_lds", type_, operands, {**_named(name), **where})
 
 
 def _named(name: str) -> dict[str, ir.Attribute]:

@@ -38,3 +38,10 @@ def check_reach(op: ir.OpView) -> None:
     if "reach" in op.operation.attributes:
         reach = text_of(op, "reach")
         expect(reach in REACHES, f"reach '{reach}' is not one of {', '.join(REACHES)}")
+
+
+def check_near(op: ir.OpView) -> None:
+    """Check that a copy to LDS at indices is near: lanes that branch around it would leave LDS as it is."""
+    check_reach(op)
+    reach = text_of(op, "reach") if "reach" in op.operation.attributes else NEAR
+    expect(reach == NEAR, f"copies to LDS go through buffers, so their reach is {NEAR}, not {reach}")

@@ -262,13 +262,18 @@ def to_lds(tile: Tile, name: str = "") -> LdsTensor:
 
 
 @located
-def copy_to_lds(window: Window) -> LdsTensor:
+def copy_to_lds(window: Window, indices: Tile | None = None, axis: int = 0) -> LdsTensor:
     """Copy a window to LDS without passing through registers; what is outside the view becomes zero.
 
     Rows must be contiguous in memory, in aligned pieces of 4 bytes (gfx950: 16 bytes where possible), and a row must be
     a power of two of them, or a multiple of 64. Readers wait for the copy by themselves; a schedule may run it ahead.
+
+    With indices, a tile of i32, entry i along the axis is what lies at `indices[i]`, as in `gather`; rows do not lie
+    along it, and that the view ends within 2 GiB is promised where it is not known (`reach="near"`).
     """
-    return LdsTensor(memory.copy_to_lds(window.value))
+    if indices is None:
+        return LdsTensor(memory.copy_to_lds(window.value))
+    return LdsTensor(memory.copy_to_lds(window.value, "", indices.value, axis))
 
 
 @located

@@ -10,6 +10,7 @@ from ckmlir.lowering.bytes_as_dwords import dwords_of, from_dwords, is_bytes
 from ckmlir.lowering.context import Lowering
 from ckmlir.lowering.global_access import buffer_address
 from ckmlir.lowering.index import Index
+from ckmlir.lowering.parts import Rate
 from ckmlir.lowering.storage import as_fragment, as_integers, integers_of
 from ckmlir.mlir import ir
 
@@ -55,8 +56,12 @@ def lower_copy(state: Lowering, op: ir.Operation) -> list[ir.Value]:
     distribution, numbers, size = Distribution.parse(text_of(op, "distribution")), registers_of(op), bits(element) // 8
     width = len(numbers) * size
     state.target.require_direct_to_lds(width, "a copy to LDS")
-    inside = layout.element_at(state.coordinates(distribution, numbers[0]))
-    address = buffer_address(state, op.operands[0], inside)
+    inside, axis = layout.element_at(state.coordinates(distribution, numbers[0])), None
+    window, _, *index = op.operands
+    for one in index:  # rows by a list: a swizzle leaves them where they are
+        axis = integer_of(op, "axis")
+        inside[axis] = state.emit.index(one, Rate.LANE)
+    address = buffer_address(state, window, inside, anywhere=axis)
     place = layout.place(state.wave_coordinates(distribution, numbers[0])) * size + integer_of(alloc, "offset")
     place = place + _room(state, alloc, distribution)
     pointer = state.emit.once(("lds of the wave", place.key), lambda: _step(state.lds, place.emit()))

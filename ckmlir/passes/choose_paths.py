@@ -1,20 +1,21 @@
 """Take every operand from memory to registers on the path that the schedule of its loop gives it.
 
 A tile program loads a tile, puts it into LDS and reads it from there: the path `through` registers. On the path
-`direct` a copy from memory to LDS takes the place of the load and the write, in the load's stage; on the path
+`direct` a copy from memory to LDS takes the place of the load and the write, in the load's stage, also of a gather,
+unless it may reach further than a buffer: lanes without an element would leave LDS as it is; on the path
 `straight` every reader loads its own part from memory, also in the load's stage, and LDS is not used. There a tile may
 be converted on its way, element by element: each reader does that for its own part, in its own stage, so that registers
 hold what memory has until then.
 """
 
-from collections.abc import Collection
 from dataclasses import dataclass
 from typing import ClassVar
 
 from ckmlir.dialect import build, memory
-from ckmlir.dialect.build import producer, text_of
+from ckmlir.dialect.build import integer_of, producer, text_of
 from ckmlir.dialect.control import LOOPS
 from ckmlir.dialect.loop import LOOP, STAGE, schedule_of
+from ckmlir.dialect.reach import NEAR, reach_of
 from ckmlir.dialect.schedule import Schedule
 from ckmlir.dialect.types import TileType, tile_of
 from ckmlir.mlir import ir
@@ -52,8 +53,7 @@ def _choose(loop: ir.Operation) -> None:
             fail(loop, f"schedule '{schedule.name}' gives '{tensor}' a path; the loop puts into LDS: {have}")
     for op in staged:
         path = schedule.path_of(_name(op))
-        able = CONVERSIONS if path == "straight" else ()
-        if path == "through" or (path == schedule.path and _is_computed(op.operands[0], able)):
+        if path == "through" or (path == schedule.path and _is_computed(op.operands[0], path)):
             continue  # what the loop computed itself has one path only, and is not meant by a path for all
         if path == "direct":
             _direct(op, _load_of(op, path, schedule))
@@ -66,16 +66,22 @@ def _name(op: ir.Operation) -> str:
     return text_of(op, "name") if "name" in op.attributes else ""
 
 
-def _is_computed(tile: ir.Value, able: Collection[str]) -> bool:
-    """Whether an operation makes it that is neither a load nor one of those, of what loads gave."""
+def _is_computed(tile: ir.Value, path: str) -> bool:
+    """Whether an operation makes it that is neither a load nor one of those that a path allows, of what loads gave."""
     made = producer(tile)
-    if made is None or made.name == "ck.load":
+    if made is None or _is_loaded(made, path):
         return False
-    return made.name not in able or any(
-        _is_computed(use.operands[place], able)
+    return path != "straight" or made.name not in CONVERSIONS or any(
+        _is_computed(use.operands[place], path)
         for use, place in _reads(made)
         if not _is_beside(made, producer(use.operands[place]))
     )
+
+
+def _is_loaded(made: ir.Operation, path: str) -> bool:
+    """Whether a path may take the place of an operation: that of a load; of a gather only copies do."""
+    near = made.name == "ck.gather" and reach_of(made, made.operands[0]) == NEAR
+    return made.name == "ck.load" or (path == "direct" and near)
 
 
 def _reads(made: ir.Operation) -> list[tuple[ir.Operation, int]]:
@@ -94,8 +100,10 @@ def _load_of(op: ir.Operation, path: str, schedule: Schedule) -> ir.Operation:
     """The load whose tile an operation puts into LDS, and that nothing else uses."""
     load = producer(op.operands[0])
     which = f"schedule '{schedule.name}' takes '{_name(op)}' {path}"
-    if load is None or load.name != "ck.load":
+    if load is None or not _is_loaded(load, path):
+        far = load is not None and load.name == "ck.gather"
         made = "the loop's carried value" if load is None else f"'{load.name}'"
+        made += " of a view that may end beyond 2 GiB" if far else ""
         fail(op, f"{which}, but it is made by {made}; only what is loaded and not changed has another path")
     _check_unshared(op, load, which)
     return load
@@ -126,9 +134,11 @@ def _check_unshared(user: ir.Operation, made: ir.Operation, which: str) -> None:
 
 
 def _direct(op: ir.Operation, load: ir.Operation) -> None:
-    """A copy in the place of the load."""
+    """A copy in the place of the load, or gather."""
+    window, *indices = load.operands
+    where = (indices[0], integer_of(load, "axis")) if indices else ()
     with ir.InsertionPoint(load), load.location, build.default_attributes(_stage_of(load)):
-        lds = memory.copy_to_lds(load.operands[0], _name(op))
+        lds = memory.copy_to_lds(window, _name(op), *where)
     op.results[0].replace_all_uses_with(lds)
     op.erase()
     load.erase()

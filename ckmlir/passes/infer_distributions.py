@@ -21,9 +21,10 @@ from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import TileType, WindowType, describe, is_tile, tile_of
 from ckmlir.mlir import ir
 from ckmlir.passes.accesses import run_length
+from ckmlir.passes.copy_plans import copy_plan
 from ckmlir.passes.framework import Pass, fail
 from ckmlir.passes.transposed_reads import VECTOR, has_transposed_read, transposed_reading
-from ckmlir.passes.walk import functions, named_target, operations, waves_of
+from ckmlir.passes.walk import functions, named_target, operations, target_of, waves_of
 from ckmlir.passes.window_vectors import Lengths, vector_lengths
 
 ACCESS_BYTES = 16
@@ -31,7 +32,10 @@ MOST_REGISTERS = 4096
 """Eight times what a thread has: a tile that is used piece by piece need not be there as a whole."""
 BY_ROWS = ("ck.rescale", "ck.cut")
 """What takes a tile's rows and an element for each."""
-INDEXED = {"ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2}
+COPY = "ck.copy_to_lds"
+INDEXED = {
+    "ck.gather": 1, "ck.scatter": 2, "ck.atomic_scatter": 2, "ck.lds_gather": 1, "ck.lds_update": 2, COPY: 1,
+}  # fmt: skip
 """Operations whose coordinate along an axis comes from a tile, and which operand that is."""
 
 
@@ -201,6 +205,11 @@ class _Inference:
             return self._derive_part(op, op.operands[0], op.results[0])
         elif op.name == "ck.insert":
             return self._derive_part(op, op.results[0], op.operands[0])
+        elif op.name == COPY:
+            for own in [self.group_of[one] for one in list(op.operands)[1:]]:
+                if own.distribution is None:
+                    plan = copy_plan(op, self.vector_length, waves_of(self.function), target_of(self.function))
+                    return self._set(own, plan.distribution.along(integer_of(op, "axis")), op)
         elif op.name in INDEXED:
             data, indices = self._data_and_indices(op)
             if data.distribution is not None and indices.distribution is None:

@@ -23,8 +23,8 @@ def split_gather(state: SplitState, op: ir.Operation) -> None:
     """One gather_fragment an access."""
     window, indices = op.operands
     tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
-    where = _indexed(op, window, tile.placed)
-    own = _index_of(state, op, indices, tile.placed, axis)
+    where = indexed(op, window, tile.placed)
+    own = index_of(state, op, indices, tile.placed, axis)
     pieces = [
         (registers, fragment.gather_fragment(window, own(registers[0]), where, registers, tile.element))
         for registers in window_accesses(state, window, tile.placed, across=axis)
@@ -36,14 +36,14 @@ def split_scatter(state: SplitState, op: ir.Operation) -> None:
     """One scatter_fragment an access."""
     value, window, indices = op.operands
     tile, axis = tile_of(value), integer_of(op, "axis")
-    where = _indexed(op, window, tile.placed)
-    own = _index_of(state, op, indices, tile.placed, axis)
+    where = indexed(op, window, tile.placed)
+    own = index_of(state, op, indices, tile.placed, axis)
     for registers in window_accesses(state, window, tile.placed, across=axis):
         data = state.of(value).gather(registers)
         fragment.scatter_fragment(data, window, own(registers[0]), where, registers)
 
 
-def _indexed(op: ir.Operation, window: ir.Value, distribution: Distribution) -> dict[str, ir.Attribute]:
+def indexed(op: ir.Operation, window: ir.Value, distribution: Distribution) -> dict[str, ir.Attribute]:
     """What the accesses of a gather or scatter have in common."""
     return {
         "axis": op.attributes["axis"],
@@ -58,7 +58,7 @@ def split_atomic_scatter(state: SplitState, op: ir.Operation) -> None:
     tile, axis = tile_of(value), integer_of(op, "axis")
     where = {name: op.attributes[name] for name in ("axis", "kind")}
     where["distribution"] = string(str(tile.placed))
-    own, fetch = _index_of(state, op, indices, tile.placed, axis), fetches(op)
+    own, fetch = index_of(state, op, indices, tile.placed, axis), fetches(op)
     updates = []
     for registers in window_accesses(state, window, tile.placed, atomic_width(tile.element), across=axis):
         data, index = state.of(value).gather(registers), own(registers[0])
@@ -72,7 +72,7 @@ def split_lds_gather(state: SplitState, op: ir.Operation) -> None:
     lds, indices = op.operands
     tile, axis = tile_of(op.results[0]), integer_of(op, "axis")
     buffer, text = state.buffer_of(lds), string(str(tile.placed))
-    own = _index_of(state, op, indices, tile.placed, axis)
+    own = index_of(state, op, indices, tile.placed, axis)
     pieces = [
         (registers, lds_indexed.lds_gather_fragment(buffer, own(registers[0]), axis, text, registers, tile.element))
         for registers in _lds_accesses(buffer, tile, axis, ACCESS_BITS // bits(tile.element))
@@ -85,7 +85,7 @@ def split_lds_update(state: SplitState, op: ir.Operation) -> None:
     value, lds, indices = op.operands
     tile, axis, kind = tile_of(value), integer_of(op, "axis"), text_of(op, "kind")
     buffer, text = state.buffer_of(lds), string(str(tile.placed))
-    own = _index_of(state, op, indices, tile.placed, axis)
+    own = index_of(state, op, indices, tile.placed, axis)
     widest = 1 if kind in lds_indexed.ATOMIC else ACCESS_BITS // bits(tile.element)
     where = {"axis": op.attributes["axis"], "kind": op.attributes["kind"], "distribution": text}
     updates, fetch = [], fetches(op)
@@ -102,10 +102,10 @@ def _lds_accesses(buffer: ir.Value, tile: TileType, axis: int, widest: int) -> t
     return plan_accesses(tile.placed, contiguous, 1 if contiguous == axis else widest)
 
 
-def _index_of(
+def index_of(
     state: SplitState, op: ir.Operation, indices: ir.Value, distribution: Distribution, axis: int
 ) -> Callable[[int], ir.Value]:
-    """The index (i32) of a register of the data, from the tile of indices."""
+    """What gives the index (i32) of a register of the data, from the tile of indices."""
     homes = axis_map(tile_of(indices).placed, distribution, axis)
     if homes is None:
         fail(

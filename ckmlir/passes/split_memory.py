@@ -1,13 +1,11 @@
 """Splitting of loads, stores and LDS transfers into accesses of one vector a thread."""
 
-import math
 from collections.abc import Collection
 
 from ckmlir.dialect import fragment, fragment_lds
 from ckmlir.dialect.build import integer_of, producer, string, text_of
 from ckmlir.dialect.distribution import Distribution
-from ckmlir.dialect.distribution_builders import LANES, lane_cells
-from ckmlir.dialect.fragment_checks import COPIES, COPY_BYTES
+from ckmlir.dialect.fragment_checks import COPIES
 from ckmlir.dialect.lds_layout import LdsLayout
 from ckmlir.dialect.scalars import bits
 from ckmlir.dialect.types import LdsType, WindowType, describe, tile_of
@@ -133,60 +131,14 @@ def split_to_lds(state: SplitState, op: ir.Operation) -> None:
     contiguous = _contiguous_dimension(readers, by_index, tile.placed, bits(tile.element), transposing)
     rank = len(tile.lengths)
     order = [dimension for dimension in range(rank) if dimension != contiguous] + [contiguous]
-    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), _name_of(state, op), tile.placed)
+    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(tile.lengths, order), name_of(state, op), tile.placed)
     state.buffers[op.results[0]] = buffer
     write_lds(state.of(op.operands[0]), buffer, tile.placed, contiguous, tile.element)
 
 
-def _name_of(state: SplitState, op: ir.Operation) -> str:
+def name_of(state: SplitState, op: ir.Operation) -> str:
     """What reports and schedules call the tensor that an operation makes."""
     return text_of(op, "name") if "name" in op.attributes else f"lds{len(state.buffers)}"
-
-
-def split_copy_to_lds(state: SplitState, op: ir.Operation) -> None:
-    """An allocation whose contiguous dimension is the memory's, and one copy_fragment for every cell of a thread."""
-    window, lds = op.operands[0], describe(op.results[0].type)
-    assert isinstance(lds, LdsType)
-    order, distribution, cell = _copy_plan(state, op, lds)
-    buffer = fragment_lds.lds_alloc(lds, LdsLayout.plain(lds.lengths, order), _name_of(state, op), distribution)
-    state.buffers[op.results[0]] = buffer
-    text = string(str(distribution))
-    for number, registers in enumerate(plan_accesses(distribution, order[-1], cell)):
-        fragment_lds.copy_fragment(window, buffer, text, registers, begins=number == 0)
-
-
-def _copy_plan(state: SplitState, op: ir.Operation, lds: LdsType) -> tuple[list[int], Distribution, int]:
-    """Order of the dimensions in LDS, distribution of the places, and elements of a cell: the widest that fits, and of
-    these the widest with which no two waves write the same place.
-    """
-    rank, size = len(lds.lengths), bits(lds.element)
-    problems = []
-    twice: list[tuple[list[int], Distribution, int]] = []
-    widths = [width for width in COPY_BYTES if width in state.target.direct_to_lds]
-    for width in reversed(widths):
-        cell = width * 8 // size
-        runs = [state.vector_length(op.operands[0], dim, max(cell, 1)) for dim in range(rank)]
-        contiguous = max(range(rank), key=lambda dim: (runs[dim], dim))
-        if cell < 1 or runs[contiguous] < cell:
-            problems.append(f"{width} bytes are not contiguous and aligned in memory")
-            continue
-        order = [dim for dim in range(rank) if dim != contiguous] + [contiguous]
-        try:
-            found = order, lane_cells(lds.lengths, order, state.waves, cell), cell
-        except ValueError as problem:
-            problems.append(str(problem))
-            continue
-        if math.prod(lds.lengths) >= cell * state.waves * LANES:
-            return found
-        twice.append(found)
-    if twice:
-        return twice[0]
-    able = " or ".join(map(str, widths))
-    fail(
-        op,
-        f"{state.target.name} copies {able} bytes a lane to LDS, which does not suit this window: "
-        f"{'; '.join(problems)}; load it and use to_lds",
-    )
 
 
 def split_from_lds(state: SplitState, op: ir.Operation) -> None:

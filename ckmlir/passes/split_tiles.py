@@ -13,6 +13,7 @@ from ckmlir.dialect.control import STRUCTURED
 from ckmlir.mlir import ir
 from ckmlir.passes import (
     split_compute,
+    split_copies,
     split_indexed,
     split_memory,
     split_packed,
@@ -40,7 +41,7 @@ SPLITTERS: dict[str, Splitter] = {
     "ck.inside": split_memory.split_inside,
     "ck.offsets": split_memory.split_offsets,
     "ck.to_lds": split_memory.split_to_lds,
-    "ck.copy_to_lds": split_memory.split_copy_to_lds,
+    "ck.copy_to_lds": split_copies.split_copy_to_lds,
     "ck.from_lds": split_memory.split_from_lds,
     "ck.map": split_compute.split_map,
     "ck.cast": split_compute.split_cast,

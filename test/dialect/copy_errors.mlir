@@ -64,3 +64,30 @@ func.func @transposed(%l: !ck.lds<[64, 64], f16>) {
   %0 = "ck.lds_read"(%l) {distribution = "d0: 8@y0 8@lane, d1: 8@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>, transposed} : (!ck.lds<[64, 64], f16>) -> vector<8xf16>
   return
 }
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [8, 64]>
+func.func @far(%w: !window, %i: !ck.tile<[8], i32, "?">) {
+  // expected-error@+1 {{'ck.copy_to_lds' copies to LDS go through buffers, so their reach is near, not far}}
+  %0 = "ck.copy_to_lds"(%w, %i) {axis = 0 : i64, reach = "far"} : (!window, !ck.tile<[8], i32, "?">) -> !ck.lds<[8, 64], f16>
+  return
+}
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [8, 64]>
+func.func @too_few(%w: !window, %i: !ck.tile<[4], i32, "?">) {
+  // expected-error@+1 {{'ck.copy_to_lds' axis 0 has 8 entries and takes as many indices, not [4]}}
+  %0 = "ck.copy_to_lds"(%w, %i) {axis = 0 : i64} : (!window, !ck.tile<[4], i32, "?">) -> !ck.lds<[8, 64], f16>
+  return
+}
+
+// -----
+
+!window = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[64, 64], strides=[64, 1]); view(d0, d1)", [8, 64]>
+func.func @along_rows(%w: !window, %l: !ck.lds<[8, 64], f16>, %i: i32) {
+  // expected-error@+1 {{'ck.copy_fragment' its registers follow axis 1, but have one index there}}
+  "ck.copy_fragment"(%w, %l, %i) {axis = 1 : i64, distribution = "d0: 8@lane, d1: 8@lane 8@y0", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window, !ck.lds<[8, 64], f16>, i32) -> ()
+  return
+}

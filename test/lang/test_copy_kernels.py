@@ -164,6 +164,51 @@ def test_layout_is_swizzled_without_gaps(chip: str) -> None:
     assert all("swizzle" in one and "pitch 64" in one and "skew" not in one for one in layouts)
 
 
+def compile_listed(chip: str, dtype: str, schedule: str, waves: int = 2, tile: tuple[int, int] = TILE) -> Compiled:
+    """y = rows of x by two lists, one for the odd steps along n and one for the even ones, through LDS."""
+    arguments = {"x": ptr(dtype), "lists": ptr("i32"), "y": ptr(dtype), "m": i32, "n": i32, "pitch": i32}
+
+    @kernel("listed", target=get_target(chip), waves=waves, arguments=arguments)
+    def listed(x: Pointer, lists: Pointer, y: Pointer, m: Scalar, n: Scalar, pitch: Scalar) -> None:
+        width, between = n.multiple_of(8), pitch.multiple_of(8)
+        source = view(x, (m, width), (between, 1)).pad(1, tile[1])
+        target = view(y, (tile[0], width), (between, 1)).pad(*tile)
+        rows = view(lists, (2, tile[0]), (tile[0], 1))
+        with loop(0, n, tile[1], schedule=Schedule.parse(schedule)) as step:
+            with stage("list"):
+                own = load(rows.freeze(0, step.index // tile[1] % 2).pad(tile[0]).window((tile[0],), (0,)))
+            with stage("copy"):
+                lds = copy_to_lds(source.window(tile, (0, step.index)), own)
+            with stage("out"):
+                store(lds.read(coalesced(tile, waves, 0, 4)), target.window(tile, (0, step.index)))
+
+    return compile_traced(listed)
+
+
+@pytest.mark.one_in(2)
+@pytest.mark.parametrize("chip", CHIPS)
+@pytest.mark.parametrize(("dtype", "waves", "tile"), [
+    ("f16", 2, TILE), ("f32", 1, TILE), ("i8", 2, TILE), ("f16", 4, (8, 256)), ("f16", 4, (4, 32)),
+])  # fmt: skip
+def test_rows_by_a_list(chip: str, dtype: str, waves: int, tile: tuple[int, int]) -> None:
+    """Each copy takes the row that its list names, in whatever order and however often; what is no row is zero."""
+    random = np.random.default_rng(8)
+    x = random.integers(1, 99, (5, 280)).astype(DTYPES[dtype])
+    wild = np.array([-1, 5, 4, 0, -(2**31), 2**31 - 1, 3, 2**26])
+    lists = random.choice(wild, (2, tile[0])).astype(np.int32)
+    schedule = "schedule s 1; ahead list 2, copy 1; buffers 2"
+    compiled = compile_listed(chip, dtype, schedule, waves, tile)
+    *_, result = compiled.run(x, lists, np.zeros((tile[0], 280), x.dtype), 5, 264, 280, checks="all")
+    expected = np.zeros((tile[0], 280), x.dtype)
+    for begin in range(0, 264, tile[1]):
+        own, columns = lists[begin // tile[1] % 2], slice(begin, min(begin + tile[1], 264))
+        exists = (own >= 0) & (own < 5)
+        expected[exists, columns] = x[own[exists], columns]
+    np.testing.assert_array_equal(result, expected)
+    assert "lds" in compiled.assembly
+    assert "ds_write" not in compiled.assembly
+
+
 @pytest.mark.parametrize(("keys", "message"), [
     ({"dtype": "f16", "multiple": 1}, "4 bytes are not contiguous and aligned in memory"),
     ({"dtype": "f16", "tile": (32, 96)}, r"64 lanes with 2 elements each do not fill whole rows of \[32, 96\]"),

@@ -41,6 +41,8 @@ REQUESTS: tuple[dict[str, Any], ...] = (
     {"t": 21, "n": 70, "k": 136, "shuffled": 16, **FIRST, "b_stride": 16000},
     {"t": 1, "n": 48, "k": 0, "topk": 1, "e": 1, "unit": 16, "b_stride": 64},
     {"t": 150, "n": 129, "k": 64, "unit": 128, "e": 2, "b_stride": 8320, **SECOND, "ldc": 136},
+    {"t": 70, "n": 72, "k": 136, "unit": 64, "schedule": "async_double", "block": "64x64x64", "dtype": "bf16", **FIRST},
+    {"t": 19, "n": 72, "k": 132, "unit": 16, "schedule": "async", "dtype": "i8", "a_rows": "entry", "lda": 140},
 )  # fmt: skip
 
 
@@ -63,7 +65,8 @@ def routed(ids: Array, **keys: Any) -> dict[str, Array]:
     return {name: lists[name].astype(np.int32) for name in ("sorted_ids", "expert_ids", "totals")}
 
 
-FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11)}
+FEW = {("gfx90a", 3), ("gfx90a", 9), ("gfx942", 1), ("gfx942", 7), ("gfx950", 2), ("gfx950", 10), ("gfx950", 11),
+       ("gfx942", 14), ("gfx950", 13)}
 
 
 @pytest.mark.one_in(2)
@@ -239,7 +242,7 @@ def test_requests_that_do_not_fit(keys: dict[str, Any], words: str) -> None:
     ("chip", "keys", "words"),
     [
         ("gfx90a", {**SECOND, "dtype": "bf16", "reduction": "atomic"}, "has no global packed bf16 atomic add"),
-        ("gfx942", {"schedule": "async"}, "rows by a list go through registers, and this schedule goes past them"),
+        ("gfx942", {"schedule": "async", "k": 33}, "rows of A are aligned to 2 bytes, copies to LDS take"),
         ("gfx942", {**SECOND, "n": 65, "reduction": "atomic"}, "memory adds f16 in pairs"),
     ],
 )

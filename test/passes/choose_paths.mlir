@@ -58,6 +58,34 @@ func.func @paths(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
   return
 }
 
+!ids = !ck.tile<[16], i32, "?">
+!far = !ck.view<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1%8], strides=[?1%8, 1]); view(d0, d1) align 8">
+!beyond = !ck.window<f16, "global", "d0 d1 = embed(offset, lengths=[?0, ?1%8], strides=[?1%8, 1]); view(d0, d1) align 8", [16, 64]>
+
+// What is gathered near is copied at its indices. What is gathered far has no such copy, and a path for all does not mean it.
+// CHECK-LABEL: func.func @gathered
+// CHECK-NOT:  ck.gather
+// CHECK:      "ck.copy_to_lds"(%{{.*}}, %{{.*}}) {axis = 0 : i64, ck.stage = "load", name = "a", reach = "near"}
+// CHECK:      %[[B:.*]] = "ck.gather"(%{{.*}}, %{{.*}}) {axis = 0 : i64, ck.stage = "load"}
+// CHECK:      "ck.to_lds"(%[[B]]) {ck.stage = "to_lds", name = "b"}
+// CHECK-NOT:  ck.copy_to_lds
+func.func @gathered(%p: !llvm.ptr<1>, %n: i32, %i: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %step = arith.constant 64 : i32
+  %view = "ck.make_view"(%p, %n, %n) : (!llvm.ptr<1>, i32, i32) -> !far
+  %ids = "ck.splat"(%i) : (i32) -> !ids
+  scf.for %k = %zero to %n step %step : i32 {
+    %w = "ck.make_window"(%view, %zero, %k) {ck.stage = "load"} : (!far, i32, i32) -> !beyond
+    %a = "ck.gather"(%w, %ids) {axis = 0 : i64, reach = "near", ck.stage = "load"} : (!beyond, !ids) -> !loaded
+    %b = "ck.gather"(%w, %ids) {axis = 0 : i64, ck.stage = "load"} : (!beyond, !ids) -> !loaded
+    %la = "ck.to_lds"(%a) {ck.stage = "to_lds", name = "a"} : (!loaded) -> !lds
+    %lb = "ck.to_lds"(%b) {ck.stage = "to_lds", name = "b"} : (!loaded) -> !lds
+    %ra = "ck.from_lds"(%la) {ck.stage = "from_lds"} : (!lds) -> !wanted
+    %rb = "ck.from_lds"(%lb) {ck.stage = "from_lds"} : (!lds) -> !wanted
+  } {ck.schedule = "schedule s 1; path direct"}
+  return
+}
+
 !bytes = !ck.view<i8, "global", "d0 d1 = embed(offset, lengths=[64, ?0%8], strides=[?0%8, 1]); view(d0, d1) align 8">
 !octets = !ck.window<i8, "global", "d0 d1 = embed(offset, lengths=[64, ?0%8], strides=[?0%8, 1]); view(d0, d1) align 8", [16, 32]>
 !row = !ck.view<i8, "global", "d0 = embed(offset, lengths=[?0%64], strides=[1]); view(d0)">

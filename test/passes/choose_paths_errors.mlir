@@ -81,3 +81,22 @@ func.func @absent(%n: i32) attributes {ck.waves = 1 : i32} {
   } {ck.schedule = "schedule s 1; path b straight"}
   return
 }
+
+// -----
+
+!view = !ck.view<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); view(d0, d1)">
+!window = !ck.window<f32, "global", "d0 d1 = embed(offset, lengths=[?0, 64], strides=[64, 1]); view(d0, d1)", [16, 64]>
+!tile = !ck.tile<[16, 64], f32, "d0: 16@y0, d1: 64@lane">
+!ids = !ck.tile<[16], i32, "?">
+func.func @far(%p: !llvm.ptr<1>, %n: i32) attributes {ck.waves = 1 : i32} {
+  %zero = arith.constant 0 : i32
+  %v = "ck.make_view"(%p, %n) : (!llvm.ptr<1>, i32) -> !view
+  %ids = "ck.splat"(%n) : (i32) -> !ids
+  scf.for %i = %zero to %n step %n : i32 {
+    %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
+    %t = "ck.gather"(%w, %ids) {axis = 0 : i64} : (!window, !ids) -> !tile
+    // expected-error@+1 {{schedule 's' takes 'a' direct, but it is made by 'ck.gather' of a view that may end beyond 2 GiB; only what is loaded and not changed has another path}}
+    %l = "ck.to_lds"(%t) {name = "a"} : (!tile) -> !ck.lds<[16, 64], f32>
+  } {ck.schedule = "schedule s 1; path a direct"}
+  return
+}

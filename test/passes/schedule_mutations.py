@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
+from itertools import pairwise
 
 from ckmlir.dialect.build import integer, integer_of, producer, text_of, value
 from ckmlir.mlir import ir
@@ -173,6 +174,18 @@ def off_by_one(ops: list[ir.Operation]) -> Iterator[Change]:
             yield change
 
 
+def other_row(ops: list[ir.Operation]) -> Iterator[Change]:
+    """Copies at the index of another one."""
+    listed = [number for number, op in enumerate(ops) if op.name == "ck.copy_fragment" and len(op.operands) > 2]
+    for number, other in pairwise(listed):
+        if ops[number].operands[2] != ops[other].operands[2]:
+
+            def change(copy: list[ir.Operation], number: int = number, other: int = other) -> None:
+                copy[other].operands[2] = copy[number].operands[2]
+
+            yield change
+
+
 SLT, SLE = 2, 3  # predicates of arith.cmpi
 MUTATIONS = {
     "barrier removed": erase("ck.barrier"),
@@ -189,6 +202,7 @@ MUTATIONS = {
     "loop runs once more": one_too_many,
     "carried value handed on again": handed_on_again,
     "window off by one": off_by_one,
+    "index of another row": other_row,
 }
 EXPECTED = {
     "barrier removed": {"hazard", "wait"},

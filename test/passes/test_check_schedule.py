@@ -68,6 +68,7 @@ OTHERS = [
     ("gemm", "gfx942", {}),
     ("fmha_fwd", "gfx942", {"mask": "top_left"}),
     ("fmha_fwd", "gfx950", {"schedule": "unpipelined"}),
+    ("moe_gemm", "gfx942", {"unit": 64, "block": "64x64x64", "schedule": "async"}),
     ("layernorm2d", "gfx90a", {}),
     ("layernorm2d", "gfx942", {"n": 65536}),
 ]
@@ -85,6 +86,7 @@ SUBJECTS = [
     ("gemm", "gfx942", {**SMALL, "schedule": "single_buffer"}),
     ("gemm", "gfx950", {**SMALL, "schedule": "async"}),
     ("fmha_fwd", "gfx950", {"d": 64}),
+    ("moe_gemm", "gfx950", {"unit": 64, "block": "64x64x64", "schedule": "async_double"}),
 ]
 
 

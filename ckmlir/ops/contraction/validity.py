@@ -146,10 +146,6 @@ def _experts(spec: ContractionSpec) -> Iterator[Reason]:
         if name not in able or word not in ROWS:
             yield Reason("rows", spec.rows, f"{text} is not an array with its rows", "expected such as a:token")
             return
-    path = parse_schedule(SCHEDULES[spec.schedule]).path_of("a") if spec.schedule in SCHEDULES else "through"
-    if "a" in spec.listed and path != "through":
-        why = "rows by a list go through registers, and this schedule goes past them"
-        yield Reason("schedule", spec.schedule, why, "expected another, such as compv3 or compv4")
 
 
 def _sources(spec: ContractionSpec) -> Iterator[Reason]:

@@ -17,7 +17,7 @@ from ckmlir.passes.proof.flow import Graph, terminator
 from ckmlir.passes.proof.footprints import bytes_of, changes, elements_of, finds, tensor_of, value_operands
 from ckmlir.passes.proof.frames import Arm, Fact, Frame
 from ckmlir.passes.proof.polynomial import Polynomial, symbol
-from ckmlir.passes.proof.source_program import COPY, SourceProgram, meets, scalar
+from ckmlir.passes.proof.source_program import SourceProgram, copied, meets, scalar
 from ckmlir.passes.proof.state import Progress, State, Value
 from ckmlir.passes.proof.structure import Region
 from ckmlir.passes.proof.terms import (
@@ -161,7 +161,7 @@ class Simulation:
 
     def _signature(self, op: ir.Operation) -> Signature:
         if op not in self._signatures:
-            self._signatures[op] = COPY if op.name == "ck.copy_fragment" else signature_of(op)
+            self._signatures[op] = copied(op) or signature_of(op)
         return self._signatures[op]
 
     def _choices(self, state: State, op: ir.Operation) -> tuple[list[list[object]], list[int], list[Part]]:

@@ -25,11 +25,19 @@ from ckmlir.passes.proof.terms import (
     signature_of,
 )  # fmt: skip
 
-COPY = Signature("copy", (), ())
-"""What a copy to LDS writes: the elements of its window, whichever lanes move them."""
-
 Contents = dict[ir.Operation, list[tuple[Name, int]]]
 """Of every LDS tensor what was written there, and which elements, as bits."""
+
+
+def copied(op: ir.Operation) -> Signature | None:
+    """What a copy to LDS writes: the elements of its window, whichever lanes move them. Where lanes have an index each,
+    their distribution says which elements belong to it, in the layout that the tensor gets as in a plain one. None for
+    other operations.
+    """
+    if op.name != "ck.copy_fragment":
+        return None
+    indexed = ("axis", "distribution", "reach") if "axis" in op.attributes else ()
+    return Signature("copy", tuple((name, str(op.attributes[name])) for name in indexed if name in op.attributes), ())
 
 
 class Unprovable(Exception):
@@ -115,9 +123,7 @@ class SourceProgram:
         polynomial = scalar(op, self.polynomial)
         if polynomial is not None:
             self._scalars[op.results[0]] = polynomial
-        signature, operands = signature_of(op), self._operands(op)
-        if op.name == "ck.copy_fragment":
-            signature = COPY
+        signature, operands = copied(op) or signature_of(op), self._operands(op)
         name = self.table.define(op, signature, operands)
         if op.name in READS or op.name in EFFECTS:
             self.homes.setdefault(name.number, []).append(self._home)
