@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from ckmlir.ops.symbolic import NAME, Hashed, Recorder, Recording
+from ckmlir.ops.symbolic import NAME, Hashed, Recorder, Recording, numbers_of
 
-MOST_TREES, MOST_WAYS = 6, 8
+MOST_TREES, MOST_WAYS = 8, 8
 """Trees, which are tried one after the other, and ways of each: it is compiled again with every way that is added."""
 MOST_FIXED = 16
 """How often a recording begins again, since a number turned out to decide by its value."""
@@ -21,9 +21,16 @@ class Recorded:
     recorded. It raises what arithmetic of the problem's numbers raises.
     """
 
-    def __init__(self) -> None:
-        self._fixed: frozenset[str] = frozenset()
-        self._ways: list[_Way] = []
+    def __init__(self, first: Any = None) -> None:
+        """Numbers in which problems agree with the `first` become conditions: most of a problem never changes, and
+        what follows from that alone need not be computed again. None: all numbers may be others."""
+        self._agreed = {} if first is None else numbers_of(first)
+        self._hashed: frozenset[str] = frozenset()
+        self._count = 0
+        self._ways: list[list[_Way]] = []
+        """Of each tree."""
+        self._narrow = 0
+        """Trees from before it was learned that some numbers differ; they stay while there is room."""
         self._trees: tuple[Callable[[Any], Any], ...] = ()
         self._latest: Callable[[Any], Any] = _nothing
 
@@ -38,6 +45,15 @@ class Recorded:
                 return found
         return None
 
+    def learn(self, problem: Any) -> bool:
+        """Whether a number of the problem is another where all agreed until now: ways do not rely on it from now on."""
+        numbers = numbers_of(problem)
+        agreed = {text: value for text, value in self._agreed.items() if numbers.get(text) == value}
+        if len(agreed) == len(self._agreed):
+            return False
+        self._agreed, self._narrow = agreed, len(self._trees)
+        return True
+
     def add(self, function: Callable[[Any], Any], problem: Any, outputs: Callable[[Any], Any]) -> int | None:
         """Record the way that a problem takes.
 
@@ -50,11 +66,11 @@ class Recorded:
             else than numbers, text and tuples of them, or the function does something that symbols do not stand.
         """
         for _ in range(MOST_FIXED):
-            recorder = Recorder(self._fixed)
+            recorder = Recorder(self._hashed.union(self._agreed))
             try:
                 way = recorder.recorded(outputs(function(recorder.shadow(problem, "problem"))))
             except Hashed as found:
-                self._fixed |= recorder.numbers_below(found.symbol)
+                self._hashed |= recorder.numbers_below(found.symbol)
             except Exception:  # of whatever code the symbols came to: nothing is lost but the recording
                 return None
             else:
@@ -64,13 +80,19 @@ class Recorded:
         return None
 
     def _added(self, recording: Recording) -> int | None:
-        number = len(self._ways)
-        if number >= MOST_TREES * MOST_WAYS or any(one.lines == recording.lines for one in self._ways):
+        if any(one.lines == recording.lines for ways in self._ways for one in ways):
             return None
-        self._ways.append(_Way(number, recording))
-        first = number // MOST_WAYS
-        self._trees = (*self._trees[:first], _compiled(self._ways[first * MOST_WAYS :]))
-        return number
+        if len(self._ways) == self._narrow or len(self._ways[-1]) == MOST_WAYS:
+            if len(self._ways) == MOST_TREES:
+                if not self._narrow:
+                    return None
+                self._ways, self._trees = self._ways[self._narrow :], self._trees[self._narrow :]
+                self._narrow = 0
+            self._ways, self._trees = [*self._ways, []], (*self._trees, _nothing)
+        self._ways[-1].append(_Way(self._count, recording))
+        self._trees = (*self._trees[:-1], _compiled(self._ways[-1]))
+        self._count += 1
+        return self._count - 1
 
 
 def _nothing(problem: Any) -> None:

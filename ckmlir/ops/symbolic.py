@@ -165,6 +165,9 @@ class Recorder:
         self.whole: dict[str, Symbol] = {}
         self._lines: list[Line] = []
         self._known: dict[str, Symbol | None] = {}
+        self._objects = 0
+        self.numbers: dict[str, int | float] = {}
+        """Those of the problem, by the text that reads them, which is the same whatever is fixed."""
 
     # -- operations ----------------------------------------------------------------------------------------------------
 
@@ -227,9 +230,11 @@ class Recorder:
         """The same as a problem, or as a part of it that `text` reads, with symbols for its numbers; all else becomes a
         condition. Raises NotRecorded."""
         kind = type(value)
-        if kind in (int, float) and text not in self._fixed:
-            self.require(f"type({text}) is {kind.__name__}")
-            return self._define("v", text, value)
+        if kind in (int, float):
+            self.numbers[text] = value
+            if text not in self._fixed:
+                self.require(f"type({text}) is {kind.__name__}")
+                return self._define("v", text, value)
         if kind in (int, float, bool, str, type(None)):
             self.require(_has_value(text, value))
             return value
@@ -241,7 +246,7 @@ class Recorder:
             return value
         count = f" and len({text}) == {len(value)}" if isinstance(value, tuple) else ""
         self.require(f"(type({text}) is {self.constant(kind)}{count})")
-        name = f"o{len(self._lines)}"
+        name, self._objects = f"o{self._objects}", self._objects + 1
         self._lines.append(Line(name, text))
         return self._parts(value, kind, name)
 
@@ -281,6 +286,16 @@ class Recorder:
         if type(value) is tuple:
             return "(" + "".join(f"{self._output(one)}, " for one in value) + ")"
         return self._text(value)
+
+
+def numbers_of(problem: Any) -> dict[str, int | float]:
+    """The numbers of a problem, by the text that reads them; none of one that cannot be recorded."""
+    recorder = Recorder()
+    try:
+        recorder.shadow(problem, "problem")
+    except NotRecorded:
+        return {}
+    return recorder.numbers
 
 
 class Recording(NamedTuple):

@@ -29,6 +29,7 @@ class BoundPlans:
         self._kernels = kernels
         self._recent: Recent[BoundPlan] = Recent()
         self._recorded: Recorded | None = None  # loaded when there is a second size
+        self._first: Any = None
         self._examples: dict[int, BoundPlan] = {}
         self._unused = 0
         self._lock = threading.Lock()
@@ -41,6 +42,7 @@ class BoundPlans:
     def first(self, problem: Any, *, chosen: bool) -> BoundPlan:
         """The same for the first problem, which nobody records: there may be no other. Where the kernels' specification
         was `chosen` for it, nobody asks whether they compute it."""
+        self._first = problem
         return self._recent.get(
             problem, lambda problem: BoundPlan.of(self._kernels, self._kernels.plan(problem, chosen=chosen))
         )
@@ -68,9 +70,10 @@ class BoundPlans:
             if self._recorded is None:
                 from ckmlir.ops.recorded import Recorded
 
-                self._recorded = Recorded()
-            if self._unused < TRIES:
-                self._unused += 1
+                self._recorded = Recorded(self._first)
+            learned = self._recorded.learn(problem)
+            if learned or self._unused < TRIES:
+                self._unused += not learned
                 way = self._recorded.add(self._kernels.plan, problem, lambda plan: values_of(plan, bound.plan))
                 if way is not None:
                     self._examples[way] = bound

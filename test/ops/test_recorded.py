@@ -15,7 +15,7 @@ import pytest
 from ckmlir.ops import OPERATORS, find_operator
 from ckmlir.ops.operator import Operator
 from ckmlir.ops.plan import Plan, make_plan
-from ckmlir.ops.recorded import MOST_WAYS, Recorded
+from ckmlir.ops.recorded import MOST_TREES, MOST_WAYS, Recorded
 from ckmlir.ops.request import Integer, Key, PowerOfTwo, RequestError
 from ckmlir.ops.scalars import f32, gcd, i32, index
 from ckmlir.ops.spec import Spec
@@ -96,6 +96,38 @@ def test_the_tree_that_was_right_is_tried_first() -> None:
     for n in (count - 1, count - 1, 1, 1, count - 1):
         assert recorded(Toy(m=70, n=n)) == (n, 70 + n)
     assert tried == [0, 1, 2, 2, 2, 0, 0, 0, 1, 2]
+
+
+def test_what_problems_agree_in_is_a_condition() -> None:
+    """Until a problem has another number there; what was recorded before stays as long as there is room."""
+
+    def function(p: Any) -> tuple[int, ...]:
+        asked.append(p.n)
+        return (p.m * p.n, p.m % 2) if p.m % 2 else (p.m * p.n,)
+
+    asked: list[Any] = []
+    recorded = Recorded(Toy(8, 3))
+    assert recorded.learn(Toy(9, 3)) and recorded.add(function, Toy(9, 3), lambda found: found) == 0
+    assert type(asked[0]) is int and recorded(Toy(11, 3)) == (0, (33, 1))
+    assert recorded(Toy(11, 4)) is None and recorded(replace(Toy(11, 3), scale=-0.5)) is None
+    assert recorded(Toy(12, 3)) is None and not recorded.learn(Toy(12, 3))
+    assert recorded.learn(Toy(12, 4)) and recorded.add(function, Toy(12, 4), lambda found: found) == 1
+    assert [recorded(Toy(m, n)) for m, n in ((14, 5), (13, 3), (13, 4))] == [(1, (70,)), (0, (39, 1)), None]
+    assert not recorded.learn(Toy(13, 4)) and recorded.add(function, Toy(13, 4), lambda found: found) == 2
+    assert recorded(Toy(13, 4)) == (2, (52, 1))
+
+
+def test_ways_that_serve_fewer_problems_make_room() -> None:
+    """Of as many ways as there may be, those from before a number was learned to differ go."""
+    function, most = lambda p: next(p.m + n for n in range(1000) if p.n == n), MOST_TREES * MOST_WAYS
+    recorded = Recorded(Toy(8, 0))
+    recorded.learn(Toy(8, 1))
+    for n in range(most):
+        assert recorded.add(function, Toy(n=n), lambda found: found) == n
+    assert recorded.add(function, Toy(n=most), lambda found: found) is None
+    assert recorded.learn(Toy(9, 1)) and recorded(Toy(9, 1)) is None
+    assert recorded.add(function, Toy(9, 1), lambda found: found) == most
+    assert recorded(Toy(10, 1)) == (most, 11) and recorded(Toy(8, 2)) is None
 
 
 def test_what_is_no_number_is_a_condition() -> None:

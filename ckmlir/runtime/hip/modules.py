@@ -12,7 +12,7 @@ import functools
 import operator
 import struct
 from collections.abc import Callable, Sequence
-from typing import Any, cast
+from typing import Any, NamedTuple, cast
 
 import numpy as np
 
@@ -96,7 +96,7 @@ class LaunchForm:
     Attributes:
         pack, structure: what makes the bytes of values in the kernel's order, and what holds them.
         order: the kernel's order of memories and scalars; None where it is this one.
-        memories: how many.
+        memories, no_memories: how many, and as many addresses of 0.
     """
 
     def __init__(self, pack: Callable[..., bytes], structure: type[ctypes.Structure], pointers: Sequence[bool]) -> None:
@@ -106,6 +106,7 @@ class LaunchForm:
         order = [given[place] for place in range(len(pointers))]
         self.order = None if order == sorted(order) else operator.itemgetter(*order)
         self.memories = sum(pointers)
+        self.no_memories = (0,) * self.memories
 
 
 class HipLaunch:
@@ -114,51 +115,56 @@ class HipLaunch:
     Only what can change between two launches is looked at: the memories, the stream, whether the module is loaded.
     """
 
-    __slots__ = ("_count", "_driver", "_fixed", "_kernel", "_launch", "_order", "_pack", "_scalars", "_structure",
-                 "_ticket")  # fmt: skip
+    __slots__ = ("_fixed", "_scalars", "_shared")
 
     def __init__(
         self, driver: Driver, module: HipModule, kernel: HipKernel, grid: Extent, block: Extent,
         arguments: Sequence[np.generic | None],
     ) -> None:  # fmt: skip
-        self._driver, self._kernel = driver, kernel
-        self._ticket = module.ticket
-        self._launch = driver.launch
-        self._fixed: tuple[Any, ...] = (kernel.function, *grid, *block, 0)
+        # What launches of other sizes have in common is one object: `again` is much of what taking another size costs.
         form = kernel.form(arguments, driver.gpu.ordinal)
-        self._pack, self._structure, self._order, self._count = form.pack, form.structure, form.order, form.memories
+        self._shared = _Shared(kernel, block, driver, module.ticket, form)
+        self._fixed: tuple[Any, ...] = (kernel.function, *grid, *block, 0)
         self._scalars = tuple([one.item() for one in arguments if one is not None])
 
     def again(self, grid: Extent, scalars: Sequence[int | float]) -> HipLaunch:
         """See `PreparedLaunch`."""
-        function, rest = self._fixed[0], self._fixed[4:]
-        check_grid(self._kernel.name, grid, rest[:3])
+        kernel, block, _, _, form = shared = self._shared
+        check_grid(kernel.name, grid, block)
         other = object.__new__(HipLaunch)
-        other._driver, other._kernel, other._ticket = self._driver, self._kernel, self._ticket
-        other._launch, other._pack, other._structure = self._launch, self._pack, self._structure
-        other._order, other._count = self._order, self._count
-        other._fixed, other._scalars = (function, *grid, *rest), tuple(scalars)
+        other._shared, other._fixed = shared, (kernel.function, *grid, *block, 0)
+        other._scalars = scalars = tuple(scalars)
         try:
-            values = ((0,) * self._count) + other._scalars
-            self._pack(*(values if self._order is None else self._order(values)))
+            values = form.no_memories + scalars
+            form.pack(*(values if form.order is None else form.order(values)))
         except struct.error as error:
             raise OverflowError(str(error)) from None
         return other
 
     def __call__(self, memories: Sequence[Memory], stream: Stream | None = None) -> None:
         """See `PreparedLaunch`."""
-        driver = self._driver
+        _, _, driver, ticket, form = self._shared
         driver.check_usable()
-        if self._ticket not in driver.resources.live:
+        if ticket not in driver.resources.live:
             raise DeviceError("the module was unloaded")
-        if len(memories) != self._count:
-            raise DeviceError(f"{self._count} memories are needed, not {len(memories)}")
+        if len(memories) != form.memories:
+            raise DeviceError(f"{form.memories} memories are needed, not {len(memories)}")
         values: tuple[Any, ...] = (*[memory.address for memory in memories], *self._scalars)
-        if self._order is not None:
-            values = self._order(values)
-        packed = self._structure.from_buffer_copy(self._pack(*values))
+        if form.order is not None:
+            values = form.order(values)
+        packed = form.structure.from_buffer_copy(form.pack(*values))
         handle = None if stream is None else stream_handle(driver, stream)
-        self._launch(*self._fixed, handle, None, (packed,))
+        driver.launch(*self._fixed, handle, None, (packed,))
+
+
+class _Shared(NamedTuple):
+    """What a launch and those of other sizes have in common."""
+
+    kernel: HipKernel
+    block: Extent
+    driver: Driver
+    ticket: int
+    form: LaunchForm
 
 
 class HipModule:
