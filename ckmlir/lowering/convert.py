@@ -4,7 +4,7 @@ What is legal is the target's data: packed conversions exist on some chips only,
 aborts the process. NaN stays NaN in every floating-point result, except that saturating i8 turns it into 0.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 
 from ckmlir.dialect import arith
 from ckmlir.dialect.build import value
@@ -147,6 +147,14 @@ def bounded_to_bf16(state: Lowering, source: ir.Value) -> ir.Value:
 
 
 def _bounded_to_bf16(source: ir.Value) -> ir.Value:
+    length = vectors.length_of(source)
+    size = 2 if length % 2 == 0 else 1
+    parts = [rounded_above(vectors.part(source, start, size)) for start in range(0, length, size)]
+    rounded = vectors.from_elements([vectors.element(part, at) for part in parts for at in range(size)])
+    return paired_halves(rounded)
+
+
+def rounded_above(x: ir.Value) -> ir.Value:
     """Round to nearest even by two packed instructions: the upper half of (65536 x) - (65536 x - x).
 
     65535 x has 16 bits more than the 24 of x, and is rounded to 24: to the lowest bit that a bf16 of this magnitude
@@ -155,36 +163,30 @@ def _bounded_to_bf16(source: ir.Value) -> ir.Value:
     below the next one and keeps another bit, which is zero there. NaN stays NaN: quiet ones have the highest bit of
     their fraction set. A test compares all fractions.
     """
-    length = vectors.length_of(source)
-    size = 2 if length % 2 == 0 else 1
-    parts = []
-    for start in range(0, length, size):
-        x = vectors.part(source, start, size)
-        many = _splat_float(65536.0, x.type)
-        down = value("math.fma", x.type, [x, many, value("arith.negf", x.type, [x])])
-        parts.append(value("math.fma", x.type, [x, many, value("arith.negf", x.type, [down])]))
-    return _pairs_of_halves(parts) if size == 2 else upper_halves(parts)
+    many = _splat_float(65536.0, x.type)
+    down = value("math.fma", x.type, [x, many, value("arith.negf", x.type, [x])])
+    return value("math.fma", x.type, [x, many, value("arith.negf", x.type, [down])])
 
 
-def _pairs_of_halves(pairs: Sequence[ir.Value]) -> ir.Value:
-    """The upper halves of f32 in vectors of two, as bf16, by an instruction a pair.
+def paired_halves(rounded: ir.Value) -> ir.Value:
+    """The upper halves of f32, as bf16: of an even number by an instruction a pair.
 
     LLVM would make the same of a shuffle, but shift every element down that is stored alone besides: the DAG's
     truncating stores, of which the one for upper halves is, want values that nothing else uses.
     """
-    i32 = ir.IntegerType.get_signless(32)
+    i32, length = ir.IntegerType.get_signless(32), vectors.length_of(rounded)
+    if length % 2:
+        return upper_halves(rounded)
     words = []
-    for pair in pairs:
-        low, high = (bitcast(vectors.element(pair, place), i32) for place in range(2))
+    for first in range(0, length, 2):
+        low, high = (bitcast(vectors.element(rounded, first + place), i32) for place in range(2))
         words.append(permuted(high, low, number(UPPER_HALVES)))
-    return bitcast(vectors.from_elements(words), vectors.vector_type(2 * len(words), ir.BF16Type.get()))
+    return bitcast(vectors.from_elements(words), vectors.vector_type(length, ir.BF16Type.get()))
 
 
-def upper_halves(parts: Sequence[ir.Value]) -> ir.Value:
-    """The upper halves of f32 in several vectors, as bf16."""
-    length = sum(map(vectors.length_of, parts))
-    elements = [vectors.element(part, place) for part in parts for place in range(vectors.length_of(part))]
-    rounded = vectors.from_elements(elements)
+def upper_halves(rounded: ir.Value) -> ir.Value:
+    """The upper halves of f32, as bf16."""
+    length = vectors.length_of(rounded)
     halves = bitcast(rounded, vectors.vector_type(2 * length, ir.BF16Type.get()))
     return vectors.shuffle(halves, halves, range(1, 2 * length, 2))
 

@@ -1,16 +1,19 @@
 """Integers of 4 bits as the numbers that they stand for: less a zero point, times a scale.
 
 f16 is rounded by mixed multiply-adds, which read f32 or either half of a register as f16 and write either half, so
-that elements get into order (CDNA3 ISA, VOP3P, v_fma_mixlo_f16). Without zero points these read the integer itself:
-four bits alone in an f16 are a denormal, 2^-24 times the integer, or 2^-20 times where they are the next lowest.
-Of integers whose sign is turned around 8 scales are taken away, exactly, as scales of 16 bits have at most 11. Else
-integers with a sign become f32, divided by 16, by the instruction for offsets, from any byte (VOP1, v_cvt_off_f32_i4;
-SDWA), others by v_cvt_f32_ubyte, and are scaled in pairs. i8 has arithmetic on four bytes (`octets`).
+that elements get into order (CDNA3 ISA, VOP3P, v_fma_mixlo_f16). With scales of 16 bits these read the integer itself,
+unless it has both a sign and a zero point: four bits alone in an f16 are a denormal, 2^-24 times the integer, or 2^-20
+times where they are the next lowest. Of integers whose sign is turned around 8 scales are taken away, else scales times
+zero points, exactly, as both have at most 11 bits; the sum of both may have more than f32.
+
+Else integers become f32, and are scaled in pairs: those with a sign, divided by 16, by the instruction for offsets,
+from any byte (VOP1, v_cvt_off_f32_i4; SDWA); others by v_cvt_f32_ubyte, or two at once where the chip has fp8, whose
+codes from 0 to 15 are as many times the least denormal. i8 has arithmetic on four bytes (`octets`).
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 from ckmlir.dialect import arith
@@ -20,7 +23,7 @@ from ckmlir.dialect.packing import PACKED, Packing
 from ckmlir.dialect.scalars import bits
 from ckmlir.lowering.accumulator_form import assembly
 from ckmlir.lowering.context import Lowering
-from ckmlir.lowering.convert import bounded_to_bf16, convert, to_eight_bit, unlimited, upper_halves
+from ckmlir.lowering.convert import convert, paired_halves, rounded_above, to_eight_bit, unlimited, upper_halves
 from ckmlir.lowering.halves import A_WORD, SIGNS, number
 from ckmlir.lowering.octets import octets
 from ckmlir.lowering.packed import words_of
@@ -32,6 +35,9 @@ LOW = 0x0F0F0F0F
 """The lower half of every byte."""
 FIELDS = ((0x000F000F, 2.0**24), (0x00F000F0, 2.0**20))
 """Four bits of each half of a word, and what the f16 there is multiplied by to become their number."""
+
+LEAST = {"ocp": 2.0**9, "fnuz": 2.0**10}
+"""What one of the least denormals of fp8 (e4m3) is multiplied by to become 1."""
 
 
 class _Product(NamedTuple):
@@ -52,24 +58,28 @@ def lower_dequantize(state: Lowering, op: ir.Operation) -> list[ir.Value]:
         return [octets(packing, words, count, result, parts.zeros)]
     scales, zeros = (None if one is None else convert(state, op, one, ir.F32Type.get()) for one in parts[:0:-1])
     narrow = parts.scales is not None and bits(parts.scales.type.element_type) == 16
-    if str(element) == "f16" and zeros is None and narrow:
-        return [_denormals(packing, words, scales)]
-    integers, unit = _apart(packing, words, count)
-    plain = zeros is None and str(element) == "bf16" and not state.target.has("packed_bf16_convert")
-    if plain and str(parts.scales.type.element_type) == "bf16":
-        return [_rounded_products(integers, scales, unit)]
+    if str(element) == "f16" and narrow and (zeros is None or not packing.signed):
+        return [_denormals(packing, words, scales, zeros)]
+    integers, unit, order = _apart(state, packing, words, count)
+    zeros, scales = (None if one is None else _ordered(one, order) for one in (zeros, scales))
+    by_arithmetic = str(element) == "bf16" and not state.target.has("packed_bf16_convert")
+    if by_arithmetic and zeros is None and str(parts.scales.type.element_type) == "bf16":
+        return [upper_halves(_joined(_rounded_products(integers, scales, unit), order))]
     factors, times, plus = _terms(integers, unit, zeros, scales, exact=narrow)
     if str(element) == "f16":
-        each = zip(*([vectors.element(one, at) for at in range(count)] for one in (factors, times, plus)), strict=True)
-        return [_rounded([_Product(factor, None, *rest) for factor, *rest in each])]
-    found = value("math.fma", factors.type, [factors, times, plus])
+        each = {place: [vectors.element(one, at) for one in (factors, times, plus)] for at, place in enumerate(order)}
+        return [_rounded([_Product(each[at][0], None, *each[at][1:]) for at in range(count)])]
+    found = [value("math.fma", one[0].type, one) for one in _in_pairs(factors, times, plus)]
+    if by_arithmetic:
+        return [paired_halves(_joined(map(rounded_above, found), order))]
+    whole = _joined(found, order)
     if scales is None:
-        return [to_eight_bit(state, found, element, limited=unlimited)]
-    return [bounded_to_bf16(state, found) if str(element) == "bf16" else convert(state, op, found, element)]
+        return [to_eight_bit(state, whole, element, limited=unlimited)]
+    return [convert(state, op, whole, element)]
 
 
-def _denormals(packing: Packing, words: Sequence[ir.Value], scales: ir.Value) -> ir.Value:
-    """The f16 of integers times scales."""
+def _denormals(packing: Packing, words: Sequence[ir.Value], scales: ir.Value, zeros: ir.Value | None) -> ir.Value:
+    """The f16 of integers, of those without a sign less their zero points, times scales."""
     count, found = vectors.length_of(scales), []
     for place, word in enumerate(words):
         flipped = arith.xori(word, number(SIGNS)) if packing.signed else word
@@ -78,7 +88,12 @@ def _denormals(packing: Packing, words: Sequence[ir.Value], scales: ir.Value) ->
         for element in range(min(A_WORD, count - A_WORD * place)):
             half, first = divmod(element, len(sources))
             scale = vectors.element(scales, A_WORD * place + element)
-            times, plus = (_times(scale, one) for one in (FIELDS[first % len(FIELDS)][1], packing.least))
+            times = _times(scale, FIELDS[first % len(FIELDS)][1])
+            if zeros is None:
+                plus = _times(scale, packing.least)
+            else:
+                less = value("arith.negf", scale.type, [vectors.element(zeros, A_WORD * place + element)])
+                plus = value("arith.mulf", scale.type, [scale, less])
             found.append(_Product(sources[first], half, times, plus))
     return _rounded(found)
 
@@ -98,21 +113,53 @@ def _rounded(products: Sequence[_Product]) -> ir.Value:
     return vectors.part(bitcast(vectors.from_elements(found), f16s), 0, len(products))
 
 
-def _apart(packing: Packing, words: Sequence[ir.Value], count: int) -> tuple[ir.Value, float]:
-    """All integers as f32, and what each has to be multiplied by."""
-    found, f32 = [], ir.F32Type.get()
+def _apart(
+    state: Lowering, packing: Packing, words: Sequence[ir.Value], count: int
+) -> tuple[ir.Value, float, list[int]]:
+    """All integers as f32, what each has to be multiplied by, and which of them each is: pairs are neighbours."""
+    found, f32 = dict[int, ir.Value](), ir.F32Type.get()
+    least = None if packing.signed or state.target.fp8 is None else LEAST[state.target.fp8]
     for first, word in zip(range(0, count, A_WORD), words, strict=True):
         # In LLVM's sight these would be put together with shifts that find bytes, which are free.
         halves = [word, _hidden("v_lshrrev_b32 $0, 4, $1", word)]
         if not packing.signed:
             halves = [_hidden(f"v_and_b32 $0, {LOW:#x}, $1", one) for one in halves]
+        if least is not None:
+            for place in (0, 1, 4, 5):
+                two = vectors.vector_type(2, f32)
+                upper = {"wordSel": ir.BoolAttr.get(place >= A_WORD // 2)}
+                pair = value("rocdl.cvt.pk.f32.fp8", two, [halves[place % 2]], upper)
+                found |= {first + place + 2 * at: vectors.element(pair, at) for at in (0, 1)}
+            continue
         for place in range(min(A_WORD, count - first)):
             octet = arith.andi(arith.shrui(halves[place % 2], number(8 * (place // 2))), number(0xFF))
             if packing.signed:
-                found.append(_call("llvm.amdgcn.cvt.off.f32.i4", octet))
+                found[first + place] = _call("llvm.amdgcn.cvt.off.f32.i4", octet)
             else:
-                found.append(value("arith.uitofp", f32, [octet]))
-    return vectors.from_elements(found), 16.0 if packing.signed else 1.0
+                found[first + place] = value("arith.uitofp", f32, [octet])
+    order = [place for place in found if place < count]
+    unit = 16.0 if packing.signed else least or 1.0
+    return vectors.from_elements([found[place] for place in order]), unit, order
+
+
+def _ordered(vector: ir.Value, order: Sequence[int]) -> ir.Value:
+    """Its elements in another order."""
+    return vector if list(order) == sorted(order) else vectors.shuffle(vector, vector, order)
+
+
+def _in_pairs(*operands: ir.Value) -> Iterator[list[ir.Value]]:
+    """Two elements of each at a time, where there are as many: in LLVM's sight arithmetic on all would be on pairs of
+    the order in which elements are needed, for which they would be moved.
+    """
+    length = vectors.length_of(operands[0])
+    size = 2 if length % 2 == 0 else 1
+    return ([vectors.part(one, start, size) for one in operands] for start in range(0, length, size))
+
+
+def _joined(parts: Iterable[ir.Value], order: Sequence[int]) -> ir.Value:
+    """Vectors as one, whose elements are as many of the whole's as `order` has: in the whole's order."""
+    elements = [vectors.element(part, at) for part in parts for at in range(vectors.length_of(part))]
+    return vectors.from_elements([elements[order.index(place)] for place in range(len(elements))])
 
 
 def _terms(
@@ -132,18 +179,16 @@ def _terms(
     return value("math.fma", type_, [integers, units, less]), scales, none
 
 
-def _rounded_products(integers: ir.Value, scales: ir.Value, unit: float) -> ir.Value:
-    """As bf16, rounded as `convert` has it, with one multiplication for 65535 times the product: a scale of bf16 has 8
-    bits and 65535 has 16, so that their product is exact.
+def _rounded_products(integers: ir.Value, scales: ir.Value, unit: float) -> list[ir.Value]:
+    """Two at a time, rounded to bf16 as `convert` has it, with one multiplication for 65535 times the product: a scale
+    of bf16 has 8 bits and 65535 has 16, so that their product is exact.
     """
-    parts, length = [], vectors.length_of(integers)
-    size = 2 if length % 2 == 0 else 1
-    for start in range(0, length, size):
-        some, scale = (vectors.part(one, start, size) for one in (integers, scales))
+    parts = []
+    for some, scale in _in_pairs(integers, scales):
         times = [value("arith.mulf", some.type, [scale, _splat(one * unit, some.type)]) for one in (65535.0, 65536.0)]
         down = value("arith.mulf", some.type, [some, times[0]])
         parts.append(value("math.fma", some.type, [some, times[1], value("arith.negf", some.type, [down])]))
-    return upper_halves(parts)
+    return parts
 
 
 def _hidden(text: str, word: ir.Value) -> ir.Value:

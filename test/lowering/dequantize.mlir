@@ -53,6 +53,34 @@ module attributes {ck.target = "CHIP"} {
     return
   }
 
+  // Without a sign the integers themselves are read, less scales times zero points.
+  // CHECK-LABEL: llvm.func @unsigned_zeros
+  // CHECK-COUNT-4: arith.andi
+  // CHECK-NOT: cvt
+  // CHECK: arith.negf
+  // CHECK-COUNT-4: v_fma_mixlo_f16 $0, $1, $2, $3 op_sel:{{.*}}v_fma_mixhi_f16
+  // CHECK-NOT: cvt
+  // CHECK: llvm.return
+  func.func @unsigned_zeros(%x: vector<4xi8>, %z: vector<8xf16>, %s: vector<8xf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %z, %s) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 1>} : (vector<4xi8>, vector<8xf16>, vector<8xf16>) -> vector<8xf16>
+    return
+  }
+
+  // Bytes from 0 to 15 are denormals of fp8, of which two become f32 at once; elements are put in order at the end.
+  // CHECK-LABEL: llvm.func @pairs
+  // CHECK-COUNT-2: v_and_b32 $0, 0xf0f0f0f
+  // CHECK-NOT: v_and_b32
+  // CHECK-COUNT-4: rocdl.cvt.pk.f32.fp8
+  // CHECK-NOT: rocdl.cvt.pk.f32.fp8
+  // GFX942: dense<1.024000e+03> : vector<8xf32>
+  // GFX950: dense<5.120000e+02> : vector<8xf32>
+  // CHECK-COUNT-4: math.fma {{.*}} : vector<2xf32>
+  // CHECK: llvm.return
+  func.func @pairs(%x: vector<4xi8>, %z: vector<8xbf16>, %s: vector<8xbf16>) attributes {ck.waves = 1 : i32} {
+    %0 = "ck.dequantize_fragment"(%x, %z, %s) {format = "u4", operandSegmentSizes = array<i32: 1, 1, 1>} : (vector<4xi8>, vector<8xbf16>, vector<8xbf16>) -> vector<8xbf16>
+    return
+  }
+
   // i8 less zero points: four bytes an addition.
   // CHECK-LABEL: llvm.func @octets
   // CHECK-COUNT-2: arith.addi

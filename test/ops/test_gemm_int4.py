@@ -114,7 +114,11 @@ def test_a_step_is_within_a_group() -> None:
     *(pytest.param(*one, marks=pytest.mark.full) for one in (
         ("gfx942", {"zeros": 1}, 2.3), ("gfx942", {"b_dtype": "u4"}, 1.8),
         ("gfx942", {"dtype": "bf16", "zeros": 1}, 3.4), ("gfx90a", {"dtype": "bf16", "zeros": 1, "b_dtype": "u4"}, 3.5),
-        ("gfx950", {"dtype": "bf16"}, 2.2),
+        ("gfx950", {"dtype": "bf16"}, 2.2), ("gfx90a", {"b_dtype": "u4", "zeros": 1}, 1.8),
+        ("gfx942", {"dtype": "bf16", "b_dtype": "u4"}, 2.6),
+        ("gfx942", {"dtype": "bf16", "b_dtype": "u4", "zeros": 1}, 3.0),
+        ("gfx950", {"dtype": "bf16", "b_dtype": "u4"}, 2.0),
+        ("gfx950", {"dtype": "bf16", "b_dtype": "u4", "zeros": 1}, 2.0),
     )),
 ])  # fmt: skip
 def test_vector_instructions_of_an_integer(chip: str, keys: dict[str, Any], most: float) -> None:
@@ -129,9 +133,12 @@ def test_vector_instructions_of_an_integer(chip: str, keys: dict[str, Any], most
 
 EXACT = [
     ("gfx942", {}), ("gfx90a", {"zeros": 1}), ("gfx942", {"dtype": "bf16"}),
+    ("gfx950", {"b_dtype": "u4", "zeros": 1, "dtype": "bf16"}),
     *(pytest.param(chip, keys, marks=pytest.mark.full) for chip in CHIPS for keys in (
         {"b_dtype": "u4"}, {"b_dtype": "u4", "zeros": 1}, {"b_dtype": "u4", "dtype": "bf16"}, {"scale": "f32"},
         {"dtype": "bf16", "zeros": 1}, {"b_dtype": "u4", "zeros": 1, "scale": "f32"},
+        {"b_dtype": "u4", "dtype": "bf16", "scale": "f32"},
+        {"b_dtype": "u4", "dtype": "bf16", "zeros": 1, "scale": "f16"},
     )),
 ]  # fmt: skip
 
