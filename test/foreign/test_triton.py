@@ -9,13 +9,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import pytest
+from broken import NOP, WAIT, WITHOUT, every, patched
 from path_oracle import PathRecorder, violations
 
 from ckmlir.codeobject import CodeObject
 from ckmlir.sim import CheckFailure, Simulator
-from ckmlir.sim.analysis.control_flow import control_flow
 from ckmlir.sim.checks import Finding
-from ckmlir.sim.decode import Instruction
 from ckmlir.tools.launch_description import own_arguments
 
 triton_kernels = pytest.importorskip(
@@ -24,9 +23,6 @@ triton_kernels = pytest.importorskip(
 KERNELS, compilers = triton_kernels.KERNELS, triton_kernels.compilers
 CHIPS = ("gfx90a", "gfx942", "gfx950")
 FORMS = [(name, form) for name, forms in KERNELS.items() for form in range(len(forms))]
-WITHOUT = {"vmcnt": 63, "expcnt": 7, "lgkmcnt": 15}
-WAIT, NOP = 0xBF8C0000 | 63 & 15 | 63 >> 4 << 14 | 7 << 4 | 15 << 8, 0xBF800000
-"""s_waitcnt that waits for nothing, and s_nop 0."""
 Array = np.ndarray[Any, Any]
 Found = tuple[Finding, ...]
 
@@ -128,9 +124,9 @@ def test_each_wait_that_is_taken_out_is_found(name: str, form: int, arch: str) -
     run(one.hsaco, one, work, arch, "", recorder)
     assert not list(violations(recorder.rounds))
     missed, early = [], 0
-    for wait in every(one, "s_waitcnt"):
+    for wait in every(CodeObject.parse(one.hsaco), "s_waitcnt"):
         first = next(violations(recorder.rounds, {wait.address: WITHOUT}), None)
-        _, findings = run(patched(one, wait, WAIT), one, work, arch, "wait")
+        _, findings = run(patched(one.hsaco, wait, WAIT), one, work, arch, "wait")
         found = {finding.address for finding in findings if finding.wave is not None and finding.grade == "required"}
         early += first is not None
         if bool(found) != (first is not None):
@@ -144,29 +140,8 @@ def test_each_wait_that_is_taken_out_is_found(name: str, form: int, arch: str) -
 def test_each_barrier_that_is_taken_out_is_found(name: str, form: int, arch: str) -> None:
     work, one = work_of(name, form), compiled(name, form, arch)
     missed = []
-    for barrier in every(one, "s_barrier"):
-        _, findings = run(patched(one, barrier, NOP), one, work, arch, "race,barrier,initialisation")
+    for barrier in every(CodeObject.parse(one.hsaco), "s_barrier"):
+        _, findings = run(patched(one.hsaco, barrier, NOP), one, work, arch, "race,barrier,initialisation")
         if not any(finding.grade == "required" for finding in findings):
             missed.append(hex(barrier.address))
     assert not missed
-
-
-def every(one: Compiled, mnemonic: str) -> list[Instruction]:
-    """The instructions of a kernel with this name."""
-    code_object = CodeObject.parse(one.hsaco)
-    flow = control_flow(code_object, code_object.kernel())
-    found = [item for block in flow.blocks.values() for item in block.instructions if item.mnemonic == mnemonic]
-    assert found
-    return found
-
-
-def patched(one: Compiled, instruction: Instruction, word: int) -> bytes:
-    """The code object with another instruction of 32 bits in the place of one."""
-    old, new = (number.to_bytes(4, "little") for number in (instruction.words[0], word))
-    text = CodeObject.parse(one.hsaco).image.load(0)
-    around = slice(max(instruction.address - 32, 0), instruction.address + 32)
-    code = text[around]
-    assert one.hsaco.count(code) == 1
-    at = one.hsaco.index(code) + instruction.address - around.start
-    assert one.hsaco[at : at + 4] == old
-    return one.hsaco[:at] + new + one.hsaco[at + 4 :]

@@ -39,6 +39,8 @@ class PathRecorder:
 
     def __init__(self) -> None:
         self.rounds: list[dict[int, list[Step]]] = []
+        self.ends: list[int] = []
+        """Addresses of the barriers that end them."""
         self._barriers: dict[int, int] = {}
         self._effects: dict[int, Effects] = {}
         self._guarded = 0
@@ -59,6 +61,7 @@ class PathRecorder:
         number = self._barriers.get(wave.number, 0)
         if instruction.mnemonic == "s_barrier":
             self._barriers[wave.number] = number + 1
+            self.ends[number:] = [instruction.address]
         elif effects.events or instruction.mnemonic == "s_waitcnt" or (effects.reads | effects.writes) & self._guarded:
             while len(self.rounds) <= number:
                 self.rounds.append({})
@@ -120,6 +123,23 @@ def violations(rounds: list[dict[int, list[Step]]], changed: dict[int, Counts] |
                     own[counter].append(_Access(kind, step.effects, step.lds))
                     _complete(own[counter], _NO_WAIT[counter])
         late = [(wave, one) for wave, own in queues.items() for queue in own.values() for one in queue if one.lds]
+
+
+def collides(recorder: PathRecorder, without: int) -> bool:
+    """Whether two waves meet in LDS, one of them writing, when the barrier at an address is not there."""
+    beside: dict[int, list[Step]] = {}
+    for number in range(len(recorder.ends) + 1):
+        turn = recorder.rounds[number] if number < len(recorder.rounds) else {}
+        for wave, steps in turn.items():
+            for step in steps:
+                others = [one for at, some in beside.items() if at != wave for one in some]
+                if step.lds and any(_meets(_Access(Kind.LDS, one.effects, one.lds), step) for one in others):
+                    return True
+        for wave, steps in turn.items():
+            beside.setdefault(wave, []).extend(step for step in steps if step.lds)
+        if recorder.ends[number : number + 1] != [without]:
+            beside = {}
+    return False
 
 
 def _in_order(queue: list[_Access]) -> bool:

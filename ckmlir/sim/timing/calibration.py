@@ -83,7 +83,8 @@ def read_measurements(path: str | Path) -> list[Measurement]:
                 for row in reader
             ]
     except (OSError, UnicodeDecodeError, csv.Error) as error:
-        raise CalibrationError(f"cannot read the measurements in {path}: {error}") from error
+        why = error.strerror if isinstance(error, OSError) else error
+        raise CalibrationError(f"cannot read the measurements in {path}: {why}") from error
     if not rows:
         raise CalibrationError(f"{path}: no measurements after the first line")
     return rows
