@@ -178,7 +178,8 @@ def test_parts_by_default() -> None:
         assert isinstance(spec, ContractionSpec)
         return spec.sink, GEMM.launch(problem, spec, GFX942).grid[2]
 
-    assert sink(m=28, n=384, k=4096) == ("partial", 16)
+    assert sink(m=28, n=384, k=4096) == ("partial", 6)
+    assert sink(m=16, n=1024, k=2048) == ("partial", 4)
     assert sink(m=28, n=384, k=1536) == ("store", 1)
     assert sink(m=16, n=1024, k=8192)[0] == "partial"
     assert sink(m=28, n=384, k=4096, split_k=1) == ("store", 1)

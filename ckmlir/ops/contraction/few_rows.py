@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Iterator
 
-from ckmlir.ops.contraction.parts import READS_FIRST, READS_FIRST_TO_SAVE, default_parts
+from ckmlir.ops.contraction.parts import default_parts
 from ckmlir.ops.contraction.wishes import NARROWEST_FOR_TWO_STEPS, Plan, Wish, bits_of, elements_in
 from ckmlir.ops.operator import ceil_div
 from ckmlir.targets import Target
@@ -20,56 +20,79 @@ DEPTHS = (256, 128)
 """Bytes along K: two cache lines, or one, so that more blocks fit into the LDS of a compute unit."""
 NARROWEST_FOR_TWO_LINES = 2
 """Bytes of a load below which a step is one cache line: three steps of bytes that each take a register do not fit."""
+EIGHT_LOADS = (16, 8)
+"""Bits of an element, and bytes of a load, with which a step is one cache line too: two lines of a tile of 16 rows are
+eight loads of a wave, whose distances scalar registers keep (`global_access.MOST_DISTANCES`), and with four steps on
+their way 64 x 1024 x 1020 in f16 leaves two of these in lanes on gfx942. One line takes 7661 cycles by the model, 7093
+with two, 9573 with two by schedules that spill none."""
 AHEAD = "mem3"
 """The schedule: three steps are on their way from memory, with one LDS buffer. By the model, cycles of the preferred
 schedule and of this one: f16 64 x 8192 x 1536 on gfx90a 95635, 37356; 16 x 8192 x 1536 on gfx950 17066, 11309. Blocks
 of 32 rows whose sums workgroups share are alone on a compute unit, where two buffers are better: 64 x 1024 x 8192 on
 gfx90a 30595, 35500."""
-ALONE, PRODUCTS_HIDE, LONG_PRODUCTS, SHORT_PRODUCTS = READS_FIRST, "compv3", 512, 128
-"""What blocks of one wave or two take that are one for a compute unit at most: a wave is alone on its SIMD then, and
-waits for LDS and matrix instructions in turns where reads are woven in between, as `AHEAD` has it. So all of a step's
-reads come before its products, with four steps on their way; where the products of a step take so many cycles or more,
-reads are woven into these. By the model, cycles with `AHEAD`, `ALONE` and `PRODUCTS_HIDE`: i8 16 x 384 x 1536 on gfx942
-7279, 5759, 7179, on gfx950 7275, 5759, 7975, on gfx90a (512 cycles) 9035, 8571, 7023; f16 16 x 384 x 1024 on gfx942
-8447, 6327, 9019, on gfx90a 9023, 7587, 7815. By four waves i8 16 x 4096 x 1536 takes 12287, 12067, 12539 on gfx90a.
-Where a step's products are short, parts of K have to save more."""
-ONE_ROUND = 5 / 6
+ALONE, PRODUCTS_HIDE, LONG_PRODUCTS, SHORT_PRODUCTS = "v4", "compv3", 512, 128
+"""What waves with one tile of C take that are alone on their SIMDs, or share them with those of another part of K: such
+a wave waits for LDS and matrix instructions in turns where reads are woven in between, as `AHEAD` has it. So all of a
+step's reads come before its products, with four steps on their way; where the products of a step take so many cycles or
+more, and there are one or two waves, reads are woven into these. By the model, cycles with `AHEAD`, `ALONE` and
+`PRODUCTS_HIDE`: i8 16 x 384 x 1536 on gfx942 7279, 5759, 7179, on gfx950 7275, 5759, 7975, on gfx90a (512 cycles) 9035,
+8571, 7023; f16 16 x 384 x 1024 on gfx942 8447, 6327, 9019, on gfx90a 9023, 7587, 7815. By four waves i8 16 x 4096 x
+1536 takes 12287, 12067, 12539 on gfx90a. With several workgroups a compute unit f16 64 x 2048 x 2048 on gfx942 13737,
+9173, 64 x 1024 x 1536 on gfx90a 12048, 10064; of parts of K 28 x 2048 x 2048 on gfx942 (16 x 64, four parts) 11520,
+10462, 64 x 1024 x 4096 on gfx950 (32 x 32, eight parts, two workgroups a compute unit) 11818 with `compv4`, 10298; i8
+16 x 384 x 3072 on gfx90a 8121, 7669, 7313."""
+ONE_ROUND, ONE_LONG_ROUND, LONG_SUM = 5 / 6, 9 / 10, 8 << 10
 """What a single round of blocks for half of the compute units or more is worth as a share of rounds that are full: it
 keeps memory busy where B is read once. By the model f16 16 x 4096 x 4096 takes 46115 cycles on gfx90a with 64 blocks,
 with 256 (.82 of three rounds) 55600; 16 x 8192 x 1536 takes 16750 on gfx942 with 256 blocks, with 512 (.84 of two)
-15089; 28 x 2048 x 2048, whose B is read twice, 19127 on gfx90a with 64, 14765 with 256."""
-STEPS_TO_SAVE = 17
+15089; 28 x 2048 x 2048, whose B is read twice, 19127 on gfx90a with 64, 14765 with 256. More where sums are so many
+bytes long: 16 x 8192 x 4096 takes 36798 on gfx942 with 256, 39203 with 512, 16 x 8192 x 8192 69286, 77785."""
+STEPS_TO_SAVE, SAME_BLOCK_TO_SAVE, SHORT_TO_SAVE = 17, 24, 32
 """Steps of 128 bytes that parts of K save at least: small blocks that have all of K fill the chip too. By the model,
 cycles of two parts and of these: 64 x 4096 x 4096 in fp8 (16 saved) on gfx942 16963, 13873, 28 x 4096 x 4096 in i8
-15088, 14045; 64 x 1536 x 4096 in f16 (32 saved) on gfx90a 23936, 26208."""
-PARTS_TO_SPARE = 8
-"""Parts of K, of which half as many of blocks half as wide are better for products of 16 rows, if that leaves so many
-and no fewer workgroups: partial sums are fewer. By the model on gfx950, cycles with other blocks and parts, and with
-the choice: f16 16 x 1024 x 8192 13590 (32 columns, 16 parts), 12611; 16 x 512 x 8192 13610 (the same), 12103; fp8 1 x
-1024 x 8192 12426 (64 columns, 16 parts), 9778; on gfx942, i8 16 x 1024 x 8192 12758 (64 columns, 16 parts), 11805. With
-fewer parts on gfx950: f16 28 x 4096 x 4096 16242, 30361. With fewer workgroups on gfx942 (288 for 304): f16 28 x 512 x
-8192 13889, 14556."""
+15088, 14045; 64 x 1536 x 4096 in f16 (32 saved) on gfx90a 23936, 26208. More where these are `ALONE`, which goes
+through many steps as soon as others write and add parts: most of all where products are short and parts have other
+blocks, and not at all where these are more than compute units and parts are not blocks of 16 x 16 or 32 x 32. Cycles of
+parts and of these, f16 on gfx942: 16 x 384 x 1536 (22 saved) 7603, 7623; 16 x 2048 x 2048 (24 saved) 10087, 9331; with
+the same block 16 x 1024 x 2048 (24 saved) 7760, 8919; 28 x 4096 x 4096 (two parts of 16 x 64, 32 saved) 22513, 20015;
+on gfx950 (four parts, 48 saved) 16242, 13993, 64 x 2048 x 4096 (four parts of 32 x 32) 12242, 13933. On gfx90a, where
+these are more than compute units, 64 x 1024 x 2048 (20 saved) 13683, 12060, and fewer 16 x 384 x 1536 (18 saved) 6877,
+9583."""
+PARTS_TO_SPARE = 3
+"""Parts of K, of which half as many of blocks half as wide are better, if that leaves so many and no fewer workgroups:
+partial sums are fewer. Of products of more than 16 rows that is blocks of 16 x 16 and 32 x 32. By the model, f16 in
+cycles with other blocks and parts, and with the choice: on gfx950 16 x 1024 x 8192 13590 (32 columns, 16 parts), 12611;
+on gfx942 16 x 1024 x 4096 11118 (64 columns, 8 parts), 9820; 28 x 384 x 4096 10565 (the same, 16), 8912; 64 x 1024 x
+4096 12409 (the same, 9), 11934; on gfx90a 16 x 384 x 1536 7980 (the same, 6), 6877; 64 x 384 x 1536 9120 (the same),
+8012; on gfx950 64 x 1024 x 4096 12125 (32 x 16, 4 parts), 10298. With blocks of 16 x 32 28 x 384 x 4096 on gfx90a 10937
+(64 columns, 9 parts), 12270 (4). With fewer parts on gfx950 28 x 4096 x 4096 16242, 30361."""
 
 
 def few_rows(wish: Wish, schedules: tuple[str, ...], target: Target) -> Iterator[Plan]:
     """Plans of a product of at most 64 rows, the best first; none for others, or where schedule or waves are named.
 
-    Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as narrow as leaves so many, or
+    Where parts of K pay, there are as many as blocks of 64 columns have, and blocks are as small as leaves so many, or
     `PARTS_TO_SPARE` of them and as many workgroups.
     Else each has all of K. Then as few compute units as possible idle in the last round; of such blocks those are
-    taken that are most, as far as LDS holds all of a compute unit's; waves alone on their SIMDs have `ALONE`.
+    taken that are most, as far as LDS holds all of a compute unit's. Waves alone on their SIMDs have `ALONE`.
     """
     if not 0 < wish.m <= MOST_ROWS or wish.n <= MOST_ROWS or wish.arrays > 2 or wish.waves or wish.schedule:
         return
     ahead = schedules if wish.partial or wish.compares_rows else (AHEAD, *schedules)
     own = _own_sums(wish, target)
-    cycles = _alone(wish, own, target)
-    shared = _shared(wish, target, READS_FIRST_TO_SAVE if 0 < cycles <= SHORT_PRODUCTS else STEPS_TO_SAVE)
+    shared = _shared(wish, own, target)
     if shared is not None:
-        yield from _plans(shared, ahead if shared[0] == LOW else schedules)
-        return
-    alone = (PRODUCTS_HIDE if cycles >= LONG_PRODUCTS else ALONE,) if cycles else ()
-    yield from _plans(own, (*alone, *ahead))
+        first = _for_one_tile(_products(wish, shared, target), shared)
+        yield from _plans(shared, (*first, *(ahead if shared[0] == LOW else schedules)))
+    else:
+        yield from _plans(own, (*_for_one_tile(_alone(wish, own, target), own), *ahead), whole=True)
+
+
+def _for_one_tile(cycles: float, block: tuple[int, int, int]) -> tuple[str, ...]:
+    """The schedule of waves that have one tile of C and are alone, whose products take so many cycles; none for 0."""
+    if cycles < LONG_PRODUCTS:
+        return (ALONE,) if cycles else ()
+    return (PRODUCTS_HIDE,) if block[0] * block[1] <= 2 * LOW * LOW else ()
 
 
 def _own_sums(wish: Wish, target: Target) -> tuple[int, int, int]:
@@ -87,36 +110,59 @@ def _own_sums(wish: Wish, target: Target) -> tuple[int, int, int]:
     )
 
 
-def _alone(wish: Wish, block: tuple[int, int, int], target: Target) -> float:
-    """Cycles of the matrix instructions of a step, where waves of such blocks are alone on their SIMDs; else 0."""
+def _products(wish: Wish, block: tuple[int, int, int], target: Target) -> float:
+    """Cycles of the matrix instructions of a step, where each wave has a tile of C and loads are wide; else 0."""
     rows, columns, depth = block
     narrow = wish.partial or wish.load_bytes < NARROWEST_FOR_TWO_STEPS or wish.compares_rows
     able = target.mfmas(wish.dtype)
-    if narrow or not able or columns > 2 * LOW or _blocks(wish, rows, columns) > target.compute_units:
+    if narrow or not able or rows * columns > target.simds * LOW**2:
         return 0
     return 2 * LOW * LOW * depth * target.simds / target.mfma_rate(able[0])
 
 
-def _shared(wish: Wish, target: Target, to_save: int) -> tuple[int, int, int] | None:
-    """The block where workgroups share its sums; None where that does not pay, by so many steps of 128 bytes."""
+def _alone(wish: Wish, block: tuple[int, int, int], target: Target) -> float:
+    """The same, where waves of such blocks with all of K are alone on their SIMDs; else 0."""
+    rows, columns, _ = block
+    waves = _blocks(wish, rows, columns) * (rows * columns // LOW**2)
+    return _products(wish, block, target) if waves <= target.compute_units * target.simds else 0
+
+
+def _shared(wish: Wish, own: tuple[int, int, int], target: Target) -> tuple[int, int, int] | None:
+    """The block whose sums workgroups share; None where that does not pay beside blocks that have all of K."""
     rows, depth = _rows(wish), _depths(wish)[0]
     steps, bytes_ = ceil_div(wish.k, depth), depth * bits_of(wish.dtype) // 8
-    blocks = {one: _blocks(wish, rows, one) for one in COLUMNS}
-    parts = {one: default_parts((rows, one), blocks[one], steps, target, bytes_) for one in COLUMNS}
-    most = parts[COLUMNS[-1]]
-    if (steps - ceil_div(steps, most)) * bytes_ < to_save * 128:
+    shapes = tuple(dict.fromkeys(((LOW, LOW), *((rows, columns) for columns in COLUMNS))))
+    blocks = {one: _blocks(wish, *one) for one in shapes}
+    parts = {one: default_parts(one, blocks[one], steps, target, bytes_) for one in shapes}
+    widest = shapes[-1]
+
+    def pays(one: tuple[int, int]) -> bool:
+        spared = parts[one] >= PARTS_TO_SPARE and blocks[one] * parts[one] >= blocks[widest] * parts[widest]
+        square = one[0] == one[1]
+        return (spared and (square or wish.m <= LOW)) or (parts[one] == parts[widest] and one[0] == rows)
+
+    best = next(filter(pays, shapes))
+    saved, block = (steps - ceil_div(steps, parts[best])) * bytes_, (*best, depth)
+    least = _to_save(wish, own, block, target)
+    return block if least is not None and saved >= least * 128 else None
+
+
+def _to_save(wish: Wish, own: tuple[int, int, int], shared: tuple[int, int, int], target: Target) -> int | None:
+    """Steps of 128 bytes that parts of K have to save beside blocks that have all of it; None: no number is enough."""
+    cycles, full = _alone(wish, own, target), _blocks(wish, *own[:2]) > target.compute_units
+    if not 0 < cycles < LONG_PRODUCTS:
+        return STEPS_TO_SAVE
+    if cycles > SHORT_PRODUCTS:
+        return SAME_BLOCK_TO_SAVE if full else STEPS_TO_SAVE
+    if full and shared[0] != shared[1]:
         return None
-
-    def pays(columns: int) -> bool:
-        as_many = blocks[columns] * parts[columns] >= blocks[COLUMNS[-1]] * most
-        return parts[columns] == most or (wish.m <= LOW and as_many and parts[columns] >= PARTS_TO_SPARE)
-
-    return rows, next(filter(pays, COLUMNS)), depth
+    return SAME_BLOCK_TO_SAVE if own == shared else SHORT_TO_SAVE
 
 
 def _depths(wish: Wish) -> list[int]:
     """How many elements along K a step may have."""
-    lines = DEPTHS if wish.load_bytes >= NARROWEST_FOR_TWO_LINES else DEPTHS[1:]
+    one = wish.load_bytes < NARROWEST_FOR_TWO_LINES or (bits_of(wish.dtype), wish.load_bytes) == EIGHT_LOADS
+    lines = DEPTHS[1:] if one else DEPTHS
     return [wish.compared_depth] if wish.compares_rows else [elements_in(bytes_, wish.dtype) for bytes_ in lines]
 
 
@@ -133,14 +179,15 @@ def _worth(wish: Wish, rows: int, columns: int, target: Target) -> float:
     """How busy blocks keep memory, as a share of full rounds."""
     blocks = _blocks(wish, rows, columns)
     once = wish.m <= rows and target.compute_units // 2 <= blocks <= target.compute_units
-    return max(filled(blocks, target), ONE_ROUND if once else 0.0)
+    long = wish.k * bits_of(wish.dtype) >= 8 * LONG_SUM
+    return max(filled(blocks, target), (ONE_LONG_ROUND if long else ONE_ROUND) if once else 0.0)
 
 
 def _blocks(wish: Wish, rows: int, columns: int) -> int:
     return ceil_div(wish.m, rows) * ceil_div(wish.n, columns) * wish.batch
 
 
-def _plans(block: tuple[int, int, int], schedules: tuple[str, ...]) -> Iterator[Plan]:
+def _plans(block: tuple[int, int, int], schedules: tuple[str, ...], *, whole: bool = False) -> Iterator[Plan]:
     """A block under each schedule: 16 columns of 16 rows a wave, of 32 rows two by two."""
     waves = (1, block[1] // LOW) if block[0] == LOW else (2, min(block[1] // LOW, 2))
-    return (Plan(name, block, waves) for name in schedules)
+    return (Plan(name, block, waves, whole=whole) for name in schedules)

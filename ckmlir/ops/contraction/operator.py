@@ -63,7 +63,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
 
     def proposals(self, problem: Problem, target: Target) -> Iterator[ContractionSpec]:
         for plan in plans(wish_of(problem, target), target):
-            for sink in _sinks(problem, plan.block, plan.schedule, target):
+            for sink in _sinks(problem, plan, target):
                 yield self.planned(problem, plan, sink, target)
 
     def axes(self, spec: ContractionSpec, target: Target) -> Mapping[str, Sequence[object]]:
@@ -77,7 +77,7 @@ class ContractionOperator(Operator[Problem, ContractionSpec]):
     def planned(self, asked: Problem, plan: Plan, sink: str, target: Target) -> ContractionSpec:
         """The kernel of a plan, whether the chip can run it or not."""
         problem = asked.parted() if sink == "partial" else asked
-        schedule, block, waves, columns = plan
+        schedule, block, waves, columns, _ = plan
         sizes = {"m": problem.m, "n": problem.n, "k": problem.k}
         piece, sparse = problem.piece(block[2], target), problem.ld_index is not None
         taken = problem.taken(target)
@@ -348,12 +348,12 @@ def real_type(problem: Problem) -> Callable[[float], np.float32 | np.float64]:
     return f64 if problem.computing == "f64" else f32
 
 
-def _sinks(problem: Problem, block: tuple[int, int, int], schedule: str, target: Target) -> Iterator[str]:
+def _sinks(problem: Problem, plan: Plan, target: Target) -> Iterator[str]:
     """What may become of the sums, the best first: parts where they are asked for, or pay."""
     if 0 in (problem.m, problem.n):
         yield "store"
         return
-    split = problem.split_k or parts_that_pay(problem, block, schedule, target)
+    split = problem.split_k or parts_that_pay(problem, plan.block, target, whole=plan.whole)
     if split > 1:
         yield REDUCTIONS[problem.reduction or "workspace"]
     if split == 1 or (problem.split_k is None and problem.longest_part is None):

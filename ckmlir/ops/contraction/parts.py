@@ -15,12 +15,6 @@ several. By the model on gfx942, in cycles of
 both kernels without the time between them (no parts; the rule's choice; others): m=28 n=384 k=1536, 25365; 8 parts
 10228; 6 parts 11464, 4 parts 12547. m=16 n=1024 k=8192, 118576; 19 parts 18301; 16 parts 18619, 32 parts 18699. The
 second launch, which the model leaves out, is assumed to cost less than the steps that have to be saved."""
-READS_FIRST, READS_FIRST_TO_SAVE = "v4", 32
-"""The schedule of waves that are alone on their SIMDs, and steps that parts have to save where blocks have it: it goes
-through so many as soon as others write and add parts. By the model, f16 in cycles of parts by `mem3` and of no parts by
-this one: 16 x 384 x 1536 (22 saved) on gfx950 8669, 7687; 16 x 2048 x 1536 (20 saved) on gfx942 10195, 8035; 16 x 2048
-x 2048 (28 saved) 11117, 9331, on gfx950 9994, 9091."""
-
 LDS_OF_TWO, LEAST_BYTES, MOST_OF_TWO = 128 << 10, 512, 16
 """LDS of a compute unit that holds two workgroups of 128 x 128 with both their buffers; bytes along K that each of them
 has at least, and parts at most: adding 32 takes longer than is won."""
@@ -31,7 +25,7 @@ SUM_BYTES = 4
 def part_length(problem: Problem, spec: ContractionSpec, target: Target) -> int:
     """How much of K each part sums: whole steps of the loop, so many that there are at most the parts asked for."""
     depth = spec.block[2]
-    parts = problem.split_k or parts_that_pay(problem, spec.block, spec.schedule, target)
+    parts = problem.split_k or parts_that_pay(problem, spec.block, target)
     steps = max(ceil_div(ceil_div(problem.longest_sum, depth), parts), 1)
     return (steps if problem.longest_part is None else min(steps, problem.longest_part // depth)) * depth
 
@@ -41,33 +35,32 @@ def parts_of(problem: Problem, length: int) -> int:
     return max(ceil_div(problem.longest_sum, length), 1)
 
 
-def parts_that_pay(problem: Problem, block: tuple[int, int, int], schedule: str, target: Target) -> int:
-    """Parts of K where the request leaves them open: as many as its matrices' reach asks for, or as pay."""
+def parts_that_pay(problem: Problem, block: tuple[int, int, int], target: Target, *, whole: bool = False) -> int:
+    """Parts of K where the request leaves them open: as many as its matrices' reach asks for, or as pay unless each
+    block is to have all of K.
+    """
     rows = ceil_div(problem.m, block[0]) * problem.classes
     blocks = rows * ceil_div(problem.n, block[1]) * math.prod(problem.batch)
     step_bytes = block[2] * max(one.step for one in problem.held) // 8
     steps = ceil_div(problem.longest_sum, block[2])
     least = 1 if problem.longest_part is None else ceil_div(steps, problem.longest_part // block[2])
-    to_save = READS_FIRST_TO_SAVE if schedule == READS_FIRST else STEPS_TO_SAVE
-    return max(default_parts(block[:2], blocks, steps, target, step_bytes, to_save), least)
+    return least if whole else max(default_parts(block[:2], blocks, steps, target, step_bytes), least)
 
 
-def default_parts(
-    block: tuple[int, ...], blocks: int, steps: int, target: Target, step_bytes: int = 128, to_save: int = STEPS_TO_SAVE
-) -> int:
+def default_parts(block: tuple[int, ...], blocks: int, steps: int, target: Target, step_bytes: int = 128) -> int:
     """Parts of K that workgroups of their own sum, for so many blocks of C (rows, columns) and steps of the loop, each
     of so many bytes along K; 1: none.
 
     A part for every compute unit that would be idle, each with `LEAST_STEPS` of the loop at least, if that saves
-    `to_save` steps of 128 bytes: partial sums go through memory, and a second kernel adds them. Two for every compute
-    unit where LDS holds two workgroups, one of which loads while the other multiplies, and partial sums, which are
-    written and read, are at most half of what a part reads. By the model on gfx950, f16 in cycles of one and of two: 64
-    x 4096 x 4096 24151, 17889; 28 x 4096 x 4096 21047, 16242; 1024 x 1024 x 8192 49287, 40483; with more sums 768 x
-    1024 x 4096 29161, 40640. With one workgroup a compute unit, on gfx942, 64 x 4096 x 4096 25511, 36524.
+    `STEPS_TO_SAVE`: partial sums go through memory, and a second kernel adds them. Two for every compute unit where LDS
+    holds two workgroups, one of which loads while the other multiplies, and partial sums, which are written and read,
+    are at most half of what a part reads. By the model on gfx950, f16 in cycles of one and of two: 64 x 4096 x 4096
+    24151, 17889; 28 x 4096 x 4096 21047, 16242; 1024 x 1024 x 8192 49287, 40483; with more sums 768 x 1024 x 4096
+    29161, 40640. With one workgroup a compute unit, on gfx942, 64 x 4096 x 4096 25511, 36524.
     """
     most = min(target.compute_units // max(blocks, 1), steps // max(LEAST_STEPS * 128 // step_bytes, 1))
     own = ceil_div(steps, max(most, 1))
-    if (steps - own) * step_bytes < to_save * 128:
+    if (steps - own) * step_bytes < STEPS_TO_SAVE * 128:
         return 1
     parts = ceil_div(steps, own)
     twice = 2 * parts

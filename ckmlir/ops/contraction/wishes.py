@@ -21,14 +21,18 @@ outcomes. With whole steps fp8 of 1001 x 1003 x 999 spills 64 on gfx942, with 64
 
 
 class Plan(NamedTuple):
-    """How a product is cut into blocks, and how its loop runs; `columns`: of the matrix instruction, 0: of the largest
-    that tiles the block.
+    """How a product is cut into blocks, and how its loop runs.
+
+    Attributes:
+        columns: of the matrix instruction; 0: of the largest that tiles the block.
+        whole: whether each block has all of K unless the request asks for parts.
     """
 
     schedule: str
     block: tuple[int, int, int]
     waves: tuple[int, int]
     columns: int = 0
+    whole: bool = False
 
 
 def plan_of(spec: ContractionSpec) -> Plan:
