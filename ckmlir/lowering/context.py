@@ -134,17 +134,12 @@ class Lowering:
             lambda: tuple(dim for dim in range(distribution.rank) if is_in_quads(distribution, dim)),
         )
 
-    def uniform(self, item: ir.Value, *, origin: bool = False, multiple: int = 1) -> Index:
-        """A uniform run-time scalar, a multiple of `multiple`; `origin`: a position in a whole tensor, whose products
-        may need 64 bits.
-        """
+    def uniform(self, item: ir.Value, *, least: Rate = Rate.FIXED, multiple: int = 1) -> Index:
+        """A uniform run-time scalar, a multiple of `multiple`; `least`: the rate that it has at least."""
         number = constant_of(item)
         if number is not None:
             return self.emit.number(number)
-        rate = self._rate(item)
-        if rate == Rate.FIXED and origin:
-            rate = Rate.ORIGIN
-        return self.emit.index(item, rate, multiple=multiple)
+        return self.emit.index(item, max(self._rate(item), least), multiple=multiple)
 
     def of_thread(self, item: ir.Value) -> Index:
         """An i32 that differs between threads."""

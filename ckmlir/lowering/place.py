@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Sequence
 from dataclasses import InitVar, dataclass
-from functools import cached_property, lru_cache
+from functools import cached_property, lru_cache, partial
 
 from ckmlir.dialect.build import integer_of, registers_of, text_of
 from ckmlir.dialect.digits import ORIGIN, THREAD, known_digits, merged_along
@@ -56,7 +56,8 @@ class Ground:
             for place, item in enumerate(list(make_view.operands)[1:])
         ]
         zero = self.state.emit.number(0)
-        self.origins = [sum((self.state.uniform(part, origin=True) for part in parts), start=zero) for parts in origins]
+        uniform = partial(self.state.uniform, least=Rate.ORIGIN)
+        self.origins = [sum((uniform(part) for part in parts), start=zero) for parts in origins]
         self.scale = bits(described.element) // 8
         """Bytes of an element."""
 
@@ -91,7 +92,8 @@ class Ground:
         assert merge is not None
         values = list(op.operands)[1:]
         if kind == ORIGIN:
-            digits = [self.state.uniform(item, origin=True) for item in values]
+            # Before the loop as well, where nothing moves them yet: so all have one base.
+            digits = [self.state.uniform(item, least=Rate.STEP) for item in values]
             return merge.uppers, (*digits[:-1], digits[-1] + inside[axis])
         further = inside[axis].constant - integer_of(op, "inside")
         digits = [self.state.of_thread(item) for item in values]

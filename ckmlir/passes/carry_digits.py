@@ -33,7 +33,7 @@ from ckmlir.dialect.digits import ORIGIN, QUAD, THREAD, merged_along, with_digit
 from ckmlir.dialect.distribution import LANE, WAVE, Distribution
 from ckmlir.dialect.distribution_builders import QUAD as SEATS
 from ckmlir.dialect.distribution_builders import is_in_quads
-from ckmlir.dialect.divisors import Divisors, power_of_two
+from ckmlir.dialect.divisors import Divisors, constant_of, power_of_two
 from ckmlir.dialect.fragment_compute import thread_coordinate
 from ckmlir.dialect.loop import LOOP, STAGE
 from ckmlir.dialect.symbols import Symbol, divisor
@@ -79,6 +79,7 @@ class Walk:
         axis: of the window.
         inside: elements from the first register on.
         stays: whether the first digit does, at its last place.
+        divisor: what is known to divide the last length.
     """
 
     lengths: tuple[ir.Value | int, ...]
@@ -88,6 +89,7 @@ class Walk:
     axis: int
     inside: int
     stays: bool
+    divisor: int
 
 
 Walks = dict[Walk, list[ir.Operation]]
@@ -121,12 +123,13 @@ def _along(op: ir.Operation, window: ir.Operation, loop: ir.Operation, divisors:
         if not all(isinstance(size, (int, Symbol)) for size in sizes) or all(isinstance(one, int) for one in sizes[1:]):
             continue  # by constants is divided by shifts, and no better
         lengths = tuple(view.operands[1 + size.index] if isinstance(size, Symbol) else size for size in sizes)
-        unit = power_of_two(gcd(divisor(sizes[-1]), divisors.of(origin)))
+        known = divisor(sizes[-1])
+        unit = power_of_two(gcd(known, divisors.of(origin)))
         if unit >= length:
-            yield Walk(lengths, origin, ORIGIN, "", axis, 0, stays=True)
+            yield Walk(lengths, origin, ORIGIN, "", axis, 0, stays=True, divisor=known)
         elif op.name != COPY:  # which lane copies what is not known before LDS has its layout
             stays = not _counts_few_places(step, described.descriptor)
-            walk = Walk(lengths, origin, *_of_thread(op, axis, unit), stays)
+            walk = Walk(lengths, origin, *_of_thread(op, axis, unit), stays, known)
             # Single elements have conditions of their own, which leave no scalar registers for the digits of steps.
             if walk.kind == QUAD or len(registers_of(op)) > 1:
                 yield walk
@@ -177,7 +180,7 @@ def _carry(loop: ir.Operation, walks: Walks) -> None:
         with ir.InsertionPoint(loop):
             radices = {walk: [_at_least_one(length) for length in walk.lengths] for walk in walks}
             first = {walk: _divided(_start(walk, loop), radices[walk]) for walk in walks}
-            steps = {walk: prepared(_divided(loop.operands[2], radices[walk]), radices[walk]) for walk in walks}
+            steps = {walk: prepared(_step(walk, loop.operands[2], radices[walk]), radices[walk]) for walk in walks}
         loop = _with_arguments(loop, [digit for digits in first.values() for digit in digits])
         body = loop.regions[0].blocks[0]
         arguments = list(body.arguments)[len(body.arguments) - sum(map(len, first.values())) :]
@@ -232,6 +235,15 @@ def _in_first(origin: ir.Value, loop: ir.Operation) -> ir.Value:
 def _at_least_one(length: ir.Value | int) -> ir.Value:
     """A length to divide by: a dimension of length 0 is never accessed, but dividing by 0 has no defined result."""
     return constant(length) if isinstance(length, int) else arith.maxui(length, constant(1))
+
+
+def _step(walk: Walk, stride: ir.Value, radices: Sequence[ir.Value]) -> list[ir.Value]:
+    """The digits of a loop's stride. One that is known to be at most the last length is taken for its own last digit:
+    even as long as that, it carries from the only digit that there is.
+    """
+    if (constant_of(stride) or walk.divisor + 1) <= walk.divisor:
+        return [*(constant(0) for _ in radices[1:]), stride]
+    return _divided(stride, radices)
 
 
 def _divided(item: ir.Value, radices: Sequence[ir.Value]) -> list[ir.Value]:

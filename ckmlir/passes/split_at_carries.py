@@ -158,9 +158,10 @@ def _walk(loop: Loop, accesses: Sequence[ir.Operation]) -> Walk | None:
 
 
 def _is_rest_of(step: ir.Value, stride: ir.Value, length: ir.Value) -> bool:
-    """Whether the last digit advances by what is left of the loop's stride."""
+    """Whether the last digit advances by what is left of the loop's stride, or all of it where that is not more."""
     owner = producer(step)
-    return owner is not None and owner.name == "arith.remui" and list(owner.operands) == [stride, length]
+    divided = owner is not None and owner.name == "arith.remui" and list(owner.operands) == [stride, length]
+    return step == stride or divided
 
 
 def _last_length(access: ir.Operation) -> int:

@@ -40,6 +40,29 @@ module attributes {ck.target = "gfx942"} {
 
 // -----
 
+// Before a loop, where they do not change, the origin's are in the scalar offset as well: the base is the same as in it.
+!view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8">
+!window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8", [64, 64]>
+// CHECK-LABEL: llvm.func @before_a_loop
+// CHECK-SAME: %[[Q:[a-z0-9]+]]: i32, %[[R:[a-z0-9]+]]: i32) attributes
+// CHECK-NOT:  llvm.getelementptr
+// CHECK:      %[[PLACE:.*]] = arith.muli %[[Q]], %
+// CHECK:      %[[CHANNEL:.*]] = arith.shli %[[R]],
+// CHECK:      %[[SCALAR:.*]] = arith.addi %[[PLACE]], %[[CHANNEL]] : i32
+// CHECK:      rocdl.raw.ptr.buffer.load %{{.*}}, %{{.*}}, %[[SCALAR]],
+module attributes {ck.target = "gfx942"} {
+  func.func @before_a_loop(%p: !llvm.ptr<1>, %places: i32, %channels: i32, %row: i32, %place: i32, %q: i32, %r: i32) attributes {ck.waves = 1 : i32} {
+    %zero = arith.constant 0 : i32
+    %v = "ck.make_view"(%p, %places, %channels, %row, %place) : (!llvm.ptr<1>, i32, i32, i32, i32) -> !view
+    %w = "ck.make_window"(%v, %zero, %zero) : (!view, i32, i32) -> !window
+    %known = "ck.with_digits"(%w, %q, %r) {axis = 1, of = "origin", inside = 0} : (!window, i32, i32) -> !window
+    %0 = "ck.load_fragment"(%known) {distribution = "d0: 8@y0 8@lane, d1: 8@lane 8@y1", registers = array<i32: 0, 1, 2, 3, 4, 5, 6, 7>} : (!window) -> vector<8xf16>
+    return
+  }
+}
+
+// -----
+
 !view = !ck.view<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8">
 !window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8", [64, 64]>
 // CHECK-LABEL: llvm.func @of_the_origin

@@ -4,7 +4,7 @@ gradients are adjoints.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from math import prod
 from typing import Any
 
@@ -16,7 +16,6 @@ from operator_runner import CHIPS, agree, checked
 from ckmlir.compiler import CompiledKernel, compile_kernel
 from ckmlir.ops import find_operator
 from ckmlir.ops.contraction.residues import GEOMETRY, Residues, reciprocal
-from ckmlir.ops.contraction.windows import rank_of
 from ckmlir.ops.request import RequestError
 from ckmlir.runtime import open_device
 from ckmlir.runtime.run import check_outputs, run_operator
@@ -220,37 +219,55 @@ THREE_IN_LANES = pytest.mark.xfail(strict=True, reason="three scalar registers g
     pytest.param("gfx90a", (1,), marks=[pytest.mark.full, THREE_IN_LANES]),
 ])  # fmt: skip
 def test_no_listed_kernel_spills(chip: str, aligns: Sequence[int]) -> None:
-    """With channels one by one, where conditions are many, and in vectors; of 3-D images see below."""
-    for kernel in listed(chip, aligns, ranks=(1, 2)):
-        assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
-
-
-@pytest.mark.full
-@pytest.mark.xfail(strict=True, reason="numbers of classes of places go to lanes of vector registers (Known gaps)")
-@pytest.mark.parametrize("chip", CHIPS)
-def test_no_listed_kernel_of_volumes_spills(chip: str) -> None:
-    """Of 3-D images either."""
-    for kernel in listed(chip, range(1, 9), ranks=(3,)):
-        assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
-
-
-@pytest.mark.full
-@pytest.mark.parametrize("chip", CHIPS)
-def test_steady_loops_of_volumes_read_no_lanes(chip: str) -> None:
-    """What 3-D images keep in lanes is kept before the loop and behind it, and nothing goes to scratch."""
-    for kernel in listed(chip, range(1, 9), ranks=(3,)):
-        loop = steady_loop(kernel.code_object, kernel.kernel_name).instructions
-        assert not any(one.mnemonic == "v_readlane_b32" for one in loop), kernel.kernel_name
-        vectors, _, scratch = spilled(kernel)
-        assert (vectors, scratch) == (0, 0), kernel.kernel_name
-
-
-def listed(chip: str, aligns: Sequence[int], ranks: tuple[int, ...]) -> Iterator[CompiledKernel]:
-    """The listed kernels in f16 whose images have so many dimensions, with vectors of one of so many elements."""
+    """With channels one by one, where conditions are many, and in vectors; of volumes as well."""
     target = get_target(chip)
     for spec in OPERATOR.kernels(target):
-        if spec.dtype == "f16" and spec.align[0] in aligns and rank_of(spec.windows or "data:1:1") in ranks:
-            yield compile_kernel(OPERATOR, spec, target)
+        if spec.dtype == "f16" and spec.align[0] in aligns:
+            kernel = compile_kernel(OPERATOR, spec, target)
+            assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
+
+
+VOLUMES = {"n": 4, "image": (8, 16, 16)}
+ODD = pytest.mark.xfail(strict=True, reason="conditions of single elements, and parts, take too many scalar registers")
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keys", [
+    {"c": 64, "k": 64, "g": 2}, {"n": 32, "c": 128, "k": 128}, {"n": 32, "c": 64, "k": 64, "image": (32, 32, 32)},
+    {"c": 128, "k": 64, "strides": 2},
+    pytest.param({"c": 64, "k": 33}, marks=ODD), pytest.param({"c": 64, "k": 64, "split_k": 2}, marks=ODD),
+])  # fmt: skip
+@pytest.mark.parametrize("chip", CHIPS)
+def test_volumes_keep_no_registers_in_lanes(chip: str, keys: dict[str, Any]) -> None:
+    """Not even numbers of their classes, before the loop or behind it."""
+    kernel = requested(chip, {**VOLUMES, **keys})
+    assert spilled(kernel) == (0, 0, 0), kernel.kernel_name
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("keys", [{"c": 64, "k": 33}, {"c": 64, "k": 64, "split_k": 2}])
+@pytest.mark.parametrize("chip", CHIPS)
+def test_steady_loops_of_volumes_read_no_lanes(chip: str, keys: dict[str, Any]) -> None:
+    """What 3-D images keep in lanes is kept before the loop and behind it, and nothing goes to scratch."""
+    kernel = requested(chip, {**VOLUMES, **keys})
+    loop = steady_loop(kernel.code_object, kernel.kernel_name).instructions
+    assert not any(one.mnemonic == "v_readlane_b32" for one in loop)
+    vectors, _, scratch = spilled(kernel)
+    assert (vectors, scratch) == (0, 0)
+
+
+def test_parts_know_that_they_begin_with_steps() -> None:
+    """For 32 matrix instructions so many others: digits are those of a step's origin in parts of the sums too."""
+    kernel = requested("gfx942", {"n": 4, "c": 128, "k": 128, "image": (16, 16), "split_k": 2})
+    mix = steady_loop(kernel.code_object, kernel.kernel_name).mix
+    assert 32 * mix["valu"] <= 16 * mix["mfma"]
+    assert 32 * mix["salu"] <= 10 * mix["mfma"]
+
+
+def requested(chip: str, keys: dict[str, Any]) -> CompiledKernel:
+    """The kernel of a request."""
+    target = get_target(chip)
+    return compile_kernel(OPERATOR, OPERATOR.spec(OPERATOR.problem(**keys), target), target)
 
 
 def spilled(kernel: CompiledKernel) -> tuple[int, int, int]:

@@ -7,17 +7,20 @@
 !window = !ck.window<f16, "global", "d0 d1 d2 = embed(offset, lengths=[64, ?0, ?1%64], strides=[?2%8, ?3%8, 1]); d3 = merge(d1, d2, lengths=[?0, ?1%64]); view(d0, d3) align 8", [64, 64]>
 
 // What all threads load in a step lies in one unit of the last digit: the digits are the origin's. The first stays at the
-// last place there is.
+// last place there is. A step of 64 is at most the last length, which 64 divide, so it is not divided.
 // CHECK-LABEL: func.func @of_the_origin
 // CHECK-SAME: %[[PLACES:[a-z0-9]+]]: i32, %[[C:[a-z0-9]+]]: i32 {ck.divisor = 64 : i64}
+// CHECK:      %[[STEP:.*]] = arith.constant 64 : i32
 // CHECK-DAG:  %[[RADIX:.*]] = arith.maxui %[[C]], %{{.*}} : i32
 // CHECK-DAG:  %[[FIRST:.*]] = arith.divui %[[START:.*]], %[[RADIX]] : i32
 // CHECK-DAG:  %[[LAST:.*]] = arith.remui %[[START]], %[[RADIX]] : i32
+// CHECK-NOT:  arith.divui
+// CHECK-NOT:  arith.remui
 // CHECK:      scf.for %{{.*}} iter_args(%[[Q:.*]] = %[[FIRST]], %[[R:.*]] = %[[LAST]])
 // CHECK:        %[[WINDOW:.*]] = "ck.with_digits"(%{{.*}}, %[[Q]], %[[R]]) {axis = 1 : i64, ck.stage = "load", inside = 0 : i64, of = "origin"}
 // CHECK:        "ck.load_fragment"(%[[WINDOW]])
 // CHECK-NOT:    arith.divui
-// CHECK:        %[[TOTAL:.*]] = arith.addi %[[R]], %{{.*}} {ck.stage = "load"} : i32
+// CHECK:        %[[TOTAL:.*]] = arith.addi %[[R]], %[[STEP]] {ck.stage = "load"} : i32
 // CHECK:        %[[LESS:.*]] = arith.subi %[[TOTAL]], %[[RADIX]]
 // CHECK:        %[[NEXT_R:.*]] = arith.minui %[[TOTAL]], %[[LESS]]
 // CHECK:        %[[BORROW:.*]] = arith.shrui %[[LESS]]

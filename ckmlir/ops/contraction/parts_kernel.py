@@ -16,9 +16,18 @@ def part_of_k(
     """The range of K that a workgroup sums: all of it, or a part of `part_k`."""
     if spec.sink == "store" or part is None:
         return 0, k
-    length = given.part_k.multiple_of(spec.block[2])
+    length = whole_steps(spec, given).part_k
     begin = part * length
     return begin, (begin + length).minimum(k)
+
+
+def whole_steps(spec: ContractionSpec, given: SimpleNamespace) -> SimpleNamespace:
+    """The arguments, with what is promised of `part_k`. Kernels that may end early promise it before: only where a
+    promise is made whatever they do is it kept with the argument.
+    """
+    if spec.sink == "store":
+        return given
+    return SimpleNamespace(**{**vars(given), "part_k": given.part_k.multiple_of(spec.block[2])})
 
 
 def in_part(spec: ContractionSpec, pointer: Pointer, given: SimpleNamespace, part: Scalar | None) -> Pointer:

@@ -20,6 +20,7 @@ from ckmlir.ops.contraction.parts_kernel import (
     in_part,
     part_arguments,
     part_of_k,
+    whole_steps,
 )  # fmt: skip
 from ckmlir.ops.contraction.residues import ResiduesSpec
 from ckmlir.ops.contraction.rows_kernel import Array, Rows
@@ -61,7 +62,7 @@ class Classes:
         counts = [own[f"count{dim}"] for dim in range(rank)]
         taps = [own[f"taps{dim}"] for dim in range(rank)]
         each, depth = reduce(mul, counts), reduce(mul, taps)
-        n = given.n.multiple_of(spec.align[2])
+        n, given = given.n.multiple_of(spec.align[2]), whole_steps(spec, given)
         row, column = block_at(spec, place, n)
         rows = given.images * each
         exit_unless(row < rows)
