@@ -213,6 +213,8 @@ def test_references_by_hand() -> None:
     (PAGED, {"page_size": 1024, "k_strides": (2**30 + 2**13, 64, 2**20 + 8), "d": 64, "h": 1},
      "k_strides=1073750016x64x1048584: a page of 1024 keys takes 2147500032 bytes; kernels address at most 2147483647"),
     (PAGED, {"page_size": 1, "pages": 2**31 - 1, "h": 9}, "pages=2147483647: more than 2147483647 rows"),
+    (PAGED, {"pages": 0, "sk": 2**31 - 2, "mask": "window_bottom_right:99,2147483647"},
+     "sk=2147483646: beside 256 queries kernels count keys to 2147482879; expected at most that"),
     (SPLIT, {"page_size": 64, "cache_batches": 2}, "cache_batches=2: it does not go with page_size=64"),
     (SPLIT, {**GROUP, "cache_batches": 2}, "cache_batches=2: in group mode K and V have no batches"),
 ])  # fmt: skip

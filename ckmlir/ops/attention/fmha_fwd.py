@@ -57,7 +57,7 @@ from ckmlir.ops.attention.parts.dense import Dense
 from ckmlir.ops.attention.parts.scales import offered
 from ckmlir.ops.attention.problem import Problem
 from ckmlir.ops.attention.reference import attention, lse_shape
-from ckmlir.ops.attention.request_checks import check_channels, check_counts, check_packed, check_scales
+from ckmlir.ops.attention.request_checks import check_channels, check_counts, check_packed, check_reach, check_scales
 from ckmlir.ops.attention.row_packing import blocks_of_queries, packable
 from ckmlir.ops.attention.schedule_choice import RISING, TOGETHER, order
 from ckmlir.ops.attention.sequences import KEYS as SEQUENCE_KEYS
@@ -188,6 +188,7 @@ class FmhaFwd(Operator[Problem, FmhaFwdSpec]):
         asked = (part.asked(values, problem) for part in self.parts)
         problem = replace(problem, parts=tuple(part for part in asked if part is not None))
         self.arrays(problem)  # refuses what is too large
+        check_reach(queries.longest, keys.longest)
         return problem
 
     def spec(self, problem: Problem, target: Target) -> FmhaFwdSpec:

@@ -9,7 +9,10 @@ from typing import Any
 from ckmlir.dialect.packing import PACKED
 from ckmlir.ops.attention.fmha_fwd_spec import HEAD_TILES, SCALED, channel_multiple
 from ckmlir.ops.attention.orders import MOST_FURTHER
-from ckmlir.ops.request import RequestError
+from ckmlir.ops.request import MAXIMUM_SIZE, RequestError
+
+BEHIND_THE_LAST = 256
+"""Keys that the last block of a sequence may count behind its end, at most."""
 
 
 def check_counts(b: int, h: int, queries: int) -> None:
@@ -19,6 +22,14 @@ def check_counts(b: int, h: int, queries: int) -> None:
     for key, count, what in (("b", b, "sequences"), ("h", h, "heads")):
         if count > MOST_FURTHER:
             raise RequestError(f"{key}={count}: a launch takes at most {MOST_FURTHER} {what}")
+
+
+def check_reach(queries: int, keys: int) -> None:
+    """Refuse more keys than kernels count, with the queries on either side of a mask's diagonal: in pages a sequence
+    may have any number of them. Raises RequestError."""
+    most = MAXIMUM_SIZE - 2 * queries - BEHIND_THE_LAST
+    if keys > most:
+        raise RequestError(f"sk={keys}: beside {queries} queries kernels count keys to {most}; expected at most that")
 
 
 def check_channels(fields: Mapping[str, Any]) -> None:
