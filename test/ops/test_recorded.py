@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, field, replace
 from functools import partial
@@ -247,6 +248,25 @@ def agree(name: str, problems: int) -> None:
         if not left:
             break
     assert examples and (hits or problems < 8), "no problem takes a way that another took"
+
+
+def test_means_of_nothing_are_bound_without_a_warning() -> None:
+    """What a recording makes of an operator's arithmetic runs outside of its `np.errstate`."""
+    operator, recorded, plans = find_operator("reduce"), Recorded(), {}
+    keys = {"dims": 0, "ops": "mean", "align": 1}
+    spec = operator.spec(operator.problem(shape=(0, 1 << 15), **keys), GFX942)
+    for width in (1 << 15, 1 << 16, 1 << 17, 1 << 18):
+        problem = operator.problem(shape=(0, width), **keys)
+        plan = plan_of(operator, spec, problem)
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            found = recorded(problem)
+        if found is None:
+            way = recorded.add(partial(plan_of, operator, spec), problem, partial(values_of, example=plan))
+            plans[way] = plan
+        else:
+            assert repr(found[1]) == repr(values_of(plan, plans[found[0]])), width
+    assert len(plans) < 4, "no problem takes a way that another took"
 
 
 @pytest.mark.one_in(4)
