@@ -246,6 +246,8 @@ CROWDED: list[tuple[str, str, dict[str, Any]]] = [
     ("gfx942", "gemm_quant", {"m": 150, "n": 130, "k": 333, "layout": "CCR", "b_scale": "1x128"}),
     ("gfx950", "gated_gemm_quant", {"m": 70, "n": 130, "k": 147, "a_scale": "1x128"}),
     ("gfx942", "gemm_multi_abd", {"m": 140, "n": 70, "k": 135, "dtype": "i8", "layout": "RRR", "a_types": "f16,i32"}),
+    *(("gfx90a", "grouped_gemm_quant", {"m": (63, 140), "n": (35, 150), "k": (333, 77), "layout": "CRR", "dtype": "i8",
+                                        "persistent": True, "b_scale": scale}) for scale in ("128x128", "1x128")),
 ]
 
 
