@@ -147,7 +147,7 @@ class Paged(Source):
 
     @classmethod
     def traced(cls, word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-        from ckmlir.ops.attention.pages_kernel import in_pages
+        from ckmlir.ops.attention.keys_in_pages_kernel import in_pages
 
         return in_pages(word, given, spec, work, form)
 

@@ -10,10 +10,8 @@ from typing import Any
 
 from ckmlir.dialect.scalars import bits
 from ckmlir.lang import Pointer, Scalar, Tile, View, gather, load, view
-from ckmlir.ops.attention.fmha_fwd_spec import FmhaFwdSpec, copying, row_multiple
-from ckmlir.ops.attention.loop_kernel import Form, Keys
+from ckmlir.ops.attention.loop_kernel import Form
 from ckmlir.ops.attention.page_table_kernel import Pages
-from ckmlir.ops.attention.work_kernel import Work
 
 UNSIGNED = (1 << 32) - 1
 
@@ -121,29 +119,6 @@ class PageRows:
         """See `loop_kernel.Keys`."""
         rows = self.v.rows(self.pages).permute(1, 0).pad(self.form.dv, 1)
         return gather(rows.window((self.form.dv, self.form.keys), (0, 0)), self.found[1], 1, reach=self.reach)
-
-
-def in_pages(word: str, given: Any, spec: FmhaFwdSpec, work: Work, form: Form) -> Keys:
-    """K and V of the work's head in its pages; `word` is the source's."""
-    from ckmlir.ops.attention.vector_pages_kernel import VectorRows, VectorViews
-
-    _, _, *how = word.split("_")
-    pages = work.pages
-    assert pages is not None
-    multiple = row_multiple(spec.dtype)
-
-    k = pool_of_head(given, "k", work.shared, spec.d, multiple)
-    v = pool_of_head(given, "v", work.shared, spec.dv, multiple)
-    if "alike" in how:  # so that what is computed of both is computed once
-        v = replace(v, page=k.page, row=k.row)
-    reach, whole = "far" if "far" in how else "near", form.keys <= pages.size
-    if whole:
-        k, v = k.bounded(pages.size), v.bounded(pages.size)
-    if "vectors" in how:
-        if whole:
-            return VectorViews(form, pages, k, v, multiple, bool(copying(spec, "k")))
-        return VectorRows(form, pages, k, v, multiple, copied=False, reach=reach)
-    return PageViews(form, pages, k, v) if whole else PageRows(form, pages, k, v, reach)
 
 
 def pool_of_head(given: Any, name: str, head: Scalar, channels: int, multiple: int) -> Pool:
